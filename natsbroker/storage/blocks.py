@@ -122,7 +122,7 @@ def build(
     table = _table(ends)
     gaps = last - first + 1 != count
     if gaps:
-        table += _table([each - first for each in sequences])
+        table += _table([sequence - first for sequence in sequences])
     lastPiece = pieces[-1]
     head = HEAD.pack(
         mark,
@@ -202,7 +202,7 @@ class Block:
 
     def select(
         self,
-        found: RecordList,
+        records: RecordList,
         first: int,
         last: int,
         wanted: SubjectVerdicts | None,
@@ -212,7 +212,7 @@ class Block:
         """
         Append the wanted records from one index to before another.
 
-        @param limit: how many records C{found} has at most then.
+        @param limit: how many records C{records} has at most then.
         @param maxBytes: end with the record whose subjects, headers and payloads reach it.
         @return: the index of the first one not looked at, or of a wanted record that is not whole;
             and what is left of C{maxBytes}.
@@ -221,7 +221,7 @@ class Block:
         if hot.selectRecords is not None:
             patterns = None if wanted is None else wanted.patterns
             selected: tuple[int, int] = hot.selectRecords(
-                found,
+                records,
                 Record,
                 self.raw,
                 self.offset,
@@ -236,11 +236,11 @@ class Block:
                 maxBytes,
             )
             return selected
-        while first < last and len(found) < limit and maxBytes > 0:
+        while first < last and len(records) < limit and maxBytes > 0:
             isThere = sequences[first] not in dead
             if isThere and (wanted is None or wanted[self.subject(first)]):
                 try:
-                    found.append(self.record(first))
+                    records.append(self.record(first))
                 except Damaged:
                     break
                 maxBytes -= self.length(first)
@@ -271,8 +271,8 @@ class Block:
 
     def blobs(self, indexes: Sequence[int]) -> tuple[list[int], list[bytes]]:
         return (
-            [self.sequences[each] for each in indexes],
-            [self.raw[slice(*self.place(each))] for each in indexes],
+            [self.sequences[index] for index in indexes],
+            [self.raw[slice(*self.place(index))] for index in indexes],
         )
 
 
@@ -297,11 +297,11 @@ def placeIn(raw: bytes | memoryview, sequence: int) -> tuple[int, int] | None:
 
 
 def packDead(first: int, dead: Collection[int]) -> bytes:
-    return _table(sorted(each - first for each in dead))
+    return _table(sorted(sequence - first for sequence in dead))
 
 
 def unpackDead(first: int, value: bytes) -> frozenset[int]:
-    return frozenset(first + each for each in numbersIn(value[: len(value) // 4 * 4]))
+    return frozenset(first + offset for offset in numbersIn(value[: len(value) // 4 * 4]))
 
 
 def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]]:
@@ -319,8 +319,8 @@ def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]
                 yield record.sequence, position, position + length
                 position += length
                 continue
-        found = raw.find(needle, position + IDENTITY_OFFSET + 1)
-        position = found - IDENTITY_OFFSET if found >= 0 else -1
+        at = raw.find(needle, position + IDENTITY_OFFSET + 1)
+        position = at - IDENTITY_OFFSET if at >= 0 else -1
 
 
 def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
@@ -335,22 +335,24 @@ def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
     starts += numbersIn(table[: 4 * head.records])
     sequences: Sequence[int] = range(head.first, head.last + 1)
     if head.gaps:
-        sequences = [head.first + each for each in numbersIn(table[4 * head.records :])]
+        sequences = [head.first + offset for offset in numbersIn(table[4 * head.records :])]
     return Block(raw, head.identity, sequences, starts, dead, offset=region)
 
 
 def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int]) -> Block | None:
     """The records that can be found in a damaged block. C{head} is C{None} if that is damaged."""
-    found = {sequence: raw[start:end] for sequence, start, end in walk(raw, 0, identity)}
-    if not found:
+    stored = {sequence: raw[start:end] for sequence, start, end in walk(raw, 0, identity)}
+    if not stored:
         return None
-    sequences = sorted(found)
-    blobs = [found[each] for each in sequences]
+    sequences = sorted(stored)
+    blobs = [stored[sequence] for sequence in sequences]
     starts = array("I", accumulate(map(len, blobs), initial=0))
     block = Block(b"".join(blobs), identity, sequences, starts, dead)
     if head is not None and not head.gaps:
         expected = range(head.first, head.last + 1)
-        block.missing = [each for each in expected if each not in found and each not in dead]
+        block.missing = [
+            sequence for sequence in expected if sequence not in stored and sequence not in dead
+        ]
         block.missingSize = head.size - starts[-1] + HEAD_SIZE * len(sequences)
     return block
 
@@ -367,7 +369,7 @@ def changeRecords(raw: bytes, identity: int, change: Callable[[bytes], bytes]) -
         length = HEAD_LENGTH + len(whole)
         return whole if head is None else _packHead(head._replace(length=length)) + whole
     count = head.records
-    pieces = [change(raw[slice(*block.place(each))]) for each in range(count)]
+    pieces = [change(raw[slice(*block.place(index))]) for index in range(count)]
     table = _table(list(accumulate(map(len, pieces))))
     table += raw[HEAD_LENGTH + 4 * count : block.offset]
     length = HEAD_LENGTH + len(table) + sum(map(len, pieces))

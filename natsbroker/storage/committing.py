@@ -58,9 +58,9 @@ class CommitFigures:
 
     def committed(self, jobs: Sequence[Job], seconds: float) -> None:
         """Count a durable group; C{seconds} have passed since it was closed."""
-        appends = [each.encoded for each in jobs if isinstance(each, AppendJob)]
-        records = sum([len(each.blobs) for each in appends])
-        self.appended(records, sum([each.size for each in appends]), seconds)
+        appends = [job.encoded for job in jobs if isinstance(job, AppendJob)]
+        records = sum([len(append.blobs) for append in appends])
+        self.appended(records, sum([append.size for append in appends]), seconds)
 
     def appended(self, records: int, size: int, seconds: float) -> None:
         """A group that has these records, and bytes of them, is durable."""

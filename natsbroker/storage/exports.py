@@ -79,7 +79,7 @@ def exportRange(
         records += page.records
         damaged += page.damaged
         start = page.next
-        maxBytes -= sum(len(each[2]) + len(each[3]) + len(each[4]) for each in page.records)
+        maxBytes -= sum(len(record[2]) + len(record[3]) + len(record[4]) for record in page.records)
     return columnsOf(records, start, damaged)
 
 
@@ -154,10 +154,10 @@ def gather(
     @param maxBytes: stop after the record with which the sizes reach it.
     @param following: where the log goes on behind the blocks.
     """
-    found = hot.gatherBlocks(raws, identity, start, stop, maxBytes)
-    if found is None:
+    gathered = hot.gatherBlocks(raws, identity, start, stop, maxBytes)
+    if gathered is None:
         return None
-    columns, reached, isAll = found
+    columns, reached, isAll = gathered
     sequences, times, subjectEnds, subjects, headerEnds, headers, payloadEnds, payloads = columns
     return Columns(
         array("Q", sequences),

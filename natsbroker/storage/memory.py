@@ -104,8 +104,8 @@ class _Records:
             self.subjects.remove(record.subject)
         self.size -= _sizeOf(record)
         if len(self._order) > 64 and len(self._order) > 2 * len(self._records):
-            self._order = [each for each in self._order if each in self._records]
-            self._times = [self._records[each].timestamp for each in self._order]
+            self._order = [kept for kept in self._order if kept in self._records]
+            self._times = [self._records[kept].timestamp for kept in self._order]
             self._head = 0
         return True
 
@@ -136,8 +136,8 @@ class _Records:
         return None
 
     def sequenceAt(self, timestamp: int) -> int | None:
-        found = next(self._living(bisect_left(self._times, timestamp, self._head)), None)
-        return None if found is None else found.sequence
+        record = next(self._living(bisect_left(self._times, timestamp, self._head)), None)
+        return None if record is None else record.sequence
 
 
 def _checkEntries(batch: Sequence[Entry]) -> int:
@@ -198,13 +198,13 @@ class MemoryLog(StoredLog):
     ) -> Deferred[list[Record]]:
         if self.closed is not None:
             return fail(self.closed)
-        found: list[Record] = []
+        records: list[Record] = []
         for record in self._rows.fromSequence(sequence) if limit > 0 else ():
-            found.append(record)
+            records.append(record)
             maxBytes -= _sizeOf(record)
-            if len(found) >= limit or maxBytes <= 0:
+            if len(records) >= limit or maxBytes <= 0:
                 break
-        return succeed(found)
+        return succeed(records)
 
     def bounds(self) -> LogBounds:
         oldest = self._rows.oldest()
@@ -349,15 +349,15 @@ class MemoryLog(StoredLog):
     ) -> Deferred[Matching]:
         if self.closed is not None:
             return fail(self.closed)
-        found: list[Record] = []
+        records: list[Record] = []
         wanted = SubjectVerdicts(patterns)
         for looked, record in enumerate(self._candidates(patterns, sequence)):
-            if len(found) >= limit or maxBytes <= 0 or looked >= SCANNED:
-                return succeed(Matching(found, record.sequence))
+            if len(records) >= limit or maxBytes <= 0 or looked >= SCANNED:
+                return succeed(Matching(records, record.sequence))
             if wanted[record.subject]:
-                found.append(record)
+                records.append(record)
                 maxBytes -= _sizeOf(record)
-        return succeed(Matching(found, self.nextSequence))
+        return succeed(Matching(records, self.nextSequence))
 
     def _candidates(self, patterns: Sequence[bytes], sequence: int) -> Iterator[Record]:
         """The records from a sequence on that may match: only its own of a subject that has few."""
@@ -365,21 +365,21 @@ class MemoryLog(StoredLog):
         if len(patterns) == 1 and not hasWildcard(patterns[0]):
             same = rows.bySubject.get(patterns[0], {})
             if len(same) <= FEW:
-                return (rows.at(each) for each in list(same) if each >= sequence)
+                return (rows.at(number) for number in list(same) if number >= sequence)
         return rows.fromSequence(sequence)
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
         if self.closed is not None:
             return fail(self.closed)
-        found: list[Record] = []
+        records: list[Record] = []
         for record in self._rows.fromSequence(start):
             if record.sequence >= stop:
                 break
-            found.append(record)
+            records.append(record)
             maxBytes -= _sizeOf(record)
             if maxBytes <= 0:
-                return succeed(Page(found, record.sequence + 1, []))
-        return succeed(Page(found, stop, []))
+                return succeed(Page(records, record.sequence + 1, []))
+        return succeed(Page(records, stop, []))
 
 
 @implementer(IStateStore)
@@ -391,8 +391,8 @@ class MemoryStates:
     def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
         if self._store.closed is not None:
             return fail(self._store.closed)
-        found = sorted(each for each in self._values if each.startswith(prefix))
-        return succeed({key: self._values[key] for key in found})
+        keys = sorted(key for key in self._values if key.startswith(prefix))
+        return succeed({key: self._values[key] for key in keys})
 
     def put(self, key: bytes, value: bytes) -> Deferred[None]:
         return self.change({key: value})
@@ -432,7 +432,7 @@ class MemoryStore:
     def _hasRoom(self, size: int) -> bool:
         if not self._maxSize:
             return True
-        return sum(each.size for each in self._logs.values()) + size <= self._maxSize
+        return sum(log.size for log in self._logs.values()) + size <= self._maxSize
 
     def logs(self) -> Deferred[list[str]]:
         return fail(self.closed) if self.closed is not None else succeed(sorted(self._logs))

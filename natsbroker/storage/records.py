@@ -119,18 +119,18 @@ TIMESTAMP = Struct("<q")
 
 def sequenceOf(blob: bytes, start: int) -> int:
     """As the head of the record at C{start} says, unverified; likewise the next ones."""
-    found: int = SEQUENCE.unpack_from(blob, start + SEQUENCE_OFFSET)[0]
-    return found
+    sequence: int = SEQUENCE.unpack_from(blob, start + SEQUENCE_OFFSET)[0]
+    return sequence
 
 
 def identityOf(blob: bytes, start: int) -> int:
-    found: int = IDENTITY.unpack_from(blob, start + IDENTITY_OFFSET)[0]
-    return found
+    identity: int = IDENTITY.unpack_from(blob, start + IDENTITY_OFFSET)[0]
+    return identity
 
 
 def timestampOf(blob: bytes, start: int) -> int:
-    found: int = TIMESTAMP.unpack_from(blob, start + TIMESTAMP_OFFSET)[0]
-    return found
+    timestamp: int = TIMESTAMP.unpack_from(blob, start + TIMESTAMP_OFFSET)[0]
+    return timestamp
 
 
 def subjectOf(blob: bytes, start: int) -> bytes:

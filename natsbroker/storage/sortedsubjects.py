@@ -22,7 +22,11 @@ class SortedSubjects:
 
     def _place(self, subject: bytes) -> int:
         return max(
-            bisect_right(self._lists, subject, key=lambda each: each[0] if each else b"") - 1, 0
+            bisect_right(
+                self._lists, subject, key=lambda subjects: subjects[0] if subjects else b""
+            )
+            - 1,
+            0,
         )
 
     def add(self, subject: bytes) -> None:
@@ -46,21 +50,21 @@ class SortedSubjects:
 
         @param most: how many subjects are looked at, matching or not.
         """
-        found: list[bytes] = []
+        subjects: list[bytes] = []
         step = NEAR
         while most > 0:
             looked = list(islice(self._since(start), min(step, most) + 1))
             if not looked:
-                return found, b""
+                return subjects, b""
             isEnd = len(looked) <= min(step, most)
             ahead = b"" if isEnd else looked.pop()
-            found += search.select(looked)
+            subjects += search.select(looked)
             start = search.following(looked[-1])
             if isEnd or not start:
-                return found, b""
+                return subjects, b""
             most -= len(looked)
             step = NEAR if start > ahead else step * 2
-        return found, start
+        return subjects, start
 
     def _since(self, start: bytes) -> Iterator[bytes]:
         place = self._place(start)

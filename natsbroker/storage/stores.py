@@ -175,5 +175,5 @@ def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
         if name in getattr(opener, "aliases", ()):
             return opener
     known = replace(plugins, builtIn={**plugins.builtIn, IStoreOpener: lambda: READY_MADE})
-    found: IStoreOpener = known.named(IStoreOpener, name, key=key)
-    return found
+    named: IStoreOpener = known.named(IStoreOpener, name, key=key)
+    return named

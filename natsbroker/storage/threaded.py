@@ -162,8 +162,8 @@ class ThreadedStore(Generic[Log]):
     def stopped(self) -> None:
         self._pool.stop()
         closing, self._closing = self._closing, []
-        for each in closing:
-            each.callback(None)
+        for waiter in closing:
+            waiter.callback(None)
 
 
 class OwnedLog(StoredLog):

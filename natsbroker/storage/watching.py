@@ -50,10 +50,10 @@ class StoreHealth:
 
     def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
         """The sequences from C{start} to before C{stop} that are known to be damaged, rising."""
-        found: set[int] = set()
+        sequences: set[int] = set()
         for begin, end in self._damaged.get(log, ()):
-            found.update(range(max(begin, start), min(end, stop)))
-        return sorted(found)
+            sequences.update(range(max(begin, start), min(end, stop)))
+        return sorted(sequences)
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
         if (space, key) not in self._states:

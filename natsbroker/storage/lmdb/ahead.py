@@ -51,7 +51,7 @@ class RecordsAhead:
 
     def hasOnly(self, prefix: bytes) -> bool:
         self._index()
-        return all(each.startswith(prefix) for each in self._added)
+        return all(subject.startswith(prefix) for subject in self._added)
 
     def recall(self, sequence: int) -> EncodedRecord | None:
         """The bytes of a record, if it is here and was not let go."""
@@ -78,14 +78,18 @@ class RecordsAhead:
         return [Block(raw, identity, sequences, starts, self.goneIn(sequences))]
 
     def goneIn(self, sequences: Collection[int]) -> frozenset[int]:
-        return frozenset(each for each in self.gone if each in sequences) if self.gone else _NONE
+        return (
+            frozenset(sequence for sequence in self.gone if sequence in sequences)
+            if self.gone
+            else _NONE
+        )
 
     def lastOf(self, subject: bytes) -> int:
         if not self.blobs:
             return 0
         self._index()
-        found = self._added.get(subject)
-        return found[-1] if found else 0
+        sequences = self._added.get(subject)
+        return sequences[-1] if sequences else 0
 
     @property
     def subjects(self) -> list[bytes]:
@@ -115,13 +119,13 @@ class RecordsAhead:
         """
         if not self.blobs or page.last >= self.first:
             return page.tallies  # The database has caught up.
-        tallies = {each.subject: each for each in page.tallies}
+        tallies = {listed.subject: listed for listed in page.tallies}
         for subject in self._between(pattern, after, page.following, order):
             tally = tallies.setdefault(subject, Tally(subject))
             tally.add(self._added[subject], sys.maxsize)
             for sequence in self._removed.get(subject, ()):
                 tally.remove(sequence)
-        return sorted(tallies.values(), key=lambda each: order(each.subject))[:limit]
+        return sorted(tallies.values(), key=lambda tally: order(tally.subject))[:limit]
 
     def _between(
         self, pattern: bytes, after: bytes, following: bytes, order: Callable[[bytes], bytes]
@@ -130,10 +134,14 @@ class RecordsAhead:
         low = order(after) if after else b""
         high = order(following) if following else b""
         if hasWildcard(pattern):
-            found = PatternSearch(pattern).select(list(self._added))
+            subjects = PatternSearch(pattern).select(list(self._added))
         else:
-            found = [pattern] if pattern in self._added else []
-        return [each for each in found if low < (key := order(each)) and (not high or key <= high)]
+            subjects = [pattern] if pattern in self._added else []
+        return [
+            subject
+            for subject in subjects
+            if low < (key := order(subject)) and (not high or key <= high)
+        ]
 
 
 _NONE: frozenset[int] = frozenset()
@@ -152,8 +160,8 @@ def tighten(
     fetch: Callable[[int, int], Deferred[list[Block]]],
 ) -> Generator[Deferred[Any], Any, None]:
     """Find the first records of subjects of which only a lower bound is known."""
-    wanted = {each.subject: each for each in tallies}
-    sequence = max(min((each.first for each in tallies), default=0), bounds.first)
+    wanted = {loose.subject: loose for loose in tallies}
+    sequence = max(min((loose.first for loose in tallies), default=0), bounds.first)
     while wanted and sequence <= bounds.last:
         blocks = yield fetch(sequence, AHEAD)
         if not blocks:
@@ -215,8 +223,8 @@ def newestIn(owner: Any, identity: int, bounds: LogBounds) -> Generator[Deferred
             break
         block = readBlock(raw.raw, identity, raw.first, raw.dead)
         if block is not None:
-            found = [*(block.sequences[each] for each in block.living()), *block.missing]
-            newest = max((each for each in found if each <= sequence), default=0)
+            sequences = [*(block.sequences[index] for index in block.living()), *block.missing]
+            newest = max((candidate for candidate in sequences if candidate <= sequence), default=0)
             if newest:
                 return newest if newest >= bounds.first else 0
         sequence = raw.first - 1
@@ -237,30 +245,30 @@ class TallyReader:
 
         @param ahead: gives what the database does not have.
         """
-        found: list[Tally] = []
-        while not limit or len(found) < limit:
-            records, most = ahead(), limit - len(found) if limit else TALLIES
+        tallies: list[Tally] = []
+        while not limit or len(tallies) < limit:
+            records, most = ahead(), limit - len(tallies) if limit else TALLIES
             page: TallyPage = yield from self._page(pattern, after, most)
             order = self._owner.codec.order
-            found += records.merged(page, pattern, after, most if limit else sys.maxsize, order)
+            tallies += records.merged(page, pattern, after, most if limit else sys.maxsize, order)
             after = page.following
             if not after:
                 break
-        return found
+        return tallies
 
     def _page(
         self, pattern: bytes, after: bytes, most: int
     ) -> Generator[Deferred[Any], Any, TallyPage]:
-        found: TallyPage | None = None
+        page: TallyPage | None = None
         if not hasWildcard(pattern):
-            found = self._owner.readQuickly(
+            page = self._owner.readQuickly(
                 tallyIn, self._owner.codec, self._identity, pattern, after
             )
-        if found is None:
-            found = yield self._owner.fetch(
+        if page is None:
+            page = yield self._owner.fetch(
                 fetchTallies, self._identity, pattern, after, most, TALLIES
             )
-        return found
+        return page
 
     @inlineCallbacks
     def haveOnly(self, ahead: RecordsAhead, pattern: bytes) -> Generator[Deferred[Any], Any, bool]:
@@ -269,7 +277,7 @@ class TallyReader:
             return pattern == b">"
         # All others begin with what the first and the last subject begin with.
         edges: list[bytes] = yield self._owner.fetch(fetchEdges, self._identity)
-        return ahead.hasOnly(prefix) and all(each.startswith(prefix) for each in edges)
+        return ahead.hasOnly(prefix) and all(edge.startswith(prefix) for edge in edges)
 
     @inlineCallbacks
     def all(
@@ -278,8 +286,8 @@ class TallyReader:
         """
         The sequences of the records of a literal subject, rising; C{None} if not all are listed.
         """
-        found = yield from self._page(subject, b"", 1)
-        tallies = ahead.merged(found, subject, b"", 1)
+        page = yield from self._page(subject, b"", 1)
+        tallies = ahead.merged(page, subject, b"", 1)
         if not tallies:
             return ()
         return tallies[0].listed if tallies[0].complete else None

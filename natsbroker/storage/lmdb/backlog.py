@@ -45,7 +45,11 @@ class Growth(NamedTuple):
     @property
     def gone(self) -> dict[int, dict[int, bytes]]:
         """Subjects of records that are let go, by log and sequence."""
-        return {identity: each.gone for identity, each in self.trimmings.items() if each.gone}
+        return {
+            identity: trimming.gone
+            for identity, trimming in self.trimmings.items()
+            if trimming.gone
+        }
 
 
 @dataclass(slots=True)
@@ -111,7 +115,7 @@ class Backlog:
             them.
         """
         weight = 0
-        found: dict[int, LogRow] = {}
+        grown: dict[int, LogRow] = {}
         trimmings: dict[int, Trimming] = {}
         logs = len(self.rows)
         for job in jobs:
@@ -123,7 +127,7 @@ class Backlog:
             if not isinstance(job, LMDBAppendJob):
                 return None
             identity = job.identity
-            row = found.get(identity)
+            row = grown.get(identity)
             if row is None:
                 before = self.rows.get(identity)
                 if before is None:
@@ -131,7 +135,7 @@ class Backlog:
                     logs += 1
                 if before is None or before.dropped:
                     return None
-                row = found[identity] = before.copy()
+                row = grown[identity] = before.copy()
             if not job.extend(row):
                 return None
             policy = policies.get(identity)
@@ -151,7 +155,7 @@ class Backlog:
                 return None
             if policy.isExceeded(row.count, row.size):
                 return None
-        if not found:
+        if not grown:
             return None
         heavy = weight + SUBJECT_WEIGHT * sum(map(_subjectsOf, jobs))
         needed = self._weight + heavy + SPARE + LOG_WEIGHT * logs
@@ -160,7 +164,7 @@ class Backlog:
         room = self.room
         if needed > room:
             room = needed + (STEP if heavy > weight else SPARE)
-        return Growth(found, heavy, room, trimmings)
+        return Growth(grown, heavy, room, trimmings)
 
     def add(self, jobs: Sequence[Job], growth: Growth) -> None:
         self._jobs += [job for job in jobs if job.writes]

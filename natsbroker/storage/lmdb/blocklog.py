@@ -84,9 +84,9 @@ class ValueTransaction:
     def deleteSome(self, prefix: bytes, most: int) -> int:
         deleted = 0
         with self.txn.cursor() as cursor:
-            found = cursor.set_range(prefix)
-            while found and deleted < most and cursor.key().startswith(prefix):
-                found = cursor.delete() and cursor.key() != b""
+            isAhead = cursor.set_range(prefix)
+            while isAhead and deleted < most and cursor.key().startswith(prefix):
+                isAhead = cursor.delete() and cursor.key() != b""
                 deleted += 1
         return deleted
 
@@ -173,8 +173,8 @@ class LogBlocks:
                 yield block
             following = first + 1
             with self._transaction.txn.cursor() as cursor:
-                found = cursor.set_range(blockKey(identity, following))
-                key = cursor.key() if found else b""
+                isThere = cursor.set_range(blockKey(identity, following))
+                key = cursor.key() if isThere else b""
             first = sequenceOf(key) if key.startswith(prefix) else None
 
     def _floor(self, sequence: int) -> int | None:
@@ -183,10 +183,10 @@ class LogBlocks:
         prefix = blockKey(identity, 0)[:9]
         wanted = blockKey(identity, sequence)
         with self._transaction.txn.cursor() as cursor:
-            found = cursor.set_range(wanted)
-            key = cursor.key() if found else b""
+            isThere = cursor.set_range(wanted)
+            key = cursor.key() if isThere else b""
             if key != wanted:
-                before = cursor.prev() if found else cursor.last()
+                before = cursor.prev() if isThere else cursor.last()
                 if before and cursor.key().startswith(prefix):
                     key = cursor.key()
         return sequenceOf(key) if key.startswith(prefix) else None
@@ -213,17 +213,17 @@ class LogBlocks:
                     yield block.sequences[index]
 
     def _newest(self, count: int) -> list[int]:
-        found: list[int] = []
+        newest: list[int] = []
         sequence = self.row.last
-        while len(found) < count and sequence >= self.row.first:
+        while len(newest) < count and sequence >= self.row.first:
             first = self._floor(sequence)
             block = None if first is None else self._blockAt(first)
             if first is None or first > sequence:
                 break
             if block is not None:
-                found = [block.sequences[each] for each in block.living(self.row.first)] + found
+                newest = [block.sequences[index] for index in block.living(self.row.first)] + newest
             sequence = first - 1
-        return found[-count:]
+        return newest[-count:]
 
     def _sequenceFromEnd(self, count: int) -> int:
         self.flush()
@@ -247,7 +247,7 @@ class LogBlocks:
         self.row.count = max(self.row.count - len(block.missing), 0)
         self.row.size = max(self.row.size - block.missingSize, 0) if self.row.count else 0
         self._remove(block)
-        self.row.tail = [each for each in self.row.tail if each[0] != block.first]
+        self.row.tail = [part for part in self.row.tail if part[0] != block.first]
 
     def _remove(self, block: Block) -> None:
         txn, identity = self._transaction.txn, self.row.identity

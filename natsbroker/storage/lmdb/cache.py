@@ -131,24 +131,24 @@ class QuickRecords:
         (known, of, record), self._read = self._read, _NOTHING
         if known == sequence and of == version:
             return record
-        found: EncodedRecord | None = self._owner.readQuickly(self._readRecord, sequence, ahead)
-        return found
+        encoded: EncodedRecord | None = self._owner.readQuickly(self._readRecord, sequence, ahead)
+        return encoded
 
     def _readRecord(
         self, txn: lmdb.Transaction[bytes], sequence: int, ahead: RecordsAhead
     ) -> EncodedRecord | None:
-        found = findRecord(txn, self._identity, sequence, self._owner.codec)
-        if found is None:
+        located = findRecord(txn, self._identity, sequence, self._owner.codec)
+        if located is None:
             return None
-        first, record = found
+        first, record = located
         if self._cache.isAskedAgain(self._identity, first):
             self._keepBlock(txn, first, ahead)
         return record, 0, len(record)
 
     def _keepBlock(self, txn: lmdb.Transaction[bytes], first: int, ahead: RecordsAhead) -> None:
-        found = blockIn(txn, self._identity, first)
-        if found is not None:
-            _, raw, dead = found
+        located = blockIn(txn, self._identity, first)
+        if located is not None:
+            _, raw, dead = located
             plain = self._owner.codec.openBlock(bytes(raw), self._identity)
             block = readBlock(plain, self._identity, first, dead)
             if block is not None and not block.missing:

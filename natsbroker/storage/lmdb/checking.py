@@ -112,12 +112,12 @@ def _checked(directory: Path, encryption: Encryption | None) -> CheckedStore:
     if marks.mark != mark:
         checked.problems.append("the files marks-0 and marks-1 are missing or damaged")
         marks = Marks(directory)
-    found, problem = inspectDatabase(directory / DATABASE, mark, codec)
-    if found is None:
+    survey, problem = inspectDatabase(directory / DATABASE, mark, codec)
+    if survey is None:
         return _rehearsed(directory, encryption, [*checked.problems, problem])
-    _addJournal(directory, mark, marks, found, checked)
-    checked.logs = {key: CheckedLog(row) for key, row in found.rows.items() if not row.dropped}
-    _addSurvey(found, checked)
+    _addJournal(directory, mark, marks, survey, checked)
+    checked.logs = {key: CheckedLog(row) for key, row in survey.rows.items() if not row.dropped}
+    _addSurvey(survey, checked)
     checked.problems += _quarantines(checked)
     for report in unacknowledged(directory):
         checked.problems.append(f"losses that nobody has acknowledged: {report}")
@@ -139,24 +139,24 @@ def _rehearsed(directory: Path, encryption: Encryption | None, problems: list[st
 
 
 def _addJournal(
-    directory: Path, mark: bytes, marks: Marks, found: Survey, checked: CheckedStore
+    directory: Path, mark: bytes, marks: Marks, survey: Survey, checked: CheckedStore
 ) -> None:
     """Add the records that only the journal has. Each frame was verified by its checksum."""
     frames, _, isBehind = framesBeyond(
-        found.generation,
+        survey.generation,
         _noted(directory / COMMITS, mark),
-        readFrames(directory / JOURNAL, mark, found.codec),
+        readFrames(directory / JOURNAL, mark, survey.codec),
     )
-    gaps = gapsBefore(frames, found, marks)
+    gaps = gapsBefore(frames, survey, marks)
     if isBehind:
         checked.problems.append(BEHIND)
     elif gaps:
         checked.problems.append(GAPS)
     for identity, ranges in gaps.items():
-        found.lost.setdefault(identity, []).extend(ranges)
+        survey.lost.setdefault(identity, []).extend(ranges)
     for identity, blobs in runsIn(frames):
-        row = found.rows.get(identity)
-        new = [each for each in blobs if row is not None and sequenceOf(each, 0) > row.last]
+        row = survey.rows.get(identity)
+        new = [blob for blob in blobs if row is not None and sequenceOf(blob, 0) > row.last]
         if row is not None and new:
             row.first = row.first if row.count else sequenceOf(new[0], 0)
             row.last = sequenceOf(new[-1], 0)
@@ -179,12 +179,12 @@ def _quarantines(checked: CheckedStore) -> Iterator[str]:
             yield f"{log.row.name} is in quarantine: its description was lost"
 
 
-def _addSurvey(found: Survey, checked: CheckedStore) -> None:
+def _addSurvey(survey: Survey, checked: CheckedStore) -> None:
     for log in checked.logs.values():
-        log.damaged += found.lost.get(log.row.identity, [])
-    for key in found.halved:
+        log.damaged += survey.lost.get(log.row.identity, [])
+    for key in survey.halved:
         checked.problems.append(f"one of two copies of the value under {key!r} is damaged")
-    for key in found.broken:
+    for key in survey.broken:
         if key[:1] == b"T":
             checked.problems.append(f"an index of subjects under {key!r} is damaged")
 

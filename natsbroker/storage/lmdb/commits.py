@@ -144,7 +144,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _outcomeOf(self, group: JournalGroup) -> LMDBCommit:
         rows, known = group.growth.rows, self._oldest
-        oldest = {each: known[each] for each in rows if each in known} if known else {}
+        oldest = (
+            {identity: known[identity] for identity in rows if identity in known} if known else {}
+        )
         return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead, gone=group.growth.gone)
 
     def _add(self, group: JournalGroup) -> None:
@@ -255,14 +257,16 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 subjects.setdefault(job.identity, []).extend(job.subjects)
         if weight > LARGEST_FRAME:
             return
-        for identity, each in subjects.items():
+        for identity, subjectsOfLog in subjects.items():
             policy, row = self._policies.get(identity) or Policy(), self._rows.get(identity)
             limit, log = policy.retention.perSubject, self._trimmed.get(identity)
             if policy.sweep is not None or not limit or row is None or not row.indexed:
                 continue
             if log is None and identity not in self._backlog.rows:
                 log = self._trimmed[identity] = TrimmedLog(row)
-            if log is not None and not log.learn(self._opened.environment, row, each, limit):
+            if log is not None and not log.learn(
+                self._opened.environment, row, subjectsOfLog, limit
+            ):
                 self._trimmed.pop(identity, None)
 
     def _catchUp(self, jobs: Sequence[Job]) -> bool:
@@ -361,7 +365,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _stillKnown(self, transaction: LMDBTransaction) -> dict[int, TrimmedLog]:
         """The facts of logs to which a transaction did only what the journal had for them."""
-        found = {}
+        logs = {}
         known = 0
         for identity, log in self._trimmed.items():
             known += len(log.sizes) + len(log.subjects)
@@ -373,8 +377,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 limit = (self._policies.get(identity) or Policy()).retention.perSubject
                 if not log.caughtUp(self._opened.environment, writer.row, limit):
                     continue
-            found[identity] = log
-        return found if known <= MOST_KNOWN else {}
+            logs[identity] = log
+        return logs if known <= MOST_KNOWN else {}
 
     def _note(self, transaction: LMDBTransaction) -> None:
         """
@@ -388,7 +392,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         try:
             marks = opened.marks
             if self._unmarked & marks.logs.keys():
-                kept = {key: each for key, each in marks.logs.items() if key not in self._unmarked}
+                kept = {key: mark for key, mark in marks.logs.items() if key not in self._unmarked}
                 marks.write(opened.mark, kept)
             self._unmarked.clear()
         except OSError as failure:

@@ -374,11 +374,11 @@ class QuickReads:
             return None
         began = self._clock()
         try:
-            found = environment.readAtOnce(call, *args)
+            result = environment.readAtOnce(call, *args)
         except (lmdb.Error, OSError):
             return None
         self._took(self._clock() - began)
-        return found
+        return result
 
     def _took(self, nanoseconds: int) -> None:
         if nanoseconds < SLOW:

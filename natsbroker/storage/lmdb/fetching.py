@@ -60,7 +60,7 @@ def fetchBlocks(
 ) -> list[RawBlock]:
     """The blocks from the one on that may hold a sequence, about C{enough} bytes of them."""
     with environment.reading() as txn, txn.cursor() as cursor:
-        found: list[RawBlock] = []
+        blocks: list[RawBlock] = []
         more = _seek(cursor, identity, sequence)
         prefix = blockKey(identity, 0)[:9]
         while more:
@@ -68,11 +68,11 @@ def fetchBlocks(
             raw = environment.codec.openBlock(stored, identity)
             more = cursor.next() and cursor.key().startswith(prefix)
             following = sequenceOf(cursor.key()) if more else 0
-            found.append(RawBlock(first, raw, _dead(txn, identity, first), following))
+            blocks.append(RawBlock(first, raw, _dead(txn, identity, first), following))
             enough -= len(raw)
             if enough <= 0:
                 break
-        return found
+        return blocks
 
 
 def fetchColumns(
@@ -146,10 +146,10 @@ def findRecord(
         if quick is None or sequence in _deadIn(identity, quick[0], quick[2]):
             return None
         return quick[:2]
-    found = blockIn(txn, identity, sequence)
-    if found is None or sequence in found[2]:
+    block = blockIn(txn, identity, sequence)
+    if block is None or sequence in block[2]:
         return None
-    first, raw, _ = found
+    first, raw, _ = block
     place = placeIn(raw, sequence)
     try:
         return None if place is None else (first, codec.openRecord(bytes(raw[slice(*place)])))
@@ -173,10 +173,10 @@ def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
     """Go to the last block that begins at or before a sequence, or else to the first one."""
     prefix = blockKey(identity, 0)[:9]
     wanted = blockKey(identity, sequence)
-    found = cursor.set_range(wanted)
-    if found and cursor.key() == wanted:
+    isThere = cursor.set_range(wanted)
+    if isThere and cursor.key() == wanted:
         return True
-    before = cursor.prev() if found else cursor.last()
+    before = cursor.prev() if isThere else cursor.last()
     if before and cursor.key().startswith(prefix):
         return True
     return cursor.set_range(wanted) and cursor.key().startswith(prefix)
@@ -243,7 +243,7 @@ def fetchTallies(
             return tallyIn(txn, codec, identity, pattern, after)
         last = _lastIn(txn, codec, identity)
         literal = tallyPrefix(identity) + beginning(pattern)[:WHOLE_KEY]
-        found: list[Tally] = []
+        tallies: list[Tally] = []
         search, step = PatternSearch(pattern), NEAR
         start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
         with txn.cursor() as cursor:
@@ -252,14 +252,14 @@ def fetchTallies(
                 keys = list(islice(cursor.iternext(keys=True, values=False), number + 1))
                 ahead = keys.pop() if len(keys) > number else b""
                 if not (ahead or keys[-1]).startswith(literal):
-                    keys, ahead = [each for each in keys if each.startswith(literal)], b""
-                found += _wanted(txn, search, keys)
-                if len(found) >= limit:
-                    return TallyPage(found[:limit], found[limit - 1].subject, last)
+                    keys, ahead = [key for key in keys if key.startswith(literal)], b""
+                tallies += _wanted(txn, search, keys)
+                if len(tallies) >= limit:
+                    return TallyPage(tallies[:limit], tallies[limit - 1].subject, last)
                 most -= len(keys)
                 subject = _subjectAt(txn, keys[-1]) if ahead else b""
                 if most <= 0 and subject:
-                    return TallyPage(found, subject, last)
+                    return TallyPage(tallies, subject, last)
                 start = ahead
                 # Of longer subjects, the order of the keys is not that of the subjects.
                 if 0 < len(subject) <= LONGEST_SUBJECT_KEY:
@@ -267,7 +267,7 @@ def fetchTallies(
                     passed = tallyPrefix(identity) + place[:WHOLE_KEY] if place else b""
                     start = max(ahead, passed) if place else b""
                 step = NEAR if start > ahead else step * 2
-    return TallyPage(found, b"", last)
+    return TallyPage(tallies, b"", last)
 
 
 def _namedTallies(
@@ -291,18 +291,18 @@ def _namedTallies(
         # The names are looked at last: they have every subject of the transaction then.
         with environment.reading() as txn:
             last = _lastIn(txn, environment.codec, identity)
-            found: list[Tally] = []
+            tallies: list[Tally] = []
             place = after + b"\0" if after else beginning(pattern)
             while (some := names.find(identity, search, place)) is not None:
                 matching, place = some
                 for subject in matching:
                     tally = _tallyOf(txn, environment.codec, identity, subject)
                     if tally is not None:
-                        found.append(tally)
-                    if len(found) >= limit:
-                        return TallyPage(found, subject, last)
+                        tallies.append(tally)
+                    if len(tallies) >= limit:
+                        return TallyPage(tallies, subject, last)
                 if not place:
-                    return TallyPage(found, b"", last)
+                    return TallyPage(tallies, b"", last)
 
 
 def _wanted(
@@ -337,11 +337,11 @@ def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
     with environment.reading() as txn, txn.cursor() as cursor:
         if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
             return []
-        found = [cursor.key()]
+        edges = [cursor.key()]
         behind = cursor.set_range(prefix + b"\xff" * LONGEST_SUBJECT_KEY)
         if cursor.prev() if behind else cursor.last():
-            found.append(cursor.key())
-        return [each[len(prefix) :] for each in found]
+            edges.append(cursor.key())
+        return [edge[len(prefix) :] for edge in edges]
 
 
 def _lastIn(txn: lmdb.Transaction[bytes], codec: PlainCodec, identity: int) -> int:
@@ -395,7 +395,7 @@ def fetchAbsent(
     """The number of subjects without a tally, and the log's last sequence in the database."""
     with environment.reading() as txn:
         codec = environment.codec
-        absent = sum(txn.get(codec.tallyKey(identity, each)) is None for each in subjects)
+        absent = sum(txn.get(codec.tallyKey(identity, subject)) is None for subject in subjects)
         return absent, _lastIn(txn, codec, identity)
 
 
@@ -403,7 +403,7 @@ def fetchState(
     environment: Environment, prefix: bytes
 ) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, str]]]:
     """Whole values by their plain keys, and the keys of damaged ones with the reason."""
-    found: list[tuple[bytes, bytes]] = []
+    values: list[tuple[bytes, bytes]] = []
     broken: list[tuple[bytes, str]] = []
     codec = environment.codec
     start = prefix[: 2 + prefix[1]] if codec.isSealed and len(prefix) > 1 else prefix
@@ -415,8 +415,8 @@ def fetchState(
                 name, value = codec.state(unwrap(cursor.value(), key))
                 whole = key[: 2 + key[1]] + name
                 if whole.startswith(prefix):
-                    found.append((whole, value))
+                    values.append((whole, value))
             except Damaged as failure:
                 broken.append((key, str(failure)))
             more = cursor.next()
-    return sorted(found), broken
+    return sorted(values), broken

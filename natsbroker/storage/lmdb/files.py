@@ -145,8 +145,8 @@ class Marks:
     @classmethod
     def read(cls, directory: Path) -> Marks:
         """Read the newer one of the files that are whole."""
-        found = [each for each in (cls._readOne(directory, n) for n in (0, 1)) if each.known]
-        return max(found, key=lambda each: each._generation, default=cls(directory))
+        whole = [marks for marks in (cls._readOne(directory, n) for n in (0, 1)) if marks.known]
+        return max(whole, key=lambda marks: marks._generation, default=cls(directory))
 
     @classmethod
     def _readOne(cls, directory: Path, number: int) -> Marks:
@@ -195,9 +195,9 @@ class Marks:
         Replace the older file. When this returns, it is on disk; if it fails, nothing changed.
         """
         pieces = []
-        for identity, each in logs.items():
-            name = each.name.encode("utf-8")
-            pieces.append(_MARK.pack(identity, each.reserved, len(name)) + name)
+        for identity, noted in logs.items():
+            name = noted.name.encode("utf-8")
+            pieces.append(_MARK.pack(identity, noted.reserved, len(name)) + name)
         body = b"".join(pieces)
         generation = self._generation + 1
         head = _MARKS_HEAD.pack(_MARKS_TEXT, mark, generation, len(logs), 0)[:-4]

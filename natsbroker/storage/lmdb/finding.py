@@ -132,13 +132,13 @@ def findFormat(path: Path) -> tuple[bytes, int] | None:
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    merging: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if merging and first <= merging[-1][1] + 1:
+            merging[-1] = (merging[-1][0], max(merging[-1][1], last))
         else:
-            found.append((first, last))
-    return found
+            merging.append((first, last))
+    return merging
 
 
 class Finder:
@@ -182,7 +182,9 @@ class Finder:
         if isTwice(entry.key):
             places.append(entry.offset + entry.length // 2)
         # Where the length of a key is wrong by one, that of its node may be right all the same.
-        return any([self._lookAt(place + each, True) for place in places for each in (0, 1, -1)])
+        return any(
+            [self._lookAt(place + offset, True) for place in places for offset in (0, 1, -1)]
+        )
 
     def _lookAt(self, position: int, counts: bool) -> int:
         """The length; 0 for nothing. What does not count may only replace something broken."""
@@ -238,12 +240,12 @@ class Finder:
         self, identity: int, log: FoundLog, blocks: Sequence[tuple[Head, int]]
     ) -> dict[int, RecordPlace]:
         """Undeleted records in some blocks of a log; a whole copy of each, if there is any."""
-        found: dict[int, RecordPlace] = {}
+        places: dict[int, RecordPlace] = {}
         whole: set[int] = set()
         covered: list[tuple[int, int]] = []
         newer: list[tuple[int, int]] = []
         generation = -1
-        for head, offset in sorted(blocks, key=lambda each: -each[0].generation):
+        for head, offset in sorted(blocks, key=lambda block: -block[0].generation):
             if head.generation != generation:
                 covered, newer = merged([*covered, *newer]), []
                 generation = head.generation
@@ -253,16 +255,16 @@ class Finder:
                     continue
                 if self._wholeAt(place.offset, identity):
                     whole.add(sequence)
-                    found[sequence] = place
+                    places[sequence] = place
                 else:
-                    found.setdefault(sequence, place)
-        return found
+                    places.setdefault(sequence, place)
+        return places
 
     def _inBlock(
         self, identity: int, log: FoundLog, head: Head, offset: int
     ) -> Iterator[tuple[int, RecordPlace]]:
         raw = self._raw[offset : offset + head.length]
-        dead = frozenset(each for each in log.dead if head.first <= each <= head.last)
+        dead = frozenset(sequence for sequence in log.dead if head.first <= sequence <= head.last)
         block = readBlock(raw, identity, head.first, dead)
         if block is None:
             return
@@ -271,7 +273,7 @@ class Finder:
                 start, end = block.place(index)
                 yield block.sequences[index], RecordPlace(offset + start, end - start)
             return
-        alive = {block.sequences[each] for each in block.living()}
+        alive = {block.sequences[index] for index in block.living()}
         for sequence, place in self._between(identity, offset, offset + head.length):
             if sequence in alive:
                 yield sequence, place
@@ -279,14 +281,14 @@ class Finder:
     def _between(self, identity: int, start: int, stop: int) -> Iterator[tuple[int, RecordPlace]]:
         """The whole records between two offsets, found by the log's identity."""
         raw, needle = self._raw, IDENTITY.pack(identity)
-        found = raw.find(needle, start, stop)
-        while found >= 0:
-            position = found - IDENTITY_OFFSET
+        at = raw.find(needle, start, stop)
+        while at >= 0:
+            position = at - IDENTITY_OFFSET
             length = self._wholeAt(position, identity)
             if length:
                 number = raw[position + SEQUENCE_OFFSET : position + SEQUENCE_OFFSET + 8]
                 yield int.from_bytes(number, "little"), RecordPlace(position, length)
-            found = raw.find(needle, found + max(length, 1), stop)
+            at = raw.find(needle, at + max(length, 1), stop)
 
     def _wholeAt(self, position: int, identity: int) -> int:
         """The length of the record that begins at a position; 0 if there is none."""

@@ -86,7 +86,7 @@ def _frameAt(data: bytes, position: int, codec: PlainCodec) -> JournalFrame | No
     if crc32c(checked) != _CRC.unpack_from(data, position + _HEAD.size)[0]:
         return None
     try:
-        blobs = [codec.openRecord(each) for each in _split(data[body:end])]
+        blobs = [codec.openRecord(record) for record in _split(data[body:end])]
     except Damaged:
         return None
     return JournalFrame(generation, since, blobs)
@@ -125,7 +125,7 @@ def readFrames(path: Path, mark: bytes, codec: PlainCodec = PLAIN) -> list[Journ
         if frame is not None:
             frames.setdefault(frame.generation, frame)
         position = data.find(mark, position + 1)
-    return [frames[each] for each in sorted(frames)]
+    return [frames[number] for number in sorted(frames)]
 
 
 def runsIn(frames: Sequence[JournalFrame]) -> Iterator[tuple[int, list[bytes]]]:
@@ -159,9 +159,9 @@ class Beyond(NamedTuple):
 
 def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) -> Beyond:
     """C{noted} is the generation of the last commit or frame that is noted beside the database."""
-    ahead = [each for each in frames if each.generation > generation]
-    known = max([generation, *(each.generation for each in ahead)])
-    isBehind = noted > known or any(each.since > generation for each in ahead)
+    ahead = [frame for frame in frames if frame.generation > generation]
+    known = max([generation, *(frame.generation for frame in ahead)])
+    isBehind = noted > known or any(frame.since > generation for frame in ahead)
     return Beyond(ahead, known, isBehind)
 
 

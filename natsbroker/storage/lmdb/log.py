@@ -73,7 +73,7 @@ class LMDBLog(LogReader):
             sole = batch[0][0]
         encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, sole)
         indexed = isTallied(self._indexed, sole, encoded.uniform)
-        subjects = [each[0] for each in batch] if indexed else None
+        subjects = [row[0] for row in batch] if indexed else None
         job = LMDBAppendJob(self.identity, first, encoded, sole, subjects)
         deferred = self._ask(job)
         if not deferred.called:
@@ -143,10 +143,10 @@ class LMDBLog(LogReader):
         return self._lookUpLast(subject) if record is None else succeed(record)
 
     def _recalled(self, sequence: int) -> Record | None:
-        found = self.recall(sequence)
-        if found is not None:
+        quick = self.recall(sequence)
+        if quick is not None:
             with suppress(Damaged):  # The one who reads it next tells the watchers.
-                record = decode(*found, self.identity)
+                record = decode(*quick, self.identity)
                 if record.sequence == sequence:
                     return record
         return None
@@ -186,8 +186,8 @@ class LMDBLog(LogReader):
             return ahead
         version, records = self.version, self._ahead
         last, raws = yield self._owner.fetch(fetchLast, self.identity, subject)
-        for each in raws:
-            self._keep(each, version, records)
+        for raw in raws:
+            self._keep(raw, version, records)
         if last:
             self._lasts.found(subject, last, epoch)
         return int(last)
@@ -201,9 +201,11 @@ class LMDBLog(LogReader):
         if not self._row.indexed:
             sole: dict[bytes, SubjectTally] = yield self._soleTally(pattern, after)
             return sole
-        found = yield self._tallies.listed(lambda: self._ahead, pattern, after, limit)
-        yield tighten([each for each in found if each.loose], self._bounds, self._fetchBlocks)
-        return {each.subject: SubjectTally(each.count, each.first, each.last) for each in found}
+        tallies = yield self._tallies.listed(lambda: self._ahead, pattern, after, limit)
+        yield tighten([tally for tally in tallies if tally.loose], self._bounds, self._fetchBlocks)
+        return {
+            tally.subject: SubjectTally(tally.count, tally.first, tally.last) for tally in tallies
+        }
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:

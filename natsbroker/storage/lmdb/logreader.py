@@ -65,20 +65,20 @@ class LogReader(OwnedLog):
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
-        found: list[Record] = []
-        return self.collect(found, (), sequence, limit, maxBytes).addCallback(lambda _: found)
+        records: list[Record] = []
+        return self.collect(records, (), sequence, limit, maxBytes).addCallback(lambda _: records)
 
     @inlineCallbacks
     def readMatching(
         self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Generator[Deferred[Any], Any, Matching]:
-        found: list[Record] = []
-        following = yield self.collect(found, patterns, sequence, limit, maxBytes)
-        return Matching(found, following)
+        records: list[Record] = []
+        following = yield self.collect(records, patterns, sequence, limit, maxBytes)
+        return Matching(records, following)
 
     def collect(
         self,
-        found: RecordList,
+        records: RecordList,
         patterns: Sequence[bytes],
         sequence: int,
         limit: int = 256,
@@ -87,42 +87,44 @@ class LogReader(OwnedLog):
         if self.closed is not None:
             return fail(self.closed)
         if patterns:
-            return self._collectMatching(found, patterns, sequence, limit, maxBytes)
+            return self._collectMatching(records, patterns, sequence, limit, maxBytes)
         last = self._bounds.last
         sequence = max(sequence, self._bounds.first)
-        while len(found) < limit and maxBytes > 0 and sequence <= last:
+        while len(records) < limit and maxBytes > 0 and sequence <= last:
             block = self._cache.find(self.identity, sequence)
             if block is None:
-                return self._collectOn(found, sequence, limit, maxBytes)
-            sequence, maxBytes = self._select(found, block, sequence, None, limit, maxBytes)
+                return self._collectOn(records, sequence, limit, maxBytes)
+            sequence, maxBytes = self._select(records, block, sequence, None, limit, maxBytes)
         return succeed(sequence)
 
     @inlineCallbacks
     def _collectOn(
-        self, found: RecordList, sequence: int, limit: int, maxBytes: int
+        self, records: RecordList, sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
-        while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
+        while len(records) < limit and maxBytes > 0 and sequence <= self._bounds.last:
             enough = min(maxBytes * 2, limit * RECORD_SIZE, MOST_AHEAD)
             last = self._bounds.last  # What becomes known during the fetch may not be in it.
             blocks = yield self._fetchBlocks(sequence, enough)
             if not blocks:
                 return last + 1
             for block in blocks:
-                if len(found) < limit and maxBytes > 0:
-                    sequence, maxBytes = self._select(found, block, sequence, None, limit, maxBytes)
+                if len(records) < limit and maxBytes > 0:
+                    sequence, maxBytes = self._select(
+                        records, block, sequence, None, limit, maxBytes
+                    )
         return sequence
 
     @inlineCallbacks
     def _collectMatching(
         self,
-        found: RecordList,
+        records: RecordList,
         patterns: Sequence[bytes],
         sequence: int,
         limit: int,
         maxBytes: int,
     ) -> Generator[Deferred[Any], Any, int]:
         if len(patterns) == 1 and self._row.indexed and not hasWildcard(patterns[0]):
-            following: int = yield self._collectOne(found, patterns[0], sequence, limit, maxBytes)
+            following: int = yield self._collectOne(records, patterns[0], sequence, limit, maxBytes)
             if following:
                 return following
         verdicts = SubjectVerdicts(patterns)
@@ -135,16 +137,18 @@ class LogReader(OwnedLog):
             blocks = [block] if block is not None else (yield self._fetchBlocks(sequence, enough))
             if not blocks:
                 return last + 1
-            for each in blocks:
-                scanned += len(each.sequences)
-                sequence, maxBytes = self._select(found, each, sequence, verdicts, limit, maxBytes)
-                if len(found) >= limit or maxBytes <= 0:
+            for fetched in blocks:
+                scanned += len(fetched.sequences)
+                sequence, maxBytes = self._select(
+                    records, fetched, sequence, verdicts, limit, maxBytes
+                )
+                if len(records) >= limit or maxBytes <= 0:
                     return sequence
         return sequence
 
     @inlineCallbacks
     def _collectOne(
-        self, found: RecordList, subject: bytes, sequence: int, limit: int, maxBytes: int
+        self, records: RecordList, subject: bytes, sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
         """Read records of one subject; gives where to go on, 0 if not all of them are listed."""
         before: Sequence[int] = ()
@@ -153,13 +157,13 @@ class LogReader(OwnedLog):
             sequences = yield self._tallies.all(self._ahead, subject)
             if sequences is None:
                 return 0
-            wanted = [each for each in sequences if each >= sequence]
+            wanted = [later for later in sequences if later >= sequence]
             # The list has all up to its own last one, also where the reactor's thread has not.
             last = max(last, wanted[-1] if wanted else 0)
             yield self._known(last)
-            length = len(found)
-            following: int = yield self._collectFew(found, wanted, last, limit, maxBytes)
-            if len(found) > length or not wanted or wanted == before:
+            length = len(records)
+            following: int = yield self._collectFew(records, wanted, last, limit, maxBytes)
+            if len(records) > length or not wanted or wanted == before:
                 return following
             # Newer records may have replaced all of them meanwhile.
             before = wanted
@@ -172,23 +176,23 @@ class LogReader(OwnedLog):
 
     @inlineCallbacks
     def _collectFew(
-        self, found: RecordList, sequences: Sequence[int], last: int, limit: int, maxBytes: int
+        self, records: RecordList, sequences: Sequence[int], last: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
         """Read single records; up to C{last} no others are wanted."""
         for sequence in sequences:
-            if len(found) >= limit or maxBytes <= 0:
+            if len(records) >= limit or maxBytes <= 0:
                 return sequence
-            before = len(found)
+            before = len(records)
             known = self.recall(sequence)
             if known is not None:
                 starts = array("I", known[1:])
                 block = Block(known[0], self.identity, range(sequence, sequence + 1), starts)
-                _, maxBytes = block.select(found, 0, 1, None, limit, maxBytes)
-            if len(found) == before:
+                _, maxBytes = block.select(records, 0, 1, None, limit, maxBytes)
+            if len(records) == before:
                 blocks = yield self._fetchBlocks(sequence, 1)
                 for block in blocks[:1]:
                     _, maxBytes = self._select(
-                        found, block, sequence, None, limit, maxBytes, sequence
+                        records, block, sequence, None, limit, maxBytes, sequence
                     )
         return last + 1
 
@@ -202,14 +206,14 @@ class LogReader(OwnedLog):
         if canGather() and first < last and maxBytes > 0 and not self._ahead.gone:
             if self.closed is not None:
                 raise self.closed
-            found: Columns | None = yield self._owner.fetch(
+            gathered: Columns | None = yield self._owner.fetch(
                 fetchColumns, self.identity, first, last, maxBytes
             )
             if self.closed is not None:
                 raise self.closed
-            if found is not None and found.next > start:
-                lost = self._owner.troubles.damagedIn(self.name, start, found.next)
-                return replace(found, damaged=tuple(lost))
+            if gathered is not None and gathered.next > start:
+                lost = self._owner.troubles.damagedIn(self.name, start, gathered.next)
+                return replace(gathered, damaged=tuple(lost))
         columns: Columns = yield super().exportRange(start, stop, maxBytes)
         return columns
 
@@ -227,7 +231,7 @@ class LogReader(OwnedLog):
             version = self.version
             raws = yield self._owner.fetch(fetchBlocks, self.identity, sequence, enough)
             blocks = [self._keep(raw, version, ahead) for raw in raws]
-            useful = [each for each in blocks if each is not None and each.last >= sequence]
+            useful = [block for block in blocks if block is not None and block.last >= sequence]
             yield self._known(useful[-1].last if useful else 0)
             if useful:
                 return useful
@@ -289,7 +293,7 @@ class LogReader(OwnedLog):
 
     def _select(
         self,
-        found: RecordList,
+        records: RecordList,
         block: Block,
         sequence: int,
         wanted: SubjectVerdicts | None,
@@ -303,10 +307,10 @@ class LogReader(OwnedLog):
         index = block.indexOf(max(sequence, bounds.first))
         stop = block.indexOf(last + 1)
         while index < stop:
-            index, maxBytes = block.select(found, index, stop, wanted, limit, maxBytes)
+            index, maxBytes = block.select(records, index, stop, wanted, limit, maxBytes)
             if index == stop:
                 break
-            if len(found) >= limit or maxBytes <= 0:
+            if len(records) >= limit or maxBytes <= 0:
                 return block.sequences[index], maxBytes
             number = block.sequences[index]
             self.damaged(number, number + 1, block.fault(index))
@@ -317,7 +321,7 @@ class LogReader(OwnedLog):
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:
         records = yield self.read(start, 4096, maxBytes)
-        kept = [each for each in records if each.sequence < stop]
+        kept = [record for record in records if record.sequence < stop]
         full = len(kept) == len(records) and records
         following = records[-1].sequence + 1 if full else stop
         damaged = self._owner.troubles.damagedIn(self.name, start, following)

@@ -43,8 +43,8 @@ class Losses:
 
     @property
     def open(self) -> list[str]:
-        found = [f"see {each.name}/{REPORT}" for each in self._reports]
-        return found + self._lines + self._unwritten
+        problems = [f"see {report.name}/{REPORT}" for report in self._reports]
+        return problems + self._lines + self._unwritten
 
     def start(self, reports: Sequence[Path]) -> None:
         self._reports = list(reports)
@@ -88,7 +88,7 @@ class Losses:
 
     def _written(self, lines: Sequence[str], reports: list[Path]) -> None:
         self._isBusy = False
-        self._unwritten = [each for each in self._unwritten if each not in lines]
+        self._unwritten = [line for line in self._unwritten if line not in lines]
         self._reports = reports
         self._goOn()
         self._write()

@@ -152,15 +152,15 @@ def markOf(directory: Path, marks: Marks) -> bytes:
     """The mark of a store without the file for it; L{StoreFailed} if nothing else has it."""
     if marks.mark:
         return marks.mark
-    found = findFormat(directory / DATABASE)
-    if found is None:
+    format_ = findFormat(directory / DATABASE)
+    if format_ is None:
         raise StoreFailed(f"nothing in {directory} says what it is")
-    return found[0]
+    return format_[0]
 
 
 def _isSealed(database: Path) -> bool:
-    found = findFormat(database)
-    return found is not None and found[1] == SEALED_VERSION
+    format_ = findFormat(database)
+    return format_ is not None and format_[1] == SEALED_VERSION
 
 
 def _encrypt(
@@ -173,8 +173,8 @@ def _encrypt(
         before.
     """
     database = directory / DATABASE
-    found, _ = inspectDatabase(database, mark, codec)
-    if _isSealed(database) if found is None else found.isSealed:
+    surveyed, _ = inspectDatabase(database, mark, codec)
+    if _isSealed(database) if surveyed is None else surveyed.isSealed:
         return None
     _log.info("Encrypting the store in {directory}", directory=str(directory))
     opened = _openMarked(directory, mark, marks, maxSize, True, PLAIN)
@@ -237,39 +237,47 @@ def _openMarked(
     try:
         noted = commits.read()
         frames = readFrames(directory / JOURNAL, mark, codec)
-        found, repaired = _verified(database, mark, marks, noted, frames, codec)
-        ahead, known, isBehind = framesBeyond(found.generation, noted, frames)
+        surveyed, repaired = _verified(database, mark, marks, noted, frames, codec)
+        ahead, known, isBehind = framesBeyond(surveyed.generation, noted, frames)
         stale = isBehind and not repaired
         if stale:
             repaired = BEHIND
-        base = max(known, noted) - found.generation + found.base + GENERATIONS
+        base = max(known, noted) - surveyed.generation + surveyed.base + GENERATIONS
         environment = Environment(database, maxSize, codec)
     except BaseException:
         commits.close()
         raise
     opened = Opened(
-        environment, mark, base, found.rows, found.holds, marks, commits, found.generation, None
+        environment,
+        mark,
+        base,
+        surveyed.rows,
+        surveyed.holds,
+        marks,
+        commits,
+        surveyed.generation,
+        None,
     )
     try:
-        gaps = gapsBefore(ahead, found, marks)
+        gaps = gapsBefore(ahead, surveyed, marks)
         if gaps and not stale:
             repaired = GAPS
         if gaps or stale:
             keep(directory / "none", [repaired])
         if ahead:
-            opened.replayed = _replay(environment, found, base, ahead, gaps)
-        changed = _goBeyond(found, marks) if stale else []
-        if stale or found.broken or found.halved:
-            opened.states = _persist(environment, found, base, changed)
+            opened.replayed = _replay(environment, surveyed, base, ahead, gaps)
+        changed = _goBeyond(surveyed, marks) if stale else []
+        if stale or surveyed.broken or surveyed.halved:
+            opened.states = _persist(environment, surveyed, base, changed)
         environment.sync()
-        if ahead or stale or found.broken or found.halved:
+        if ahead or stale or surveyed.broken or surveyed.halved:
             opened.generation = base + environment.lastTransaction()
         opened.journal = _openJournal(directory / JOURNAL, mark, isSynced, codec)
     except BaseException:
         opened.close()
         raise
     opened.repaired = repaired
-    _remember(directory, found, opened)
+    _remember(directory, surveyed, opened)
     return opened
 
 
@@ -288,7 +296,7 @@ def _openJournal(path: Path, mark: bytes, isSynced: bool, codec: PlainCodec) -> 
 
 def _replay(
     environment: Environment,
-    found: Survey,
+    surveyed: Survey,
     base: int,
     frames: Sequence[JournalFrame],
     gaps: Mapping[int, list[tuple[int, int]]],
@@ -299,27 +307,27 @@ def _replay(
     @return: the subjects of these records, by log, if the log has several.
     """
     subjects: dict[int, set[bytes]] = {}
-    runs = [each for each in runsIn(frames) if each[0] in found.rows]
+    runs = [run for run in runsIn(frames) if run[0] in surveyed.rows]
     weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
     environment.prepare(weight + LOG_WEIGHT * (len({identity for identity, _ in runs}) + 1))
     with environment.begin() as txn:
         transaction = LMDBTransaction(
-            txn, found.mark, base + txn.id(), found.rows, {}, {}, 0, environment.codec
+            txn, surveyed.mark, base + txn.id(), surveyed.rows, {}, {}, 0, environment.codec
         )
         transaction.putFormat(base)
         for identity, blobs in runs:
             writer = transaction.log(identity)
-            fresh = [each for each in blobs if sequenceOf(each, 0) > writer.row.last]
+            fresh = [blob for blob in blobs if sequenceOf(blob, 0) > writer.row.last]
             if fresh and not writer.row.dropped:
                 job = jobFor(writer.row, fresh)
                 job.applyTo(writer)
                 subjects.setdefault(identity, set()).update(job.subjects or ())
         for identity, ranges in gaps.items():
-            found.lost.setdefault(identity, []).extend(ranges)
-            transaction.put(lostKey(identity), packRanges(found.lost[identity]))
+            surveyed.lost.setdefault(identity, []).extend(ranges)
+            transaction.put(lostKey(identity), packRanges(surveyed.lost[identity]))
         transaction.finish()
-    found.rows.update({key: writer.row for key, writer in transaction.writers.items()})
-    return {identity: each for identity, each in subjects.items() if each}
+    surveyed.rows.update({key: writer.row for key, writer in transaction.writers.items()})
+    return {identity: some for identity, some in subjects.items() if some}
 
 
 def _verified(
@@ -336,32 +344,32 @@ def _verified(
     @param noted: the generation of the last commit, or of the last frame, or 0.
     @return: the content, and the repairs in words.
     """
-    found, problem = inspectDatabase(database, mark, codec)
-    if found is not None:
-        if found.isSealed != codec.isSealed:
-            isWhat = "is encrypted" if found.isSealed else "is not encrypted"
+    surveyed, problem = inspectDatabase(database, mark, codec)
+    if surveyed is not None:
+        if surveyed.isSealed != codec.isSealed:
+            isWhat = "is encrypted" if surveyed.isSealed else "is not encrypted"
             raise StoreEncrypted(f"{database} {isWhat}, unlike what is beside it")
-        return found, ""
-    newest = max([noted, *(each.generation for each in frames)])
+        return surveyed, ""
+    newest = max([noted, *(frame.generation for frame in frames)])
     expected = frames[-1].since if frames and frames[-1].generation == newest else noted
-    beyond = [each for each in frames if each.generation > expected]
+    beyond = [frame for frame in frames if frame.generation > expected]
     report = salvage(database, mark, marks, expected, newest, beyond, codec)
-    found, again = inspectDatabase(database, mark, codec)
-    if found is None:
+    surveyed, again = inspectDatabase(database, mark, codec)
+    if surveyed is None:
         raise StoreFailed(f"the store cannot be repaired: {again}")
-    return found, "; ".join([problem, *report])
+    return surveyed, "; ".join([problem, *report])
 
 
-def _remember(directory: Path, found: Survey, opened: Opened) -> None:
+def _remember(directory: Path, surveyed: Survey, opened: Opened) -> None:
     """Say what was lost, in this or in earlier runs, as long as the reports of it are kept."""
     reports = reportsIn(directory)
     opened.reports = unacknowledged(directory)
-    for identity, ranges in found.lost.items() if reports else ():
-        row = found.rows.get(identity)
+    for identity, ranges in surveyed.lost.items() if reports else ():
+        row = surveyed.rows.get(identity)
         if row is not None and not row.dropped:
             reason = "lost when the database was damaged"
             opened.damage += [(row.name, start, stop, reason) for start, stop in ranges]
-    opened.states += [("", b"", f"values may be lost: see {each / REPORT}") for each in reports]
+    opened.states += [("", b"", f"values may be lost: see {report / REPORT}") for report in reports]
 
 
 def inspectDatabase(database: Path, mark: bytes, codec: PlainCodec) -> tuple[Survey | None, str]:
@@ -372,18 +380,18 @@ def inspectDatabase(database: Path, mark: bytes, codec: PlainCodec) -> tuple[Sur
     """
     try:
         problems = verify.verify(str(database), subdir=False)  # type: ignore[no-untyped-call]
-        found = None if problems else _surveyed(database, codec)
+        surveyed = None if problems else _surveyed(database, codec)
     except (Damaged, *UNVERIFIABLE) as failure:
-        found, problems = None, [str(failure)]
+        surveyed, problems = None, [str(failure)]
     except OSError as failure:
         if failure.errno not in (errno.EIO, errno.ENOENT):
             raise
-        found, problems = None, [str(failure)]
-    if found is None:
+        surveyed, problems = None, [str(failure)]
+    if surveyed is None:
         return None, f"the database is damaged: {problems[0]}"
-    if found.mark != mark:
+    if surveyed.mark != mark:
         return None, "the database is another store's"
-    return found, ""
+    return surveyed, ""
 
 
 def _surveyed(database: Path, codec: PlainCodec) -> Survey:
@@ -394,21 +402,21 @@ def _surveyed(database: Path, codec: PlainCodec) -> Survey:
         os.close(descriptor)
 
 
-def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:
+def _goBeyond(surveyed: Survey, marks: Marks) -> list[LogRow]:
     """Skip sequences used after this copy of the database was made; gives the logs concerned."""
     changed = []
     newest = marks.newest()
-    for identity, row in found.rows.items():
+    for identity, row in surveyed.rows.items():
         if marks.known and newest.get(row.name) != identity and not row.dropped:
             row.dropped = True
             changed.append(row)
     for identity in newest.values():
         mark = marks.logs[identity]
-        row = found.rows.setdefault(identity, LogRow(identity, mark.name))
+        row = surveyed.rows.setdefault(identity, LogRow(identity, mark.name))
         if row.dropped or mark.reserved <= row.last:
             continue
         lost = (row.last + 1, mark.reserved + 1)
-        found.lost.setdefault(identity, []).append(lost)
+        surveyed.lost.setdefault(identity, []).append(lost)
         row.last = mark.reserved
         if not row.count:
             row.first = row.last + 1
@@ -417,31 +425,31 @@ def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:
 
 
 def _persist(
-    environment: Environment, found: Survey, base: int, rows: list[LogRow]
+    environment: Environment, surveyed: Survey, base: int, rows: list[LogRow]
 ) -> list[tuple[str, bytes, str]]:
-    environment.prepare(16384 * (len(rows) + len(found.broken) + len(found.halved) + 1))
+    environment.prepare(16384 * (len(rows) + len(surveyed.broken) + len(surveyed.halved) + 1))
     with environment.begin() as txn:
         transaction = LMDBTransaction(
-            txn, found.mark, base + txn.id(), found.rows, {}, {}, 0, environment.codec
+            txn, surveyed.mark, base + txn.id(), surveyed.rows, {}, {}, 0, environment.codec
         )
         transaction.putFormat(base)
         for row in rows:
             transaction.log(row.identity)
-            if row.identity in found.lost:
-                transaction.put(lostKey(row.identity), packRanges(found.lost[row.identity]))
-        states = _mend(transaction, found)
+            if row.identity in surveyed.lost:
+                transaction.put(lostKey(row.identity), packRanges(surveyed.lost[row.identity]))
+        states = _mend(transaction, surveyed)
         transaction.finish()
-    found.rows.update({key: writer.row for key, writer in transaction.writers.items()})
+    surveyed.rows.update({key: writer.row for key, writer in transaction.writers.items()})
     return states
 
 
-def _mend(transaction: LMDBTransaction, found: Survey) -> list[tuple[str, bytes, str]]:
+def _mend(transaction: LMDBTransaction, surveyed: Survey) -> list[tuple[str, bytes, str]]:
     """Put back state under a wrong key, and mend tallies; gives lost values of state."""
     lost = []
     recount = set()
-    for key, value in found.halved.items():
+    for key, value in surveyed.halved.items():
         transaction.put(key, value)
-    for key, raw in found.broken.items():
+    for key, raw in surveyed.broken.items():
         try:
             own = unwrapAt(raw, 0)[0].key
         except Damaged as failure:
@@ -454,6 +462,6 @@ def _mend(transaction: LMDBTransaction, found: Survey) -> list[tuple[str, bytes,
             transaction.txn.delete(key)
             if transaction.txn.get(own) is None:
                 transaction.txn.put(own, raw)
-    for identity in recount & found.rows.keys():
+    for identity in recount & surveyed.rows.keys():
         transaction.log(identity).recountAll()
     return lost

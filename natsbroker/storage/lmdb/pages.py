@@ -99,13 +99,13 @@ class PageFile:
 
     def metas(self) -> list[Meta]:
         """Those of the two that look right, the newer one first."""
-        found = []
+        metas = []
         for offset in (0, self._pageSize()):
             try:
-                found.append(self._meta(offset))
+                metas.append(self._meta(offset))
             except (Damaged, error):
                 continue
-        return sorted(found, key=lambda each: -each.transaction)
+        return sorted(metas, key=lambda meta: -meta.transaction)
 
     def _pageSize(self) -> int:
         try:
@@ -156,19 +156,19 @@ class PageFile:
         if number != page or not HEAD <= lower <= meta.pageSize or flags not in (BRANCH, LEAF):
             raise Damaged(f"page {page} is not what it should be")
         pointers = Struct(f"<{(lower - HEAD) // 2}H").unpack_from(data, HEAD)
-        found = TreePage([], [], upper, _areInRow(data, pointers, upper, flags == LEAF))
+        treePage = TreePage([], [], upper, _areInRow(data, pointers, upper, flags == LEAF))
         for pointer in pointers:
             try:
                 if flags == BRANCH:
-                    found.children.append(_child(data, pointer))
+                    treePage.children.append(_child(data, pointer))
                 else:
-                    found.entries.append(_entry(data, pointer, page * meta.pageSize, meta))
+                    treePage.entries.append(_entry(data, pointer, page * meta.pageSize, meta))
             except Damaged:
-                found = found._replace(isWhole=False)
-        return found
+                treePage = treePage._replace(isWhole=False)
+        return treePage
 
     def reach(self, meta: Meta) -> Tree:
-        found: list[Entry] = []
+        entries: list[Entry] = []
         pages: set[int] = set()
         torn: dict[int, int] = {}
         complete = True
@@ -188,12 +188,12 @@ class PageFile:
                 torn[number] = page.start
             waiting += [child for _, child in reversed(page.children)]
             for entry in page.entries:
-                found.append(entry)
+                entries.append(entry)
                 if entry.offset // meta.pageSize != number:
                     end = entry.offset + entry.length - 1
                     pages.update(range(entry.offset // meta.pageSize, end // meta.pageSize + 1))
-        complete = complete and not torn and len(found) == meta.values
-        return Tree(found, pages, torn, complete)
+        complete = complete and not torn and len(entries) == meta.values
+        return Tree(entries, pages, torn, complete)
 
     def freePages(self, meta: Meta) -> set[int]:
         free: set[int] = set()

@@ -18,21 +18,21 @@ ACKNOWLEDGED = "acknowledged"
 
 
 def reportsIn(directory: Path) -> list[Path]:
-    return sorted(each for each in directory.glob("damaged-*") if each.is_dir())
+    return sorted(path for path in directory.glob("damaged-*") if path.is_dir())
 
 
 def unacknowledged(directory: Path) -> list[Path]:
-    return [each for each in reportsIn(directory) if not (each / ACKNOWLEDGED).exists()]
+    return [report for report in reportsIn(directory) if not (report / ACKNOWLEDGED).exists()]
 
 
 def acknowledge(directory: Path) -> list[str]:
     """Give the texts of the reports that were not acknowledged before."""
     texts = []
-    for each in unacknowledged(directory):
-        text = (each / REPORT).read_text("utf-8", "replace")
-        writeWhole(each / ACKNOWLEDGED, b"")
-        syncDirectory(each)
-        texts.append(f"{each / REPORT}:\n{text}")
+    for report in unacknowledged(directory):
+        text = (report / REPORT).read_text("utf-8", "replace")
+        writeWhole(report / ACKNOWLEDGED, b"")
+        syncDirectory(report)
+        texts.append(f"{report / REPORT}:\n{text}")
     return texts
 
 
@@ -43,9 +43,9 @@ def lossOf(log: str, start: int, stop: int) -> str:
 
 def unreported(directory: Path, lines: Iterable[str]) -> list[str]:
     known: set[str] = set()
-    for each in reportsIn(directory):
-        known.update((each / REPORT).read_text("utf-8", "replace").splitlines())
-    return [each for each in lines if each not in known]
+    for report in reportsIn(directory):
+        known.update((report / REPORT).read_text("utf-8", "replace").splitlines())
+    return [line for line in lines if line not in known]
 
 
 def keep(path: Path, report: Sequence[str]) -> None:

@@ -220,7 +220,7 @@ def _rebuildLog(
     row = log.row
     expected = -1 if row is None else row.count
     first = 1 if row is None else row.first
-    records = {key: each for key, each in records.items() if key >= first}
+    records = {key: record for key, record in records.items() if key >= first}
     if len(records) != expected:
         for sequence, place in finder.looseRecords(identity):
             if sequence >= first and sequence not in log.dead and not log.covers(sequence):
@@ -263,7 +263,7 @@ def _lostRanges(
     """C{expected} is how many there should be, or -1."""
     lost = []
     following = row.first if expected >= 0 else 1
-    for sequence in sorted([*records, *(each for each in dead if each >= following)]):
+    for sequence in sorted([*records, *(later for later in dead if later >= following)]):
         if sequence > following:
             lost.append((following, sequence))
         following = max(following, sequence + 1)
@@ -312,7 +312,7 @@ def _write(
     tallies: dict[bytes, Tally] = {}
     for start in range(0, len(sequences), 4096):
         some = sequences[start : start + 4096]
-        blobs = [finder.blob(records[each]) for each in some]
+        blobs = [finder.blob(records[sequence]) for sequence in some]
         row.size += sum(map(len, blobs)) - HEAD_SIZE * len(blobs)
         builder.putBlocks(row.identity, some, blobs)
         if row.indexed:

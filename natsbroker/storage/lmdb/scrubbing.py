@@ -88,11 +88,11 @@ def _checked(raw: bytes, key: bytes, dead: bytes | None) -> tuple[int, list[tupl
     if block is None:
         return 0, [(identity, first, 0)]
     damaged = [(identity, sequence, sequence + 1) for sequence in block.missing]
-    found: list[Record] = []
+    records: list[Record] = []
     count = len(block.sequences)
     index = 0
     while index < count:
-        index, _ = block.select(found, index, count, None, count, sys.maxsize)
+        index, _ = block.select(records, index, count, None, count, sys.maxsize)
         if index < count:
             sequence = block.sequences[index]
             damaged.append((identity, sequence, sequence + 1))
@@ -106,14 +106,14 @@ class Scrubber:
         reactor: Any,
         now: Callable[[], int],
         fetch: Callable[..., Deferred[ScrubResult]],
-        found: Callable[[ScrubResult], object],
+        notify: Callable[[ScrubResult], object],
     ) -> None:
         self.figures = ScrubFigures()
         self._entries = 0
         self._now = now
         self._reactor = reactor
         self._fetch = fetch
-        self._found = found
+        self._notify = notify
         self._after = b""
         self._isStopped = False
         self._call: Any = None
@@ -131,7 +131,7 @@ class Scrubber:
         reading.addCallbacks(self._read, self._failed)
 
     def _read(self, findings: ScrubResult) -> None:
-        self._found(findings)
+        self._notify(findings)
         self._after = findings.after
         self._note(findings)
         self._goOn(INTERVAL if self._after else PAUSE)

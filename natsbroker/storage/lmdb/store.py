@@ -85,7 +85,7 @@ def openLMDB(
     pool.start()
     result: Deferred[LMDBStore] = Deferred()
 
-    def found(opening: tuple[Lock, Opened]) -> None:
+    def begin(opening: tuple[Lock, Opened]) -> None:
         lock, opened = opening
         if result.called:
             opened.close()
@@ -104,7 +104,7 @@ def openLMDB(
     opening = deferToThreadPool(
         reactor, pool, _openBlocking, path, maxSize, not syncInterval, encryption
     )
-    opening.addCallbacks(found, failed)
+    opening.addCallbacks(begin, failed)
     return result
 
 
@@ -242,12 +242,12 @@ class LMDBStore(ThreadedStore[LMDBLog]):
     def _made(self, _: object, row: LogRow) -> None:
         self._rows[row.name] = row
         log = self._logOf(row)
-        for each in self._opening.pop(row.name):
-            each.callback(log)
+        for waiter in self._opening.pop(row.name):
+            waiter.callback(log)
 
     def _notMade(self, failure: Failure, row: LogRow) -> None:
-        for each in self._opening.pop(row.name):
-            each.errback(failure)
+        for waiter in self._opening.pop(row.name):
+            waiter.errback(failure)
 
     def drop(self, name: str) -> Deferred[None]:
         if self._closed is not None:
@@ -408,10 +408,10 @@ class LMDBStates(OwnedSpace):
         except StoreError:
             pass  # Nothing is taken; what is there can be read.
         head = statePrefix(self._space)
-        found, broken = yield self._owner.fetch(fetchState, head + prefix)
+        values, broken = yield self._owner.fetch(fetchState, head + prefix)
         for key, reason in broken:
             self._owner.troubles.stateDamaged(*self._owner.codec.nameIn(key), reason)
-        return {key[len(head) :]: value for key, value in found}
+        return {key[len(head) :]: value for key, value in values}
 
 
 #: With which every file of nats-streaming-server's file store begins: its version.
@@ -427,7 +427,7 @@ def refuseForeign(directory: Path) -> None:
         return
     # Without server.dat it is one still: the server makes that file again.
     patterns = ("server.dat", "*/subs.dat", "*/msgs.*.dat")
-    if any(_isMark(found) for each in patterns for found in directory.glob(each)):
+    if any(_isMark(file) for pattern in patterns for file in directory.glob(pattern)):
         raise UnknownFormat(
             f"{directory} is a data directory of nats-streaming-server and was not touched: give "
             f"another directory, and read this one with: natsbroker streaming import {directory}"

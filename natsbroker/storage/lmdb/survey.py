@@ -84,79 +84,81 @@ def survey(file: PageFile, codec: PlainCodec) -> Survey:
         raise Damaged("the database does not say where anything is")
     if file.size < (metas[0].lastPage + 1) * metas[0].pageSize:
         raise Damaged("the file was cut off")
-    found = Survey(codec)
+    surveyed = Survey(codec)
     for entry in file.entries(metas[0], metas[0].mainRoot):
-        _look(file, entry, found)
-    if not found.mark:
+        _look(file, entry, surveyed)
+    if not surveyed.mark:
         raise Damaged("the database does not say what it is")
-    found.generation = found.base + metas[0].transaction
-    for identity, blocks in found.blocks.items():
-        row = found.rows.get(identity)
+    surveyed.generation = surveyed.base + metas[0].transaction
+    for identity, blocks in surveyed.blocks.items():
+        row = surveyed.rows.get(identity)
         if row is None:
             raise Damaged(f"there are blocks of a log {identity:016x}, but not the log")
         if blocks.last > row.last:
             raise Damaged(f"log {row.name} has records that it does not know of")
-    for identity, row in found.rows.items():
-        _complete(file, found, identity, row)
-    return found
+    for identity, row in surveyed.rows.items():
+        _complete(file, surveyed, identity, row)
+    return surveyed
 
 
-def _look(file: PageFile, entry: Entry, found: Survey) -> None:
+def _look(file: PageFile, entry: Entry, surveyed: Survey) -> None:
     key = entry.key
     kind = key[:1]
     if kind == b"B" and len(key) == 17:
         head = parseHead(file.read(entry.offset, min(entry.length, HEAD_LENGTH)))
         if head.identity != identityOf(key):
             raise Damaged(f"the block at {head.first} stands in the place of another")
-        blocks = found.blocks.setdefault(head.identity, _Blocks())
+        blocks = surveyed.blocks.setdefault(head.identity, _Blocks())
         blocks.add(entry, head)
         blocks.heads.append((entry, head))
         return
     raw = entry.value or file.read(entry.offset, entry.length)
     if kind in (b"S", b"T"):
         if kind == b"T":
-            found.tallies[identityOf(key)] += 1
-        if raw[:8] != found.mark:
+            surveyed.tallies[identityOf(key)] += 1
+        if raw[:8] != surveyed.mark:
             raise Damaged(f"the value of {key[:20]!r} does not begin where it should")
-        _check(key, raw, found)
+        _check(key, raw, surveyed)
         return
     envelope, whole = unwrapEither(raw, key)
-    value = found.codec.open(envelope)
+    value = surveyed.codec.open(envelope)
     if not whole:
-        found.halved[key] = value
+        surveyed.halved[key] = value
     if kind == b"G" and len(key) == 17:
-        found.dead[identityOf(key), sequenceOf(key)] = unpackDead(sequenceOf(key), value)
+        surveyed.dead[identityOf(key), sequenceOf(key)] = unpackDead(sequenceOf(key), value)
     elif key == FORMAT_KEY:
-        found.mark = raw[:8] if whole else b""
-        version, found.base = unpackFormat(value)
-        found.isSealed = version == SEALED_VERSION
+        surveyed.mark = raw[:8] if whole else b""
+        version, surveyed.base = unpackFormat(value)
+        surveyed.isSealed = version == SEALED_VERSION
         if version not in (FORMAT_VERSION, SEALED_VERSION):
             raise UnknownFormat(f"the database has format {version}, not {FORMAT_VERSION}")
     elif kind == b"L" and len(key) == 9:
-        found.rows[identityOf(key)] = LogRow.unpack(identityOf(key), value)
+        surveyed.rows[identityOf(key)] = LogRow.unpack(identityOf(key), value)
     elif kind == b"H" and len(key) == 9:
-        found.holds[identityOf(key)] = unpackHolds(value)
+        surveyed.holds[identityOf(key)] = unpackHolds(value)
     elif kind == b"X" and len(key) == 9:
-        found.lost[identityOf(key)] = unpackRanges(value)
+        surveyed.lost[identityOf(key)] = unpackRanges(value)
     else:
         raise UnknownFormat(f"the database holds something under {key[:20]!r} that is not known")
 
 
-def _check(key: bytes, raw: bytes, found: Survey) -> None:
+def _check(key: bytes, raw: bytes, surveyed: Survey) -> None:
     """See whether a value is whole of which there may be many, and which can be lost by itself."""
     try:
         unwrap(raw, key)
     except Damaged:
-        found.broken[key] = raw
+        surveyed.broken[key] = raw
 
 
-def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterator[tuple[int, int]]:
+def _living(
+    file: PageFile, surveyed: Survey, identity: int, row: LogRow
+) -> Iterator[tuple[int, int]]:
     """For each block that is not all alive: how many of its records are gone, and their size."""
-    for entry, head in found.blocks[identity].heads:
-        dead = found.dead.get((identity, head.first), NONE)
+    for entry, head in surveyed.blocks[identity].heads:
+        dead = surveyed.dead.get((identity, head.first), NONE)
         if not dead and head.first >= row.first:
             continue
-        raw = found.codec.openBlock(file.read(entry.offset, entry.length), identity)
+        raw = surveyed.codec.openBlock(file.read(entry.offset, entry.length), identity)
         block = readBlock(raw, identity, head.first, dead)
         if block is None:
             yield head.records, head.size
@@ -165,32 +167,32 @@ def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterat
         yield head.records - len(alive), head.size - sum(map(block.length, alive))
 
 
-def _complete(file: PageFile, found: Survey, identity: int, row: LogRow) -> None:
-    blocks = found.blocks.get(identity)
+def _complete(file: PageFile, surveyed: Survey, identity: int, row: LogRow) -> None:
+    blocks = surveyed.blocks.get(identity)
     if row.dropped:
         return
-    row.tallies = found.tallies[identity]
+    row.tallies = surveyed.tallies[identity]
     if blocks is None:
         row.count, row.size, row.first = 0, 0, row.last + 1
         return
     row.tail = blocks.tail
     row.count, row.size = blocks.records, blocks.size
-    for records, size in _living(file, found, identity, row):
+    for records, size in _living(file, surveyed, identity, row):
         row.count -= records
         row.size -= size
     blocks.heads.clear()
 
 
 def gapsBefore(
-    frames: Sequence[JournalFrame], found: Survey, marks: Marks
+    frames: Sequence[JournalFrame], surveyed: Survey, marks: Marks
 ) -> dict[int, list[tuple[int, int]]]:
     """Sequences missing between a database, which gets unknown logs, and the journal, by log."""
     gaps: dict[int, list[tuple[int, int]]] = {}
     reached: dict[int, int] = {}
     for identity, blobs in runsIn(frames):
-        if identity not in found.rows and identity in marks.logs:
-            found.rows[identity] = LogRow(identity, marks.logs[identity].name)
-        row = found.rows.get(identity)
+        if identity not in surveyed.rows and identity in marks.logs:
+            surveyed.rows[identity] = LogRow(identity, marks.logs[identity].name)
+        row = surveyed.rows.get(identity)
         if row is None or row.dropped:
             continue
         last = reached.get(identity, row.last)

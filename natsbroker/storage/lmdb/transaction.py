@@ -114,10 +114,10 @@ def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
     """
     The request to append records, whose sequences follow each other, that are encoded already.
     """
-    subjects = [subjectOf(each, 0) for each in blobs]
+    subjects = [subjectOf(blob, 0) for blob in blobs]
     sole = row.sole or subjects[0]
     size = sum(map(len, blobs)) - HEAD_SIZE * len(blobs)
-    isUniform = all(each == sole for each in subjects)
+    isUniform = all(subject == sole for subject in subjects)
     encoded = Encoded(blobs, size, timestampOf(blobs[-1], 0), isUniform)
     indexed = isTallied(row.indexed, sole, isUniform)
     first = sequenceOf(blobs[0], 0)

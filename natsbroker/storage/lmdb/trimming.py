@@ -103,21 +103,21 @@ class TrimmedLog:
     def _learnSubjects(
         self, environment: Environment, row: LogRow, counts: Counter[bytes], limit: int
     ) -> bool:
-        unknown = [each for each in counts if each not in self.subjects]
+        unknown = [subject for subject in counts if subject not in self.subjects]
         if self.isScanned or not unknown:
             return True
         with environment.reading() as txn:
             for subject in unknown:
                 key = environment.codec.tallyKey(row.identity, subject)
                 raw = txn.get(key)
-                found = LivingRecords(0, () if limit <= LARGEST_LIMIT else None)
+                living = LivingRecords(0, () if limit <= LARGEST_LIMIT else None)
                 if raw is not None:
                     tally = environment.codec.tally(key, raw)
                     if tally is None:
                         return False
                     listed = tally.complete and limit <= LARGEST_LIMIT
-                    found = LivingRecords(tally.count, tuple(tally.listed) if listed else None)
-                self.subjects[subject] = found
+                    living = LivingRecords(tally.count, tuple(tally.listed) if listed else None)
+                self.subjects[subject] = living
         return True
 
     def _learnSizes(
@@ -163,7 +163,7 @@ class TrimmedLog:
                     if block is None or block.missing:
                         return False
                     indexes = list(block.living(start))
-                    self.heads += [block.sequences[each] for each in indexes]
+                    self.heads += [block.sequences[index] for index in indexes]
                     if withSubjects:
                         self._note(block, indexes, known)
                 start = raws[-1].following if raws else 0
@@ -189,9 +189,9 @@ class TrimmedLog:
                 return False  # Who appends next finds out what is wrong.
             return True
         gone, last = self.gone, row.last
-        heads = [each for each in self.heads[self.at :] if each not in gone]
+        heads = [head for head in self.heads[self.at :] if head not in gone]
         if self.isAll:
-            heads += [each for each in range(self.last + 1, last + 1) if each not in gone]
+            heads += [number for number in range(self.last + 1, last + 1) if number not in gone]
             self.isAll = len(heads) <= MOST_HEADS
             del heads[MOST_HEADS:]
         self.heads, self.at, self.gone, self.last = heads, 0, set(), last
@@ -222,10 +222,10 @@ class Trimming:
         if job.subjects is None:
             return False
         for subject, blob in zip(job.subjects, job.blobs, strict=True):
-            found = self._subjects.get(subject) or known(subject)
-            if found is None:
+            living = self._subjects.get(subject) or known(subject)
+            if living is None:
                 return False
-            count, sequences = found
+            count, sequences = living
             count += 1
             self._sizes[sequence] = len(blob) - HEAD_SIZE
             if sequences is not None:

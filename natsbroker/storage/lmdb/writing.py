@@ -106,15 +106,15 @@ class LMDBLogWriter(LogBlocks):
 
     def _count(self, subjects: Sequence[bytes], sequences: Sequence[int]) -> None:
         keep = max(LISTED, min(self._policy.retention.perSubject, MOST_LISTED))
-        found: dict[bytes, list[int]] = {}
+        sequencesBySubject: dict[bytes, list[int]] = {}
         for subject, sequence in zip(subjects, sequences, strict=True):
-            found.setdefault(subject, []).append(sequence)
-        for subject, new in found.items():
+            sequencesBySubject.setdefault(subject, []).append(sequence)
+        for subject, new in sequencesBySubject.items():
             tally = self._tally(subject)
             if tally is None:
                 tally = self._newTally(subject)
             tally.add(new, keep)
-        self._counted += found
+        self._counted += sequencesBySubject
 
     def _uncount(self, block: Block, indexes: Sequence[int]) -> None:
         if not self.row.indexed:
@@ -135,9 +135,11 @@ class LMDBLogWriter(LogBlocks):
     def _recount(self, subject: bytes, start: int = 0, without: Collection[int] = ()) -> Tally:
         self.flush()
         tally = Tally(subject)
-        found = [each for each in self._sequencesOf(subject, start) if each not in without]
-        if found:
-            tally.add(found, MOST_LISTED)
+        sequences = [
+            sequence for sequence in self._sequencesOf(subject, start) if sequence not in without
+        ]
+        if sequences:
+            tally.add(sequences, MOST_LISTED)
         return tally
 
     def recountAll(self) -> None:
@@ -203,7 +205,7 @@ class LMDBLogWriter(LogBlocks):
         row.count -= len(indexes)
         row.size -= sum(map(block.length, indexes))
         self._uncount(block, indexes)
-        block.dead = block.dead.union(block.sequences[each] for each in indexes)
+        block.dead = block.dead.union(block.sequences[index] for index in indexes)
         first = self._keyOf(block)
         self._touch(first)
         living = list(block.living())
@@ -266,16 +268,16 @@ class LMDBLogWriter(LogBlocks):
         cutoff = self._transaction.now - age if age else 0
         gone = []
         kept = -1
-        for each in block.living(block.sequences[index]):
-            sequence = block.sequences[each]
+        for place in block.living(block.sequences[index]):
+            sequence = block.sequences[place]
             must = sequence < self.discardTo or policy.isExceeded(row.count, row.size)
-            must = must or block.timestamp(each) < cutoff
+            must = must or block.timestamp(place) < cutoff
             if not must or (floor is not None and sequence >= floor):
-                kept = each
+                kept = place
                 break
             row.count -= 1
-            row.size -= block.length(each)
-            gone.append(each)
+            row.size -= block.length(place)
+            gone.append(place)
         self._uncount(block, gone)
         if kept >= 0:
             row.first = block.sequences[kept]
@@ -308,7 +310,7 @@ class LMDBLogWriter(LogBlocks):
     def _sweepOn(self, after: bytes, limit: int) -> list[bytes]:
         """Find some of the subjects that have too many records, and note how far that went."""
         prefix = tallyPrefix(self.row.identity)
-        found: list[bytes] = []
+        subjects: list[bytes] = []
         seen = 0
         self._writeTallies()
         with self._transaction.txn.cursor() as cursor:
@@ -316,32 +318,32 @@ class LMDBLogWriter(LogBlocks):
             while more and cursor.key().startswith(prefix):
                 tally = self._transaction.codec.tally(cursor.key(), cursor.value())
                 if tally is not None and tally.count > limit:
-                    found.append(tally.subject)
+                    subjects.append(tally.subject)
                 seen += 1
-                if len(found) >= SUBJECTS_A_SLICE or seen >= KEYS_A_SLICE:
+                if len(subjects) >= SUBJECTS_A_SLICE or seen >= KEYS_A_SLICE:
                     self._policy.sweep = cursor.key()
-                    return found
+                    return subjects
                 more = cursor.next()
         self._policy.sweep = None
-        return found
+        return subjects
 
     def lookAt(self, subjects: Collection[bytes]) -> None:
         self._counted += subjects
 
     def _excess(self, subjects: Iterable[bytes], limit: int) -> list[int]:
         floor = self._policy.floor
-        found: list[int] = []
+        beyond: list[int] = []
         for subject in set(subjects):
             tally = self._tally(subject)
             excess = tally.count - limit if tally is not None else 0
             if tally is None or excess <= 0:
                 continue
             if tally.complete:
-                found += tally.listed[:excess]
+                beyond += tally.listed[:excess]
             else:
                 self.flush()
-                found += islice(self._sequencesOf(subject, tally.first), excess)
-        return [each for each in found if floor is None or each < floor]
+                beyond += islice(self._sequencesOf(subject, tally.first), excess)
+        return [candidate for candidate in beyond if floor is None or candidate < floor]
 
     def sweep(self) -> None:
         if self._policy.retention.perSubject:

@@ -92,7 +92,10 @@ class Database:
             partial(
                 self._open,
                 # A single port is that of all hosts.
-                {**settings, **{name: each[place % len(each)] for name, each in lists.items()}},
+                {
+                    **settings,
+                    **{name: servers[place % len(servers)] for name, servers in lists.items()},
+                },
             )
             for place in range(count)
         ]
@@ -128,17 +131,17 @@ def asStoreError(failure: Exception) -> StoreError:
     if isinstance(failure, StoreError):
         return failure
     if isinstance(failure, errors.DiskFull):
-        found: StoreError = StoreFull("the database has no space left")
+        error: StoreError = StoreFull("the database has no space left")
     elif isinstance(failure, psycopg.Error) and failure.sqlstate:
-        found = StoreFailed(f"the database failed: {type(failure).__name__} ({failure.sqlstate})")
+        error = StoreFailed(f"the database failed: {type(failure).__name__} ({failure.sqlstate})")
     elif isinstance(failure, Superseded):
-        found = StoreFailed("the database that answers is an old primary")
+        error = StoreFailed("the database that answers is an old primary")
     elif isinstance(failure, psycopg.OperationalError):
-        found = StoreFailed("the database cannot be reached")
+        error = StoreFailed("the database cannot be reached")
     else:
-        found = StoreFailed(f"the store failed: {type(failure).__name__}")
-    found.__cause__ = failure
-    return found
+        error = StoreFailed(f"the store failed: {type(failure).__name__}")
+    error.__cause__ = failure
+    return error
 
 
 class Readers:

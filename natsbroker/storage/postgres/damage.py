@@ -33,12 +33,12 @@ def readDamaged(connection: Connection, identity: int, first: int) -> list[int]:
 
 def moveDamaged(connection: Connection, identity: int, sequences: Sequence[int]) -> None:
     """Move records out of the way, as far as they are damaged indeed."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])",
         (identity, sequences),
         binary=True,
     ).fetchall()
-    damaged = [each for each, data in found if wholeRecord(identity, each, data) is None]
+    damaged = [sequence for sequence, data in rows if wholeRecord(identity, sequence, data) is None]
     connection.execute(
         "WITH lost AS (DELETE FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
         " RETURNING log, sequence, time, subject, data) INSERT INTO damaged SELECT * FROM lost",

@@ -76,20 +76,20 @@ def wholeRecord(identity: int, sequence: int, data: bytes) -> Record | None:
     return record if record.sequence == sequence else None
 
 
-def _decode(found: Page, identity: int, sequence: int, data: bytes) -> int:
+def _decode(page: Page, identity: int, sequence: int, data: bytes) -> int:
     record = wholeRecord(identity, sequence, data)
     if record is None:
-        found.damaged.append(sequence)
+        page.damaged.append(sequence)
         return 0
-    found.records.append(record)
+    page.records.append(record)
     return len(data) - HEAD_SIZE
 
 
 def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) -> Page:
-    found = Page([], 0, [])
+    page = Page([], 0, [])
     sequence = span.first
-    while len(found.records) < limit and maxBytes > 0 and sequence <= span.last:
-        number = min(limit - len(found.records), MOST_AT_ONCE)
+    while len(page.records) < limit and maxBytes > 0 and sequence <= span.last:
+        number = min(limit - len(page.records), MOST_AT_ONCE)
         rows = connection.execute(
             "SELECT sequence, data FROM (SELECT sequence, data, sum(octet_length(data) - %s)"
             " OVER (ORDER BY sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
@@ -99,15 +99,15 @@ def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) 
             (HEAD_SIZE, span.identity, sequence, span.last, number, maxBytes),
             binary=True,
         ).fetchall()
-        for each, data in rows:
-            maxBytes -= _decode(found, span.identity, each, data)
+        for stored, data in rows:
+            maxBytes -= _decode(page, span.identity, stored, data)
         # A later page may see a later moment: what replaces a record is always behind it.
         sequence = rows[-1][0] + 1 if rows else span.last + 1
-    return found._replace(next=sequence)
+    return page._replace(next=sequence)
 
 
 def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
-    found = Page([], 0, [])
+    page = Page([], 0, [])
     log, key, first = span.identity, subjectKey(subject), span.first
     row = connection.execute(
         "(SELECT sequence, data FROM record WHERE log = %(log)s AND subject = %(key)s"
@@ -119,10 +119,10 @@ def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
         binary=True,
     ).fetchone()
     if row is not None and row[1] is None:
-        found.damaged.append(row[0])
+        page.damaged.append(row[0])
     elif row is not None:
-        _decode(found, log, *row)
-    return found
+        _decode(page, log, *row)
+    return page
 
 
 def findTime(connection: Connection, span: Span, timestamp: int) -> int:
@@ -185,7 +185,7 @@ def _fetchMatching(
             if len(chosen) >= limit or maxBytes <= 0:
                 following = sequence + 1
                 break
-    found = Page([], following, [])
+    page = Page([], following, [])
     if chosen:
         for sequence, data in connection.execute(
             "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
@@ -193,9 +193,9 @@ def _fetchMatching(
             (span.identity, chosen),
             binary=True,
         ):
-            _decode(found, span.identity, sequence, data)
-    records = [each for each in found.records if wanted(each.subject)]
-    return found._replace(records=records)
+            _decode(page, span.identity, sequence, data)
+    records = [record for record in page.records if wanted(record.subject)]
+    return page._replace(records=records)
 
 
 def distinctSubjects(
@@ -271,7 +271,7 @@ def _fetchTallies(
     after: bytes,
     limit: int,
 ) -> SubjectPage:
-    found: list[tuple[bytes, tuple[int, int, int]]] = []
+    listed: list[tuple[bytes, tuple[int, int, int]]] = []
     start = max(subjectKey(after) + b"\0", prefix) if after else prefix
     step, looked = NEAR, 0
     while True:
@@ -285,19 +285,19 @@ def _fetchTallies(
                 if subject > after and search.select((subject,)):
                     chosen[key] = subject
         tallies = _tallies(connection, span, list(chosen)) if chosen else {}
-        found += [(chosen[key], tallies[key]) for key in chosen if key in tallies]
-        if limit and len(found) >= limit:
-            return SubjectPage(found[:limit], b"")
+        listed += [(chosen[key], tallies[key]) for key in chosen if key in tallies]
+        if limit and len(listed) >= limit:
+            return SubjectPage(listed[:limit], b"")
         looked += len(keys)
         if looked >= LOOKED_AT and not isEnd:
             last = _wholeSubject(connection, span.identity, keys[-1]) or keys[-1]
-            return SubjectPage(found, last)
+            return SubjectPage(listed, last)
         place = ahead
         # Of longer subjects, only the beginning is known.
         if not isEnd and len(keys[-1]) < LONGEST_KEY:
             place = search.following(keys[-1])[:INDEXED_WHOLE]
         if isEnd or not place:
-            return SubjectPage(found, b"")
+            return SubjectPage(listed, b"")
         step = NEAR if place > ahead else min(2 * step, SUBJECTS_AT_ONCE)
         start = max(place, ahead)
 
@@ -321,7 +321,7 @@ def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[
 def fetchSpaces(connection: Connection, prefix: str, keys: bytes) -> dict[str, dict[bytes, bytes]]:
     """The state of several spaces, also of those that others hold; damaged values are left out."""
     start = prefix.encode()
-    found: dict[str, dict[bytes, bytes]] = {}
+    values: dict[str, dict[bytes, bytes]] = {}
     for identity, name, key, value, expected in connection.execute(
         "SELECT space.id, space.name, key, value, checksum FROM space JOIN state"
         " ON state.space = space.id WHERE substring(space.name FOR %s) = %s"
@@ -330,8 +330,8 @@ def fetchSpaces(connection: Connection, prefix: str, keys: bytes) -> dict[str, d
         binary=True,
     ):
         if checksum(identity, key, value) == expected:
-            found.setdefault(name.decode(), {})[key] = value
-    return found
+            values.setdefault(name.decode(), {})[key] = value
+    return values
 
 
 def readHolds(connection: Connection, identity: int) -> dict[str, int]:

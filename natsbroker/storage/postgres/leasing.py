@@ -130,10 +130,10 @@ def census(connection: Connection, prefix: str, seconds: float) -> LeaseCensus:
         if remaining > 0:
             names[identity] = name
     key = prefix.encode()
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT name, holder FROM log WHERE substring(name FOR %s) = %s", (len(key), key)
     )
-    return LeaseCensus(holders, {name.decode(): names.get(other) for name, other in found})
+    return LeaseCensus(holders, {name.decode(): names.get(other) for name, other in rows})
 
 
 def giveUpSpace(connection: Connection, holder: int, identity: int) -> None:
@@ -233,12 +233,12 @@ def stillHeld(
     """
     Lock what a transaction writes to, as far as it is still held; C{table} is C{log} or C{space}.
     """
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT id, token FROM {table} WHERE id = ANY(%s::bigint[]) AND holder = %s"
         " ORDER BY id FOR UPDATE",
         (sorted(tokens), holder),
     )
-    return [identity for identity, token in found if tokens[identity] == token]
+    return [identity for identity, token in rows if tokens[identity] == token]
 
 
 def held(
@@ -246,15 +246,15 @@ def held(
 ) -> dict[int, PostgresLogRow]:
     """Those of the logs that are held still, as they are now."""
     tokens = {identity: row.token for identity, row in rows.items()}
-    found = {}
+    logs = {}
     for identity in stillHeld(connection, "log", holder, tokens):
         row = connection.execute(
             f"SELECT {_LOG_COLUMNS} FROM log WHERE id = %s", (identity,)
         ).fetchone()
         if row is not None:
-            found[identity] = _taken(connection, holder, rows[identity].name, row)
-            found[identity].dropped = rows[identity].dropped
-    return found
+            logs[identity] = _taken(connection, holder, rows[identity].name, row)
+            logs[identity].dropped = rows[identity].dropped
+    return logs
 
 
 def abandoned(connection: Connection, holder: int) -> list[PostgresLogRow]:
@@ -262,10 +262,10 @@ def abandoned(connection: Connection, holder: int) -> list[PostgresLogRow]:
     rows = connection.execute(
         f"SELECT {_LOG_COLUMNS} FROM log WHERE name IS NULL FOR UPDATE SKIP LOCKED"
     ).fetchall()
-    found = []
+    logs = []
     for row in rows:
         if _isFree(connection, holder, row[1]):
             log = _taken(connection, holder, "", row)
             log.dropped = True
-            found.append(log)
-    return found
+            logs.append(log)
+    return logs

@@ -99,7 +99,7 @@ class PostgresLog(OwnedLog):
     def _notice(self, last: int) -> None:
         """Go on with the reads whose records the reactor's thread knows of now."""
         waiting, self._unnoticed = self._unnoticed, []
-        self._unnoticed = [each for each in waiting if each[0] > last]
+        self._unnoticed = [read for read in waiting if read[0] > last]
         for sequence, reading in waiting:
             if sequence <= last:
                 reading.callback(None)
@@ -136,24 +136,24 @@ class PostgresLog(OwnedLog):
         self._report(sequences)
 
     def _report(self, sequences: Sequence[int]) -> None:
-        for each in sequences:
+        for sequence in sequences:
             self._owner.troubles.recordsDamaged(
-                self.name, each, each + 1, "a record does not match its checksum"
+                self.name, sequence, sequence + 1, "a record does not match its checksum"
             )
 
     @inlineCallbacks
-    def _reported(self, found: Page, last: int = 0) -> Generator[Deferred[Any], Any, Page]:
+    def _reported(self, page: Page, last: int = 0) -> Generator[Deferred[Any], Any, Page]:
         """Report damage in a page, and stop counting it; C{last} if that is not the page's own."""
-        damaged = [each for each in found.damaged if each >= self._bounds.first]
+        damaged = [sequence for sequence in page.damaged if sequence >= self._bounds.first]
         if not self._lost.issuperset(damaged):
             try:
-                yield self._askWriter(lambda each: cast(PostgresLogWriter, each).lose(damaged))
+                yield self._askWriter(lambda writer: cast(PostgresLogWriter, writer).lose(damaged))
                 self._lost.update(damaged)
             except StoreError:
                 pass  # It is tried again when one of them is read again.
         self._report(damaged)
-        yield self._noticed(last or (found.records[-1].sequence if found.records else 0))
-        return found
+        yield self._noticed(last or (page.records[-1].sequence if page.records else 0))
+        return page
 
     def _read(self, sequence: int, limit: int, maxBytes: int, stop: int) -> Deferred[Page]:
         if self.closed is not None:
@@ -168,7 +168,7 @@ class PostgresLog(OwnedLog):
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
         reading = self._read(sequence, limit, maxBytes, LARGEST)
-        return reading.addCallback(lambda found: found.records)
+        return reading.addCallback(lambda page: page.records)
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
         if self.closed is not None:
@@ -182,11 +182,11 @@ class PostgresLog(OwnedLog):
     def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
         if self.closed is not None:
             raise self.closed
-        found: Page = yield self._owner.fetch(fetchLast, self._span(), subject)
-        yield self._reported(found)
-        if found.damaged:
-            raise RecordDamaged(self.name, found.damaged[0])
-        return found.records[0] if found.records else None
+        page: Page = yield self._owner.fetch(fetchLast, self._span(), subject)
+        yield self._reported(page)
+        if page.damaged:
+            raise RecordDamaged(self.name, page.damaged[0])
+        return page.records[0] if page.records else None
 
     @inlineCallbacks
     def subjects(
@@ -194,18 +194,18 @@ class PostgresLog(OwnedLog):
     ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
         if self.closed is not None:
             raise self.closed
-        found: dict[bytes, SubjectTally] = {}
+        listed: dict[bytes, SubjectTally] = {}
         search, prefix = PatternSearch(pattern), beginning(pattern)[:INDEXED_WHOLE]
         while True:
-            most = limit - len(found) if limit else 0
+            most = limit - len(listed) if limit else 0
             tallies, after = yield self._owner.fetch(
                 fetchTallies, self._span(), search, prefix, after, most
             )
-            found |= {subject: SubjectTally(*tally) for subject, tally in tallies}
-            if not after or (limit and len(found) >= limit):
+            listed |= {subject: SubjectTally(*tally) for subject, tally in tallies}
+            if not after or (limit and len(listed) >= limit):
                 break
-        yield self._noticed(max((each.last for each in found.values()), default=0))
-        return found
+        yield self._noticed(max((tally.last for tally in listed.values()), default=0))
+        return listed
 
     @inlineCallbacks
     def readMatching(
@@ -217,22 +217,22 @@ class PostgresLog(OwnedLog):
         span = self._span(sequence)
         if span.first > LARGEST:
             return Matching([], sequence)
-        found: Page = yield self._owner.fetch(
+        page: Page = yield self._owner.fetch(
             fetchMatching,
             span,
             wanted.__getitem__,
             limit,
             maxBytes,
         )
-        yield self._reported(found, found.next - 1)
-        return Matching(found.records, found.next)
+        yield self._reported(page, page.next - 1)
+        return Matching(page.records, page.next)
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
         return self._read(start, 4096, maxBytes, stop).addCallback(self._withLost, start)
 
-    def _withLost(self, found: Page, start: int) -> Page:
-        damaged = self._owner.troubles.damagedIn(self.name, start, found.next)
-        return found._replace(damaged=damaged)
+    def _withLost(self, page: Page, start: int) -> Page:
+        damaged = self._owner.troubles.damagedIn(self.name, start, page.next)
+        return page._replace(damaged=damaged)
 
     @inlineCallbacks
     def verifyCount(self) -> Generator[Deferred[Any], Any, None]:

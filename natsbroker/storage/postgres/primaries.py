@@ -85,10 +85,10 @@ class Primaries:
 
     def isCurrent(self, connection: psycopg.Connection[Any]) -> bool:
         """Whether no connection of a later timeline was made since."""
-        found, known = getattr(connection, "timeline", Timeline()), self._known
-        if not found.number or not known.number:
+        timeline, known = getattr(connection, "timeline", Timeline()), self._known
+        if not timeline.number or not known.number:
             return True
-        return bool(found.system == known.system and found.number >= known.number)
+        return bool(timeline.system == known.system and timeline.number >= known.number)
 
     def doubt(self) -> None:
         """A connection was lost: compare the servers before the next one is made."""
@@ -113,9 +113,9 @@ class Primaries:
         """Ask all servers, and connect to the one with the latest timeline."""
         if len(servers) == 1:
             return self._admit(0, servers[0]())
-        found = _connectAll(servers)
-        place, best = max(found.items(), key=lambda item: (item[1].timeline.number, -item[0]))
-        for other in found.values():
+        connections = _connectAll(servers)
+        place, best = max(connections.items(), key=lambda item: (item[1].timeline.number, -item[0]))
+        for other in connections.values():
             if other is not best:
                 self._leave(other, best)
         return self._admit(place, best)
@@ -171,15 +171,15 @@ def _connectAll(servers: Sequence[Open]) -> dict[int, PrimaryConnection]:
 
     for place, server in enumerate(servers):
         threading.Thread(target=connect, args=(place, server), daemon=True).start()
-    found: dict[int, PrimaryConnection] = {}
+    connections: dict[int, PrimaryConnection] = {}
     error: Exception = psycopg.OperationalError("no server answers")
     for _ in servers:
         try:
-            place, answer = answers.get(timeout=LATE if found else None)
+            place, answer = answers.get(timeout=LATE if connections else None)
         except queue.Empty:
             break
         if isinstance(answer, PrimaryConnection):
-            found[place] = answer
+            connections[place] = answer
         else:
             error = answer
     with lock:
@@ -188,6 +188,6 @@ def _connectAll(servers: Sequence[Open]) -> dict[int, PrimaryConnection]:
             _, answer = answers.get()
             if isinstance(answer, PrimaryConnection):
                 answer.close()
-    if not found:
+    if not connections:
         raise error
-    return found
+    return connections

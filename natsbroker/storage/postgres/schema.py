@@ -131,10 +131,10 @@ class PostgresLogRow(StoredRow):
 def prepare(connection: Connection, schema: str) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)
         )
-        tables = {row[0] for row in found}
+        tables = {row[0] for row in rows}
         if "format" in tables:
             _verify(connection, schema)
             if "damaged" not in tables:

@@ -186,9 +186,9 @@ class Session:
                 self._enter()
         with self._confirmed(self.connection):
             rows = held(self.connection, self.holder, known.rows)
-            tokens = {each.identity: each.token for each in known.spaces.values()}
+            tokens = {space.identity: space.token for space in known.spaces.values()}
             alive = stillHeld(self.connection, "space", self.holder, tokens)
-        spaces = {name: each for name, each in known.spaces.items() if each.identity in alive}
+        spaces = {name: space for name, space in known.spaces.items() if space.identity in alive}
         return Holdings(rows, spaces, known.lostSpaces | (known.spaces.keys() - spaces.keys()))
 
     def leave(self) -> None:

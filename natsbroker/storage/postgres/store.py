@@ -155,8 +155,8 @@ class PostgresStore(ThreadedStore[PostgresLog]):
             TransactionJob(lambda transaction: transaction.openWhole(name, create))
         ).addCallback(self._opened)
 
-    def _opened(self, found: tuple[PostgresLogRow, dict[str, int], list[int]]) -> IStreamLog:
-        row, holds, damaged = found
+    def _opened(self, answer: tuple[PostgresLogRow, dict[str, int], list[int]]) -> IStreamLog:
+        row, holds, damaged = answer
         log = self._logs.get(row.name)
         if log is None:
             policy = self._policies[row.identity] = Policy(holds=holds)
@@ -169,7 +169,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def introduce(self, name: str) -> Deferred[None]:
         self._session.name = name
-        return self.ask(TransactionJob(lambda each: each.introduce(name)))
+        return self.ask(TransactionJob(lambda transaction: transaction.introduce(name)))
 
     @property
     def isSure(self) -> bool:
@@ -208,11 +208,13 @@ class PostgresStore(ThreadedStore[PostgresLog]):
             return fail(self._closed or NoSuchLog(f"log {name} is not open"))
         self._end(log, LeaseLost(f"log {name} was given up"))
         identity = log.identity
-        return self.ask(TransactionJob(lambda each: each.giveUp(identity), identity))
+        return self.ask(TransactionJob(lambda transaction: transaction.giveUp(identity), identity))
 
     def giveUpStates(self, space: str) -> Deferred[None]:
         checkSpace(space)
-        return self.ask(TransactionJob(lambda each: each.giveUpSpace(space), space=space))
+        return self.ask(
+            TransactionJob(lambda transaction: transaction.giveUpSpace(space), space=space)
+        )
 
     def drop(self, name: str) -> Deferred[None]:
         log = self._logs.get(name)
@@ -314,9 +316,9 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def _renewed(self, held: Renewed) -> Deferred[Any]:
         # They fail if the log is not held any more.
-        missing = [self.ask(LogJob(each)) for each in self._byIdentity.keys() - held.logs]
-        for each in missing:
-            each.addErrback(lambda failure: failure.trap(StoreError))
+        missing = [self.ask(LogJob(log)) for log in self._byIdentity.keys() - held.logs]
+        for asking in missing:
+            asking.addErrback(lambda failure: failure.trap(StoreError))
         return gatherResults(missing)
 
 
@@ -329,15 +331,15 @@ class PostgresStates(OwnedSpace):
         )
         space = yield self._owner.ask(reload)
         rows = yield self._owner.fetch(fetchState, space.identity, prefix)
-        found = {}
+        values = {}
         for key, value, expected in rows:
             if checksum(space.identity, key, value) == expected:
-                found[key] = value
+                values[key] = value
             else:
                 self._owner.troubles.stateDamaged(
                     self._space, key, "a value does not match its checksum"
                 )
-        return found
+        return values
 
 
 COMPARED = 5.0

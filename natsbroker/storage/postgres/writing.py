@@ -100,7 +100,7 @@ class PostgresLogWriter:
 
     def delete(self, sequences: Collection[int]) -> int:
         self._transaction.flush()
-        wanted = [each for each in sequences if 0 < each <= LARGEST]
+        wanted = [sequence for sequence in sequences if 0 < sequence <= LARGEST]
         deleted = 0
         for start in range(0, len(wanted), DELETED_AT_ONCE):
             deleted += self.deleteThese(wanted[start : start + DELETED_AT_ONCE])
@@ -147,17 +147,17 @@ class PostgresLogWriter:
         return True
 
     def deleteThese(self, sequences: Sequence[int]) -> int:
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "DELETE FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
             " RETURNING sequence, octet_length(data)",
             (self.row.identity, sequences),
         ).fetchall()
         row = self.row
-        row.count -= len(found)
-        row.size -= sum(length - HEAD_SIZE for _, length in found)
-        if any(sequence == row.first for sequence, _ in found):
+        row.count -= len(rows)
+        row.size -= sum(length - HEAD_SIZE for _, length in rows)
+        if any(sequence == row.first for sequence, _ in rows):
             self._findFirst()
-        return len(found)
+        return len(rows)
 
     def lose(self, sequences: Sequence[int]) -> None:
         self._transaction.flush()
@@ -171,12 +171,12 @@ class PostgresLogWriter:
 
     def _findFirst(self) -> None:
         row = self.row
-        found = self._connection.execute(
+        following = self._connection.execute(
             "SELECT sequence, time FROM record WHERE log = %s AND sequence > %s"
             " ORDER BY sequence LIMIT 1",
             (row.identity, row.first),
         ).fetchone()
-        row.first, row.oldest = found or (row.last + 1, 0)
+        row.first, row.oldest = following or (row.last + 1, 0)
 
     def trimAll(self) -> bool:
         """Whether that was all; if not, enough was done for one transaction."""
@@ -271,7 +271,7 @@ class PostgresLogWriter:
 
     def _trimEach(self, subjects: Sequence[bytes], budget: int) -> int:
         limit, floor = self.policy.retention.perSubject, self.policy.floor
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT record.sequence FROM unnest(%s::bytea[]) AS wanted (subject)"
             " CROSS JOIN LATERAL (SELECT sequence FROM record WHERE log = %s"
             " AND record.subject = wanted.subject"
@@ -287,7 +287,7 @@ class PostgresLogWriter:
                 budget,
             ),
         ).fetchall()
-        return self.deleteThese([row[0] for row in found]) if found else 0
+        return self.deleteThese([row[0] for row in rows]) if rows else 0
 
 
 class PostgresTransaction:
@@ -317,7 +317,11 @@ class PostgresTransaction:
 
     def lock(self, identities: Iterable[int], spaces: Iterable[str]) -> None:
         """Lock the logs and spaces that will be written to, and find out which others hold."""
-        tokens = {each: self.held.rows[each].token for each in identities if each in self.held.rows}
+        tokens = {
+            identity: self.held.rows[identity].token
+            for identity in identities
+            if identity in self.held.rows
+        }
         held = stillHeld(self.connection, "log", self._holder, tokens) if tokens else ()
         for identity in tokens.keys() - set(held):
             self.lost[identity] = self.held.rows.pop(identity)
@@ -416,8 +420,8 @@ class PostgresTransaction:
         return self.connection.cursor()
 
     def names(self) -> list[str]:
-        found = self.connection.execute("SELECT name FROM log WHERE name IS NOT NULL").fetchall()
-        return sorted(row[0].decode() for row in found)
+        rows = self.connection.execute("SELECT name FROM log WHERE name IS NOT NULL").fetchall()
+        return sorted(row[0].decode() for row in rows)
 
     def flush(self) -> None:
         if self.copied:
@@ -436,7 +440,7 @@ class PostgresTransaction:
                     self.gone.append(identity)
             elif not writer.trimAll():
                 self.unfinished.add(identity)
-        self._putRows([each.row for each in self.writers.values()])
+        self._putRows([writer.row for writer in self.writers.values()])
 
     def _putRows(self, rows: Sequence[PostgresLogRow]) -> None:
         if rows:
@@ -447,11 +451,11 @@ class PostgresTransaction:
                 " %s::bigint[], %s::bigint[])"
                 " AS new (id, first, last, count, size, last_time) WHERE log.id = new.id",
                 (
-                    [each.identity for each in rows],
-                    [each.first for each in rows],
-                    [each.last for each in rows],
-                    [each.count for each in rows],
-                    [each.size for each in rows],
-                    [each.lastTime for each in rows],
+                    [row.identity for row in rows],
+                    [row.first for row in rows],
+                    [row.last for row in rows],
+                    [row.count for row in rows],
+                    [row.size for row in rows],
+                    [row.lastTime for row in rows],
                 ),
             )

@@ -41,8 +41,8 @@ def rewrite(
 
 
 def _remove(path: Path) -> None:
-    for each in (path, path.with_name(path.name + "-lock")):
-        each.unlink(missing_ok=True)
+    for file in (path, path.with_name(path.name + "-lock")):
+        file.unlink(missing_ok=True)
 
 
 def _copy(codec: PlainCodec, key: bytes, raw: bytes, builder: DatabaseBuilder) -> None:

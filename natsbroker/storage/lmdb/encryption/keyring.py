@@ -75,7 +75,7 @@ class Keyring:
         salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
         head = _TEXT + b"generation %d\nsalt %s\n" % (self.generation, salt.hex().encode())
         plain = bytes((self.isConverting,)) + self.hashKey
-        plain += b"".join(_ENTRY.pack(each.number, each.cipher, each.key) for each in self.keys)
+        plain += b"".join(_ENTRY.pack(key.number, key.cipher, key.key) for key in self.keys)
         sealed = nonce + _cipherOf(self.secret, salt).encrypt(nonce, plain, head)
         text = head + b"keys %s\n" % sealed.hex().encode()
         text += b"checksum %08x\n" % crc32c(text)
@@ -108,7 +108,7 @@ class _Sealed:
         except InvalidTag:
             return None
         hashKey, entries = plain[1 : 1 + _KEY], plain[1 + _KEY :]
-        keys = tuple(StoreKey._make(each) for each in _ENTRY.iter_unpack(entries))
+        keys = tuple(StoreKey._make(key) for key in _ENTRY.iter_unpack(entries))
         return Keyring(directory, secret, keys, hashKey, bool(plain[0]), self.generation)
 
 
@@ -118,7 +118,7 @@ def _read(path: Path) -> _Sealed | None:
     if not separator or checksum != b"%08x\n" % crc32c(text) or not text.startswith(_TEXT):
         return None
     lines = dict(line.partition(b" ")[::2] for line in text.splitlines())
-    salt, sealed = (bytes.fromhex(lines[each].decode()) for each in (b"salt", b"keys"))
+    salt, sealed = (bytes.fromhex(lines[name].decode()) for name in (b"salt", b"keys"))
     return _Sealed(
         int(lines[b"generation"]), salt, text[: text.index(b"keys ", len(_TEXT))], sealed
     )
@@ -140,8 +140,8 @@ def readKeyring(
     @raise StoreEncrypted: if the operator's key is missing, or another.
     """
     read = (_read(directory / name) for name in FILES)
-    found = sorted(filter(None, read), key=lambda each: -each.generation)
-    if not found:
+    rings = sorted(filter(None, read), key=lambda sealed: -sealed.generation)
+    if not rings:
         if isSealed or any((directory / name).exists() for name in FILES):
             raise keysMissing(directory)
         return None
@@ -149,8 +149,8 @@ def readKeyring(
         text = f"the store in {directory} is encrypted, and jetstream has no encryption_key"
         raise StoreEncrypted(text)
     for secret in filter(None, (encryption.key, encryption.previous)):
-        for each in found:
-            ring = each.open(directory, secret)
+        for sealed in rings:
+            ring = sealed.open(directory, secret)
             if ring is not None:
                 return ring
     tried = "neither encryption_key nor prev_encryption_key" if encryption.previous else ""

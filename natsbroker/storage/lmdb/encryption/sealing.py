@@ -65,7 +65,7 @@ class SealedCodec(PlainCodec):
 
     def __init__(self, keys: Sequence[StoreKey], hashKey: bytes) -> None:
         """The last one of C{keys} is used from now on."""
-        self._keys = {each.number: each for each in keys}
+        self._keys = {key.number: key for key in keys}
         self._current = keys[-1].number
         self._hashKey = hashKey
         self._ciphers: dict[tuple[bytes, int, int, int], AESGCM | ChaCha20Poly1305] = {}
@@ -74,8 +74,8 @@ class SealedCodec(PlainCodec):
         self, use: bytes, number: int, identity: int, segment: int
     ) -> AESGCM | ChaCha20Poly1305:
         place = use, number, identity, segment
-        found = self._ciphers.get(place)
-        if found is None:
+        cipher = self._ciphers.get(place)
+        if cipher is None:
             store = self._keys.get(number)
             if store is None:
                 raise Damaged(f"it is encrypted with key {number}, which is not known")
@@ -83,9 +83,9 @@ class SealedCodec(PlainCodec):
             derived = blake2b(data, key=store.key, digest_size=KEY_SIZE, person=use).digest()
             if len(self._ciphers) >= MOST_CIPHERS:
                 self._ciphers = {}
-            found = AESGCM(derived) if store.cipher == AES else ChaCha20Poly1305(derived)
-            self._ciphers[place] = found
-        return found
+            cipher = AESGCM(derived) if store.cipher == AES else ChaCha20Poly1305(derived)
+            self._ciphers[place] = cipher
+        return cipher
 
     # Keys
 
@@ -191,7 +191,7 @@ class SealedCodec(PlainCodec):
         return changeRecords(raw, identity, self._openOrBreak)
 
     def closeBlock(self, raw: bytes, identity: int) -> bytes:
-        return changeRecords(raw, identity, lambda each: self.closeRecords((each,))[0])
+        return changeRecords(raw, identity, lambda record: self.closeRecords((record,))[0])
 
     def block(self, mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:
         closed = self.closeRecords(contents.pieces)

@@ -79,9 +79,9 @@ class SubjectNames:
                 names = self._unfinished[identity] = _Names()
                 names.add(self._pending.get(identity, ()))
             try:
-                found = list(read())
+                subjects = list(read())
                 with self._lock:
-                    names.add(found)
+                    names.add(subjects)
                     self._known[identity] = names
             finally:
                 with self._lock:
