@@ -79,9 +79,9 @@ class LogFile:
         path = Path(self.path)
         prefix = path.name + "."
         backups = sorted(
-            each
-            for each in path.parent.iterdir()
-            if each.name.startswith(prefix) and _STAMP.fullmatch(each.name[len(prefix) :])
+            file
+            for file in path.parent.iterdir()
+            if file.name.startswith(prefix) and _STAMP.fullmatch(file.name[len(prefix) :])
         )
         for old in backups[: max(len(backups) - (self.keep - 1), 0)]:
             try:

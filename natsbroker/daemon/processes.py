@@ -27,22 +27,22 @@ class SignalError(BrokerError):
 def runningBrokers(processes: Path = Path("/proc")) -> list[int]:
     if not (processes / "self").exists():
         raise SignalError("unable to resolve pid, try providing one")
-    found = []
+    pids = []
     for place in processes.iterdir():
         if place.name.isdigit() and int(place.name) != os.getpid():
             try:
                 arguments = (place / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if _isBroker([each.decode("utf-8", "replace") for each in arguments]):
-                found.append(int(place.name))
-    return sorted(found)
+            if _isBroker([argument.decode("utf-8", "replace") for argument in arguments]):
+                pids.append(int(place.name))
+    return sorted(pids)
 
 
 def _isBroker(arguments: list[str]) -> bool:
     if "-m" in arguments[1:3] and "natsbroker" in arguments[2:4]:
         return True
-    names = [os.path.basename(each) for each in arguments[:2]]
+    names = [os.path.basename(argument) for argument in arguments[:2]]
     return "natsbroker" in names
 
 
@@ -60,16 +60,16 @@ def sendSignal(
     else:
         chosen = list(running())
         if len(chosen) > 1 and not isPattern:
-            listed = "\n".join(str(each) for each in chosen)
+            listed = "\n".join(str(pid) for pid in chosen)
             raise SignalError(f"multiple natsbroker processes running:\n{listed}")
         if not chosen:
             raise SignalError("no natsbroker processes running")
-        chosen = [each for each in chosen if str(each).startswith(prefix)]
+        chosen = [pid for pid in chosen if str(pid).startswith(prefix)]
     failures = []
-    for each in chosen:
+    for pid in chosen:
         try:
-            kill(each, SIGNALS[name])
+            kill(pid, SIGNALS[name])
         except OSError as error:
-            failures.append(f'\nsignal "{name}" {each}: {(error.strerror or str(error)).lower()}')
+            failures.append(f'\nsignal "{name}" {pid}: {(error.strerror or str(error)).lower()}')
     if failures:
         raise SignalError("".join(failures))

@@ -30,13 +30,13 @@ class Signals:
 
     def install(self) -> None:
         """To be called in the main thread."""
-        for each in self._answers:
-            self._before[each] = signal.signal(each, self._trapped)
+        for number in self._answers:
+            self._before[number] = signal.signal(number, self._trapped)
 
     def uninstall(self) -> None:
         before, self._before = self._before, {}
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def _trapped(self, number: int, frame: object) -> None:
         self._reactor.callFromThread(self._answer, signal.Signals(number))

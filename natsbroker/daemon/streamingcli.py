@@ -143,7 +143,7 @@ def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _I
     command, *rest = arguments
     if command != "import":
         raise _UsageError(f"there is no {command!r}, only 'import' and 'acknowledge'")
-    if any(each in ("-h", "--help") for each in rest):
+    if any(argument in ("-h", "--help") for argument in rest):
         return None
     if not rest or rest[0].startswith("-"):
         raise _UsageError("import needs the directory first")
@@ -184,11 +184,11 @@ def _perform(request: _ImportCommand, stdout: TextIO, stderr: TextIO, reactor: A
                 f"import it with -cid {source.clusterID}, and start the broker so"
             )
         plan = planImport(source, request.streaming, time.time_ns(), report)
-        for each in plan.channels:
-            subscriptions = len(plan.subscriptionsOf(each))
+        for channel in plan.channels:
+            subscriptions = len(plan.subscriptionsOf(channel))
             print(
-                f"{each.source.name}: {each.count} messages, {each.first} to {each.last}, "
-                f"{subscriptions} subscriptions",
+                f"{channel.source.name}: {channel.count} messages, {channel.first} to"
+                f" {channel.last}, {subscriptions} subscriptions",
                 file=stderr,
             )
         isStopped = bool(report.damaged) and not request.skipsDamaged
@@ -211,7 +211,7 @@ def _figures(plan: Plan) -> dict[str, Any]:
     return {
         "channels": len(plan.channels),
         "messages": plan.messages,
-        "subscriptions": sum(len(plan.subscriptionsOf(each)) for each in plan.channels),
+        "subscriptions": sum(len(plan.subscriptionsOf(channel)) for channel in plan.channels),
         "clients": len(plan.clients),
         "damaged": len(plan.report.damaged),
     }
@@ -245,8 +245,8 @@ def _write(request: _ImportCommand, plan: Plan, reactor: Any) -> dict[str, Any]:
     reactor.run()
     if isinstance(outcome[0], Failure):
         outcome[0].raiseException()
-    found: dict[str, Any] = outcome[0]
-    return found
+    answer: dict[str, Any] = outcome[0]
+    return answer
 
 
 async def _imported(
