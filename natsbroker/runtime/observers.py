@@ -36,7 +36,7 @@ class Observers:
         self._observers.append(observer)
 
         def remove() -> None:
-            self._observers = [each for each in self._observers if each is not observer]
+            self._observers = [other for other in self._observers if other is not observer]
 
         return remove
 

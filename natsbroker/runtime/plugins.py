@@ -77,32 +77,32 @@ class InstalledPlugins:
             self._hasLooked = True
             # The package itself adds the folders of other distributions to its path.
             import_module(self._package)
-            for each in self._forgotten():
-                self._load(each)
+            for module in self._forgotten():
+                self._load(module)
         if not self.broken:
             return self._find(interface)
         return self.live(interface)
 
     def live(self, interface: InterfaceClass) -> Iterator[Any]:
         """The plugins as they are now, whatever is remembered of their modules."""
-        for each in getModule(self._package).iterModules():
-            if each.filePath.parent().path != _TWISTED:
-                self._load(each)
+        for module in getModule(self._package).iterModules():
+            if module.filePath.parent().path != _TWISTED:
+                self._load(module)
         for module in self._modules.values():
             for value in vars(module).values():
-                if all(each.providedBy(value) for each in (IPlugin, interface)):
+                if all(interface_.providedBy(value) for interface_ in (IPlugin, interface)):
                     yield value
 
     def _forgotten(self) -> Iterator[Any]:
         """The modules of which Twisted remembers nothing, or that have changed since."""
         caches: dict[Any, tuple[Any, float]] = {}
-        for each in getModule(self._package).iterModules():
-            folder = each.filePath.parent()
+        for module in getModule(self._package).iterModules():
+            folder = module.filePath.parent()
             if folder not in caches:
                 caches[folder] = _remembered(folder.child("dropin.cache"))
             known, since = caches[folder]
-            if each.name.rpartition(".")[2] not in known or _changed(each) >= since:
-                yield each
+            if module.name.rpartition(".")[2] not in known or _changed(module) >= since:
+                yield module
 
     def _load(self, module: Any) -> None:
         if module.name in self._modules or module.name in self.broken:
@@ -142,7 +142,7 @@ class Plugins:
     builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(default_factory=dict)
 
     def named(self, interface: InterfaceClass, name: str, key: str = "") -> Any:
-        known = {each.name: each for each in self.builtIn.get(interface, tuple)()}
+        known = {plugin.name: plugin for plugin in self.builtIn.get(interface, tuple)()}
         if name in known:
             return known[name]
         known.update(_byName(interface, self.find(interface)))
@@ -153,9 +153,9 @@ class Plugins:
             kind = interface.getName()  # type: ignore[no-untyped-call]
             where = f"{key}: " if key else ""
             broken = getattr(self.find, "broken", {})
-            why = [f"{each} cannot be imported: {broken[each]}" for each in sorted(broken)]
-            nameless = [each for each in self.find(interface) if not _nameIn(each)]
-            why += sorted({_nameless(interface, each) for each in nameless})
+            why = [f"{name_} cannot be imported: {broken[name_]}" for name_ in sorted(broken)]
+            nameless = [plugin for plugin in self.find(interface) if not _nameIn(plugin)]
+            why += sorted({_nameless(interface, plugin) for plugin in nameless})
             text = f'{where}there is no {kind} named "{name}" (there is {there})'
             raise PluginError("; ".join([text, *why]))
         return known[name]
@@ -219,14 +219,14 @@ class Plugins:
     def connectionKinds(
         self, settings: Settings, given: Sequence[IConnectionKind] = ()
     ) -> list[IConnectionKind]:
-        for each in given:
+        for kind in given:
             try:
-                require(IConnectionKind, each)
+                require(IConnectionKind, kind)
             except TypeError as error:
                 raise PluginError(f"not a connection kind: {error}") from error
-        names = {*settings.plugins, *settings.services} - {each.name for each in given}
+        names = {*settings.plugins, *settings.services} - {kind.name for kind in given}
         installed = _byName(IConnectionKind, self.find(IConnectionKind)) if names else {}
-        return [*given, *(each for name, each in installed.items() if name in names)]
+        return [*given, *(kind for name, kind in installed.items() if name in names)]
 
     def services(
         self,
@@ -237,13 +237,13 @@ class Plugins:
     ) -> list[tuple[str, IService]]:
         """Given services have an empty section unless the settings have one of their name."""
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
-        for each in given:
-            require(IBrokerService, each, "makeService")
-            if not _nameIn(each):
-                raise PluginError(_nameless(IBrokerService, each))
+        for plugin in given:
+            require(IBrokerService, plugin, "makeService")
+            if not _nameIn(plugin):
+                raise PluginError(_nameless(IBrokerService, plugin))
         makers: dict[str, Any] = {service.name: service for service in given}
         if len(makers) < len(given):
-            names = ", ".join(sorted(each.name for each in given))
+            names = ", ".join(sorted(service.name for service in given))
             raise PluginError(f"services need names of their own: {names}")
         for name in sections:
             if name not in makers and name not in kinds:
@@ -288,7 +288,7 @@ class Plugins:
         for interface, name, section, block in chosen:
             if name:
                 yield interface, name, section, f"{block}.plugin", block
-        kinds = {each.name for each in self.connectionKinds(settings)}
+        kinds = {kind.name for kind in self.connectionKinds(settings)}
         for name, section in {**settings.plugins, **settings.services}.items():
             if name not in kinds:
                 key = _sectionOf(settings, name)
@@ -330,14 +330,14 @@ def optionProblem(
 
 
 def _byName(interface: InterfaceClass, plugins: Iterable[Any]) -> dict[str, Any]:
-    found = {}
-    for each in plugins:
-        name = _nameIn(each)
+    byName = {}
+    for plugin in plugins:
+        name = _nameIn(plugin)
         if name:
-            found[name] = each
+            byName[name] = plugin
         else:
-            _log.warn("{text}", text=_nameless(interface, each))
-    return found
+            _log.warn("{text}", text=_nameless(interface, plugin))
+    return byName
 
 
 def _nameIn(plugin: object) -> str:

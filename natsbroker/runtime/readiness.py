@@ -40,8 +40,8 @@ class Readiness:
         if self.outcome is None:
             return
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
+        for waiter in waiting:
             if isinstance(self.outcome, Failure):
-                each.errback(self.outcome)
+                waiter.errback(self.outcome)
             else:
-                each.callback(None)
+                waiter.callback(None)

@@ -51,7 +51,7 @@ def heldBack(old: Settings, new: Settings) -> tuple[Settings, list[Change]]:
     if before.enabled != after.enabled:
         kept = replace(before, default_domains=after.default_domains, will_extend=after.will_extend)
     else:
-        fixed = [each.name for each in fields(before) if f"jetstream.{each.name}" in restarts()]
+        fixed = [field.name for field in fields(before) if f"jetstream.{field.name}" in restarts()]
         kept = replace(after, **{name: getattr(before, name) for name in fixed})
     held = replace(new, jetstream=kept)
     return held, differences(held, new)
