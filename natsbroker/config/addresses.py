@@ -85,7 +85,7 @@ def splitURL(
     try:
         parts = urlsplit(url if "//" in url else f"{schemes[0]}://{url}")
         scheme, host = parts.scheme.lower(), parts.hostname
-        found = peerPort(parts, port) if isPeer else port if parts.port is None else parts.port
+        number = peerPort(parts, port) if isPeer else port if parts.port is None else parts.port
     except ValueError:
         raise ValueError(f"error parsing {what} url") from None
     isWebSocket = scheme in _WEBSOCKET
@@ -93,13 +93,13 @@ def splitURL(
         raise ValueError(
             f"{what}s over WebSocket ({scheme}://) are not supported: use {schemes[0]}:// or tls://"
         )
-    isKnown = isPeer or (scheme in (*schemes, "tls") and bool(found))
+    isKnown = isPeer or (scheme in (*schemes, "tls") and bool(number))
     if not host or not isKnown:
         raise ValueError(f"error parsing {what} url: it needs a host")
     password = parts.password
     return RemoteURL(
         host,
-        found,
+        number,
         unquote(parts.username or ""),
         None if password is None else unquote(password),
         scheme in ("tls", "wss"),

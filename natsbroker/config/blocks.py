@@ -140,19 +140,19 @@ class ParsedBlock:
             for name in self.values
             if name in self.section.keys
         }
-        found: dict[str, Any] = {}
-        for each in fields(kind):
-            name = given.get(each.name)
+        values: dict[str, Any] = {}
+        for member in fields(kind):
+            name = given.get(member.name)
             value = None if name is None else self.values[name]
-            if name is not None and isinstance(each.default, tuple):
-                found[each.name] = self.texts(name)
+            if name is not None and isinstance(member.default, tuple):
+                values[member.name] = self.texts(name)
             elif isinstance(value, (bool, str)) or (
                 isinstance(value, (int, float)) and (value or zeros)
             ):
-                found[each.name] = value
+                values[member.name] = value
             elif isinstance(value, dict):
-                found[each.name] = dict(value)
-        return found
+                values[member.name] = dict(value)
+        return values
 
     def block(self, name: str) -> ParsedBlock | None:
         return self.take(name, ParsedBlock)
@@ -174,8 +174,8 @@ class ParsedBlock:
         return (value,) if isinstance(value, str) else ()
 
     def mapping(self, name: str, kind: type[Kind]) -> dict[str, Kind]:
-        found: Mapping[str, object] = self.take(name, dict) or {}
-        return {key: value for key, value in found.items() if isinstance(value, kind)}
+        values: Mapping[str, object] = self.take(name, dict) or {}
+        return {key: value for key, value in values.items() if isinstance(value, kind)}
 
 
 def readTable(table: TableNode, section: BlockSchema, findings: Diagnostics) -> ParsedBlock:
@@ -202,11 +202,11 @@ class _BlockReader:
             block.values.pop(name, None)
             if isinstance(entry.node, ScalarNode) and entry.node.isOutside:
                 block.outside.add(name)
-            found = self._value(entry.node, key, block.pathTo(name), entry.position)
-            if found is not None:
-                block.values[name] = found[0]
+            wrapped = self._value(entry.node, key, block.pathTo(name), entry.position)
+            if wrapped is not None:
+                block.values[name] = wrapped[0]
                 # A block that is switched off asks for nothing, whatever else it holds.
-                value = found[0]
+                value = wrapped[0]
                 isOff = isinstance(value, ParsedBlock) and not value.flag("enabled", True)
                 feature = key.unsupported
                 if feature is not None and not feature.accepts(False if isOff else value):
@@ -216,7 +216,7 @@ class _BlockReader:
         if not block.flag("enabled", True):
             errors = self._findings.errors
             errors[before:] = [
-                each for each in errors[before:] if not isinstance(each, NotSupportedYet)
+                error for error in errors[before:] if not isinstance(error, NotSupportedYet)
             ]
         return block
 
@@ -273,53 +273,53 @@ class _BlockReader:
         return (value,)
 
     def _many(self, array: ArrayNode, item: Key, path: str) -> list[object]:
-        found = []
+        values = []
         for index, node in enumerate(array.items):
             value = self._value(node, item, f"{path}[{index}]", node.position)
             if value is not None:
-                found.append(value[0])
-        return found
+                values.append(value[0])
+        return values
 
     def _named(self, table: TableNode, kind: MapType, path: str) -> NamedValues:
-        found = NamedValues()
+        values = NamedValues()
         for entry in table:
             if kind.variables and entry.used:
                 continue
             value = self._value(entry.node, kind.item, f"{path}.{entry.key}", entry.position)
             if value is not None:
-                found[entry.key] = value[0]
-                found.positions[entry.key] = entry.position
-        return found
+                values[entry.key] = value[0]
+                values.positions[entry.key] = entry.position
+        return values
 
 
 def _withPlaces(values: Mapping[str, object], table: TableNode) -> NamedValues:
     """The map that a plugin reads, with the places of its keys."""
-    found = NamedValues()
-    found.update(values)
-    found.positions = {entry.key: entry.position for entry in table}
-    return found
+    placed = NamedValues()
+    placed.update(values)
+    placed.positions = {entry.key: entry.position for entry in table}
+    return placed
 
 
 def _placesIn(values: NamedValues, path: str) -> dict[str, str]:
-    found = {f"{path}.{key}": str(place) for key, place in values.positions.items()}
+    places = {f"{path}.{key}": str(place) for key, place in values.positions.items()}
     for key, value in values.items():
         if isinstance(value, NamedValues):
-            found |= _placesIn(value, f"{path}.{key}")
-    return found
+            places |= _placesIn(value, f"{path}.{key}")
+    return places
 
 
 def positionsIn(block: ParsedBlock) -> dict[str, str]:
-    found = {block.pathTo(name): str(place) for name, place in block.positions.items()}
+    places = {block.pathTo(name): str(place) for name, place in block.positions.items()}
     for name, value in block.values.items():
         if isinstance(value, NamedValues):
-            found |= _placesIn(value, block.pathTo(name))
+            places |= _placesIn(value, block.pathTo(name))
         below: Iterable[object] = (value,)
         if isinstance(value, (dict, list)):
             below = value.values() if isinstance(value, dict) else value
-        for each in below:
-            if isinstance(each, ParsedBlock):
-                found |= positionsIn(each)
-    return found
+        for inner in below:
+            if isinstance(inner, ParsedBlock):
+                places |= positionsIn(inner)
+    return places
 
 
 def plainValues(value: object) -> object:

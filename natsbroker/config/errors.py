@@ -85,8 +85,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     from difflib import get_close_matches
 
-    found = get_close_matches(name.lower(), list(known), 1, 0.7)
-    return found[0] if found else ""
+    matches = get_close_matches(name.lower(), list(known), 1, 0.7)
+    return matches[0] if matches else ""
 
 
 class UnknownField(ConfigError):

@@ -203,11 +203,11 @@ def _spelled(row: _Row) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """
     @return: for each flag of a row its names, its placeholder, and its word of the third column.
     """
-    usages = [each for each in row[0].split(";") if each]
+    usages = [part for part in row[0].split(";") if part]
     words = row[2].split() or [""] * len(usages)
     for usage, word in zip(usages, words, strict=True):
         placeholder = re.search(r"<(\w+)", usage)
-        names = (each.lstrip("-") for each in _DASHED.findall(usage))
+        names = (spelling.lstrip("-") for spelling in _DASHED.findall(usage))
         yield tuple(names), placeholder[1] if placeholder else "", word
 
 
@@ -278,13 +278,13 @@ def commands() -> dict[str, list[str]]:
     """
     @return: first word of a command -> the words and the flags that can stand behind it.
     """
-    found: dict[str, list[str]] = {}
+    following: dict[str, list[str]] = {}
     for row in _COMMANDS:
         first, second, *_ = row[0].split()
         words = [second] if second.isalpha() and second.islower() else []
-        there = found.setdefault(first, [])
-        there += [each for each in words + _DASHED.findall(row[0]) if each not in there]
-    return found
+        there = following.setdefault(first, [])
+        there += [word for word in words + _DASHED.findall(row[0]) if word not in there]
+    return following
 
 
 def flagNamed(name: str) -> Flag:

@@ -122,15 +122,15 @@ def _boolean(name: str, text: str) -> bool:
 
 
 def _integer(text: str) -> int:
-    found = _INTEGER.fullmatch(text)
-    if found is None:
+    match = _INTEGER.fullmatch(text)
+    if match is None:
         raise ValueError("parse error")
-    for base, digits in zip(_BASES, found.groups()[1:], strict=True):
+    for base, digits in zip(_BASES, match.groups()[1:], strict=True):
         if digits is None:
             continue
         digits = digits.replace("_", "").lstrip("0") or "0"
         number = int(digits, base) if len(digits) <= _MOST_DIGITS else _LARGEST
-        number = -number if found[1] == "-" else number
+        number = -number if match[1] == "-" else number
         if -_LARGEST <= number < _LARGEST:
             return number
     raise ValueError("value out of range")

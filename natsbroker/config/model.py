@@ -307,7 +307,7 @@ class Settings:
         blocks: list[Any] = [self, self.cluster, self.gateway, self.leafnodes, self.websocket]
         blocks += getattr(self.gateway, "gateways", ())
         blocks += getattr(self.leafnodes, "remotes", ())
-        return any(each is not None and each.tls is not None for each in blocks)
+        return any(block is not None and block.tls is not None for block in blocks)
 
     @property
     def isOpenBesideSystem(self) -> bool:

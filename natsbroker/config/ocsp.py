@@ -85,4 +85,4 @@ def ocspPeerOf(block: ParsedBlock) -> OCSPPeer | None:
     if inner is None:
         return None
     given = inner.fieldsOf(OCSPPeer)
-    return OCSPPeer(**{name: each for name, each in given.items() if each is True or each >= 0})
+    return OCSPPeer(**{name: value for name, value in given.items() if value is True or value >= 0})

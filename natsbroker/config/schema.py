@@ -53,29 +53,29 @@ def jsonSchema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Configuration of natsbroker {__version__}",
         **root,
-        "$defs": definitions.found,
+        "$defs": definitions.schemas,
     }
 
 
 class _Definitions:
     """
-    @ivar found: the schemas of blocks, by name. Blocks of one title that differ are numbered.
+    @ivar schemas: those of blocks, by name. Blocks of one title that differ are numbered.
     """
 
     def __init__(self) -> None:
-        self.found: dict[str, Any] = {}
+        self.schemas: dict[str, Any] = {}
         self._names: dict[BlockSchema, str] = {}
 
     def reference(self, block: BlockSchema) -> dict[str, Any]:
         if block not in self._names:
             base = name = re.sub(r"\W+", "_", block.title).strip("_")
             number = 1
-            while name in self.found:
+            while name in self.schemas:
                 number += 1
                 name = f"{base}_{number}"
             self._names[block] = name
-            self.found[name] = {}
-            self.found[name] |= self._block(block, name)
+            self.schemas[name] = {}
+            self.schemas[name] |= self._block(block, name)
         return {"$ref": f"#/$defs/{self._names[block]}"}
 
     def _block(self, block: BlockSchema, name: str) -> dict[str, Any]:
@@ -96,20 +96,20 @@ class _Definitions:
         return {**schema, "additionalProperties": False}
 
     def _key(self, key: Key, takesAll: bool) -> dict[str, Any]:
-        found = self._values(key)
+        schema = self._values(key)
         feature = key.unsupported
         if feature is None:
-            found["description"] = key.typeNames
+            schema["description"] = key.typeNames
         else:
-            found["description"] = f"{key.typeNames}; {feature}"
+            schema["description"] = f"{key.typeNames}; {feature}"
             if not takesAll:
                 never: dict[str, Any] = {"not": {}}
                 off: dict[str, Any] = {"enum": [*feature.off]}
-                found |= off if feature.off else never
-        return {**found, "writeOnly": True} if key.isSecret else found
+                schema |= off if feature.off else never
+        return {**schema, "writeOnly": True} if key.isSecret else schema
 
     def _values(self, key: Key) -> dict[str, Any]:
-        schemas = [each for kind in key.types for each in self._typed(kind)]
+        schemas = [schema for kind in key.types for schema in self._typed(kind)]
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def _typed(self, kind: AnyType) -> list[dict[str, Any]]:
@@ -125,8 +125,8 @@ class _Definitions:
 def _leaves(kind: ValueType) -> list[dict[str, Any]]:
     pattern = kind.only or kind.pattern
     return [
-        {"type": _TYPES[each], "pattern": f"^(?:{pattern})$"}
-        if pattern and each is str
-        else {"type": _TYPES[each]}
-        for each in kind.kinds
+        {"type": _TYPES[kind_], "pattern": f"^(?:{pattern})$"}
+        if pattern and kind_ is str
+        else {"type": _TYPES[kind_]}
+        for kind_ in kind.kinds
     ]

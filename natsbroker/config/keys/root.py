@@ -149,11 +149,13 @@ def _gracePeriod(seconds: float) -> float:
 
 def origins(given: str | list[str]) -> list[str]:
     """Check origins of web pages, as a browser sends them."""
-    found = [given] if isinstance(given, str) else given
-    for each in found:
-        if each != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", each) is None:
-            raise ValueError(f'"{each}" is no origin: it is "*" or like "https://example.com:8443"')
-    return found
+    checked = [given] if isinstance(given, str) else given
+    for origin in checked:
+        if origin != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", origin) is None:
+            raise ValueError(
+                f'"{origin}" is no origin: it is "*" or like "https://example.com:8443"'
+            )
+    return checked
 
 
 def basePath(path: str) -> str:
@@ -287,18 +289,18 @@ def everySection(start: BlockSchema = ROOT) -> Iterator[BlockSchema]:
 
 
 def _sectionsOf(key: Key) -> Iterator[BlockSchema]:
-    for each in key.types:
-        if isinstance(each, BlockSchema):
-            yield each
-        elif isinstance(each, (ListType, MapType)):
-            yield from _sectionsOf(each.item)
+    for kind in key.types:
+        if isinstance(kind, BlockSchema):
+            yield kind
+        elif isinstance(kind, (ListType, MapType)):
+            yield from _sectionsOf(kind.item)
 
 
 def keyAt(path: str) -> Key:
     *blocks, name = path.split(".")
     section = ROOT
-    for each in blocks:
-        section = next(_sectionsOf(section.keys[each]), BlockSchema(""))
+    for title in blocks:
+        section = next(_sectionsOf(section.keys[title]), BlockSchema(""))
     return section.keys[name]
 
 
@@ -308,13 +310,13 @@ def restarts() -> Mapping[str, str]:
     @return: nats-server's names of the options that a reload cannot change, by their dotted
         attribute of the settings. One covers everything below it.
     """
-    found: dict[str, str] = {}
+    restartsByField: dict[str, str] = {}
     for section in everySection():
         above = "" if section is ROOT else f"{section.title}."
         for name, key in section.keys.items():
             if key.restart:
-                found[key.field or f"{above}{name}"] = key.restart
-    return found
+                restartsByField[key.field or f"{above}{name}"] = key.restart
+    return restartsByField
 
 
 @cache

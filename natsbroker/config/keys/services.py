@@ -41,10 +41,10 @@ _REPLICAS = "clusters of JetStream servers"
 
 
 def _cipher(name: str) -> str:
-    found = _CIPHERS.get(name.lower())
-    if found is None:
+    cipher = _CIPHERS.get(name.lower())
+    if cipher is None:
         raise ValueError(f'Unknown cipher type: "{name}"')
-    return found
+    return cipher
 
 
 def _interval(given: str | float) -> float:

@@ -75,7 +75,9 @@ class BlockSchema:
         self.title = title
         self.keys = keys
         self.opener = opener
-        self._names = {each: name for name, key in keys.items() for each in (name, *key.aliases)}
+        self._names = {
+            spelling: name for name, key in keys.items() for spelling in (name, *key.aliases)
+        }
 
     @property
     def names(self) -> Iterable[str]:
@@ -172,7 +174,7 @@ class Key:
 
     @property
     def typeNames(self) -> str:
-        return " or ".join(each.name for each in self.types)
+        return " or ".join(type_.name for type_ in self.types)
 
     @property
     def attribute(self) -> str:
@@ -201,10 +203,10 @@ _SIZE = "(?:(-?[0-9]{1,18})([KMGT]))?"
 def _size(value: str | int) -> int:
     if isinstance(value, int):
         return value
-    found = re.fullmatch(_SIZE, value)
-    if found is None:
+    match = re.fullmatch(_SIZE, value)
+    if match is None:
         raise ValueError("sizes written as strings must end in K, M, G or T")
-    return int(found[1]) << " KMGT".index(found[2]) * 10 if value else 0
+    return int(match[1]) << " KMGT".index(match[2]) * 10 if value else 0
 
 
 def _anyCase(word: str) -> str:
@@ -234,10 +236,10 @@ _PERCENTAGE = "([0-9]{1,3})%?"
 
 
 def _percentage(value: str | int) -> int:
-    found = re.fullmatch(_PERCENTAGE, str(value))
-    if found is None or int(found[1]) > 100:
+    match = re.fullmatch(_PERCENTAGE, str(value))
+    if match is None or int(match[1]) > 100:
         raise ValueError(f'"{value}" is not a percentage')
-    return int(found[1])
+    return int(match[1])
 
 
 BOOLEAN = ValueType("a boolean", (bool,))

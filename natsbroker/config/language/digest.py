@@ -75,8 +75,8 @@ def _string(text: str) -> str:
     return _SPECIAL.sub(_escape, json.dumps(text, ensure_ascii=False))
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found.group()
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
     if "\ud800" <= character <= "\udfff":
         return "\ufffd"  # a byte that is not UTF-8
     return f"\\u{ord(character):04x}"

@@ -107,11 +107,11 @@ class Lexer:
         return character
 
     def _skip(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._offset)
-        if found is None:
+        match = pattern.match(self._text, self._offset)
+        if match is None:
             return ""
-        self._offset = found.end()
-        return found.group()
+        self._offset = match.end()
+        return match.group()
 
     def _skippedComment(self) -> bool:
         if self._peek() == "#" or self._text.startswith("//", self._offset):

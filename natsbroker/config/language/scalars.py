@@ -97,8 +97,8 @@ def _at(text: str, offset: int) -> str:
 
 
 def _match(pattern: re.Pattern[str], text: str, offset: int) -> int:
-    found = pattern.match(text, offset)
-    return found.end() if found else offset
+    match = pattern.match(text, offset)
+    return match.end() if match else offset
 
 
 def _literal(text: str, start: int) -> Scanned:
@@ -116,13 +116,13 @@ def _quoted(text: str, start: int) -> Scanned:
 
 
 def _block(text: str, start: int) -> Scanned:
-    found = _BLOCK_END.search(text, start)
-    if found is None or found.group() == END:
-        raise ScanError("Unexpected EOF processing block.", found.end() if found else len(text))
-    if found.end() == len(text):
+    match = _BLOCK_END.search(text, start)
+    if match is None or match.group() == END:
+        raise ScanError("Unexpected EOF processing block.", match.end() if match else len(text))
+    if match.end() == len(text):
         # The last line of a file keeps its parenthesis when no line end follows.
         return Scanned(LexemeKind.STRING, text[start:], len(text))
-    return Scanned(LexemeKind.STRING, text[start : found.start()], found.end())
+    return Scanned(LexemeKind.STRING, text[start : match.start()], match.end())
 
 
 def _bare(text: str, start: int, offset: int) -> Scanned:
@@ -266,11 +266,11 @@ def integerFrom(text: str) -> int:
 
     @raise ValueError: for anything else, and for what needs more than 64 bits.
     """
-    found = _SIZED.fullmatch(text)
-    unit = _SIZES.get(found[2].lower()) if found else None
-    if found is None or unit is None:
+    match = _SIZED.fullmatch(text)
+    unit = _SIZES.get(match[2].lower()) if match else None
+    if match is None or unit is None:
         raise ValueError("expected integer")
-    digits = found[1]
+    digits = match[1]
     if len(digits) <= _MOST_DIGITS:
         number = int(digits) * unit
         if -_LARGEST <= number < _LARGEST:

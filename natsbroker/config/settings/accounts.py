@@ -74,12 +74,12 @@ Export = StreamExport | ServiceExport
 Import = StreamImport | ServiceImport
 
 
-def isOfItself(importer: str, each: Import) -> bool:
+def isOfItself(importer: str, imported: Import) -> bool:
     """
     Whether an account imports its own export under the name that it has there already. It stands
     for nothing; nats-server would deliver such messages twice.
     """
-    return each.account == importer and each.to == each.subject
+    return imported.account == importer and imported.to == imported.subject
 
 
 def bytesOf(text: str) -> bytes:
@@ -89,7 +89,7 @@ def bytesOf(text: str) -> bytes:
 
 def mappingFrom(said: SubjectMapping) -> Mapping:
     destinations = [
-        Destination(bytesOf(each.dest), each.weight, bytesOf(each.cluster))
-        for each in said.destinations
+        Destination(bytesOf(destination.dest), destination.weight, bytesOf(destination.cluster))
+        for destination in said.destinations
     ]
     return Mapping(bytesOf(said.source), destinations)

@@ -61,8 +61,8 @@ def compressionOf(
         return default
     if inner is None or "mode" not in inner or mode != AUTO:
         return _named(mode)
-    found = inner.take("rtt_thresholds", list) or []
-    given = [each for each in found if isinstance(each, float)]
+    entries = inner.take("rtt_thresholds", list) or []
+    given = [entry for entry in entries if isinstance(entry, float)]
     if not given:
         return _named(mode)
     thresholds = _trimmed(given)
@@ -72,7 +72,7 @@ def compressionOf(
 
 def _trimmed(given: list[float]) -> tuple[float, ...]:
     """Thresholds without zeros at their end; what is negative counts as zero."""
-    thresholds = [max(each, 0.0) for each in given]
+    thresholds = [max(threshold, 0.0) for threshold in given]
     while thresholds and not thresholds[-1]:
         thresholds.pop()
     return tuple(thresholds)
@@ -81,7 +81,7 @@ def _trimmed(given: list[float]) -> tuple[float, ...]:
 def _problems(thresholds: tuple[float, ...]) -> Iterator[tuple[str, str]]:
     name = "rtt_thresholds"
     shown = f"[{' '.join(map(durationText, thresholds))}]"
-    used = [each for each in thresholds if each]
+    used = [threshold for threshold in thresholds if threshold]
     if not used:
         yield name, f'compression mode "{AUTO}" requires at least one RTT threshold'
     elif any(later <= sooner for sooner, later in pairwise(used)):

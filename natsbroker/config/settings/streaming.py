@@ -28,8 +28,8 @@ _LIMITS = {
 
 
 def splitServers(urls: str) -> list[RemoteURL]:
-    found = [each.strip() for each in urls.split(",")]
-    return [splitURL(each, "NATS server", ("nats",), DEFAULT_PORT) for each in found]
+    addresses = [url.strip() for url in urls.split(",")]
+    return [splitURL(address, "NATS server", ("nats",), DEFAULT_PORT) for address in addresses]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class Streaming(ChannelLimits):
         return self._limitsOf(channel.encode(), list(self.channels))
 
     def _limitsOf(self, subject: bytes, patterns: list[str]) -> ChannelLimits:
-        covering = [each for each in patterns if matches(each.encode(), subject)]
+        covering = [pattern for pattern in patterns if matches(pattern.encode(), subject)]
         if not covering:
-            return ChannelLimits(*(getattr(self, each.name) for each in fields(ChannelLimits)))
+            return ChannelLimits(*(getattr(self, field_.name) for field_ in fields(ChannelLimits)))
         narrowest = max(covering, key=_narrowness)
         covering.remove(narrowest)
         inherited = self._limitsOf(narrowest.encode(), covering)
@@ -90,7 +90,9 @@ class Streaming(ChannelLimits):
     def accountOf(self, channel: str) -> str:
         """The account whose JetStream has a channel as a stream; empty for none."""
         subject = channel.encode()
-        covering = [each for each in self.jetstream_accounts if matches(each.encode(), subject)]
+        covering = [
+            pattern for pattern in self.jetstream_accounts if matches(pattern.encode(), subject)
+        ]
         return self.jetstream_accounts[max(covering, key=_narrowness)] if covering else ""
 
     def problems(self) -> Iterator[tuple[str, str]]:
