@@ -159,7 +159,9 @@ class CertificateNames:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
         parsed = [(name, readName(name)) for name in sorted(self._names)]
-        self._distinguished = [(name, each) for name, each in parsed if each is not None]
+        self._distinguished = [
+            (name, parsedName) for name, parsedName in parsed if parsedName is not None
+        ]
 
     def namesIn(self, certificate: x509.Certificate) -> Iterator[str]:
         """The users that a certificate names, the best match first; a user may come twice."""
@@ -192,15 +194,15 @@ def _printed(subject: x509.Name) -> Iterator[str]:
     """The subject as Go prints it: first with its domain components at the end, then without."""
     parts = []
     for oid, label in _PRINTED:
-        values = [_escaped(each.value) for each in subject.get_attributes_for_oid(oid)]
+        values = [_escaped(attribute.value) for attribute in subject.get_attributes_for_oid(oid)]
         if oid in _SINGLE:
             values = values[-1:]
         if values:
             parts.append("+".join(f"{label}={value}" for value in values))
     text = ",".join(parts)
     domains = [
-        f"DC={_text(each.value)}"
-        for each in subject.get_attributes_for_oid(NameOID.DOMAIN_COMPONENT)
+        f"DC={_text(attribute.value)}"
+        for attribute in subject.get_attributes_for_oid(NameOID.DOMAIN_COMPONENT)
     ]
     if domains:
         yield ",".join([text, *domains])
@@ -222,12 +224,12 @@ def _shown(subject: x509.Name) -> str:
     """The subject as Go's C{String} gives it: attributes without a name stand at the end."""
     *_, known = "", *_printed(subject)
     named = {oid for oid, _ in _PRINTED}
-    if not any(each.oid in named for each in subject):
+    if not any(attribute.oid in named for attribute in subject):
         known = ""
     others = [
-        f"{each.oid.dotted_string}={_escaped(each.value)}"
-        for each in reversed(list(subject))
-        if each.oid not in named
+        f"{attribute.oid.dotted_string}={_escaped(attribute.value)}"
+        for attribute in reversed(list(subject))
+        if attribute.oid not in named
     ]
     return ",".join([known, *others] if known else others)
 
@@ -238,7 +240,7 @@ def _text(value: Any) -> str:
 
 def _escaped(value: Any) -> str:
     text = _text(value)
-    shown = "".join(f"\\{each}" if each in _SPECIAL else each for each in text)
+    shown = "".join(f"\\{character}" if character in _SPECIAL else character for character in text)
     if text[:1] in (" ", "#"):
         shown = "\\" + shown
     if text.endswith(" ") and len(text) > 1:

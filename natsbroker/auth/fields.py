@@ -75,7 +75,7 @@ class Fields:
         return bool(self._take(name, bool))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(_text(name, each) for each in self._take(name, list) or ())
+        return tuple(_text(name, item) for item in self._take(name, list) or ())
 
     def integers(self, name: str) -> dict[str, int]:
         """The members of an object of integers, whose names keep their case."""
@@ -87,22 +87,22 @@ class Fields:
         return None if pairs is None else Fields(pairs)
 
     def blocks(self, name: str) -> list[Fields]:
-        return [_block(name, each) for each in self._take(name, list) or ()]
+        return [_block(name, item) for item in self._take(name, list) or ()]
 
     def blocksByName(self, name: str) -> dict[str, list[Fields]]:
         """The members of an object of arrays of objects, whose names keep their case."""
         pairs = self._take(name, _Pairs) or _Pairs()
-        found = {}
+        blocks = {}
         for key, value in pairs:
             if type(value) is not list:
                 raise FieldError(f"{name} is not as it should be")
-            found[_text(name, key)] = [_block(name, each) for each in value]
-        return found
+            blocks[_text(name, key)] = [_block(name, item) for item in value]
+        return blocks
 
     def textsOrBlocks(self, name: str) -> list[str | Fields]:
         return [
-            _text(name, each) if isinstance(each, str) else _block(name, each)
-            for each in self._take(name, list) or ()
+            _text(name, item) if isinstance(item, str) else _block(name, item)
+            for item in self._take(name, list) or ()
         ]
 
     def isText(self, name: str) -> bool:
@@ -146,4 +146,4 @@ def _refuse(constant: str) -> Any:
 
 
 def encoded(subjects: Iterable[str]) -> list[bytes]:
-    return [each.encode("utf-8") for each in subjects]
+    return [subject.encode("utf-8") for subject in subjects]

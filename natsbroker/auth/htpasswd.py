@@ -67,10 +67,10 @@ def isCrypt(secret: str) -> bool:
 
 
 def problemOf(secret: str) -> str:
-    found = _FORM.fullmatch(secret)
-    if found is None:
+    match = _FORM.fullmatch(secret)
+    if match is None:
         return "a damaged hash"
-    if int(found[3] or found[5] or 0) > MOST_CRYPT_ROUNDS:
+    if int(match[3] or match[5] or 0) > MOST_CRYPT_ROUNDS:
         return f"more than {MOST_CRYPT_ROUNDS} rounds"
     if _hashes is None:
         return "a hash that needs libpass (pip install natsbroker[htpasswd])"
@@ -79,11 +79,11 @@ def problemOf(secret: str) -> str:
 
 def checkCrypt(expected: str, given: str) -> bool:
     """Whether a password has a hash. Slow."""
-    found = _FORM.fullmatch(expected)
+    match = _FORM.fullmatch(expected)
     password = given.encode("utf-8", "surrogateescape")
-    if found is None or _hashes is None or len(password) > _LONGEST or b"\0" in password:
+    if match is None or _hashes is None or len(password) > _LONGEST or b"\0" in password:
         return False
-    form: Any = getattr(_hashes, _NAMES[found[1] or found[2] or found[4]])
+    form: Any = getattr(_hashes, _NAMES[match[1] or match[2] or match[4]])
     return bool(form.verify(password, expected))
 
 
@@ -111,7 +111,7 @@ def htpasswdChecks(runInThread: RunInThread, clock: IReactorTime | None = None) 
 
 def parseHtpasswd(text: str) -> tuple[dict[str, str], list[str]]:
     """Hashes by user name, and a message for each line that accepts nobody."""
-    found: dict[str, str] = {}
+    secrets: dict[str, str] = {}
     complaints = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -119,13 +119,13 @@ def parseHtpasswd(text: str) -> tuple[dict[str, str], list[str]]:
             continue
         name, colon, secret = line.partition(":")
         complaint = _complaint(secret) if name and colon else "not a name, a colon and a hash"
-        if not complaint and name in found:
+        if not complaint and name in secrets:
             complaint = "a name that was there before"
         if complaint:
             complaints.append(f"line {number}: {complaint}")
         else:
-            found[name] = secret
-    return found, complaints
+            secrets[name] = secret
+    return secrets, complaints
 
 
 def _complaint(secret: str) -> str:

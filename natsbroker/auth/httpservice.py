@@ -68,7 +68,9 @@ class RateLimitedLog:
 def reasonOf(failure: Failure) -> str:
     """The error in one line, with the errors behind it where a request has several."""
     reasons = getattr(failure.value, "reasons", None) or [failure]
-    told = [f"{each.type.__name__} {each.getErrorMessage()}" for each in reasons if each.type]
+    told = [
+        f"{reason.type.__name__} {reason.getErrorMessage()}" for reason in reasons if reason.type
+    ]
     return "; ".join(told)[:_LONGEST].strip()
 
 

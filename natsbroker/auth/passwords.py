@@ -95,7 +95,7 @@ class PasswordChecks:
         return result
 
     def _cancelled(self, result: Deferred[bool]) -> None:
-        self._waiting = deque(each for each in self._waiting if each[0] is not result)
+        self._waiting = deque(waiting for waiting in self._waiting if waiting[0] is not result)
 
     def _next(self) -> None:
         while self._waiting and self._running < self.AT_A_TIME:

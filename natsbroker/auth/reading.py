@@ -172,21 +172,21 @@ class AuthorizationReader:
             self._exclusive(block, f"Can not have a token and {others}")
 
     def _accounts(self, root: ParsedBlock) -> dict[str, AccountSettings]:
-        found: dict[str, AccountSettings] = {}
+        accounts: dict[str, AccountSettings] = {}
         for name in root.texts("accounts"):
             if name == GLOBAL_ACCOUNT:
                 self._findings.errorAt(root, "accounts", f'"{name}" is a Reserved Account')
-            elif name in found:
+            elif name in accounts:
                 message = f"Duplicate AccountSettings Entry: {name}"
                 self._findings.errorAt(root, "accounts", message)
             else:
-                found[name] = AccountSettings(name)
+                accounts[name] = AccountSettings(name)
         for name, block in root.named("accounts"):
             if name == GLOBAL_ACCOUNT:
                 self._exclusive(block, f'"{name}" is a Reserved Account')
             else:
-                found[name] = self._account(name, block)
-        return found
+                accounts[name] = self._account(name, block)
+        return accounts
 
     def _account(self, name: str, block: ParsedBlock) -> AccountSettings:
         default = self._permissions(block, "default_permissions")
@@ -278,9 +278,9 @@ class AuthorizationReader:
 
     def _checkSecret(self, block: ParsedBlock, name: str) -> None:
         """Refuse a bcrypt hash that makes each login so slow that logins become an attack."""
-        found = _BCRYPT.match(block.text(name))
-        if found and int(found[1]) > MOST_BCRYPT_ROUNDS:
-            message = f"bcrypt cost {int(found[1])} is more than {MOST_BCRYPT_ROUNDS}"
+        match = _BCRYPT.match(block.text(name))
+        if match and int(match[1]) > MOST_BCRYPT_ROUNDS:
+            message = f"bcrypt cost {int(match[1])} is more than {MOST_BCRYPT_ROUNDS}"
             self._findings.errorAt(block, name, message)
 
     def _checkTimeout(self, block: ParsedBlock) -> None:

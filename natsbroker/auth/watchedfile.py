@@ -31,8 +31,8 @@ class Snapshot(NamedTuple):
 
 
 def _stampOf(path: str) -> _Stamp:
-    found = os.stat(path)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    status = os.stat(path)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def readSnapshot(path: str) -> Snapshot:

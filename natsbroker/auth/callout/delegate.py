@@ -60,10 +60,10 @@ class CalloutDelegate:
         if not isinstance(known, _Placement):
             return None
         placement = known
-        found = self._directory.find(placement.account)
-        if isinstance(found, Deferred):
-            return found.addCallback(lambda account: self._granted(placement, account))
-        return self._granted(placement, found)
+        claims = self._directory.find(placement.account)
+        if isinstance(claims, Deferred):
+            return claims.addCallback(lambda account: self._granted(placement, account))
+        return self._granted(placement, claims)
 
     def _placed(
         self, answer: AuthorizationResponse, account: AccountClaims, applicant: CalloutUser

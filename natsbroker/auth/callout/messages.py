@@ -89,7 +89,9 @@ def _optionsIn(request: ConnectRequest, applicant: CalloutUser) -> dict[str, Any
 def _secured(tls: Security) -> dict[str, Any]:
     said: dict[str, Any] = _present({"version": tls.version, "cipher": tls.cipher})
     if tls.chain:
-        texts = [each.public_bytes(Encoding.PEM).decode("ascii") for each in tls.chain]
+        texts = [
+            certificate.public_bytes(Encoding.PEM).decode("ascii") for certificate in tls.chain
+        ]
         said["verified_chains"] = [texts]
     return said
 

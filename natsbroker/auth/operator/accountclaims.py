@@ -129,7 +129,7 @@ class AccountClaims:
 
     def isRevoked(self, user: str, issuedAt: int) -> bool:
         until = (self.revocations.get(key) for key in (EVERYBODY, user))
-        return any(each is not None and issuedAt <= each for each in until)
+        return any(revoked is not None and issuedAt <= revoked for revoked in until)
 
 
 def _terms(limits: Fields) -> OperatorLimits:
@@ -177,14 +177,14 @@ def _limit(limits: Fields, name: str) -> int:
 
 def _signers(nats: Fields) -> dict[str, UserPermissionLimits | None]:
     signers: dict[str, UserPermissionLimits | None] = {}
-    for each in nats.textsOrBlocks("signing_keys"):
-        if isinstance(each, str):
-            signers[each] = None
+    for signer in nats.textsOrBlocks("signing_keys"):
+        if isinstance(signer, str):
+            signers[signer] = None
             continue
-        if each.text("kind") != "user_scope":
+        if signer.text("kind") != "user_scope":
             raise FieldError("signing_keys: no such kind of scope")
-        template = each.block("template") or Fields([])
-        signers[each.text("key")] = readTerms(template, absent=NO_LIMIT)
+        template = signer.block("template") or Fields([])
+        signers[signer.text("key")] = readTerms(template, absent=NO_LIMIT)
     if not all(isKey(key, Role.ACCOUNT) for key in signers):
         raise FieldError("signing_keys: not an account's public key")
     return signers
@@ -196,10 +196,10 @@ def _external(fields: Fields) -> ExternalAuthorization:
     )
     if external.accounts and not external.users:
         raise FieldError("authorization: accounts without users")
-    if not all(isKey(each, Role.USER) for each in external.users):
+    if not all(isKey(user, Role.USER) for user in external.users):
         raise FieldError("authorization: not a user's public key")
     if external.accounts != (EVERYBODY,):
-        if not all(isKey(each, Role.ACCOUNT) for each in external.accounts):
+        if not all(isKey(account, Role.ACCOUNT) for account in external.accounts):
             raise FieldError("authorization: not an account's public key")
     if external.xkey and not isKey(external.xkey, Role.CURVE):
         raise FieldError("authorization: not a public xkey")
@@ -238,10 +238,10 @@ def _destinationProblem(dest: str) -> str:
 
 
 def _checkNumbers(limits: Fields, claims: AccountClaims) -> None:
-    for name, found in (("imports", claims.imports), ("exports", claims.exports)):
+    for name, things in (("imports", claims.imports), ("exports", claims.exports)):
         allowed = limits.integer(name)
-        if allowed != NO_LIMIT and len(found) > allowed:
+        if allowed != NO_LIMIT and len(things) > allowed:
             raise FieldError(f"more {name} than the operator allows")
     if not limits.flag("wildcards") and limits.integer("exports") != NO_LIMIT:
-        if any(hasWildcard(each.export.subject.encode("utf-8")) for each in claims.exports):
+        if any(hasWildcard(export.export.subject.encode("utf-8")) for export in claims.exports):
             raise FieldError("exports with wildcards, which the operator does not allow")

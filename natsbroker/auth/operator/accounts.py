@@ -33,15 +33,19 @@ def accountsFrom(
 ) -> dict[str, AccountSettings]:
     """The accounts with exports, imports, mappings, traces or JetStream."""
     imports = {
-        name: [each for each in claims.imports if _isActivated(each, claims, known, now, report)]
+        name: [
+            imported
+            for imported in claims.imports
+            if _isActivated(imported, claims, known, now, report)
+        ]
         for name, claims in known.items()
     }
     accounts = {
         name: AccountSettings(
             name,
             limits=limitsFrom(claims),
-            exports=tuple(_export(each, name, imports) for each in claims.exports),
-            imports=tuple(each.wanted for each in imports[name]),
+            exports=tuple(_export(export, name, imports) for export in claims.exports),
+            imports=tuple(imported.wanted for imported in imports[name]),
             mappings=tuple(_mappings(claims, report)),
             jetstream=claims.terms.jetstream,
             trace=claims.trace,
@@ -55,10 +59,10 @@ def accountsFrom(
 def activationsEnd(known: Iterable[AccountClaims], now: float) -> float:
     """When the next activation token expires, in seconds since the epoch; infinity for never."""
     ends = (
-        each.activation.expires
+        imported.activation.expires
         for claims in known
-        for each in claims.imports
-        if each.activation is not None and each.activation.expires > now
+        for imported in claims.imports
+        if imported.activation is not None and imported.activation.expires > now
     )
     return min(ends, default=math.inf)
 
@@ -105,33 +109,33 @@ def _export(claim: ExportClaim, owner: str, imports: Mapping[str, list[ImportCla
     importers = tuple(
         name
         for name, wanted in imports.items()
-        if any(each.wanted.account == owner and claim.covers(each) for each in wanted)
+        if any(imported.wanted.account == owner and claim.covers(imported) for imported in wanted)
     )
     return replace(claim.export, accounts=importers)
 
 
 def _mappings(claims: AccountClaims, report: Report) -> Iterable[SubjectMapping]:
-    for each in claims.mappings:
+    for mapping in claims.mappings:
         try:
-            if not each.destinations:
+            if not mapping.destinations:
                 raise InvalidMapping("no destinations")
-            mappingFrom(each)
+            mappingFrom(mapping)
         except InvalidMapping as error:
-            report(claims.token.subject, f"mapping of {each.source}: {error}")
+            report(claims.token.subject, f"mapping of {mapping.source}: {error}")
         else:
-            yield each
+            yield mapping
 
 
 def _withoutProblems(
     accounts: dict[str, AccountSettings], report: Report
 ) -> dict[str, AccountSettings]:
     """Leave out what does not fit together; again, since one removal may make others invalid."""
-    while found := list(problems(accounts, True)):
-        for problem in found:
+    while remaining := list(problems(accounts, True)):
+        for problem in remaining:
             report(problem.account, f"{problem.part}: {problem.message}")
-        for name in {problem.account for problem in found}:
+        for name in {problem.account for problem in remaining}:
             account = accounts[name]
-            wrong = {(each.part, each.index) for each in found if each.account == name}
+            wrong = {(other.part, other.index) for other in remaining if other.account == name}
             accounts[name] = replace(
                 account,
                 exports=_without("exports", account.exports, wrong),
@@ -143,4 +147,4 @@ def _withoutProblems(
 def _without(
     part: str, things: tuple[_Thing, ...], wrong: set[tuple[str, int]]
 ) -> tuple[_Thing, ...]:
-    return tuple(each for index, each in enumerate(things) if (part, index) not in wrong)
+    return tuple(thing for index, thing in enumerate(things) if (part, index) not in wrong)

@@ -77,7 +77,7 @@ class OperatorAuthorizer(Revocations):
             raise errors.Unauthorized("the account is not pinned")
         account = self._directory.find(user.account)
         if isinstance(account, Deferred):
-            return account.addCallback(lambda found: self._decide(user, found, request))
+            return account.addCallback(lambda claims: self._decide(user, claims, request))
         return self._decide(user, account, request)
 
     def _userIn(self, request: ConnectRequest) -> UserClaims:

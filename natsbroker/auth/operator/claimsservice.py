@@ -151,8 +151,8 @@ class ClaimsService:
         if self._folder is None:
             return []
         folder, now = self._folder.folder, self._now()
-        found = [(account, folder[account]) for account in folder]
-        return [(account, text) for account, text in found if not _isOver(text, now)]
+        tokens = [(account, folder[account]) for account in folder]
+        return [(account, text) for account, text in tokens if not _isOver(text, now)]
 
     def _delete(self, message: Message) -> Deferred[Any]:
         return ensureDeferred(self._deleted(message.payload))
@@ -190,7 +190,7 @@ class ClaimsService:
         if not token.isTimely(self._now()):
             raise FieldError("expired")
         accounts = token.nats.texts("accounts")
-        if not all(isKey(each, Role.ACCOUNT) for each in accounts):
+        if not all(isKey(account, Role.ACCOUNT) for account in accounts):
             raise FieldError("malformed request")
         if self._system in accounts:
             raise FieldError("not allowed to delete system account")

@@ -124,8 +124,8 @@ class AccountDirectory:
 
     def _tell(self, account: str, claims: AccountClaims) -> None:
         del self._fetching[account]
-        for each in self._waiting.pop(account):
-            each.callback(claims)
+        for waiter in self._waiting.pop(account):
+            waiter.callback(claims)
 
     def _tellWhy(self, account: str, why: Failure) -> None:
         del self._fetching[account]
@@ -133,9 +133,9 @@ class AccountDirectory:
             self._complain(account, why)
         isExpired = account in self._known or account in self._deleted
         error = errors.ACCOUNT_EXPIRED if isExpired else errors.AUTHORIZATION
-        for each in self._waiting.pop(account):
+        for waiter in self._waiting.pop(account):
             text = f"account {account} was not found: {why.getErrorMessage()}"
-            each.errback(errors.Unauthorized(text, error))
+            waiter.errback(errors.Unauthorized(text, error))
 
     def _complain(self, account: str, why: Failure) -> None:
         _log.error(

@@ -112,7 +112,7 @@ def _latency(fields: Fields) -> Latency:
 
 def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
     """Raise L{FieldError} if one is invalid, or its activation token is for another."""
-    return tuple(_import(each, account) for each in fields.blocks("imports"))
+    return tuple(_import(block, account) for block in fields.blocks("imports"))
 
 
 def _import(fields: Fields, importer: str) -> ImportClaim:
@@ -153,11 +153,12 @@ def _checkActivation(wanted: Import, kind: str, token: SignedJWT, importer: str)
 
 
 def readMappings(fields: Fields) -> tuple[SubjectMapping, ...]:
-    found = fields.blocksByName("mappings")
-    if not all(isValidSubject(source.encode("utf-8")) for source in found):
+    mappings = fields.blocksByName("mappings")
+    if not all(isValidSubject(source.encode("utf-8")) for source in mappings):
         raise FieldError("mappings: not a valid subject")
     return tuple(
-        SubjectMapping(source, tuple(map(_destination, each))) for source, each in found.items()
+        SubjectMapping(source, tuple(map(_destination, destinations)))
+        for source, destinations in mappings.items()
     )
 
 

@@ -52,16 +52,18 @@ class TokenFolder:
         """The accounts whose JWT has changed or is gone."""
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         before: dict[str, str] = self._tokens
-        found: dict[str, str] = {}
+        tokens: dict[str, str] = {}
         for file in sorted(self._path.iterdir()):
             account = file.name.removesuffix(_ENDING)
             if file.suffix == _ENDING and isKey(account, Role.ACCOUNT) and file.is_file():
                 text = _textIn(file)
                 if text:
-                    found[account] = text
-        self._tokens = found
+                    tokens[account] = text
+        self._tokens = tokens
         return {
-            account for account in {**before, **found} if before.get(account) != found.get(account)
+            account
+            for account in {**before, **tokens}
+            if before.get(account) != tokens.get(account)
         }
 
     def __contains__(self, account: str) -> bool:

@@ -54,16 +54,16 @@ class Values:
 
     def of(self, place: str) -> list[str]:
         function = place.strip()
-        found = _TAG.fullmatch(function)
-        if found is not None:
-            prefix = found[2].lower() + ":"
-            tags = self.accountTags if found[1] else self.tags
-            given = [each[len(prefix) :] for each in tags if each.startswith(prefix)]
+        match = _TAG.fullmatch(function)
+        if match is not None:
+            prefix = match[2].lower() + ":"
+            tags = self.accountTags if match[1] else self.tags
+            given = [tag[len(prefix) :] for tag in tags if tag.startswith(prefix)]
         elif function.lower() in self.names:
             given = [self.names[function.lower()]]
         else:
             raise FieldError(f"the template function {function[:64]!a} is not defined")
-        return [each for each in given if isValidLiteral(each.encode("utf-8"))]
+        return [value for value in given if isValidLiteral(value.encode("utf-8"))]
 
 
 def expand(template: PermissionClaims, values: Values) -> PermissionClaims:
@@ -209,4 +209,4 @@ def _responses(responses: tuple[int, int] | None) -> ResponsePermission | None:
 
 
 def _least(*limits: int) -> int | None:
-    return min((limitOf(each) for each in limits if each != NO_LIMIT), default=None)
+    return min((limitOf(limit) for limit in limits if limit != NO_LIMIT), default=None)

@@ -23,8 +23,8 @@ _DECORATED = re.compile(r"\s*-{3,}[^\n]*-{3,}\r?\n([\w\-.=]+)\r?\n-{3,}[^\n]*-{3
 
 def undecorated(text: str) -> str:
     """The JWT in a file, which may stand between decorating lines."""
-    found = _DECORATED.search(text)
-    return found[1] if found else text.strip()
+    match = _DECORATED.search(text)
+    return match[1] if match else text.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class OperatorClaims:
 def _version(text: str) -> tuple[int, int, int]:
     if not text:
         return 0, 0, 0
-    found = re.fullmatch(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text, re.ASCII)
+    if match is None:
         raise FieldError("assert_server_version is not three numbers")
-    return int(found[1]), int(found[2]), int(found[3])
+    return int(match[1]), int(match[2]), int(match[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ def operatorsIn(settings: Settings, hasResolver: bool = False) -> Operators:
     """
     mode = settings.operator
     claims = [_decoded(text) for text in mode.operators]
-    for each in claims:
-        _checkVersion(each)
+    for claim in claims:
+        _checkVersion(claim)
     resolver = Resolver(GIVEN) if hasResolver else mode.resolver or _resolverOf(claims)
     if resolver is None:
         raise ValueError("operators require an account resolver to be configured")
@@ -139,9 +139,9 @@ _MEMBERS = ("aud", "exp", "jti", "iat", "iss", "name", "nbf", "sub", "nats")
 
 def shownOperators(mode: OperatorMode) -> tuple[list[str], list[dict[str, Any]]]:
     """The operators' JWTs, which are public, and the claims in them."""
-    texts = [undecorated(each) for each in mode.operators]
-    every = [json.loads(decodeRaw(each.split(".")[1])) for each in texts]
-    return texts, [{name: each[name] for name in _MEMBERS if name in each} for each in every]
+    texts = [undecorated(text) for text in mode.operators]
+    every = [json.loads(decodeRaw(text.split(".")[1])) for text in texts]
+    return texts, [{name: claims[name] for name in _MEMBERS if name in claims} for claims in every]
 
 
 def _decoded(text: str) -> OperatorClaims:
@@ -170,7 +170,7 @@ def _resolverOf(operators: Sequence[OperatorClaims]) -> Resolver | None:
 
 
 def _systemAccount(configured: str, operators: Sequence[OperatorClaims]) -> str:
-    named = [each.systemAccount for each in operators if each.systemAccount]
+    named = [operator.systemAccount for operator in operators if operator.systemAccount]
     if configured != SYSTEM_ACCOUNT:
         if named and configured not in named:
             raise ValueError("system_account in config and operator JWT must be identical")

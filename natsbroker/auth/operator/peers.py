@@ -69,18 +69,18 @@ class PeerLookup:
 
     def lookUp(self, account: str) -> Deferred[str]:
         """Fires with a valid JWT of the account; fails with C{LookupError} without."""
-        found: list[str] = []
+        texts: list[str] = []
 
         def take(message: Message) -> bool:
             text = message.payload.decode("ascii", "replace").strip()
             if text and self._isTrue(account, text):
-                found.append(text)
-            return bool(found)
+                texts.append(text)
+            return bool(texts)
 
         def ended(ending: PeerEnding) -> str:
-            if not found:
+            if not texts:
                 raise LookupError(_FAILURES[ending])
-            return found[0]
+            return texts[0]
 
         subject = _LOOKUP % account.encode("ascii")
         return self._requests.ask(subject, b"", take).addCallback(ended)

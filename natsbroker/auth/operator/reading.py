@@ -119,13 +119,13 @@ class OperatorModeReader:
         text = self._root.text("resolver").strip()
         if text.upper() in ("MEM", "MEMORY"):
             return Resolver(MEMORY)
-        found = _URL.fullmatch(text)
-        if found is None:
+        match = _URL.fullmatch(text)
+        if match is None:
             self._error(_NO_RESOLVER, "resolver")
-        elif not _SCHEME.match(found[1]):
+        elif not _SCHEME.match(match[1]):
             self._error("error parsing account resolver url: not an http URL", "resolver")
         else:
-            return Resolver(URL, found[1])
+            return Resolver(URL, match[1])
         return None
 
     def _described(self, block: ParsedBlock) -> Resolver | None:

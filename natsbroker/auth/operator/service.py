@@ -106,8 +106,8 @@ class OperatorService(Service):
         self._sweep.clock = reactor
         self._peers: PeerLookup | None = None
         self._wanted = operators.resolver
-        found = resolver or self._resolverFor(operators.resolver, settings)
-        self.directory = AccountDirectory(operators.trust, found, reactor)
+        source = resolver or self._resolverFor(operators.resolver, settings)
+        self.directory = AccountDirectory(operators.trust, source, reactor)
         self.directory.watch(self._accountChanged, self._accountEnded)
         self._delegate: CalloutDelegate | None = None
         if callouts is not None:
@@ -230,7 +230,7 @@ class OperatorService(Service):
         if account in self._exchanging:
             self._exchange()
         self._host.closeExcess(account)
-        for wanted in {each.wanted.account for each in claims.imports}:
+        for wanted in {imported.wanted.account for imported in claims.imports}:
             if wanted not in self.directory:
                 self._load(wanted)
 
@@ -261,8 +261,8 @@ class OperatorService(Service):
         finding.addErrback(lambda why: _log.error("Can't locate account {name}", name=account))
 
     def _exchange(self) -> None:
-        there = {each.token.subject: each for each in self.directory}
-        known = {name: each for name, each in there.items() if name not in self._ended}
+        there = {claims.token.subject: claims for claims in self.directory}
+        known = {name: claims for name, claims in there.items() if name not in self._ended}
         now = self._reactor.seconds()
         self._registry.applySettings(accountsFrom(known, now, _report))
         if self._timer is not None:
@@ -301,7 +301,7 @@ class OperatorService(Service):
         return apply
 
     def _refreshAll(self) -> None:
-        for account in [each.token.subject for each in self.directory]:
+        for account in [claims.token.subject for claims in self.directory]:
             self.directory.refresh(account)
 
 

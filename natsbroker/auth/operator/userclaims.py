@@ -88,28 +88,28 @@ def readTerms(fields: Fields, absent: int) -> UserPermissionLimits:
     return UserPermissionLimits(
         readRules(fields),
         _sources(fields),
-        tuple((each.text("start"), each.text("end")) for each in fields.blocks("times")),
+        tuple((block.text("start"), block.text("end")) for block in fields.blocks("times")),
         fields.text("times_location"),
         fields.integer("subs", absent),
         fields.integer("data", absent),
         fields.integer("payload", absent),
         fields.flag("bearer_token"),
         fields.flag("proxy_required"),
-        tuple(each.upper() for each in fields.texts("allowed_connection_types")),
+        tuple(text.upper() for text in fields.texts("allowed_connection_types")),
     )
 
 
 def _sources(fields: Fields) -> tuple[str, ...]:
     if not fields.isText("src"):
         return fields.texts("src")
-    parts = [each.strip().lower() for each in fields.text("src").split(",")]
-    return tuple(each for each in parts if each)
+    parts = [part.strip().lower() for part in fields.text("src").split(",")]
+    return tuple(part for part in parts if part)
 
 
 def check(terms: UserPermissionLimits) -> None:
     checkRules(terms.rules)
-    for each in terms.sources:
-        networkOf(each)
+    for source in terms.sources:
+        networkOf(source)
     for start, end in terms.times:
         if not _TIME.fullmatch(start) or not _TIME.fullmatch(end):
             raise FieldError("times: not a time of a day")
@@ -117,17 +117,17 @@ def check(terms: UserPermissionLimits) -> None:
 
 
 def checkRules(rules: PermissionClaims) -> None:
-    for each in (*rules.publishAllow, *rules.publishDeny):
-        if not _isSubject(each):
-            raise FieldError(f"pub: {each[:256]!a} is not a subject")
+    for subject in (*rules.publishAllow, *rules.publishDeny):
+        if not _isSubject(subject):
+            raise FieldError(f"pub: {subject[:256]!a} is not a subject")
     _checkScopes((*rules.subscribeAllow, *rules.subscribeDeny))
 
 
 def _checkScopes(entries: Iterable[str]) -> None:
-    for each in entries:
-        words = each.split(" ")
+    for entry in entries:
+        words = entry.split(" ")
         if len(words) > 2 or not all(map(_isSubject, words)):
-            raise FieldError(f"sub: {each[:256]!a} is neither a subject nor one with a queue")
+            raise FieldError(f"sub: {entry[:256]!a} is neither a subject nor one with a queue")
 
 
 def _isSubject(text: str) -> bool:
@@ -160,7 +160,7 @@ def isFrom(host: str, sources: Iterable[str]) -> bool:
     try:
         address = ip_address(host)
         mapped = getattr(address, "ipv4_mapped", None)
-        return any((mapped or address) in networkOf(each) for each in networks)
+        return any((mapped or address) in networkOf(network) for network in networks)
     except (FieldError, ValueError):
         return False
 
