@@ -100,31 +100,31 @@ class Healthz:
 
     def report(self, wanted: HealthQuery) -> tuple[dict[str, Any], int]:
         """The document of the page, and the status."""
-        found = self.problems(wanted)
-        problems = [each for each in found if each.status != _FINE]
-        status = max((each.status for each in problems), default=_FINE)
+        reports = self.problems(wanted)
+        problems = [problem for problem in reports if problem.status != _FINE]
+        status = max((problem.status for problem in problems), default=_FINE)
         document = _document(problems, wanted.details)
         if wanted.warnings:
-            document["warnings"] = [each.row() for each in found if each.status == _FINE]
+            document["warnings"] = [problem.row() for problem in reports if problem.status == _FINE]
         return document, status
 
     def problems(self, wanted: HealthQuery) -> list[HealthProblem]:
-        found = list(wanted.problems())
-        if not found:
+        problems = list(wanted.problems())
+        if not problems:
             for check in self.checks:
                 try:
-                    found += check(wanted)
+                    problems += check(wanted)
                 except BaseException:
                     _log.failure("A health check failed")
-                    found.append(HealthProblem("a health check failed; the log says how"))
-        return found
+                    problems.append(HealthProblem("a health check failed; the log says how"))
+        return problems
 
 
 def _document(problems: list[HealthProblem], details: bool) -> dict[str, Any]:
     if not problems:
         return {"status": "ok"}
     if details:
-        return {"status": "error", "errors": [each.row() for each in problems]}
+        return {"status": "error", "errors": [problem.row() for problem in problems]}
     first = problems[0]
     status = "error" if first.type in ("BAD_REQUEST", "CONNECTION") else "unavailable"
     return {"status": status, "error": first.error}

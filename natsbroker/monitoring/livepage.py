@@ -40,7 +40,7 @@ def liveFile(path: str) -> Answer | None:
 
 @cache
 def _names() -> frozenset[str]:
-    names = (each.name for each in _FOLDER.iterdir())
+    names = (file.name for file in _FOLDER.iterdir())
     return frozenset(name for name in names if name.rpartition(".")[2] in _TYPES)
 
 

@@ -55,15 +55,15 @@ class Metrics:
 
     def _body(self, client: ModuleType) -> Iterator[Any]:
         series = yield from self.series()
-        for each in series:
-            yield client.generate_latest(_Collected(client, each))
+        for metric in series:
+            yield client.generate_latest(_Collected(client, metric))
             yield PAUSE
 
     def series(self) -> Generator[Pause, None, list[MetricSeries]]:
-        found: list[MetricSeries] = []
-        for each in self.contributions:
-            found += yield from each()
-        return found
+        series: list[MetricSeries] = []
+        for contribute in self.contributions:
+            series += yield from contribute()
+        return series
 
 
 class _Collected:
@@ -79,8 +79,8 @@ class _Collected:
         family = kind(f"natsbroker_{series.name}", series.text, labels=series.labels)
         for labels, value in series.samples:
             family.add_metric(labels, value)
-        for labels, each in series.histograms:
-            family.add_metric(labels, _buckets(each), each.total)
+        for labels, histogram in series.histograms:
+            family.add_metric(labels, _buckets(histogram), histogram.total)
         yield family
 
 

@@ -73,10 +73,10 @@ def _ranged(
         return 0
     if not spelling.fullmatch(value):
         raise _undecodable(kind, name, function, value, "invalid syntax")
-    found = _number(value)
-    if found is None or found not in allowed:
+    number = _number(value)
+    if number is None or number not in allowed:
         raise _undecodable(kind, name, function, value, "value out of range")
-    return found
+    return number
 
 
 def _number(digits: str) -> int | None:

@@ -82,12 +82,12 @@ def subscriptionMembers(
     """A connection's subscriptions in steps, bounded in bytes as C{truncated} says."""
     listed: list[Any] = []
     room = _LISTED
-    for place, (size, each) in enumerate(sized):
+    for place, (size, subscription) in enumerate(sized):
         room -= size
         if room < 0:
             break
         if place % _STEP == _STEP - 1:
             yield
-        listed.append(each)
+        listed.append(subscription)
     row = {"subscriptions_list_detail" if isDetailed else "subscriptions_list": listed}
     return row if len(listed) >= total else row | {"truncated": True}

@@ -43,18 +43,18 @@ def _series(figures: Mapping[str, StoreFigures]) -> Iterable[MetricSeries]:
             name,
             text,
             _LABELS,
-            histograms=[((store,), getattr(each, member)) for store, each in figures.items()],
+            histograms=[((store,), getattr(row, member)) for store, row in figures.items()],
         )
     for name, (text, member) in _DAMAGE.items():
         series = MetricSeries(name, text, _LABELS)
-        for store, each in figures.items():
-            series.add(getattr(each, member), store)
+        for store, row in figures.items():
+            series.add(getattr(row, member), store)
         yield series
 
 
 def _scrubSeries(figures: Mapping[str, StoreFigures]) -> Iterable[MetricSeries]:
     scrubbed: dict[str, ScrubFigures] = {
-        name: each.scrub for name, each in figures.items() if each.scrub is not None
+        name: row.scrub for name, row in figures.items() if row.scrub is not None
     }
     text = "Records that were read in order to find damage."
     records = MetricSeries("scrub_records", text, _LABELS, isCounter=True)
@@ -63,10 +63,10 @@ def _scrubSeries(figures: Mapping[str, StoreFigures]) -> Iterable[MetricSeries]:
     position = MetricSeries("scrub_position_ratio", text, _LABELS)
     text = "When the last whole pass ended; 0 for never."
     ended = MetricSeries("scrub_last_pass_time_seconds", text, _LABELS)
-    for name, each in scrubbed.items():
-        records.add(each.records, name)
-        passes.add(each.passes, name)
-        position.add(each.position, name)
-        ended.add(each.ended, name)
+    for name, scrub in scrubbed.items():
+        records.add(scrub.records, name)
+        passes.add(scrub.passes, name)
+        position.add(scrub.position, name)
+        ended.add(scrub.ended, name)
     if scrubbed:
         yield from (records, passes, position, ended)

@@ -18,7 +18,7 @@ COLUMNS = (
 
 def detailView(view: View, row: Row) -> View:
     columns = zip(view.columns, row.values, strict=True)
-    values = {each.path: value for each, value in columns if not each.isRate}
+    values = {column.path: value for column, value in columns if not column.isRate}
     named = {name: values[path] for name, path in view.detailNames.items()}
 
     def itemsIn(page: Item) -> Iterator[Item]:
@@ -49,13 +49,13 @@ def membersOf(item: Item, prefix: str = "") -> Iterator[Item]:
             yield from membersOf(value, f"{path}.")
         elif isinstance(value, list):
             digits = len(str(len(value) - 1))
-            for number, each in enumerate(value):
-                yield {"member": f"{path}[{number:0{digits}}]", "value": _phrase(each)}
+            for number, element in enumerate(value):
+                yield {"member": f"{path}[{number:0{digits}}]", "value": _phrase(element)}
         else:
             yield {"member": path, "value": _phrase(value), "number": value}
 
 
 def _phrase(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{each['member']} {each['value']}" for each in membersOf(value))
+        return ", ".join(f"{member['member']} {member['value']}" for member in membersOf(value))
     return value if isinstance(value, str) else json.dumps(value)

@@ -112,7 +112,7 @@ class Grid(ScrollView):
 
     @property
     def texts(self) -> list[str]:
-        return [self._textOf(each).strip() for each in (self._titles, *self._rows)]
+        return [self._textOf(row).strip() for row in (self._titles, *self._rows)]
 
     def render_line(self, y: int) -> Strip:
         left, top = self.scroll_offset

@@ -87,7 +87,7 @@ class TopApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="server")
-        yield Tabs(*(Tab(f"{each.key} {each.title}", id=f"view{each.key}") for each in VIEWS))
+        yield Tabs(*(Tab(f"{view.key} {view.title}", id=f"view{view.key}") for view in VIEWS))
         yield Grid(id="rows")
         yield Input(id="filter", placeholder="a text that the rows have")
         yield Static(id="status")
@@ -110,17 +110,17 @@ class TopApp(App[None]):
 
     async def _refresh(self) -> None:
         view, problem = self._view, ""
-        for each in (SERVER, view):
-            query = {**each.question, **self._sortOf(each)}
+        for shown in (SERVER, view):
+            query = {**shown.question, **self._sortOf(shown)}
             try:
                 page = await asyncio.get_running_loop().run_in_executor(
-                    self._thread, partial(self._read, each.path, query)
+                    self._thread, partial(self._read, shown.path, query)
                 )
             except PageError as error:
-                problem = self._reasonFor(each, error)
+                problem = self._reasonFor(shown, error)
                 break
-            before = self._tables.get(each.key)
-            self._tables[each.key] = tableFrom(each, page, self._clock(), before)
+            before = self._tables.get(shown.key)
+            self._tables[shown.key] = tableFrom(shown, page, self._clock(), before)
         # The last answer may come when the screen is being taken down.
         if view is self._view and self.query("#status"):
             self._problem = problem
@@ -165,15 +165,15 @@ class TopApp(App[None]):
         columns = self._view.columns
         sort, isDescending = self._orderOf(self._view)
         titles = [
-            f"{each.title} {_ARROWS[isDescending]}" if index == sort else each.title
-            for index, each in enumerate(columns)
+            f"{column.title} {_ARROWS[isDescending]}" if index == sort else column.title
+            for index, column in enumerate(columns)
         ]
         lines = [
             [column.textOf(value) for column, value in zip(columns, row.values, strict=True)]
             for row in chosen
         ]
-        isRight = [each.isDescending for each in columns]
-        names = [each.identity for each in chosen]
+        isRight = [column.isDescending for column in columns]
+        names = [row.identity for row in chosen]
         self.query_one(Grid).fill(titles, lines, isRight, names)
 
     def _chosen(self) -> list[Row]:
@@ -215,7 +215,7 @@ class TopApp(App[None]):
         self.action_view((VIEWS.index(view) + 1) % len(VIEWS))
 
     def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
-        self._leaveFor(next(each for each in VIEWS if f"view{each.key}" == event.tab.id))
+        self._leaveFor(next(view for view in VIEWS if f"view{view.key}" == event.tab.id))
 
     def _leaveFor(self, view: View) -> None:
         """Look at one of the views, with the filter that views share."""
@@ -225,7 +225,7 @@ class TopApp(App[None]):
 
     def action_open(self) -> None:
         name = self.query_one(Grid).markedName
-        row = next((each for each in self._chosen() if each.identity == name), None)
+        row = next((row_ for row_ in self._chosen() if row_.identity == name), None)
         if row is not None and self._outer is None:
             self._lookAt(detailView(self._view, row), "", (self._view, self._wanted))
 
@@ -244,8 +244,8 @@ class TopApp(App[None]):
         grid = self.query_one(Grid)
         self._marks[self._view.key] = grid.mark
         # Rates are of the time that the view is looked at, or a row of it.
-        kept = {SERVER.key, *(each[0].key for each in (self._outer, outer) if each is not None)}
-        self._tables = {key: each for key, each in self._tables.items() if key in kept}
+        kept = {SERVER.key, *(shown[0].key for shown in (self._outer, outer) if shown is not None)}
+        self._tables = {key: table for key, table in self._tables.items() if key in kept}
         if self._outer is not None:
             self._orders.pop(self._view.key, None)
             self._marks.pop(self._view.key, None)

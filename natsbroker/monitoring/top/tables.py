@@ -102,7 +102,7 @@ class View:
 
     @property
     def firstSort(self) -> int:
-        return [each.title for each in self.columns].index(self.order)
+        return [column.title for column in self.columns].index(self.order)
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,13 @@ def tableFrom(view: View, page: Item, time: float, before: Table | None = None) 
             continue
         known = before.counters.get(identity, {}) if before is not None and seconds > 0 else {}
         counted = counters[identity] = {
-            each.path: each.valueIn(item) for each in view.columns if each.isRate
+            column.path: column.valueIn(item) for column in view.columns if column.isRate
         }
         values = tuple(
-            _rate(known.get(each.path), counted[each.path], seconds)
-            if each.isRate
-            else each.valueIn(item)
-            for each in view.columns
+            _rate(known.get(column.path), counted[column.path], seconds)
+            if column.isRate
+            else column.valueIn(item)
+            for column in view.columns
         )
         rows.append(Row(identity, values, bool(item.get(INTERNAL))))
     total = page.get("total")
@@ -175,13 +175,13 @@ def chosenRows(
     @param internal: whether the rows of the server's own things are wanted.
     """
     wanted = wanted.casefold()
-    rows = [each for each in table.rows if internal or not each.isInternal]
+    rows = [row for row in table.rows if internal or not row.isInternal]
     if wanted:
-        rows = [each for each in rows if _has(each, view.columns, wanted)]
-    rows.sort(key=lambda each: each.identity)
-    there = [each for each in rows if each.values[sort] is not None]
-    there.sort(key=lambda each: _sortKey(each.values[sort]), reverse=isDescending)
-    return there + [each for each in rows if each.values[sort] is None]
+        rows = [row for row in rows if _has(row, view.columns, wanted)]
+    rows.sort(key=lambda row: row.identity)
+    there = [row for row in rows if row.values[sort] is not None]
+    there.sort(key=lambda row: _sortKey(row.values[sort]), reverse=isDescending)
+    return there + [row for row in rows if row.values[sort] is None]
 
 
 def _sortKey(value: Value) -> tuple[float, str]:
@@ -257,7 +257,7 @@ INTERNAL = "internal"
 
 
 def itemsAt(page: object, path: str) -> Iterator[dict[str, Any]]:
-    found = memberAt(page, path)
-    for each in found if isinstance(found, list) else ():
-        if isinstance(each, dict):
-            yield each
+    items = memberAt(page, path)
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, dict):
+            yield item

@@ -45,8 +45,8 @@ def _withHost(item: Item) -> Item:
 
 
 def _routes(page: Item) -> Iterator[Item]:
-    for each in itemsAt(page, "routes"):
-        yield _withHost({**each, "pending_bytes": each.get("pending_size"), **_dialled(each)})
+    for route in itemsAt(page, "routes"):
+        yield _withHost({**route, "pending_bytes": route.get("pending_size"), **_dialled(route)})
 
 
 def _dialled(item: Item) -> Item:
@@ -54,45 +54,47 @@ def _dialled(item: Item) -> Item:
 
 
 def _gateways(page: Item) -> Iterator[Item]:
-    for name, each in _membersAt(page, "outbound_gateways"):
-        yield from _gateway(name, "out", each)
+    for name, gateway in _membersAt(page, "outbound_gateways"):
+        yield from _gateway(name, "out", gateway)
     for name, several in _membersAt(page, "inbound_gateways"):
-        for each in several if isinstance(several, list) else ():
-            yield from _gateway(name, "in", each)
+        for gateway in several if isinstance(several, list) else ():
+            yield from _gateway(name, "in", gateway)
 
 
 def _membersAt(page: Item, name: str) -> Iterable[tuple[str, Any]]:
-    found = page.get(name)
-    return found.items() if isinstance(found, Mapping) else ()
+    member = page.get(name)
+    return member.items() if isinstance(member, Mapping) else ()
 
 
 def _gateway(name: str, direction: str, item: object) -> Iterator[Item]:
     connection = memberAt(item, "connection")
     if isinstance(item, Mapping) and isinstance(connection, Mapping):
-        modes = {str(each.get("interest_mode")) for each in itemsAt(item, "accounts")}
+        modes = {str(account.get("interest_mode")) for account in itemsAt(item, "accounts")}
         own = {"gateway": name, "direction": direction, "modes": ", ".join(sorted(modes))}
         yield _withHost({**item, **connection, **own})
 
 
 def _leafnodes(page: Item) -> Iterator[Item]:
-    for each in itemsAt(page, "leafs"):
-        yield _withHost({**each, "role": "hub" if each.get("is_spoke") is True else "spoke"})
+    for leafnode in itemsAt(page, "leafs"):
+        yield _withHost(
+            {**leafnode, "role": "hub" if leafnode.get("is_spoke") is True else "spoke"}
+        )
 
 
 def _subjects(page: Item) -> Iterator[Item]:
     """Subscriptions by account, subject and queue group, with the sums of their messages."""
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for each in itemsAt(page, "subscriptions_list"):
-        subject = str(each.get("subject"))
-        key = (str(each.get("account")), subject, str(each.get("qgroup")))
-        names = {name: each.get(name) for name in ("account", "subject", "qgroup")}
-        item = found.setdefault(key, {**names, "count": 0, "msgs": 0, "subscriptions": []})
+    items: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for subscription in itemsAt(page, "subscriptions_list"):
+        subject = str(subscription.get("subject"))
+        key = (str(subscription.get("account")), subject, str(subscription.get("qgroup")))
+        names = {name: subscription.get(name) for name in ("account", "subject", "qgroup")}
+        item = items.setdefault(key, {**names, "count": 0, "msgs": 0, "subscriptions": []})
         item["count"] += 1
-        messages = each.get("msgs")
+        messages = subscription.get("msgs")
         item["msgs"] += messages if isinstance(messages, int) else 0
-        item["subscriptions"].append(each)
+        item["subscriptions"].append(subscription)
         item[INTERNAL] = subject.startswith(("$", "_"))
-    return iter(found.values())
+    return iter(items.values())
 
 
 def _accounts(page: Item) -> Iterator[Item]:
@@ -112,12 +114,12 @@ def _consumers(page: Item) -> Iterator[Item]:
 
 
 def _channels(page: Item) -> Iterator[Item]:
-    for each in itemsAt(page, "channels"):
-        subscriptions = list(itemsAt(each, "subscriptions"))
+    for channel in itemsAt(page, "channels"):
+        subscriptions = list(itemsAt(channel, "subscriptions"))
         pending = [memberAt(one, "pending_count") for one in subscriptions]
         stalled = sum(one.get("is_stalled") is True for one in subscriptions)
         yield {
-            **each,
+            **channel,
             "count": len(subscriptions),
             "pending": sum(count for count in pending if isinstance(count, int)),
             "stalled": stalled,
@@ -341,7 +343,7 @@ VIEWS = (
             Column("ID", "id", _COUNT),
             Column("Remote", "role"),
             Column("Account", "account"),
-            *(each for each in _TRAFFIC if each.title != "Pending"),
+            *(column for column in _TRAFFIC if column.title != "Pending"),
             *_RATES,
             Column("Compression", "compression"),
             Column("RTT", "rtt", _DURATION),
