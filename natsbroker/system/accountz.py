@@ -54,11 +54,11 @@ def exchangesOf(account: AccountSettings | None, name: str, system: str) -> dict
     exports, imports = _systemExchanges(name, system) if system else ([], [])
     if account is not None:
         ordered = sorted(account.mappings, key=lambda mapping: mapping.source)
-        mappings = {each.source: _destinations(each) for each in ordered}
+        mappings = {mapping.source: _destinations(mapping) for mapping in ordered}
         exports = [*map(_export, account.exports), *exports]
         imports = [*map(_import, account.imports), *imports]
-    found = {"mappings": mappings, "exports": exports, "imports": imports}
-    return {key: value for key, value in found.items() if value}
+    exchanges = {"mappings": mappings, "exports": exports, "imports": imports}
+    return {key: value for key, value in exchanges.items() if value}
 
 
 def _systemExchanges(name: str, system: str) -> tuple[list[Any], list[Any]]:
@@ -84,18 +84,20 @@ def _systemExchanges(name: str, system: str) -> tuple[list[Any], list[Any]]:
 
 
 def _destinations(mapping: SubjectMapping) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    clusters = dict.fromkeys(["", *[each.cluster for each in mapping.destinations]])
+    rows: list[dict[str, Any]] = []
+    clusters = dict.fromkeys(["", *[destination.cluster for destination in mapping.destinations]])
     for cluster in clusters:
-        members = [each for each in mapping.destinations if each.cluster == cluster]
-        total = sum(each.weight for each in members)
-        isNamed = any(each.dest == mapping.source for each in mapping.destinations)
+        members = [
+            destination for destination in mapping.destinations if destination.cluster == cluster
+        ]
+        total = sum(member.weight for member in members)
+        isNamed = any(destination.dest == mapping.source for destination in mapping.destinations)
         if total < 100 and not isNamed:
             itself = numbered(mapping.source.encode("utf-8", "surrogateescape"))
             rest = itself.decode("utf-8", "surrogateescape")
             members.append(MappingDestination(rest, 100 - total, cluster))
-        found += map(_destination, members)
-    return found
+        rows += map(_destination, members)
+    return rows
 
 
 def _destination(destination: MappingDestination) -> dict[str, Any]:
@@ -147,16 +149,18 @@ class Accountz:
 
     def __call__(self, query: Query) -> Answer:
         name = text(query, "acc")
-        account = next((each for each in self._state.accounts if each.name == name), None)
+        account = next(
+            (candidate for candidate in self._state.accounts if candidate.name == name), None
+        )
         if name and account is None:
             raise BadQuery(f"Account {repeated(name)} does not exist")
         return Answer(200, JSON, bodyOf(self.steps(account)))
 
     def __contains__(self, name: object) -> bool:
-        return any(each.name == name for each in self._state.accounts)
+        return any(account.name == name for account in self._state.accounts)
 
     def detail(self, name: str) -> Generator[bytes, None, dict[str, Any]]:
-        account = next(each for each in self._state.accounts if each.name == name)
+        account = next(candidate for candidate in self._state.accounts if candidate.name == name)
         return self._detail(account)
 
     def steps(self, account: Account | None = None) -> Generator[bytes, None, dict[str, Any]]:
@@ -166,7 +170,7 @@ class Accountz:
         if state.systemAccount:
             head["system_account"] = state.systemAccount
         if account is None:
-            return {**head, "accounts": [each.name for each in state.accounts]}
+            return {**head, "accounts": [known.name for known in state.accounts]}
         return {**head, "account_detail": (yield from self._detail(account))}
 
     def _detail(self, account: Account) -> Generator[bytes, None, dict[str, Any]]:

@@ -109,7 +109,7 @@ class SystemAnswers:
 
     async def _answered(self, key: str, body: Iterable[Any]) -> bytes:
         made = await self._slices.made(body)
-        document = b"".join(_INDENTATION.sub(b"", each) for each in made)
+        document = b"".join(_INDENTATION.sub(b"", piece) for piece in made)
         return b'{"server":%b,"%b":%b}' % (self._server(), key.encode(), document)
 
     async def _answerOf(self, kind: str, name: str, body: bytes) -> Any:

@@ -68,7 +68,7 @@ class ConnectionCounts:
         if bus is None or not account:
             return []
         subjects = f"$SYS.SERVER.ACCOUNT.{account}.CONNS", f"$SYS.ACCOUNT.{account}.SERVER.CONNS"
-        return [each for each in map(str.encode, subjects) if bus.hasInterest(each)]
+        return [subject for subject in map(str.encode, subjects) if bus.hasInterest(subject)]
 
     def _report(self) -> None:
         names, self._changed = list(self._changed), {}

@@ -36,16 +36,16 @@ class ServerMetrics:
         self.observerCalls = PluginCalls()
 
     def series(self) -> Generator[Pause, None, list[MetricSeries]]:
-        found = list(self._process())
+        series = list(self._process())
         traffic = yield from self._varz.traffic()
-        found += self._connections(traffic)
+        series += self._connections(traffic)
         rows = yield from self._accstatz.rows(None, True)
-        found += _accounts(rows)
-        found += yield from self._interest()
-        found += self._links()
-        found += self._turns()
-        found += self._plugins()
-        return found
+        series += _accounts(rows)
+        series += yield from self._interest()
+        series += self._links()
+        series += self._turns()
+        series += self._plugins()
+        return series
 
     def _process(self) -> Iterable[MetricSeries]:
         state = self._state
@@ -103,11 +103,11 @@ class ServerMetrics:
         for kind, registry in self._varz.statistics.items():
             links = list(registry.everyone())
             number.add(len(links), kind)
-            pending.add(sum(each.outbox.pending for each in links), kind)
+            pending.add(sum(link.outbox.pending for link in links), kind)
             longest: dict[str, float] = {}
-            for each in links:
-                if each.remote:
-                    longest[each.remote] = max(longest.get(each.remote, 0.0), each.roundTrip)
+            for link in links:
+                if link.remote:
+                    longest[link.remote] = max(longest.get(link.remote, 0.0), link.roundTrip)
             for peer, seconds in longest.items():
                 trip.add(seconds, kind, peer)
         return number, pending, trip
@@ -128,10 +128,10 @@ class ServerMetrics:
         seconds = MetricSeries("plugin_seconds", text, labels, True)
         failures = MetricSeries("plugin_failures", "Calls that raised.", labels, True)
         calls = {"authorizer": self._state.context.logins, "observer": self.observerCalls}
-        for kind, each in calls.items():
-            number.add(each.number, kind)
-            seconds.add(each.seconds, kind)
-            failures.add(each.failures, kind)
+        for kind, call in calls.items():
+            number.add(call.number, kind)
+            seconds.add(call.seconds, kind)
+            failures.add(call.failures, kind)
         for kind in FAILING:
             failures.add(self._state.context.accounts.failures[kind], kind)
         return info, number, seconds, failures

@@ -118,7 +118,7 @@ class ServerFilter:
             if wanted and (wanted != known if isExact else wanted not in known):
                 return False
         wantedTags = self.values.get("tags") or ()
-        if any(each.lower() not in {tag.lower() for tag in tags} for each in wantedTags):
+        if any(demanded.lower() not in {tag.lower() for tag in tags} for demanded in wantedTags):
             return False
         return self.values.get("domain", "") in ("", domain)
 
@@ -151,12 +151,12 @@ def decodeRequest(kind: str, body: bytes) -> SystemRequest:
 
 def _valuesOf(body: bytes, kinds: Mapping[str, OptionKind]) -> dict[str, Any]:
     try:
-        found = json.loads(whole(decoded(body)))
+        document = json.loads(whole(decoded(body)))
     except (ValueError, RecursionError) as error:
         raise BadOptions(f"the request is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadOptions("the request is not an object")
-    values = {key.lower(): value for key, value in found.items() if value is not None}
+    values = {key.lower(): value for key, value in document.items() if value is not None}
     for key in kinds.keys() & values.keys():
         if not _fits(values[key], kinds[key]):
             raise BadOptions(f"the value of {key} has a wrong type or is out of range")
@@ -165,7 +165,7 @@ def _valuesOf(body: bytes, kinds: Mapping[str, OptionKind]) -> dict[str, Any]:
 
 def _fits(value: Any, kind: OptionKind) -> bool:
     if kind is list:
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return isinstance(value, list) and all(isinstance(part, str) for part in value)
     if isinstance(kind, range):
         return type(value) is int and value in kind
     return isinstance(value, kind)

@@ -65,32 +65,32 @@ class Statsz:
         """The figures that are 0 are left out, but for the number of slow consumers."""
         troubles = self._varz.troubles()
         slow, stale = troubles["slow_consumer_stats"], troubles["stale_connection_stats"]
-        found = {
+        figures = {
             "slow_consumer_stats": slow if any(slow.values()) else None,
             "stale_connections": sum(stale.values()),
             "stale_connection_stats": stale if any(stale.values()) else None,
             "stalled_clients": self._state.context.connections.stalls,
         }
-        shown = {key: value for key, value in found.items() if value}
+        shown = {key: value for key, value in figures.items() if value}
         return {"slow_consumers": sum(slow.values()), **shown}
 
     def _routes(self) -> list[dict[str, Any]]:
         return [
             {
-                "rid": each.number,
-                "name": each.remote,
-                **_passed(each.counts),
-                "pending": each.outbox.pending,
+                "rid": route.number,
+                "name": route.remote,
+                **_passed(route.counts),
+                "pending": route.outbox.pending,
             }
-            for each in self.routes()
+            for route in self.routes()
         ]
 
     def _gateways(self) -> list[dict[str, Any]]:
         outbound, inbound = self.gateways()
         rows = []
         for name, link in outbound.items():
-            counts = [each.counts for each in inbound if each.gateway == name]
-            received = sum(each[0] for each in counts), sum(each[1] for each in counts)
+            counts = [accepted.counts for accepted in inbound if accepted.gateway == name]
+            received = sum(count[0] for count in counts), sum(count[1] for count in counts)
             sent = link.counts[2:]
             row = {"gwid": link.number, "name": name, **_passed((*received, *sent))}
             rows.append({**row, "inbound_connections": len(counts)})

@@ -84,18 +84,18 @@ class Subsz:
         wanted = encoded(subject)
         isLiteral = isValidLiteral(wanted)
         count = 0
-        for account in [each for each in self._accounts if each.name == name]:
-            found = yield from _ofKinds(account, (Kind.CLIENT, Kind.SPOKE))
-            for place, each in enumerate(found):
+        for account in [candidate for candidate in self._accounts if candidate.name == name]:
+            subscriptions = yield from _ofKinds(account, (Kind.CLIENT, Kind.SPOKE))
+            for place, subscription in enumerate(subscriptions):
                 if place % _STEP == _STEP - 1:
                     yield PAUSE
-                if not queue or each.queue == queue:
-                    pattern = each.pattern
+                if not queue or subscription.queue == queue:
+                    pattern = subscription.pattern
                     count += matches(pattern, wanted) if isLiteral else isSubset(pattern, wanted)
         return count
 
     def steps(self, wanted: SubscriptionQuery) -> Generator[bytes, None, Listing]:
-        accounts = [each for each in self._accounts if wanted.acc in ("", each.name)]
+        accounts = [account for account in self._accounts if wanted.acc in ("", account.name)]
         clock = self._context.reactor
         figures = yield from sublistFigures(accounts)
         head = {
@@ -119,45 +119,45 @@ def _listed(
     rows: list[dict[str, Any] | None] = []
     end = wanted.offset + wanted.limit
     for account in accounts:
-        found = yield from _local(account, encoded(wanted.test))
+        subscriptions = yield from _local(account, encoded(wanted.test))
         if wanted.clients:
-            found = [each for each in found if _cid(each)]
-        for each in found[max(wanted.offset - total, 0) : max(end - total, 0)]:
-            rows.append(_row(each, account.name))
+            subscriptions = [subscription for subscription in subscriptions if _cid(subscription)]
+        for subscription in subscriptions[max(wanted.offset - total, 0) : max(end - total, 0)]:
+            rows.append(_row(subscription, account.name))
             if len(rows) % _ROWS == 0:
                 yield PAUSE
-        total += len(found)
+        total += len(subscriptions)
     return total, rows
 
 
 def _local(account: Account, test: bytes) -> Generator[bytes, None, list[Any]]:
     if test:
         return _matching(account, test)
-    found = yield from _ofKinds(account, (Kind.CLIENT, Kind.INTERNAL, Kind.LOCAL))
-    return found
+    subscriptions = yield from _ofKinds(account, (Kind.CLIENT, Kind.INTERNAL, Kind.LOCAL))
+    return subscriptions
 
 
 def _ofKinds(account: Account, kinds: Container[Kind]) -> Generator[bytes, None, list[Any]]:
     for _ in range(_ATTEMPTS):
-        found: list[Any] = []
+        subscriptions: list[Any] = []
         try:
-            for place, each in enumerate(account.subscriptions()):
+            for place, subscription in enumerate(account.subscriptions()):
                 if place % _STEP == _STEP - 1:
                     yield PAUSE
-                if each.kind in kinds:
-                    found.append(each)
+                if subscription.kind in kinds:
+                    subscriptions.append(subscription)
         except RuntimeError:  # it changed while others ran
             continue
-        return found
-    return [each for each in account.subscriptions() if each.kind in kinds]
+        return subscriptions
+    return [subscription for subscription in account.subscriptions() if subscription.kind in kinds]
 
 
 def _matching(account: Account, subject: bytes) -> list[Any]:
     receivers = account.matcher.match(subject)
-    found = list(receivers.plain)
+    subscriptions = list(receivers.plain)
     for _, here, _there in receivers.groups:
-        found += here
-    return found
+        subscriptions += here
+    return subscriptions
 
 
 def _row(subscription: Any, account: str) -> Row:

@@ -123,7 +123,7 @@ class Varz:
 
     def messages(self, traffic: list[int]) -> Document:
         inMessages, inBytes, outMessages, outBytes = traffic
-        sums = [each.traffic for each in self.statistics.values()]
+        sums = [link.traffic for link in self.statistics.values()]
         links = [sum(counts) for counts in zip(*sums, strict=True)]
         inLinks, inLinkBytes, outLinks, outLinkBytes = links or (0, 0, 0, 0)
         return {
