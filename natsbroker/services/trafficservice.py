@@ -174,14 +174,14 @@ class TrafficModel:
         for name in displaced or ():
             for bus in self._buses.values() if not name else filter(None, [self._buses.get(name)]):
                 bus.matcher.changed(b">")
-        for count in counted:
-            messages, size, copies, copiedSize = count.figures
-            one = row(count.account, "client", "", count.prefix)
+        for traffic in counted:
+            messages, size, copies, copiedSize = traffic.figures
+            one = row(traffic.account, "client", "", traffic.prefix)
             one.update(dict(zip(_COUNTS, (messages, size, copies, copiedSize), strict=True)))
-            if not count.isWanted:
+            if not traffic.isWanted:
                 one["no_interest"] += messages
-            for gateway in count.gateways:
-                one = row(count.account, "gateway", gateway, count.prefix)
+            for gateway in traffic.gateways:
+                one = row(traffic.account, "gateway", gateway, traffic.prefix)
                 one.update(msgs_out=messages, bytes_out=size)
         unwanted, self._unwanted = self._unwanted, {}
         for (account, gateway, prefix), (messages, size, told) in unwanted.items():
