@@ -168,8 +168,8 @@ def _portRisks(settings: Settings) -> Found:
     routes = () if cluster is None else cluster.routes
     peers: list[tuple[str, Callable[[str], RemoteURL], Sequence[str]]]
     peers = [("cluster.routes", splitRoute, routes)]
-    for remote in () if gateway is None else gateway.gateways:
-        peers.append(("gateway.gateways", splitRoute, remote.urls))
+    for peer in () if gateway is None else gateway.gateways:
+        peers.append(("gateway.gateways", splitRoute, peer.urls))
     for remote in () if leafnodes is None else leafnodes.remotes:
         peers.append(("leafnodes.remotes", splitRemote, remote.urls))
     for key, split, urls in peers:
