@@ -57,7 +57,9 @@ class FigureStage(ApiStage):
         """
         The accounts in C{/jsz}, by name.
         """
-        return {each["name"]: each for each in self.page(**query).get("account_details", ())}
+        return {
+            account["name"]: account for account in self.page(**query).get("account_details", ())
+        }
 
     def health(self, **query: str) -> tuple[int, Any]:
         """

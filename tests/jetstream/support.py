@@ -54,7 +54,7 @@ class Inbox:
     def payloads(self) -> list[bytes]:
         """What came since this was asked last."""
         got, self.got = self.got, []
-        return [each.payload for each in got]
+        return [message.payload for message in got]
 
 
 class Stage:
@@ -163,22 +163,22 @@ class Stage:
             return turn(*cost)
 
         turns.take, turns.turn = taken, turned
-        found = self.wait(look())
+        outcome = self.wait(look())
         del turns.take, turns.turn
         stream.log = counter.log
-        return found, max([*works, counter.work])
+        return outcome, max([*works, counter.work])
 
     def stored(self, stream: Stream) -> list[tuple[int, bytes, bytes]]:
         """Sequence, subject and payload of all messages."""
-        found = self.wait(stream.read((), 1))
-        return [(each.sequence, each.subject, each.payload) for each in found.records]
+        matching = self.wait(stream.read((), 1))
+        return [(record.sequence, record.subject, record.payload) for record in matching.records]
 
 
 def filled(stage: Stage) -> list[bytes]:
     """Five messages of two subjects."""
     subjects = [b"s.a", b"s.b", b"s.a", b"s.b", b"s.a"]
-    for each in subjects:
-        stage.publish(each, each[-1:])
+    for subject in subjects:
+        stage.publish(subject, subject[-1:])
     return subjects
 
 
@@ -209,13 +209,13 @@ class WorkCounter:
     def _counted(self, reading: Deferred[Any]) -> Deferred[Any]:
         return reading.addCallback(self._note)
 
-    def _note(self, found: Any) -> Any:
-        self.work += len(found)
-        return found
+    def _note(self, result: Any) -> Any:
+        self.work += len(result)
+        return result
 
-    def _noteMatching(self, found: Any, sequence: int) -> Any:
-        self.work += found.next - sequence
-        return found
+    def _noteMatching(self, matching: Any, sequence: int) -> Any:
+        self.work += matching.next - sequence
+        return matching
 
 
 class ReplacingLog:
@@ -233,15 +233,15 @@ class ReplacingLog:
         self._times = times
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._log, name)
+        method = getattr(self._log, name)
         if name not in ("read", "readMatching", "lastFor", "subjects"):
-            return found
+            return method
 
         def call(*arguments: Any) -> Any:
-            answer = found(*arguments)
+            answer = method(*arguments)
             if self._times > 0:
                 self._times -= 1
-                self._log.append([(each, b"", b"new", 0) for each in self._subjects])
+                self._log.append([(subject, b"", b"new", 0) for subject in self._subjects])
             return answer
 
         return call

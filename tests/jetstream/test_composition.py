@@ -41,8 +41,8 @@ def test_directory(tmp_path: Path) -> None:
 def test_encryption() -> None:
     """Files are encrypted if there is a key, and the one before it counts only then."""
     text = "jetstream { key: a, prev_key: b, cipher: aes }"
-    found = encryptionOf(settingsOf(text).jetstream)
-    assert found == Encryption("a", "aes", "b")
+    encryption = encryptionOf(settingsOf(text).jetstream)
+    assert encryption == Encryption("a", "aes", "b")
     assert encryptionOf(settingsOf("jetstream { prev_key: b }").jetstream) is None
 
 
@@ -176,8 +176,8 @@ class TestStreams:
         client = host.client(hello.encode())
         request = f"PUB $JS.API.{subject} r {len(body)}\r\n{body}\r\n"
         answer = client.ask(request.encode())
-        found: dict[str, Any] = json.loads(answer.split(b"\r\n")[1])
-        return found
+        document: dict[str, Any] = json.loads(answer.split(b"\r\n")[1])
+        return document
 
     def refusal(self, host: Host, user: str) -> str:
         """Why an account has no JetStream; empty if it has."""

@@ -56,8 +56,8 @@ def test_unreadable(value: bytes, name: str) -> None:
 
 def test_readable() -> None:
     """A good value gives the configuration."""
-    found, config = keptConfig(_GOOD, StreamConfig)
-    assert (found["created"], config.name) == (1, "S")
+    document, config = keptConfig(_GOOD, StreamConfig)
+    assert (document["created"], config.name) == (1, "S")
 
 
 def test_lostState() -> None:
@@ -155,8 +155,8 @@ def test_damagedConsumerDeleted(monkeypatch: pytest.MonkeyPatch) -> None:
     again.
     """
     stage = _filled()
-    for each in ("d", "e"):
-        _put(stage, consumerKeys("S", each)[0], b"zork")
+    for name in ("d", "e"):
+        _put(stage, consumerKeys("S", name)[0], b"zork")
     restarted(stage)
     with monkeypatch.context() as broken:
         broken.setattr(CopiedStates, "change", lambda self, changes: fail(StoreFailed("broken")))

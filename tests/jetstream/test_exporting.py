@@ -22,16 +22,16 @@ def test_directory() -> None:
     stage = Stage()
     stage.stream(name="B")
     memory = stage.stream(name="A", subjects=("a",), storage=StorageType.MEMORY)
-    found = StreamDirectory(stage.jetstream)
-    assert (found.kind, found.realm, found.names()) == ("STREAM", "_", ["A", "B"])
-    assert found.find("A") is memory.log
-    assert found.find("C") is None
-    assert [found.headerPrefix(each) for each in ("A", "B", "C")] == [0, 4, 0]
-    assert found.readSubjects("B") == (b"$JS.API.STREAM.MSG.GET.B", b"$JS.API.DIRECT.GET.B")
+    directory = StreamDirectory(stage.jetstream)
+    assert (directory.kind, directory.realm, directory.names()) == ("STREAM", "_", ["A", "B"])
+    assert directory.find("A") is memory.log
+    assert directory.find("C") is None
+    assert [directory.headerPrefix(name) for name in ("A", "B", "C")] == [0, 4, 0]
+    assert directory.readSubjects("B") == (b"$JS.API.STREAM.MSG.GET.B", b"$JS.API.DIRECT.GET.B")
     stage.stream(name="C", subjects=("c",)).isChannel = True
-    assert (found.find("C"), found.names()) == (None, ["A", "B"])
+    assert (directory.find("C"), directory.names()) == (None, ["A", "B"])
     memory.isDeleted = True
-    assert found.find("A") is None
+    assert directory.find("A") is None
     stage.jetstream.domain = "hub"
     hub = StreamDirectory(stage.jetstream)
     assert hub.realm == "hub"

@@ -112,5 +112,5 @@ class TestStreams:
         stage.ask("STREAM.CREATE.SRC", {"name": "SRC", "sources": [{"name": "S"}]})
         streams, figures = stage.jetstream.streams, figuresOf(stage)
         assert figures.origins(streams["MIR"])["mirror"]["name"] == "S"
-        assert [each["name"] for each in figures.origins(streams["SRC"])["sources"]] == ["S"]
+        assert [source["name"] for source in figures.origins(streams["SRC"])["sources"]] == ["S"]
         assert figures.origins(streams["S"]) == {}

@@ -74,8 +74,8 @@ class TestPage:
         assert set(stage.jetstream.streams["S"].consumers) == {"one", "two", "origin"}
         query = {"consumers": "1", "direct-consumers": "1"}
         (stream,) = stage.details(**query)["A"]["stream_detail"]
-        assert [each["name"] for each in stream["consumer_detail"]] == ["one", "two"]
-        assert [each["name"] for each in stream["direct_consumer_detail"]] == ["origin"]
+        assert [consumer["name"] for consumer in stream["consumer_detail"]] == ["one", "two"]
+        assert [consumer["name"] for consumer in stream["direct_consumer_detail"]] == ["origin"]
         assert "config" not in stream["consumer_detail"][0]
         (stream,) = stage.details(**query, config="1")["A"]["stream_detail"]
         assert stream["consumer_detail"][0]["config"]["name"] == "one"

@@ -15,8 +15,8 @@ def test_figures() -> None:
     stage = FigureStage()
     config = {"name": "one", "ack_policy": "explicit"}
     stage.ask("CONSUMER.CREATE.S.one", {"stream_name": "S", "config": config})
-    found = complete(jetStreamSeries(accountsOf(stage.figures)))
-    series = {metric.name: metric for metric in found}
+    metrics = complete(jetStreamSeries(accountsOf(stage.figures)))
+    series = {metric.name: metric for metric in metrics}
     assert series["stream_messages"].samples == [(("A", "S"), 2)]
     assert series["stream_last_sequence"].samples == [(("A", "S"), 2)]
     assert series["consumer_pending"].samples == [(("A", "S", "one"), 2)]

@@ -82,8 +82,8 @@ def test_ownJetStream(text: str, own: JetStream) -> None:
 )
 def test_channelsOfAccounts(text: str, complaint: str) -> None:
     """Channels are given only to accounts that have JetStream."""
-    (found,) = complaintsOf(text + "\nstreaming { jetstream_accounts { a: A } }")
-    assert found.endswith(complaint)
+    (problem,) = complaintsOf(text + "\nstreaming { jetstream_accounts { a: A } }")
+    assert problem.endswith(complaint)
 
 
 def test_channelsOfAccount() -> None:

@@ -55,7 +55,7 @@ def frames(names: Names, records: Sequence[Record], most: int, isShown: bool) ->
         plain.send(b"SUB d 1\r\nSUB * 22\r\n")
         withHeaders.send(b"SUB d 333\r\n")
         sent = deliver(world, b"d", records, PREFIX, 9, 2, most, isShown)
-        traffic = [each.session.traffic for each in (plain, withHeaders)]
+        traffic = [client.session.traffic for client in (plain, withHeaders)]
         # The order of subscriptions with one subject is the router's.
         return [sent, sorted(plain.receive().split(b"MSG ")), withHeaders.receive(), traffic]
 
@@ -92,12 +92,12 @@ def test_numbers(names: Names) -> None:
         world = World()
         client = world.client(HEADERS)
         client.send(b"SUB d 1\r\n")
-        size = sum(len(each.subject + each.headers + each.payload) for each in RECORDS)
+        size = sum(len(record.subject + record.headers + record.payload) for record in RECORDS)
         sent = deliver(world, b"d", RECORDS, PREFIX, 9, 2, 10_000, True)
         lines = client.receive().split(b"\r\n")
         acks = [line.split()[3] for line in lines if b"MSG " in line]
         assert [line.split()[1] for line in lines if b"MSG " in line] == [
-            each.subject for each in RECORDS
+            record.subject for record in RECORDS
         ]
         assert acks == [
             PREFIX + b"1.7.9.1700000000000000000.2",
@@ -132,7 +132,9 @@ def test_services(names: Names) -> None:
         assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 0
         world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(b"d", recorder, "tag")
         assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 4
-        assert [each.shownSubject for each, _ in recorder.got] == [each.subject for each in RECORDS]
+        assert [message.shownSubject for message, _ in recorder.got] == [
+            record.subject for record in RECORDS
+        ]
         assert client.receive() == b""
 
 

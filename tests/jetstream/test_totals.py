@@ -13,7 +13,7 @@ from natsbroker.jetstream.totals import diskFor, machineMemory, withTotals
 
 
 @pytest.mark.parametrize(
-    ("backend", "directory", "found"),
+    ("backend", "directory", "limits"),
     [
         ("lmdb", "d", (75, 150)),
         ("memory", "", (75, 75)),
@@ -22,13 +22,13 @@ from natsbroker.jetstream.totals import diskFor, machineMemory, withTotals
     ],
 )
 def test_unsaid(
-    backend: str, directory: str, found: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    backend: str, directory: str, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three quarters of what there is on this machine; elsewhere nothing is known."""
     monkeypatch.setattr(totals, "machineMemory", lambda: 100)
     monkeypatch.setattr(totals, "diskFor", lambda directory: 200)
     block = withTotals(JetStream(enabled=True, backend=backend), directory)
-    assert (block.max_memory_store, block.max_file_store) == found
+    assert (block.max_memory_store, block.max_file_store) == limits
 
 
 @pytest.mark.parametrize(("memory", "files"), [(0, 0), (5, 6)])

@@ -77,8 +77,8 @@ def test_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(stage.jetstream.streams["S"].config, name="X")
     with stage.jetstream.change(config):
         streams = stage.ask("STREAM.LIST")["streams"]
-    assert [each["config"]["name"] for each in streams] == list("STUVW")
+    assert [stream["config"]["name"] for stream in streams] == list("STUVW")
     assert len(turns) == 2
     consumers = stage.ask("CONSUMER.LIST.S")["consumers"]
-    assert [each["name"] for each in consumers] == list("STUVW")
+    assert [info["name"] for info in consumers] == list("STUVW")
     assert len(turns) == 4

@@ -258,8 +258,8 @@ def test_purgedEntirely() -> None:
     """
     stage = ApiStage()
     stage.make()
-    for each in (b"s.a", b"s.a"):
-        stage.publish(each)
+    for subject in (b"s.a", b"s.a"):
+        stage.publish(subject)
     for name, pattern in (("all", ""), ("some", "s.a"), ("other", "s.b")):
         consumer(stage, name, ack_policy="explicit", filter_subject=pattern)
     assert stage.ask("STREAM.PURGE.S", {"filter": "s.a"})["purged"] == 2
@@ -281,14 +281,14 @@ def test_interestLost() -> None:
     request = {"stream_name": "S", "config": config}
     stage.ask("CONSUMER.DURABLE.CREATE.S.c", request)
     consumer(stage, "other", ack_policy="explicit", filter_subject="s.c")
-    for each in (b"s.a", b"s.b", b"s.c", b"s.a"):
-        stage.publish(each)
+    for subject in (b"s.a", b"s.b", b"s.c", b"s.a"):
+        stage.publish(subject)
     stage.inbox(b"_INBOX.pull")
     stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"2", b"_INBOX.pull")
     stage.settle()
     config["filter_subjects"] = ["s.b"]
     assert stage.ask("CONSUMER.DURABLE.CREATE.S.c", request)["num_ack_pending"] == 1
-    assert [each[0] for each in stage.stored(stage.jetstream.streams["S"])] == [2, 3]
+    assert [record[0] for record in stage.stored(stage.jetstream.streams["S"])] == [2, 3]
 
 
 def test_pauseAdvisories() -> None:
@@ -297,10 +297,10 @@ def test_pauseAdvisories() -> None:
     stage.make()
     inbox = stage.inbox(b"$JS.EVENT.ADVISORY.CONSUMER.*.S.*")
     consumer(stage, "c", pause_until="2034-01-01T00:00:00Z")
-    assert [json.loads(each).get("paused") for each in inbox.payloads] == [None, True]
+    assert [json.loads(payload).get("paused") for payload in inbox.payloads] == [None, True]
     consumer(stage, "past", pause_until="2020-01-01T00:00:00Z")
     assert stage.ask("CONSUMER.PAUSE.S.past", {"pause_until": "2020-01-01T00:00:00Z"})
-    assert [json.loads(each).get("paused") for each in inbox.payloads] == [None]
+    assert [json.loads(payload).get("paused") for payload in inbox.payloads] == [None]
     for until, advised in (
         ("2034-01-01T00:00:00Z", []),
         ("2035-01-01T00:00:00Z", [True]),
@@ -310,7 +310,7 @@ def test_pauseAdvisories() -> None:
         ("2020-01-01T00:00:00Z", [False]),
     ):
         stage.ask("CONSUMER.PAUSE.S.c", {"pause_until": until})
-        assert [json.loads(each)["paused"] for each in inbox.payloads] == advised
+        assert [json.loads(payload)["paused"] for payload in inbox.payloads] == advised
 
 
 @pytest.mark.parametrize("isRollup", [False, True])
@@ -323,8 +323,8 @@ def test_purgeOfSubject(isRollup: bool, count: int, advised: list[int]) -> None:
     stage = ApiStage()
     stage.make(allow_rollup_hdrs=True)
     consumer(stage, "c", ack_policy="explicit")
-    for each in [b"s.a"] * count + [b"s.b"]:
-        stage.publish(each)
+    for subject in [b"s.a"] * count + [b"s.b"]:
+        stage.publish(subject)
     stage.inbox(b"_INBOX.pull")
     stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"9", b"_INBOX.pull")
     stage.settle()
@@ -334,5 +334,5 @@ def test_purgeOfSubject(isRollup: bool, count: int, advised: list[int]) -> None:
     else:
         assert stage.ask("STREAM.PURGE.S", {"filter": "s.a"})["purged"] == count
     stage.settle()
-    assert [json.loads(each)["stream_seq"] for each in inbox.payloads] == advised
+    assert [json.loads(payload)["stream_seq"] for payload in inbox.payloads] == advised
     assert len(stage.jetstream.streams["S"].consumers["c"].core.pending) == 1 + isRollup

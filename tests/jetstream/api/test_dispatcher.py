@@ -65,8 +65,8 @@ def test_order() -> None:
     for number, (verb, body) in enumerate(requests):
         stage.send(b"$JS.API.STREAM.%b.S" % verb.encode(), body, b"_INBOX.%d" % number)
     stage.settle()
-    assert [each.subject for each in inbox.got] == [b"_INBOX.0", b"_INBOX.1", b"_INBOX.2"]
-    assert not any(b'"error"' in each.payload for each in inbox.got)
+    assert [message.subject for message in inbox.got] == [b"_INBOX.0", b"_INBOX.1", b"_INBOX.2"]
+    assert not any(b'"error"' in message.payload for message in inbox.got)
     assert list(stage.jetstream.streams) == ["S"]
 
 
@@ -104,7 +104,7 @@ def test_readsWaitForOwnChanges() -> None:
     assert [name for name, inbox in inboxes.items() if inbox.got] == ["other"]
     order.release()
     stage.settle()
-    assert all(len(each.got) == 1 for each in inboxes.values())
+    assert all(len(inbox.got) == 1 for inbox in inboxes.values())
     assert dispatcher._orders == {}
 
 
@@ -118,7 +118,7 @@ def test_tooMany(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(100):
         stage.send(b"$JS.API.STREAM.NAMES", b'{"subject":"' + b"x" * 20_000 + b'"}', b"_INBOX.many")
     stage.settle()
-    (advisory,) = [json.loads(each) for each in advisories.payloads]
+    (advisory,) = [json.loads(payload) for payload in advisories.payloads]
     assert advisory["type"] == "io.nats.jetstream.advisory.v1.api_limit_reached"
     assert advisory["dropped"] + len(inbox.got) == 100
     assert advisory["dropped"] > 0

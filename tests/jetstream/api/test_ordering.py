@@ -12,9 +12,9 @@ def test_oneAfterTheOther() -> None:
     order = RequestOrder()
     assert order.isIdle
     passed = [order.acquire() for _ in range(3)]
-    assert [each.called for each in passed] == [True, False, False]
+    assert [deferred.called for deferred in passed] == [True, False, False]
     order.release()
-    assert [each.called for each in passed] == [True, True, False]
+    assert [deferred.called for deferred in passed] == [True, True, False]
     order.release()
     order.release()
     assert order.isIdle
@@ -36,7 +36,7 @@ def test_many() -> None:
     assert held.called
     order.release()
     assert passed == list(range(20_000))
-    assert all(each.called for each in running)
+    assert all(deferred.called for deferred in running)
 
 
 def test_cancelled() -> None:

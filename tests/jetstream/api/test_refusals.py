@@ -77,7 +77,7 @@ def test_level() -> None:
     [
         *("FOO", "INFO.x", "STREAM.CREATE", "STREAM.INFO.S.x", "META.X"),
         *("CONSUMER", "CONSUMER.FOO.S", "CONSUMER.MSG.NEXT", "CONSUMER.INFO.S"),
-        *(f"CONSUMER.{each}.S.c.x.y" for each in ("INFO", "DELETE", "RESET", "PAUSE", "UNPIN")),
+        *(f"CONSUMER.{verb}.S.c.x.y" for verb in ("INFO", "DELETE", "RESET", "PAUSE", "UNPIN")),
         *("CONSUMER.RESET.S.c", "CONSUMER.NAMES.S.x", "CONSUMER.LIST.S.x"),
         *("CONSUMER.LEADER.STEPDOWN.S.c.x", "CONSUMER.DURABLE.CREATE.S.c.x"),
     ],

@@ -50,8 +50,8 @@ def test_advisories() -> None:
     data = stage.copy()
     stage.ask("STREAM.DELETE.S")
     stage.back(data)
-    events = [json.loads(each) for each in inbox.payloads]
-    kinds = [each["type"].rpartition(".")[2] for each in events]
+    events = [json.loads(payload) for payload in inbox.payloads]
+    kinds = [event["type"].rpartition(".")[2] for event in events]
     assert kinds == [
         "snapshot_create",
         "snapshot_complete",

@@ -104,8 +104,8 @@ def test_info() -> None:
     """An info has the leader, and subjects and gaps if they are asked for."""
     stage = ApiStage()
     stage.make()
-    for each in (b"s.a", b"s.b", b"s.a"):
-        stage.publish(each)
+    for subject in (b"s.a", b"s.b", b"s.a"):
+        stage.publish(subject)
     stage.ask("STREAM.MSG.DELETE.S", {"seq": 2})
     answer = stage.ask("STREAM.INFO.S")
     assert answer["cluster"] == {"leader": "S1"}
@@ -128,7 +128,7 @@ def test_lists() -> None:
     assert stage.ask("STREAM.NAMES")["streams"] == ["A", "B"]
     assert stage.ask("STREAM.NAMES", {"subject": "b.x"})["streams"] == ["B"]
     answer = stage.ask("STREAM.LIST", {"offset": 1})
-    assert [each["config"]["name"] for each in answer["streams"]] == ["B"]
+    assert [stream["config"]["name"] for stream in answer["streams"]] == ["B"]
     assert answer["streams"][0]["config"]["metadata"] == {"_nats.req.level": "0"}
 
 
@@ -149,10 +149,10 @@ def test_getMessage() -> None:
     stage.make()
     stage.publish(b"s.a", b"1", A="b")
     stage.publish(b"s.b", b"2")
-    found = stage.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]
-    assert list(found) == ["subject", "seq", "hdrs", "data", "time"]
-    assert b64decode(found["hdrs"]) == b"NATS/1.0\r\nA: b\r\n\r\n"
-    assert b64decode(found["data"]) == b"1"
+    message = stage.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]
+    assert list(message) == ["subject", "seq", "hdrs", "data", "time"]
+    assert b64decode(message["hdrs"]) == b"NATS/1.0\r\nA: b\r\n\r\n"
+    assert b64decode(message["data"]) == b"1"
     assert stage.ask("STREAM.MSG.GET.S", {"last_by_subj": "s.*"})["message"]["seq"] == 2
     assert stage.ask("STREAM.MSG.GET.S", {"next_by_subj": "s.b"})["message"]["seq"] == 2
     assert stage.failure("STREAM.MSG.GET.S", {"seq": 9}) == (404, 10037)
@@ -207,8 +207,8 @@ def test_purge(body: object, purged: int) -> None:
     """A purge answers how many messages are gone."""
     stage = ApiStage()
     stage.make()
-    for each in (b"s.a", b"s.b", b"s.a"):
-        stage.publish(each)
+    for subject in (b"s.a", b"s.b", b"s.a"):
+        stage.publish(subject)
     assert stage.ask("STREAM.PURGE.S", body)["purged"] == purged
 
 
@@ -341,8 +341,8 @@ def test_changedTogether() -> None:
     stage.settle()
     (refused,) = inbox.payloads
     assert b'"err_code":10065' in refused
-    for each in waiting:
-        each.callback(None)
+    for deferred in waiting:
+        deferred.callback(None)
     stage.settle()
     (taken,) = inbox.payloads
     assert json.loads(taken)["config"]["subjects"] == ["s.>", "u"]
@@ -350,7 +350,10 @@ def test_changedTogether() -> None:
 
 
 def _shapes(token: str, count: int) -> list[str]:
-    return [f"{token}{each}" + ".*" * (each % 30) + ".b" * (each // 30) for each in range(1, count)]
+    return [
+        f"{token}{number}" + ".*" * (number % 30) + ".b" * (number // 30)
+        for number in range(1, count)
+    ]
 
 
 def test_tooManyShapes() -> None:
@@ -369,7 +372,7 @@ def test_tooManyShapes() -> None:
     assert stage.make(name="A", subjects=_shapes("a", 600))["did_create"]
     answer = stage.make(name="B", subjects=_shapes("b", 2000))
     assert "more than 1024 wildcard shapes" in answer["error"]["description"]
-    more = [f"c.{each}" for each in _shapes("c", 600)]
+    more = [f"c.{shape}" for shape in _shapes("c", 600)]
     answer = stage.make(name="C", subjects=more)
     assert "no room for the wildcard shape" in answer["error"]["description"]
     assert stage.ask("STREAM.NAMES")["streams"] == ["A"]
@@ -386,7 +389,7 @@ def test_checkedBesideOthers() -> None:
     stage = ApiStage()
     ticks = count()
     stage.jetstream.turns.worked = lambda: float(next(ticks))
-    subjects = [f"a.{each}" for each in range(3000)]
+    subjects = [f"a.{number}" for number in range(3000)]
     inbox = stage.inbox(b"_INBOX.long")
     body = json.dumps({"name": "L", "subjects": subjects}).encode()
     stage.send(b"$JS.API.STREAM.CREATE.L", body, b"_INBOX.long")

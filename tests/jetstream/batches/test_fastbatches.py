@@ -66,8 +66,12 @@ class Publisher:
 
     def answers(self) -> list[Any]:
         """What came."""
-        found = [json.loads(each) for each in self._inbox.payloads]
-        return [each.get("error", {}).get("err_code", each) for each in found if each is not None]
+        answers = [json.loads(payload) for payload in self._inbox.payloads]
+        return [
+            answer.get("error", {}).get("err_code", answer)
+            for answer in answers
+            if answer is not None
+        ]
 
 
 def _ack(number: int, window: int) -> Any:
@@ -196,7 +200,7 @@ class TestRefusals:
         inbox = stage.inbox(b"_INBOX.r.>")
         stage.send(b"s.a", b"xx", reply)
         stage.settle()
-        assert [stage.errorOf(each)[0] for each in inbox.payloads] == [code]
+        assert [stage.errorOf(payload)[0] for payload in inbox.payloads] == [code]
 
     def test_tooMany(self, stage: Stage, stream: Stream) -> None:
         """A stream has a limited number of batches."""
@@ -235,10 +239,10 @@ class TestRefusals:
         """A check that needs the log is made once more, without another answer."""
         stage.publish(b"s.a")
         publisher = Publisher(stage)
-        found = publisher.ask(1, 0, Nats_Expected_Last_Subject_Sequence="1")
-        assert found == [_ack(0, 2)]
-        found = publisher.ask(2, 1, Nats_Expected_Last_Subject_Sequence="1")
-        assert found == [10071, _done(2, 1)]
+        answer = publisher.ask(1, 0, Nats_Expected_Last_Subject_Sequence="1")
+        assert answer == [_ack(0, 2)]
+        answer = publisher.ask(2, 1, Nats_Expected_Last_Subject_Sequence="1")
+        assert answer == [10071, _done(2, 1)]
 
     def test_duplicates(self, stage: Stage, stream: Stream) -> None:
         """A duplicate counts, and is not stored."""

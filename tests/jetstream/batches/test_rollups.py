@@ -31,7 +31,7 @@ def test_replaced(batches: list[list[tuple[str, str]]]) -> None:
             sequence += 1
             headers = {"Nats_Rollup": kind} if kind else {}
             stage.send(f"s.{letter}".encode(), b"", b"", **headers)
-            kept = [each for each in expected if kind == "sub" and each[1] != letter]
+            kept = [pair for pair in expected if kind == "sub" and pair[1] != letter]
             expected = [*(kept if kind else expected), (sequence, letter)]
         stage.settle()
     stored = [(number, subject.decode()[2:]) for number, subject, _ in stage.stored(stream)]

@@ -124,8 +124,8 @@ class SharedStage(Stage):
     def fetch(self, stream: str, name: str = "d", batch: int = 10) -> list[Message]:
         """What a consumer has now."""
         body = {"batch": batch, "no_wait": True}
-        found = self.answers(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", body)
-        return [each for each in found if each.reply]
+        messages = self.answers(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", body)
+        return [message for message in messages if message.reply]
 
 
 class _Kept:

@@ -107,7 +107,7 @@ def test_limits() -> None:
         client.publish("c", body)
     info = stage.js("CONSUMER.INFO.c.d")
     assert (info["num_ack_pending"], info["num_pending"]) == (0, 2)
-    assert [each.payload for each in stage.fetch("c")] == [b"three", b"four"]
+    assert [message.payload for message in stage.fetch("c")] == [b"three", b"four"]
 
 
 def test_accountLimits() -> None:

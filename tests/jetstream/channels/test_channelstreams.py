@@ -61,9 +61,9 @@ def test_restart() -> None:
     assert stage.js("STREAM.INFO.c")["created"] == created
     info = stage.js("CONSUMER.INFO.c.d")
     assert (info["ack_floor"]["stream_seq"], info["num_ack_pending"]) == (1, 1)
-    assert [each.payload for each in stage.fetch("c")] == [b"three"]
+    assert [message.payload for message in stage.fetch("c")] == [b"three"]
     client.publish("c", b"four")
-    assert [each.payload for each in stage.fetch("c")] == [b"four"]
+    assert [message.payload for message in stage.fetch("c")] == [b"four"]
 
 
 def test_jetStreamRestarts() -> None:
@@ -81,7 +81,7 @@ def test_jetStreamRestarts() -> None:
     assert b"409 Server Shutdown" in inbox.got[0].headers
     assert client.publish("c", b"two") == ""
     stage.restartJetStream()
-    assert [each.payload for each in stage.fetch("c")] == [b"two"]
+    assert [message.payload for message in stage.fetch("c")] == [b"two"]
 
 
 def test_deleted() -> None:
@@ -119,7 +119,7 @@ def test_replaced() -> None:
     stage.restartJetStream()
     assert stage.js("CONSUMER.NAMES.c")["consumers"] == []
     stage.durable("c")
-    assert [each.payload for each in stage.fetch("c")] == [b"new"]
+    assert [message.payload for message in stage.fetch("c")] == [b"new"]
 
 
 def test_cutOver() -> None:
@@ -168,8 +168,11 @@ def test_advisories() -> None:
     inbox = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.>")
     stage.client().publish("c")
     stage.advance(11)
-    told = [json.loads(each.payload) for each in inbox.got]
-    assert [(each["stream"], each["action"]) for each in told] == [("c", "create"), ("c", "delete")]
+    told = [json.loads(message.payload) for message in inbox.got]
+    assert [(report["stream"], report["action"]) for report in told] == [
+        ("c", "create"),
+        ("c", "delete"),
+    ]
 
 
 def test_fullStore() -> None:

@@ -56,10 +56,10 @@ class SharedLog:
         self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
+        attribute = getattr(self._inner, name)
         if name in ("append", "delete", "discardBefore", "skipTo"):
-            return lambda *args: self._store.ifHeld(self._inner.name, lambda: found(*args))
-        return found
+            return lambda *args: self._store.ifHeld(self._inner.name, lambda: attribute(*args))
+        return attribute
 
 
 @implementer(IStateStore)
@@ -129,8 +129,8 @@ class SharedStore:
         return succeed(None)
 
     def logs(self) -> Deferred[list[str]]:
-        found: Deferred[list[str]] = self.leases.inner.logs()
-        return found
+        listing: Deferred[list[str]] = self.leases.inner.logs()
+        return listing
 
     def open(self, name: str, create: bool = True) -> Deferred[Any]:
         if not self.isAlive:
@@ -159,7 +159,9 @@ class SharedStore:
         if not (self.isAlive and self.isReachable):
             return fail(StoreFailed("unreachable"))
         leases = self.leases
-        holders = {each.name: LeaseHolder(each.name, 0.5, each.isAlive) for each in leases.brokers}
+        holders = {
+            broker.name: LeaseHolder(broker.name, 0.5, broker.isAlive) for broker in leases.brokers
+        }
         logs = {
             log: holder.name if (holder := leases.logs.get(log)) and holder.isAlive else None
             for log in leases.known
@@ -170,13 +172,13 @@ class SharedStore:
     def peek(self, prefix: str, keys: bytes) -> Deferred[dict[str, dict[bytes, bytes]]]:
         if not self.isReachable:
             return fail(StoreFailed("unreachable"))
-        found = {}
+        contents = {}
         for space in self.leases.spaces:
             if space.startswith(prefix):
                 values = self.leases.inner.states(space).load(keys).result
                 if values:
-                    found[space] = values
-        return succeed(found)
+                    contents[space] = values
+        return succeed(contents)
 
     def view(self, name: str) -> Deferred[Any]:
         if not (self.isAlive and self.isReachable):
@@ -290,8 +292,8 @@ class ClusterStage(Stage):
         self.send(f"$JS.API.{subject}".encode(), data, b"_INBOX.api")
         for _ in range(5):
             self.settle()
-        found = [json.loads(each) for each in inbox.payloads]
-        return found
+        answers = [json.loads(payload) for payload in inbox.payloads]
+        return answers
 
     def ask(self, subject: str, body: Any = b"") -> Any:
         """The one answer to a request."""
@@ -310,7 +312,9 @@ class ClusterStage(Stage):
 
     def streamsOf(self) -> dict[str, list[str]]:
         """The streams of each broker."""
-        return {name: sorted(each.accounts["A"].streams) for name, each in self.services.items()}
+        return {
+            name: sorted(service.accounts["A"].streams) for name, service in self.services.items()
+        }
 
     def end(self) -> None:
         """Stop all."""

@@ -65,12 +65,12 @@ def test_unsure() -> None:
 
     for subject, body in requests.items():
         assert "error" not in stage.ask(subject, body)
-    assert not any(direct(each).startswith(b"NATS/1.0 500") for each in directs)
+    assert not any(direct(request).startswith(b"NATS/1.0 500") for request in directs)
     (other,) = {"n1", "n2"} - {leader}
     stage.leases.logs["jetstream/A/S"] = stage.stores[other]
     for subject, body in requests.items():
         assert stage.ask(subject, body)["error"]["err_code"] == 10008
-    assert all(direct(each).startswith(b"NATS/1.0 500") for each in directs)
+    assert all(direct(request).startswith(b"NATS/1.0 500") for request in directs)
     stage.end()
 
 
@@ -97,11 +97,11 @@ def test_alternates() -> None:
     assert len(set(map(stage.leader, "AMN"))) > 1
     info = stage.ask("STREAM.INFO.A")
     assert info["alternates"] == [
-        {"name": each, "cluster": info["cluster"]["name"]} for each in "AMN"
+        {"name": stream, "cluster": info["cluster"]["name"]} for stream in "AMN"
     ]
     assert list(info)[-2:] == ["alternates", "ts"]
     assert "alternates" not in stage.ask("STREAM.INFO.M")
-    assert all("alternates" not in each for each in stage.ask("STREAM.LIST")["streams"])
+    assert all("alternates" not in stream for stream in stage.ask("STREAM.LIST")["streams"])
     assert "alternates" not in made
     stage.end()
 
@@ -123,7 +123,7 @@ def test_missing() -> None:
     stage = ClusterStage("n1", "n2", "n3")
     for name in "ABC":
         stage.make(name)
-    (meta,) = [name for name, each in stage.leaderships.items() if each.isMeta]
+    (meta,) = [name for name, leadership in stage.leaderships.items() if leadership.isMeta]
     (victim, _) = sorted({"n1", "n2", "n3"} - {meta})
     (lost,) = stage.streamsOf()[victim]
     stage.kill(victim)

@@ -16,7 +16,7 @@ from tests.jetstream.support import Stage
 
 def peers(*names: str) -> JetStreamPeers:
     """Brokers that are alive."""
-    return JetStreamPeers("C1", "n1", {each: JetStreamPeer(each) for each in names})
+    return JetStreamPeers("C1", "n1", {name: JetStreamPeer(name) for name in names})
 
 
 def test_decision() -> None:

@@ -36,10 +36,10 @@ def test_takeover() -> None:
         assert json.loads(stage.publish(b"%b.x" % name.lower().encode(), b"2"))["seq"] == 2
     info = stage.ask("CONSUMER.INFO.A.d")
     assert (info["num_pending"], info["cluster"]["leader"]) == (2, stage.leader("A"))
-    dead = [each for each in info["cluster"]["replicas"] if each["name"] == victim]
+    dead = [replica for replica in info["cluster"]["replicas"] if replica["name"] == victim]
     assert dead[0]["offline"] is True
-    advisories = [json.loads(each) for each in elected.payloads]
-    assert {each["stream"] for each in advisories} == {"A", "D"}
+    advisories = [json.loads(payload) for payload in elected.payloads]
+    assert {advisory["stream"] for advisory in advisories} == {"A", "D"}
     assert len(advisories[0]["replicas"]) == 3
     stage.end()
 
@@ -83,7 +83,7 @@ def test_meta() -> None:
     """Another broker answers for whole accounts when the one that did is dead."""
     stage = ClusterStage("n1", "n2")
     stage.make("A")
-    (first,) = [name for name, each in stage.leaderships.items() if each.isMeta]
+    (first,) = [name for name, leadership in stage.leaderships.items() if leadership.isMeta]
     stage.kill(first)
     assert stage.answers("STREAM.NAMES") == []
     stage.elapse(3)
@@ -131,7 +131,7 @@ def test_leaveWithoutStore() -> None:
     """A broker that answers for whole accounts leaves also while the database is away."""
     stage = ClusterStage("n1", "n2")
     stage.make("A")
-    (meta,) = [name for name, each in stage.leaderships.items() if each.isMeta]
+    (meta,) = [name for name, leadership in stage.leaderships.items() if leadership.isMeta]
     store = stage.stores[meta]
     store.giveUp = lambda *_: fail(StoreFailed("it is away"))  # type: ignore[method-assign]
     stage.wait(stage.services[meta].leave())

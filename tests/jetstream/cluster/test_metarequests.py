@@ -33,7 +33,7 @@ def test_stepDown() -> None:
         return asked(stage, "META.LEADER.STEPDOWN", body)
 
     def meta() -> list[str]:
-        return [name for name, each in stage.leaderships.items() if each.isMeta]
+        return [name for name, leadership in stage.leaderships.items() if leadership.isMeta]
 
     (first,) = meta()
     (second,) = {"n1", "n2"} - {first}
@@ -74,8 +74,8 @@ def test_remove() -> None:
     (event,) = map(json.loads, events.payloads)
     assert (event["server"], event["server_id"]) == ("n3", peerId("n3"))
     stage.elapse(2)
-    for each in ("n1", "n2"):
-        assert sorted(stage.leaderships[each].members.members) == ["n1", "n2"]
+    for name in ("n1", "n2"):
+        assert sorted(stage.leaderships[name].members.members) == ["n1", "n2"]
     assert len(stage.ask("STREAM.INFO.S")["cluster"]["replicas"]) == 1
     assert asked(stage, "SERVER.REMOVE", b'{"peer":"n3"}')["error"]["err_code"] == 10044
     stage.add("n3")

@@ -58,16 +58,16 @@ def test_unreachable() -> None:
         (answer,) = stage.answers(subject, {"name": "U"} if "CREATE" in subject else b"")
         assert answer["error"]["err_code"] == 10008
     stage.elapse(2)
-    assert {each.trouble for each in stage.services.values()} == {"unreachable"}
+    assert {service.trouble for service in stage.services.values()} == {"unreachable"}
     assert inbox.got == []
     stage.elapse(QUORUM_LOST + 5)
-    told = [(each.subject, json.loads(each.payload)) for each in inbox.got]
+    told = [(message.subject, json.loads(message.payload)) for message in inbox.got]
     assert sorted(subject.decode().split(".QUORUM_LOST.")[1] for subject, _ in told) == ["S", "S.d"]
     assert {len(event["replicas"]) for _, event in told} == {2}
     for store in stage.stores.values():
         store.isReachable = True
     stage.elapse(2)
-    assert {each.trouble for each in stage.services.values()} == {""}
+    assert {service.trouble for service in stage.services.values()} == {""}
     assert stage.ask("STREAM.NAMES")["total"] == 2
     stage.end()
 
@@ -94,8 +94,8 @@ def test_silent() -> None:
         assert answer["error"]["err_code"] == 10008
     for store in stores:
         del store.census, store.peek
-    for each in waiting:
-        each.errback(StoreFailed("the connection is lost"))
+    for deferred in waiting:
+        deferred.errback(StoreFailed("the connection is lost"))
     stage.elapse(6)
     assert stage.ask("STREAM.NAMES")["streams"] == ["S", "T"]
     stage.end()

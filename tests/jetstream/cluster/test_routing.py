@@ -39,7 +39,7 @@ def test_spread() -> None:
     assert sorted(map(len, stage.streamsOf().values())) == [2, 2, 2]
     assert stage.ask("STREAM.NAMES")["streams"] == list("ABCDEF")
     listed = stage.ask("STREAM.LIST")
-    assert [each["config"]["name"] for each in listed["streams"]] == list("ABCDEF")
+    assert [stream["config"]["name"] for stream in listed["streams"]] == list("ABCDEF")
     assert "missing" not in listed
     assert stage.ask("INFO")["streams"] == 6
     stage.end()
@@ -93,7 +93,7 @@ class HandOver:
         for _ in range(5):
             self.stage.clock.advance(0)
             self.stage.settle()
-        return [json.loads(each) for each in self.inbox.payloads]
+        return [json.loads(payload) for payload in self.inbox.payloads]
 
 
 class TestHandOver:
@@ -183,7 +183,7 @@ def test_placement() -> None:
         assert stage.make("B", placement=placement)["error"]["err_code"] == 10005
     shown = stage.make("C", num_replicas=3)["cluster"]
     assert len(shown["replicas"]) == 2
-    assert shown["leader"] not in [each["name"] for each in shown["replicas"]]
+    assert shown["leader"] not in [replica["name"] for replica in shown["replicas"]]
     consumer = {"durable_name": "d", "ack_policy": "explicit", "num_replicas": 2}
     body = {"stream_name": "C", "config": consumer}
     shown = stage.ask("CONSUMER.DURABLE.CREATE.C.d", body)["cluster"]

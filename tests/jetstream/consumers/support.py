@@ -68,7 +68,7 @@ class Inbox:
 
     def texts(self) -> list[str]:
         """The same as text: payloads of messages, and the first line of statuses."""
-        return [textOf(each) for each in self.take()]
+        return [textOf(message) for message in self.take()]
 
 
 def textOf(message: Message) -> str:
@@ -111,8 +111,8 @@ class FakeAccount(JetStreamAccountCore):
 
     def interest(self, subject: bytes, isThere: bool) -> None:
         """Report a change of interest."""
-        for each, _, changed in list(self._watches):
-            if each == subject:
+        for watched, _, changed in list(self._watches):
+            if watched == subject:
                 changed(isThere)
 
     def serve(
@@ -163,9 +163,9 @@ class DelayedStates:
     def crash(self) -> None:
         """Lose the writes that are under way."""
         calls, self._calls = self._calls, []
-        for each in calls:
-            if each.active():
-                each.cancel()
+        for call in calls:
+            if call.active():
+                call.cancel()
 
 
 class FakeTable(list[Consumer]):
@@ -224,29 +224,33 @@ class FakeStream:
 
     def records(self, filters: tuple[bytes, ...] = ()) -> list[Record]:
         """All matching records."""
-        found: list[list[Record]] = []
-        self.log.read(0, 1 << 30, 1 << 40).addCallback(found.append)
+        results: list[list[Record]] = []
+        self.log.read(0, 1 << 30, 1 << 40).addCallback(results.append)
         return [
-            each
-            for each in found[0]
-            if not filters or any(matches(one, each.subject) for one in filters)
+            record
+            for record in results[0]
+            if not filters or any(matches(one, record.subject) for one in filters)
         ]
 
     def read(
         self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20
     ) -> Deferred[Matching]:
-        found = [each for each in self.records(filters) if each.sequence >= sequence][:limit]
-        isAll = len(found) < limit
-        return self._later(Matching(found, self.last + 1 if isAll else found[-1].sequence + 1))
+        records = [record for record in self.records(filters) if record.sequence >= sequence][
+            :limit
+        ]
+        isAll = len(records) < limit
+        return self._later(Matching(records, self.last + 1 if isAll else records[-1].sequence + 1))
 
     readEncoded = read
 
     def get(self, sequence: int) -> Deferred[Record | None]:
-        found = [each for each in self.records() if each.sequence == sequence]
-        return self._later(found[0] if found else None)
+        records = [record for record in self.records() if record.sequence == sequence]
+        return self._later(records[0] if records else None)
 
     def count(self, filters: tuple[bytes, ...], sequence: int) -> Deferred[int]:
-        return self._later(sum(1 for each in self.records(filters) if each.sequence >= sequence))
+        return self._later(
+            sum(1 for record in self.records(filters) if record.sequence >= sequence)
+        )
 
     def lastPerSubject(self, filters: tuple[bytes, ...]) -> Deferred[list[int]]:
         return self._later(sorted({e.subject: e.sequence for e in self.records(filters)}.values()))
@@ -392,10 +396,10 @@ class ConsumerStage:
 
     def stateOf(self, name: str = "C") -> bytes | None:
         """What the store has of a consumer's state."""
-        found: list[dict[bytes, bytes]] = []
+        results: list[dict[bytes, bytes]] = []
         key = stateKey("S", name)
-        self.stream.states.load(key).addCallback(found.append)
-        return found[0].get(key)
+        self.stream.states.load(key).addCallback(results.append)
+        return results[0].get(key)
 
     def restart(self, consumer: Consumer) -> Consumer:
         """

@@ -111,8 +111,8 @@ class TestExplicit:
         """A stream that removes what is settled learns what is acknowledged behind the floor."""
         stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
         _, messages = delivered(stage, 3)
-        for each in messages[:2]:
-            stage.ack(each)
+        for message in messages[:2]:
+            stage.ack(message)
         stage.ack(messages[0])
         if isRun:
             run = AckRun([2, 3], [2, 3], [1, 1], [b"", b""])
@@ -314,8 +314,8 @@ class TestSampling:
     def test_some(self, stage: ConsumerStage) -> None:
         """With a smaller frequency a part of them is."""
         _, messages = delivered(stage, 200, sample_freq="30%")
-        for each in messages:
-            stage.ack(each)
+        for message in messages:
+            stage.ack(message)
         assert 30 < len(stage.advisories) < 100
 
     def test_noneByDefault(self, stage: ConsumerStage) -> None:
@@ -359,7 +359,7 @@ def settledBy(
             run = AckRun(sequences, sequences, [1] * len(acks), replies)
             consumer.deliverMany([(run, 0)])
         else:
-            subjects = [b"$JS.ACK.S.C.1.%d.%d.1.0" % (each, each) for each in sequences]
+            subjects = [b"$JS.ACK.S.C.1.%d.%d.1.0" % (sequence, sequence) for sequence in sequences]
             consumer.deliverMany(
                 [
                     (Message(subject, b"", reply), 0)
@@ -367,7 +367,7 @@ def settledBy(
                 ]
             )
         stage.settle()
-        got = [(each.subject, each.reply, each.body) for each in inbox.take()]
+        got = [(message.subject, message.reply, message.body) for message in inbox.take()]
         shown += [got, consumer.info(), list(stage.stream.settledSequences), stage.stateOf()]
     return [*shown, stage.fakeAccount.advisories]
 

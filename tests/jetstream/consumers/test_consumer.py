@@ -116,8 +116,8 @@ class TestStart:
         inbox = stage.inbox()
         stage.pull(inbox, b"9")
         messages = inbox.take()
-        assert [numbers(each)[1] for each in messages] == got
-        assert [numbers(each)[3] for each in messages] == list(range(len(got) - 1, -1, -1))
+        assert [numbers(message)[1] for message in messages] == got
+        assert [numbers(message)[3] for message in messages] == list(range(len(got) - 1, -1, -1))
 
     @pytest.mark.parametrize("policy", [p for p in DeliverPolicy if p.value[:3] != "by_"])
     def test_emptyStream(self, stage: ConsumerStage, policy: DeliverPolicy) -> None:
@@ -145,7 +145,12 @@ class TestStart:
         assert consumer.info()["num_pending"] == 4
         inbox = stage.inbox()
         stage.pull(inbox, b"9")
-        assert [numbers(each)[1::2] for each in inbox.take()] == [(4, 3), (5, 2), (6, 1), (7, 0)]
+        assert [numbers(message)[1::2] for message in inbox.take()] == [
+            (4, 3),
+            (5, 2),
+            (6, 1),
+            (7, 0),
+        ]
 
     def test_lastPerSubjectAfterCrash(self, stage: ConsumerStage) -> None:
         """The catch-up goes on after a restart, without messages that are not the last ones."""
@@ -249,7 +254,7 @@ class TestRestart:
         stage.advance(0.9)
         assert inbox.texts() == []
         stage.advance(0.2)
-        assert [numbers(each)[:3] for each in inbox.take()] == [(2, 1, 3), (2, 2, 4)]
+        assert [numbers(message)[:3] for message in inbox.take()] == [(2, 1, 3), (2, 2, 4)]
 
     def test_clockWasSet(self, stage: ConsumerStage) -> None:
         """If the clock was set back meanwhile, nothing waits for longer than the whole wait."""
@@ -458,11 +463,11 @@ class TestUpdate:
         stage.advance(0.5)
         consumer.update(stage.config(**after))
         inbox.take()
-        found = []
-        for each in range(1, 8):
-            stage.advance(each + 0.1 - stage.clock.seconds())
-            found += [each] * len(inbox.take())
-        assert found == times
+        moments = []
+        for moment in range(1, 8):
+            stage.advance(moment + 0.1 - stage.clock.seconds())
+            moments += [moment] * len(inbox.take())
+        assert moments == times
 
     def test_laterBackoff(self, stage: ConsumerStage) -> None:
         """The wait of a message that was delivered again is that of its redeliveries."""
@@ -529,7 +534,11 @@ class TestReset:
         assert info["delivered"] == {"consumer_seq": 0, "stream_seq": 1}
         assert (info["num_ack_pending"], info["num_pending"]) == (0, 3)
         stage.pull(inbox, b"9")
-        assert [numbers(each)[:3] for each in inbox.take()] == [(1, 2, 1), (1, 3, 2), (1, 4, 3)]
+        assert [numbers(message)[:3] for message in inbox.take()] == [
+            (1, 2, 1),
+            (1, 3, 2),
+            (1, 4, 3),
+        ]
 
     def test_toSequence(self, stage: ConsumerStage) -> None:
         """With a sequence it begins there, also after a restart."""
@@ -621,7 +630,7 @@ class TestRemoval:
         assert consumer.info()["num_pending"] == 2
         inbox = stage.inbox()
         stage.pull(inbox, b"9")
-        assert [numbers(each)[1::2] for each in inbox.take()] == [(1, 1), (4, 0)]
+        assert [numbers(message)[1::2] for message in inbox.take()] == [(1, 1), (4, 0)]
 
     def test_limits(self, stage: ConsumerStage) -> None:
         """What a limit removes is terminated, and what was not delivered is skipped."""
@@ -728,7 +737,7 @@ class CrashMachine(RuleBasedStateMachine):
                 assert sequence not in self.acked
                 self.deliveries[sequence] = self.deliveries.get(sequence, 0) + 1
                 self.last[sequence] = message
-        self.acked.update(int(each.subject[5:]) for each in self.answers.take())
+        self.acked.update(int(answer.subject[5:]) for answer in self.answers.take())
 
     @rule(count=st.integers(1, 4))
     def publish(self, count: int) -> None:
@@ -829,6 +838,8 @@ def test_orderedConsumer(stage: ConsumerStage) -> None:
     )
     inbox = stage.inbox()
     stage.pull(inbox, b"9", name="n_1")
-    assert [numbers(each)[1:] for each in inbox.take()] == [(n, n - 1, 6 - n) for n in range(2, 7)]
+    assert [numbers(message)[1:] for message in inbox.take()] == [
+        (n, n - 1, 6 - n) for n in range(2, 7)
+    ]
     assert consumer.info()["ack_floor"]["stream_seq"] == 6
     assert stage.stream.states.load(stateKey("S", "n_1")).result == {}

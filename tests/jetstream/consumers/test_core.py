@@ -39,7 +39,7 @@ def test_randomToken() -> None:
     random = Random(1)
     tokens = {randomToken(random, 22) for _ in range(50)}
     assert len(tokens) == 50
-    assert all(len(each) == 22 and each.isalnum() for each in tokens)
+    assert all(len(token) == 22 and token.isalnum() for token in tokens)
 
 
 def test_configuration(stage: ConsumerStage) -> None:
@@ -50,7 +50,7 @@ def test_configuration(stage: ConsumerStage) -> None:
     assert (core.maxDeliver, core.maxPending, core.isReserving) == (3, 1000, True)
     assert core.waitAfter(7) == 2.0
     core.applyConfig(stage.config(backoff=(SECOND, 3 * SECOND)))
-    assert [core.waitAfter(each) for each in range(4)] == [1.0, 3.0, 3.0, 3.0]
+    assert [core.waitAfter(number) for number in range(4)] == [1.0, 3.0, 3.0, 3.0]
     core.applyConfig(stage.config(ack_policy=AckPolicy.FLOW_CONTROL, ack_wait=0))
     assert core.waitAfter(0) == UNLIMITED_WAIT
     core.applyConfig(stage.config(ack_policy=AckPolicy.NONE, max_deliver=3, max_ack_pending=5))
@@ -83,11 +83,11 @@ def test_lastOfSubjectReplaced() -> None:
     """Messages that arrive while the last ones are looked up are behind them, and come once."""
     stage = ConsumerStage()
     stage.publish(2)
-    found = stage.stream.lastPerSubject
+    lastPerSubject = stage.stream.lastPerSubject
 
     def meanwhile(filters: tuple[bytes, ...]) -> Deferred[list[int]]:
         stage.publish(2)
-        return found(filters)
+        return lastPerSubject(filters)
 
     stage.stream.lastPerSubject = meanwhile  # type: ignore[method-assign]
     config = stage.config(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="s.*")

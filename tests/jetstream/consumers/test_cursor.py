@@ -62,10 +62,10 @@ def test_fetchRecords(stage: ConsumerStage) -> None:
     """Single messages are found, near each other and far apart."""
     stage.publish(40)
     stage.stream.delete(3, 30)
-    found: list[dict[int, Any]] = []
+    results: list[dict[int, Any]] = []
     wanted = [1, 2, 3, 5, 20, 30, 31, 39, 50]
-    ensureDeferred(fetchRecords(stage.stream, wanted)).addCallback(found.append)
-    assert sorted(found[0]) == [1, 2, 5, 20, 31, 39]
+    ensureDeferred(fetchRecords(stage.stream, wanted)).addCallback(results.append)
+    assert sorted(results[0]) == [1, 2, 5, 20, 31, 39]
 
 
 def test_countGoesWithDelivery(stage: ConsumerStage) -> None:
@@ -136,11 +136,13 @@ def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
 def test_damaged(stage: ConsumerStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged message, which was counted and does not come, is not pending once all is read."""
     stage.publish(3)
-    found = stage.stream.readEncoded
+    readEncoded = stage.stream.readEncoded
 
     def read(*arguments: Any) -> Deferred[Matching]:
-        return found(*arguments).addCallback(
-            lambda each: Matching([one for one in each.records if one.sequence != 2], each.next)
+        return readEncoded(*arguments).addCallback(
+            lambda matching: Matching(
+                [one for one in matching.records if one.sequence != 2], matching.next
+            )
         )
 
     monkeypatch.setattr(stage.stream, "readEncoded", read)
@@ -283,7 +285,7 @@ def test_replaced(stage: ConsumerStage, isLast: bool) -> None:
     for _ in range(8):
         taken.append(reader.take())
         stage.advance(1)
-    assert [each for each in taken if each] == [3, 4]
+    assert [sequence for sequence in taken if sequence] == [3, 4]
     assert reader.cursor.numPending == 0
 
 

@@ -61,7 +61,12 @@ class TestRedelivery:
         stage.advance(1.1)
         stage.publish(1)
         stage.pull(inbox, b"9")
-        assert [numbers(each)[:2] for each in inbox.take()] == [(2, 1), (2, 2), (2, 3), (1, 4)]
+        assert [numbers(message)[:2] for message in inbox.take()] == [
+            (2, 1),
+            (2, 2),
+            (2, 3),
+            (1, 4),
+        ]
 
     def test_whenTooMany(self, stage: ConsumerStage) -> None:
         """Too many pending messages stop new ones only."""
@@ -122,10 +127,10 @@ class TestRedelivery:
         inbox = stage.inbox()
         stage.pull(inbox, b"600")
         stage.advance(0.2)
-        assert [numbers(each)[1] for each in inbox.take()] == list(range(1, 601))
+        assert [numbers(message)[1] for message in inbox.take()] == list(range(1, 601))
         stage.pull(inbox, b"600")
         stage.advance(1.2)
-        assert [numbers(each)[:2] for each in inbox.take()] == [(2, n) for n in range(1, 601)]
+        assert [numbers(message)[:2] for message in inbox.take()] == [(2, n) for n in range(1, 601)]
 
 
 def test_largeMessages(stage: ConsumerStage) -> None:
@@ -214,10 +219,10 @@ class TestMaxDeliver:
             stage.ack(got[-1], b"-NAK")
         stage.advance(9)
         assert (len(got), inbox.texts()) == (4, [])
-        found = [
+        deliveries = [
             fields["deliveries"] for kind, fields in stage.fakeAccount.advisories if kind != "nak"
         ]
-        assert found == [4]
+        assert deliveries == [4]
         assert consumer.info()["num_ack_pending"] == 0
 
     def slow(self, stage: ConsumerStage) -> None:
@@ -456,7 +461,7 @@ def history(config: dict[str, Any], events: list[tuple[str, Any]]) -> list[objec
     shown: list[object] = []
     for name, argument in events:
         got = [*inbox.got, *other.got]
-        acked = [each for each in got if each.reply.startswith(b"$JS.ACK.")]
+        acked = [delivery for delivery in got if delivery.reply.startswith(b"$JS.ACK.")]
         if name == "publish":
             stage.publish(argument, "s.a")
             stage.publish(1, "s.b")
@@ -473,8 +478,8 @@ def history(config: dict[str, Any], events: list[tuple[str, Any]]) -> list[objec
             stage.settle()
         elif name == "advance":
             stage.advance(argument)
-        shown.append([(each.subject, each.reply, each.body) for each in inbox.got])
-        shown.append([(each.subject, each.reply, each.body) for each in other.got])
+        shown.append([(delivery.subject, delivery.reply, delivery.body) for delivery in inbox.got])
+        shown.append([(delivery.subject, delivery.reply, delivery.body) for delivery in other.got])
         shown.append(consumer.info())
     return shown
 

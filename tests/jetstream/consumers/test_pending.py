@@ -164,7 +164,7 @@ class TestRedelivery:
         pending.counts.update({2: 1, 3: 2})
         pending.shift([0.0, -3.0, 1.0])
         times = (11.9, 12.0, 15.0, 16.0)
-        assert [pending.expired(each) for each in times] == [[], [2], [1, 4], [3]]
+        assert [pending.expired(moment) for moment in times] == [[], [2], [1, 4], [3]]
 
     def test_giveUp(self) -> None:
         """A message that is given up is not pending, and still counted."""
@@ -253,28 +253,30 @@ class PendingMachine(RuleBasedStateMachine):
         """Acknowledge all messages up to one."""
         sequence = data.draw(st.sampled_from(sorted(self.entries)))
         first = int(self.entries[sequence][0])
-        gone = [each for each in sorted(self.entries) if each <= sequence]
+        gone = [known for known in sorted(self.entries) if known <= sequence]
         assert self.pending.settleThrough(first, sequence) == gone
-        for each in gone:
-            del self.entries[each]
-        self.queue = [each for each in self.queue if each > sequence]
-        self.counts = {each: n for each, n in self.counts.items() if each > sequence}
+        for settled in gone:
+            del self.entries[settled]
+        self.queue = [later for later in self.queue if later > sequence]
+        self.counts = {later: n for later, n in self.counts.items() if later > sequence}
         self.floor = (first, sequence)
 
     @rule(ahead=st.integers(0, 12))
     def removeBefore(self, ahead: int) -> None:
         """The stream removes its oldest messages."""
         before = self.floor[1] + ahead
-        gone = [each for each in sorted(self.entries) if each < before]
+        gone = [sequence for sequence in sorted(self.entries) if sequence < before]
         removed = self.pending.removeBefore(before)
-        assert [each[0] for each in removed] == gone
-        assert [each[2] for each in removed] == [self.counts.get(each, 0) for each in gone]
+        assert [removal[0] for removal in removed] == gone
+        assert [removal[2] for removal in removed] == [
+            self.counts.get(sequence, 0) for sequence in gone
+        ]
         if gone:
             last = int(self.entries[gone[-1]][0])
-            for each in gone:
-                del self.entries[each]
-                self.counts.pop(each, None)
-            self.queue = [each for each in self.queue if each >= before]
+            for sequence in gone:
+                del self.entries[sequence]
+                self.counts.pop(sequence, None)
+            self.queue = [sequence for sequence in self.queue if sequence >= before]
             if self.entries:
                 oldest = min(self.entries)
                 first = int(self.entries[oldest][0]) - 1
@@ -306,9 +308,9 @@ class PendingMachine(RuleBasedStateMachine):
         """Let time pass, and queue what is due."""
         self.now += seconds
         due = [
-            each
-            for each, (_, when) in sorted(self.entries.items())
-            if when <= self.now and each not in self.queue
+            sequence
+            for sequence, (_, when) in sorted(self.entries.items())
+            if when <= self.now and sequence not in self.queue
         ]
         expired = self.pending.expired(self.now)
         assert expired == due
@@ -319,8 +321,8 @@ class PendingMachine(RuleBasedStateMachine):
     def same(self) -> None:
         """Everything is as in the model."""
         pending = self.pending
-        assert {each: first for each, (first, _) in pending.entries.items()} == {
-            each: first for each, (first, _) in self.entries.items()
+        assert {sequence: first for sequence, (first, _) in pending.entries.items()} == {
+            sequence: first for sequence, (first, _) in self.entries.items()
         }
         assert floors(pending) == self.floor
         assert (pending.delivered, pending.deliveredStream) == self.delivered
@@ -332,7 +334,7 @@ class PendingMachine(RuleBasedStateMachine):
     @invariant()
     def nextDue(self) -> None:
         """The next time is that of the message that is due first and not queued."""
-        times = [when for each, (_, when) in self.entries.items() if each not in self.queue]
+        times = [when for sequence, (_, when) in self.entries.items() if sequence not in self.queue]
         assert self.pending.nextDue() == min(times, default=None)
 
 
@@ -378,26 +380,28 @@ class TestRuns:
                 sequences = list(range(last + 2, last + 2 + argument))
                 last = sequences[-1]
                 runs.deliverRun(sequences, now + 5, bool(more[0]))
-                for each in sequences:
-                    singly.deliver(each, now + 5, bool(more[0]))
+                for sequence in sequences:
+                    singly.deliver(sequence, now + 5, bool(more[0]))
             elif name == "unacknowledged" and not known:
                 assert isinstance(argument, int)
                 sequences = list(range(last + 1, last + 1 + argument))
                 last = sequences[-1]
                 runs.unacknowledgedRun(len(sequences), sequences[-1])
-                for each in sequences:
-                    singly.unacknowledged(each)
+                for sequence in sequences:
+                    singly.unacknowledged(sequence)
             elif name in ("settle", "oldest"):
                 if isinstance(argument, list):
-                    wanted = [known[each % len(known)] if known else each for each in argument]
+                    wanted = [
+                        known[number % len(known)] if known else number for number in argument
+                    ]
                 else:
                     assert isinstance(argument, int)
                     wanted = known[:argument] or [1]
                 settled = []
-                for each in wanted:
-                    wasCounted = each in singly.counts
-                    if singly.settle(each) or wasCounted:
-                        settled.append(each)
+                for sequence in wanted:
+                    wasCounted = sequence in singly.counts
+                    if singly.settle(sequence) or wasCounted:
+                        settled.append(sequence)
                 assert runs.settleRun(wanted) == settled
             elif name == "expire":
                 assert isinstance(argument, int)

@@ -115,7 +115,7 @@ class TestWaiting:
         first = requests.first()
         requests.remove(first)
         requests.remove(first)
-        assert [each.reply for each in requests] == [b"2"]
+        assert [request.reply for request in requests] == [b"2"]
 
     def test_noWait(self) -> None:
         """It is known whether one of them does not wait."""
@@ -127,7 +127,7 @@ class TestWaiting:
         requests.served()
         requests.served()
         states.append(requests.hasNoWait)
-        assert [each.reply for each in requests.clear()] == [b"2"]
+        assert [pull.reply for pull in requests.clear()] == [b"2"]
         assert [*states, requests.hasNoWait] == [True, False, False]
 
     def test_priorities(self) -> None:
@@ -137,7 +137,7 @@ class TestWaiting:
             request = PullRequest(name, 2)
             request.terms = GroupTerms("g", priority=priority)
             requests.add(request)
-        assert [each.reply for each in requests] == [b"b", b"a", b"c", b"1"]
+        assert [pull.reply for pull in requests] == [b"b", b"a", b"c", b"1"]
         order = [requests.served().reply for _ in range(7)]
         assert order == [b"b", b"b", b"a", b"c", b"a", b"c", b"1"]
 

@@ -44,10 +44,10 @@ class TestRequests:
         """Waiting requests have one message each in turn."""
         stage.consumer()
         inboxes = [stage.inbox() for _ in range(3)]
-        for each in inboxes:
-            stage.pull(each, b"2")
+        for inbox in inboxes:
+            stage.pull(inbox, b"2")
         stage.publish(6)
-        assert [each.texts() for each in inboxes] == [["1", "4"], ["2", "5"], ["3", "6"]]
+        assert [inbox.texts() for inbox in inboxes] == [["1", "4"], ["2", "5"], ["3", "6"]]
 
     def test_noWaitWithoutMessages(self, stage: ConsumerStage) -> None:
         """A request that does not wait is answered at once if there is no message."""
@@ -167,7 +167,7 @@ class TestRequests:
         inbox = stage.inbox()
         stage.pull(inbox, b"700")
         got = inbox.take()
-        assert [numbers(each) for each in got] == [(1, n, n, 700 - n) for n in range(1, 701)]
+        assert [numbers(message) for message in got] == [(1, n, n, 700 - n) for n in range(1, 701)]
 
 
 class TestBytes:
@@ -312,7 +312,7 @@ class TestPinned:
         stage.pull(first, b'{"batch":2,"group":"g"}')
         stage.pull(second, b'{"batch":1,"group":"g","expires":9000000000}')
         got = first.take()
-        assert [each.payload for each in got] == [b"1", b"2"]
+        assert [message.payload for message in got] == [b"1", b"2"]
         assert len(self.pinOf(got[0].headers)) == 22
         assert second.texts() == []
         assert stage.advisories == ["consumer_group_pinned"]

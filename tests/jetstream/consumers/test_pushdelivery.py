@@ -63,7 +63,7 @@ class TestInterest:
         stage.fakeAccount.interest(b"d", False)
         stage.publish(1)
         again = bound(stage)
-        assert [numbers(each) for each in again.take()] == [(1, 2, 2, 1), (1, 3, 3, 0)]
+        assert [numbers(message) for message in again.take()] == [(1, 2, 2, 1), (1, 3, 3, 0)]
 
     def test_headersOnly(self, stage: ConsumerStage) -> None:
         """Payloads can be left out."""
@@ -82,7 +82,7 @@ class TestInterest:
         new = stage.inbox(subject=b"e")
         consumer.update(stage.config(deliver_subject="e"))
         stage.settle()
-        assert [numbers(each)[:2] for each in new.take()] == [(2, 1), (2, 2)]
+        assert [numbers(message)[:2] for message in new.take()] == [(2, 1), (2, 2)]
         assert old.texts() == ["1", "2"]
 
 
@@ -147,7 +147,7 @@ class TestFlowControl:
         """A request comes at half the window, and beyond it nothing until the answer."""
         inbox = self.flowing(stage)
         got = inbox.take()
-        statuses = [place for place, each in enumerate(got) if each.headers]
+        statuses = [place for place, message in enumerate(got) if message.headers]
         assert (statuses, len(got)) == ([11], 22)
         request = got[11]
         assert request.headers == b"NATS/1.0 100 FlowControl Request\r\n\r\n"
@@ -155,8 +155,8 @@ class TestFlowControl:
         assert len(request.reply) == len(b"$JS.FC.S.C.") + 4
         stage.send(request.reply)
         more = inbox.take()
-        assert [each.payload for each in more if each.payload] == [b"x" * 100_000] * 19
-        assert sum(1 for each in more if each.headers) == 1
+        assert [message.payload for message in more if message.payload] == [b"x" * 100_000] * 19
+        assert sum(1 for message in more if message.headers) == 1
 
     def test_stalled(self, stage: ConsumerStage) -> None:
         """While an answer is owed, heartbeats name its subject."""
@@ -204,10 +204,10 @@ class TestFlowControl:
             max_ack_pending=2,
         )
         *messages, request = inbox.take()
-        assert [each.payload for each in messages] == [b"1", b"2"]
+        assert [message.payload for message in messages] == [b"1", b"2"]
         answer = b"NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"
         stage.send(request.reply, b"", b"", answer)
-        assert [each.payload for each in inbox.take() if each.payload] == [b"3", b"4"]
+        assert [message.payload for message in inbox.take() if message.payload] == [b"3", b"4"]
 
 
 class TestRate:

@@ -37,7 +37,7 @@ def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Rec
     buffer, model, sequence = RecordBuffer(), list[Record](), 0
     for action, number, kind in steps:
         if action == "extend":
-            added = [Record(sequence + each, 1, b"s", b"", b"p") for each in range(1, number + 1)]
+            added = [Record(sequence + index, 1, b"s", b"", b"p") for index in range(1, number + 1)]
             sequence += number
             buffer.extend(kind(added))
             model += added
@@ -46,15 +46,15 @@ def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Rec
             buffer.drop(count)
             del model[:count]
         elif action == "keep":
-            buffer.keep(lambda each, step=number: each.sequence % step == 0)  # type: ignore[misc]
-            model = [each for each in model if each.sequence % number == 0]
+            buffer.keep(lambda record, step=number: record.sequence % step == 0)  # type: ignore[misc]
+            model = [record for record in model if record.sequence % number == 0]
         else:
             buffer.clear()
             model.clear()
         assert (len(buffer), list(buffer)) == (len(model), model)
         some = buffer.upcoming(3)
         assert list(some) == model[: len(some)] and bool(some) == bool(model)
-        assert sequencesOf(some) == [each.sequence for each in some]
+        assert sequencesOf(some) == [record.sequence for record in some]
         if model:
             assert buffer.first == model[0]
             middle = model[len(model) // 2].sequence
@@ -64,29 +64,29 @@ def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Rec
 def test_parts() -> None:
     """The end of a part is known; lists become one part."""
     buffer = RecordBuffer()
-    records = [Record(each, 1, b"s", b"", b"") for each in range(1, 5)]
+    records = [Record(sequence, 1, b"s", b"", b"") for sequence in range(1, 5)]
     given = records[:2]
     buffer.extend(given)
     buffer.extend(records[2:])
     assert given == records[:2]
     assert list(buffer.upcoming(9)) == records
-    found = []
+    states = []
     for count in (0, 3, 1):
         buffer.drop(count)
-        found.append((buffer.isBetweenParts, len(buffer)))
-    assert found == [(True, 4), (False, 1), (True, 0)]
+        states.append((buffer.isBetweenParts, len(buffer)))
+    assert states == [(True, 4), (False, 1), (True, 0)]
 
 
 def test_always() -> None:
     """A consumer that always has something left does not keep what it has delivered."""
     buffer = RecordBuffer()
-    records = [Record(each, 1, b"s", b"", b"") for each in range(3 * DROPPED)]
+    records = [Record(sequence, 1, b"s", b"", b"") for sequence in range(3 * DROPPED)]
     oldest = Record(0, 1, b"s", b"", b"")
     references = sys.getrefcount(oldest)
     buffer.extend([oldest])
     buffer.extend(records[:1])
-    for each in records:
-        buffer.extend([each])
+    for record in records:
+        buffer.extend([record])
         buffer.drop(1)
     left = sys.getrefcount(oldest)
     assert (len(buffer), left) == (2, references)

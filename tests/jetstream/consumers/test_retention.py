@@ -62,8 +62,8 @@ def test_unneeded() -> None:
         Needing((), {5}),
         Needing((), {2, 3}),
     ]
-    for each in others:
-        stream.consumers.add(each)
+    for consumer in others:
+        stream.consumers.add(consumer)
     assert stage.wait(retaining.takeUnneeded(waiting, others[-1])) == [2, 3]
     assert not waiting
 
@@ -75,16 +75,16 @@ def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
     stream = stage.stream()
     for _ in range(40):
         stage.publish(b"s.a")
-    waiting, found, most = deque(range(1, 41)), list[int](), 0
+    waiting, unneeded, most = deque(range(1, 41)), list[int](), 0
     while waiting:
         others: list[Any] = [Needing(filters) for _ in range(200)]
-        for each in others:
-            stream.consumers.add(each)
-        found += stage.wait(ConsumerRetention(stream).takeUnneeded(waiting))
-        most = max(most, sum(each.asked for each in others))
-        for each in others:
-            stream.consumers.remove(each)
-    assert found == list(range(1, 41))
+        for consumer in others:
+            stream.consumers.add(consumer)
+        unneeded += stage.wait(ConsumerRetention(stream).takeUnneeded(waiting))
+        most = max(most, sum(consumer.asked for consumer in others))
+        for consumer in others:
+            stream.consumers.remove(consumer)
+    assert unneeded == list(range(1, 41))
     assert most <= SLICE + 2 * len(others)
 
 
@@ -99,7 +99,7 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
             name=name,
             filters=(),
             wants=lambda _: True,
-            needs=lambda each: each > 60,
+            needs=lambda sequence: sequence > 60,
             removed=lambda *_: None,
             isHolding=False,
         )
@@ -140,17 +140,17 @@ class TestInterestBegins:
             inbox = stage.inbox(b"_INBOX.pull")
             stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.d", b"%d" % count, b"_INBOX.pull")
             stage.settle()
-            for each in inbox.got:
-                stage.send(each.reply, b"+ACK")
+            for message in inbox.got:
+                stage.send(message.reply, b"+ACK")
             stage.settle()
 
     def left(self, stage: ApiStage) -> list[int]:
         """The sequences after the update, which the answer counts already."""
         config = {"name": "S", "subjects": ["s.>"], "retention": "interest"}
         answer = stage.ask("STREAM.UPDATE.S", config)
-        found = [each[0] for each in stage.stored(stage.jetstream.streams["S"])]
-        assert answer["state"]["messages"] == len(found)
-        return found
+        sequences = [record[0] for record in stage.stored(stage.jetstream.streams["S"])]
+        assert answer["state"]["messages"] == len(sequences)
+        return sequences
 
     def test_withoutConsumers(self, stage: ApiStage) -> None:
         """No consumer needs a message."""
@@ -185,8 +185,8 @@ def test_behindReset(policy: str) -> None:
     stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.d", b"4", b"_INBOX.pull")
     stage.settle()
     assert stage.ask("CONSUMER.RESET.S.d", {"seq": 3})["reset_seq"] == 3
-    for each in inbox.got:
-        stage.send(each.reply, b"+ACK")
+    for message in inbox.got:
+        stage.send(message.reply, b"+ACK")
     stage.settle()
     # What comes again is not acknowledged by an answer to the delivery before.
-    assert [each[0] for each in stage.stored(stage.jetstream.streams["S"])] == [3, 4]
+    assert [record[0] for record in stage.stored(stage.jetstream.streams["S"])] == [3, 4]

@@ -32,7 +32,7 @@ def test_roundTrip(
     """A state that is written and read is the same."""
     delivered, floor, floorStream, start, resume = positions
     last = (1 << 63) - 1
-    sequences, firsts, dues = ([each[place] for each in sorted(pending)] for place in range(3))
+    sequences, firsts, dues = ([entry[place] for entry in sorted(pending)] for place in range(3))
     written = ConsumerState(
         delivered,
         last,

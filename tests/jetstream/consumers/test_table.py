@@ -36,20 +36,20 @@ class Listed:
         self.gone.append(what)
 
     def stored(self, records: Sequence[Record], last: int) -> bool:
-        self.handed.append(([each.sequence for each in records], last))
+        self.handed.append(([record.sequence for record in records], last))
         return False
 
 
 def records(*subjects: bytes) -> list[Record]:
     """Messages with these subjects, from sequence 1 on."""
-    return [Record(place, 0, each, b"", b"") for place, each in enumerate(subjects, 1)]
+    return [Record(place, 0, subject, b"", b"") for place, subject in enumerate(subjects, 1)]
 
 
 def tableOf(*consumers: Any) -> ConsumerTable:
     """A table with these consumers."""
     made = ConsumerTable()
-    for each in consumers:
-        made.add(each)
+    for consumer in consumers:
+        made.add(consumer)
     return made
 
 
@@ -153,7 +153,9 @@ def test_isWanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "_SUBJECTS", 3)
     made: Any = tableOf(Listed("a", b"x.*"))
     for _ in range(2):
-        assert [made.isWanted(b"%b.%d" % (each, n)) for n in range(9) for each in (b"x", b"y")] == [
+        assert [
+            made.isWanted(b"%b.%d" % (token, n)) for n in range(9) for token in (b"x", b"y")
+        ] == [
             True,
             False,
         ] * 9
@@ -171,7 +173,7 @@ def test_refiltered() -> None:
     assert made.isWanted(b"x")
     consumer.filters = (b"y", b"z")
     made.refiltered(consumer, (b"x",))
-    assert [made.isWanted(each) for each in (b"x", b"y", b"z")] == [False, True, True]
+    assert [made.isWanted(subject) for subject in (b"x", b"y", b"z")] == [False, True, True]
     consumer.filters = ()
     made.refiltered(consumer, (b"y", b"z"))
     assert made.isWanted(b"x")
@@ -189,9 +191,9 @@ FILTERS = (b"s.0.0", b"s.*.1", b"s.1.>", b"s.>", b"s.2.2", b"s.9.9")
 def disjoint(random: Random) -> list[bytes]:
     """Some filters that do not overlap; perhaps none."""
     chosen: list[bytes] = []
-    for each in random.sample(FILTERS, len(FILTERS)):
-        if random.random() < 0.5 and not any(overlaps(each, one) for one in chosen):
-            chosen.append(each)
+    for pattern in random.sample(FILTERS, len(FILTERS)):
+        if random.random() < 0.5 and not any(overlaps(pattern, one) for one in chosen):
+            chosen.append(pattern)
     return chosen
 
 
@@ -207,16 +209,16 @@ class Histories:
         self.stream: Any = self.stage.jetstream.streams["S"]
         self.filters = {f"c{number}": disjoint(random) for number in range(6)}
         self.inboxes = {
-            each: self.stage.inbox(b"_INBOX.%b" % each.encode()) for each in self.filters
+            name: self.stage.inbox(b"_INBOX.%b" % name.encode()) for name in self.filters
         }
         self.isPerSubject = "max_msgs_per_subject" in limits
-        self.forgetful = {each for each in self.filters if random.random() < 0.5}
+        self.forgetful = {name for name in self.filters if random.random() < 0.5}
         self.stored: dict[int, bytes] = {}
         for name, filters in self.filters.items():
             config = {
                 "durable_name": name,
                 "ack_policy": "none" if name in self.forgetful else "explicit",
-                "filter_subjects": [each.decode() for each in filters],
+                "filter_subjects": [pattern.decode() for pattern in filters],
             }
             body = {"stream_name": "S", "config": config}
             assert "error" not in self.stage.ask(f"CONSUMER.CREATE.S.{name}", body)
@@ -246,19 +248,21 @@ class Histories:
     def check(self) -> None:
         """Each consumer has delivered what it should, and counts what is left."""
         self.stage.settle()
-        found = self.stage.wait(self.stream.read((), 1, 1 << 20)).records
+        kept = self.stage.wait(self.stream.read((), 1, 1 << 20)).records
         for name, filters in self.filters.items():
             wanted = {
                 sequence
                 for sequence, subject in self.stored.items()
-                if any(matches(each, subject) for each in filters or (b">",))
+                if any(matches(pattern, subject) for pattern in filters or (b">",))
             }
-            there = wanted & {each.sequence for each in found}
+            there = wanted & {record.sequence for record in kept}
             delivered = [
-                int(each.reply.split(b".")[5]) for each in self.inboxes[name].got if each.reply
+                int(message.reply.split(b".")[5])
+                for message in self.inboxes[name].got
+                if message.reply
             ]
             assert delivered == sorted(set(delivered)) and wanted.issuperset(delivered)
-            left = {each for each in there if each > max(delivered, default=0)}
+            left = {sequence for sequence in there if sequence > max(delivered, default=0)}
             assert there - left <= set(delivered)
             info = self.stage.ask(f"CONSUMER.INFO.S.{name}")
             assert info["num_pending"] == len(left)

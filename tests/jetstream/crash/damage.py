@@ -77,14 +77,14 @@ def _lost(specimen: JetStreamSpecimen, place: Place) -> int:
     for name, before in specimen.contents.items():
         if name not in place.jetstream.streams:
             raise Lost(f"the stream {name} is forgotten")
-        found = contentsOf(place, name)
+        contents = contentsOf(place, name)
         for sequence, body in before.items():
-            if sequence not in found:
+            if sequence not in contents:
                 lost += 1
                 if not place.watcher.covers(place.jetstream.streams[name].log.name, sequence):
                     raise Lost(f"no watcher learns of the loss of {sequence} of {name}")
-            elif found[sequence] != body:
-                raise Lost(f"{sequence} of {name} is {found[sequence]!r}")
+            elif contents[sequence] != body:
+                raise Lost(f"{sequence} of {name} is {contents[sequence]!r}")
     if lost > 1:
         raise Lost(f"{lost} messages are gone: {place.watcher.damaged}")
     _checkConsumers(specimen, place)
@@ -99,7 +99,11 @@ def _checkConsumers(specimen: JetStreamSpecimen, place: Place) -> None:
         if consumer not in stream.consumers:
             raise Lost(f"the consumer {key} is forgotten")
         pending = stream.consumers[consumer].core.pending
-        again = [each for each in specimen.promises.acked[key] if each > pending.deliveredStream]
+        again = [
+            sequence
+            for sequence in specimen.promises.acked[key]
+            if sequence > pending.deliveredStream
+        ]
         if (again or specimen.promises.acked[key].intersection(pending.entries)) and not isTold:
             raise Lost(f"no watcher learns that the state of {key} is lost")
     known = copy.deepcopy(specimen.promises)

@@ -21,7 +21,9 @@ def _published(place: Place, count: int) -> list[dict[str, Any]]:
     answers: list[dict[str, Any]] = []
     for number in range(count):
         place.send(
-            b"L.a", b"%d" % number * 4000, lambda each: answers.append(json.loads(each.payload))
+            b"L.a",
+            b"%d" % number * 4000,
+            lambda message: answers.append(json.loads(message.payload)),
         )
         place.until(lambda number=number: len(answers) > number)  # type: ignore[misc]
     return answers
@@ -37,7 +39,7 @@ def main(directory: Path) -> None:
     place.ask("STREAM.CREATE.L", name="L", subjects=["L.>"])
     place.ask("STREAM.CREATE.T", name="T", sources=[{"name": "L"}])
     place.pass_(1)
-    stored = [each["seq"] for each in _published(place, 3)]
+    stored = [answer["seq"] for answer in _published(place, 3)]
     assert stored == [1, 2, 3]
     fill(directory / "filler")
     refused: list[dict[str, Any]] = []
@@ -47,8 +49,8 @@ def main(directory: Path) -> None:
                 refused.append(answer["error"])
             else:
                 stored.append(answer["seq"])
-    assert all(each["err_code"] == 10077 for each in refused), refused
-    assert all("no space is left" in each["description"] for each in refused), refused
+    assert all(error["err_code"] == 10077 for error in refused), refused
+    assert all("no space is left" in error["description"] for error in refused), refused
     assert sorted(contentsOf(place, "L")) == stored
     assert place.ask("STREAM.INFO.L")["state"]["messages"] == len(stored)
     assert contentsOf(place, "T")

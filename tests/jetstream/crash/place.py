@@ -46,9 +46,9 @@ class Replies:
         self.waiting: dict[bytes, Callable[[Message], object]] = {}
 
     def deliver(self, message: Message, tag: Any) -> None:
-        found = self.waiting.get(message.subject)
-        if found is not None:
-            found(message)
+        callback = self.waiting.get(message.subject)
+        if callback is not None:
+            callback(message)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """Not called: the subscription has no maximum."""
@@ -148,7 +148,9 @@ class Place:
         """
         answers: list[bytes] = []
         body = json.dumps(fields).encode() if fields else b""
-        self.send(f"$JS.API.{subject}".encode(), body, lambda each: answers.append(each.payload))
+        self.send(
+            f"$JS.API.{subject}".encode(), body, lambda message: answers.append(message.payload)
+        )
         self.until(lambda: bool(answers))
         answer: dict[str, Any] = json.loads(answers[0])
         return answer
@@ -165,7 +167,7 @@ class Place:
 
         @param received: called with each when it comes.
         """
-        found: list[Message] = []
+        messages: list[Message] = []
         ended: list[Message] = []
 
         def arrived(message: Message) -> None:
@@ -173,13 +175,13 @@ class Place:
                 ended.append(message)
                 return
             received(message)
-            found.append(message)
+            messages.append(message)
 
         body = json.dumps({"batch": batch, "no_wait": True}).encode()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}".encode()
         self.send(subject, body, arrived)
-        self.until(lambda: bool(ended) or len(found) >= batch)
-        return found
+        self.until(lambda: bool(ended) or len(messages) >= batch)
+        return messages
 
     def close(self) -> None:
         """

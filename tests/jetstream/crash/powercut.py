@@ -73,7 +73,7 @@ def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: st
     """
     random = Random(seed)
     promises = Known(True)
-    disk, before, found, kept = (where / each for each in ("disk", "before", "found", "kept"))
+    disk, before, remains, kept = (where / name for name in ("disk", "before", "found", "kept"))
     disk.mkdir()
     cuts = 0
     for part in range(CUTS):
@@ -82,19 +82,19 @@ def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: st
         how: dict[str, Any] = {"seed": f"{seed}/{part}", "steps": STEPS, "number": number}
         events = zygote.run("commit", disk / "store", careless=careless, **how).events
         goesOn = random.randrange(more + 1)
-        for each, lines in enumerate(finds(before, events, random, found, more + 1)):
+        for cut, lines in enumerate(finds(before, events, random, remains, more + 1)):
             known = copy.deepcopy(promises)
             try:
                 known.learn(lines)
-                verify(found / "store", number + LATER / 2, known, isLast=each != goesOn)
+                verify(remains / "store", number + LATER / 2, known, isLast=cut != goesOn)
             except (Lost, StillWaiting) as failure:
                 raise Lost(f"history {seed}, cut {cuts}: {failure}") from failure
             cuts += 1
-            if each == goesOn:
-                found.rename(kept)
+            if cut == goesOn:
+                remains.rename(kept)
                 following = known
             else:
-                shutil.rmtree(found)
+                shutil.rmtree(remains)
         shutil.rmtree(disk)
         kept.rename(disk)
         promises = following

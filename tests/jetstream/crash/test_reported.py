@@ -26,7 +26,7 @@ def _fetch(stage: ApiStage, name: str, count: int = 10) -> list[Message]:
     body = json.dumps({"batch": count, "no_wait": True}).encode()
     stage.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}".encode(), body, b"_INBOX.fetch")
     stage.settle()
-    return [each for each in inbox.got if each.reply]
+    return [message for message in inbox.got if message.reply]
 
 
 def killed(stage: ApiStage) -> None:
@@ -45,8 +45,8 @@ def killed(stage: ApiStage) -> None:
 
 
 def _messages(stage: ApiStage) -> int:
-    found: int = stage.ask("STREAM.INFO.S")["state"]["messages"]
-    return found
+    count: int = stage.ask("STREAM.INFO.S")["state"]["messages"]
+    return count
 
 
 class TestStuckConsumers:
@@ -101,11 +101,11 @@ class TestKilled:
             stage.ask(f"STREAM.UPDATE.{name}", update)
             killed(stage)
             assert stage.ask("STREAM.NAMES")["streams"] == [
-                f"S{each}" for each in range(number + 1)
+                f"S{index}" for index in range(number + 1)
             ]
-            for each in stage.ask("STREAM.LIST")["streams"]:
-                state = each["state"]
-                assert each["config"]["description"] == "second"
+            for stream in stage.ask("STREAM.LIST")["streams"]:
+                state = stream["state"]
+                assert stream["config"]["description"] == "second"
                 assert (state["messages"], state["consumer_count"]) == (1, 1)
 
     def test_floorAheadOfStream(self) -> None:
@@ -121,7 +121,7 @@ class TestKilled:
         info = stage.ask("CONSUMER.INFO.S.c")
         assert (info["ack_floor"]["stream_seq"], info["num_pending"]) == (1, 0)
         stage.publish(b"s.a", b"next")
-        assert [each.payload for each in _fetch(stage, "c")] == [b"next"]
+        assert [message.payload for message in _fetch(stage, "c")] == [b"next"]
 
     def test_trimmedMeanwhile(self) -> None:
         """Messages that max_bytes removed after the last write of a consumer's state are pending
@@ -189,10 +189,10 @@ class TestWorkQueue:
         """
         stage.ask("CONSUMER.DELETE.S.c")
         _consumer(stage, "d")
-        found = _fetch(stage, "d")
-        assert len(found) == 2
-        for each in found:
-            stage.send(each.reply, b"+ACK", b"_INBOX.ack")
+        messages = _fetch(stage, "d")
+        assert len(messages) == 2
+        for message in messages:
+            stage.send(message.reply, b"+ACK", b"_INBOX.ack")
         stage.settle()
 
     def test_neitherLostNorBlocking(self) -> None:

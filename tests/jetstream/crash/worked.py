@@ -302,8 +302,8 @@ class Known:
             self._checkConsumer(place, key)
         for key, texts in self.texts.items():
             name, _, consumer = key.partition(".")
-            found = streams.get(name)
-            holder: Any = found.consumers.get(consumer) if found and consumer else found
+            stream = streams.get(name)
+            holder: Any = stream.consumers.get(consumer) if stream and consumer else stream
             text = "" if holder is None else holder.config.description
             if text not in texts:
                 raise Lost(f"{key} is {text!r} and not one of {texts}")
@@ -312,10 +312,10 @@ class Known:
         contents = contentsOf(place, name)
         newest: dict[int, int] = {}
         for sequence, number in self.stored[name].items():
-            found = contents.get(sequence)
-            if found is not None and found != bodyOf(number):
-                raise Lost(f"{sequence} of {name} is {found!r} and not {bodyOf(number)!r}")
-            if found is not None:
+            content = contents.get(sequence)
+            if content is not None and content != bodyOf(number):
+                raise Lost(f"{sequence} of {name} is {content!r} and not {bodyOf(number)!r}")
+            if content is not None:
                 continue
             isLater = sequence < min(contents, default=place.jetstream.streams[name].last + 1)
             if name == "K":
@@ -328,8 +328,8 @@ class Known:
                 raise Lost(f"{sequence} of {name} is lost")
         for key, sequence in newest.items():
             if not any(
-                each > sequence and int(body.split()[0]) % _KEYS == key
-                for each, body in contents.items()
+                later > sequence and int(body.split()[0]) % _KEYS == key
+                for later, body in contents.items()
             ):
                 raise Lost(f"the last message {sequence} of key {key} is lost")
         last = place.jetstream.streams[name].last
@@ -344,7 +344,7 @@ class Known:
         pending = stream.consumers[consumer].core.pending
         if max(pending.floorStream, pending.deliveredStream) > stream.last:
             raise Lost(f"{key} is ahead of its stream: {pending.floorStream} > {stream.last}")
-        gone = [each for each in pending.entries if each < stream.first]
+        gone = [sequence for sequence in pending.entries if sequence < stream.first]
         if gone:
             raise Lost(f"{key} waits for {gone[:5]}, which {name} has no more")
         open_ = self.acked[key].intersection(pending.entries)
@@ -368,7 +368,7 @@ class Known:
                         came[sequence] += 1
                         if key != "L.seldom":
                             self.mayBeAcked[key].add(sequence)
-                            place.send(message.reply, b"+ACK", lambda each: None)
+                            place.send(message.reply, b"+ACK", lambda answer: None)
                 place.settle()
             missing = set(contentsOf(place, name)) - set(self.received[key]) - self.mayBeAcked[key]
             if missing:
@@ -382,7 +382,7 @@ class Known:
         Compare what Q has taken, after L{checkDeliveries}, with what L has.
         """
         left = contentsOf(place, "L").values() if self.isPrepared else ()
-        if missing := {int(each.split()[0]) for each in left} - set(self.places):
+        if missing := {int(content.split()[0]) for content in left} - set(self.places):
             raise Lost(f"Q did not take {sorted(missing)[:5]}")
 
 
@@ -391,10 +391,10 @@ def contentsOf(place: Place, name: str) -> dict[int, bytes]:
     The messages of a stream.
     """
     stream = place.jetstream.streams[name]
-    found: dict[int, bytes] = {}
+    contents: dict[int, bytes] = {}
     sequence = 1
     while sequence <= stream.last:
         part = place.result(stream.read((), sequence, 1000, 1 << 24))
-        found.update((each.sequence, each.payload) for each in part.records)
+        contents.update((record.sequence, record.payload) for record in part.records)
         sequence = part.next
-    return found
+    return contents

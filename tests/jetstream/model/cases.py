@@ -27,9 +27,9 @@ def expanded(value: Any) -> Any:
     @return: a request with its long texts written out, which the file has as C{x*4097}.
     """
     if isinstance(value, dict):
-        return {key: expanded(each) for key, each in value.items()}
+        return {key: expanded(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [expanded(each) for each in value]
+        return [expanded(element) for element in value]
     repeated = _REPEATED.fullmatch(value) if isinstance(value, str) else None
     return repeated[1] * int(repeated[2]) if repeated else value
 

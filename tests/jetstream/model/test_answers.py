@@ -80,7 +80,7 @@ def test_subjectsPage() -> None:
     assert not nothing.shown
     page = SubjectsPage(2)
     for names in (b"a", b"bc", b"d"):
-        page.add({bytes((each,)): SubjectTally(each, 1, 2) for each in names})
+        page.add({bytes((name,)): SubjectTally(name, 1, 2) for name in names})
     assert page.paging == {"total": 4, "offset": 2, "limit": SUBJECTS_LIMIT}
     assert encode(["a", page.shown, "b"]) == b'["a",{"c":99,"d":100},"b"]'
     behind = SubjectsPage(9)

@@ -116,11 +116,11 @@ def _quadratic(filters: list[str]) -> str:
     """
     if "" in filters:
         return errors.CONSUMER_EMPTY_FILTER().description
-    for place, each in enumerate(filters):
-        if not isValidSubjectText(each):
+    for place, pattern in enumerate(filters):
+        if not isValidSubjectText(pattern):
             return "invalid subject"
         others = [*filters[:place], *filters[place + 1 :]]
-        if any(isSubsetSubject(each, other) for other in others):
+        if any(isSubsetSubject(pattern, other) for other in others):
             return errors.CONSUMER_OVERLAPPING_SUBJECT_FILTERS().description
     return ""
 
@@ -137,7 +137,8 @@ def test_firstFilter(filters: list[str]) -> None:
 def test_work() -> None:
     """Twice as many filters are about twice the work."""
     once, twice = (
-        callsOf(partial(_refusal, [f"a.{each}" for each in range(count)])) for count in (1000, 2000)
+        callsOf(partial(_refusal, [f"a.{number}" for number in range(count)]))
+        for count in (1000, 2000)
     )
     assert 1000 < once < 30_000
     assert twice < 2.4 * once

@@ -49,7 +49,7 @@ _WIRE = [
 
 def test_fieldsAreTheWiresKeys() -> None:
     """The fields are the keys of the JSON, in its order."""
-    assert [each.name for each in fields(ConsumerConfig)] == _WIRE
+    assert [field.name for field in fields(ConsumerConfig)] == _WIRE
 
 
 def test_enumerationsAreText() -> None:

@@ -36,7 +36,7 @@ def _stream(request: dict[str, Any]) -> StreamConfig:
     return finish(createdStream(parsed, request["name"], StreamChecker({})))
 
 
-_STREAMS = {each["name"]: _stream(each) for each in _CASES["streams"]}
+_STREAMS = {stream["name"]: _stream(stream) for stream in _CASES["streams"]}
 
 
 def _addressed(tail: str, body: dict[str, Any]) -> ConsumerRequest:

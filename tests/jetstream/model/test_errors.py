@@ -26,7 +26,7 @@ def test_causesAreUnique() -> None:
 
 def test_used() -> None:
     """Each error that the package raises by its name is in the table."""
-    texts = [each.read_text("utf-8") for each in Path(natsbroker.__file__).parent.rglob("*.py")]
+    texts = [path.read_text("utf-8") for path in Path(natsbroker.__file__).parent.rglob("*.py")]
     used = {
         name
         for text in texts

@@ -93,7 +93,7 @@ def test_room(bounds: StorageBounds, room: int | None) -> None:
 def test_total() -> None:
     """Each kind of storage has a limit of its own."""
     limits = ConfiguredLimits(max_memory=1, max_storage=2)
-    assert [limits.total(each) for each in (StorageType.MEMORY, StorageType.FILE)] == [1, 2]
+    assert [limits.total(storage) for storage in (StorageType.MEMORY, StorageType.FILE)] == [1, 2]
 
 
 def test_after() -> None:
@@ -105,6 +105,6 @@ def test_after() -> None:
         return 4
 
     limits = ConfiguredLimits(max_storage=10).after(reserved)
-    assert [limits.left(each) for each in (StorageType.MEMORY, StorageType.FILE)] == [None, 6]
+    assert [limits.left(storage) for storage in (StorageType.MEMORY, StorageType.FILE)] == [None, 6]
     assert asked == [StorageType.FILE]
     assert ConfiguredLimits(max_memory=3).after(reserved).left(StorageType.MEMORY) == 0

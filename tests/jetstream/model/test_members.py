@@ -43,8 +43,8 @@ def test_shown() -> None:
             "peer": peerId("n3"),
         },
     ]
-    assert [each["name"] for each in MEMBERS.replicas(2)] == ["n2"]
-    assert [each["name"] for each in MEMBERS.group(2)] == ["n1", "n2"]
+    assert [replica["name"] for replica in MEMBERS.replicas(2)] == ["n2"]
+    assert [peer["name"] for peer in MEMBERS.group(2)] == ["n1", "n2"]
     single = MEMBERS.shownStream(StreamConfig(name="S", num_replicas=1), 1)
     assert single == {"name": "C1", "leader": "n1"}
 
@@ -53,7 +53,7 @@ def test_metaCluster() -> None:
     """The cluster is shown with its leader, if there is one, and the other brokers."""
     shown = MEMBERS.metaCluster()
     assert "leader" not in shown
-    assert [each["name"] for each in shown["replicas"]] == ["n2", "n3"]
+    assert [replica["name"] for replica in shown["replicas"]] == ["n2", "n3"]
     assert (shown["cluster_size"], shown["quorum_needed"]) == (3, 1)
     shown = JetStreamPeers("C1", "n1", MEMBERS.members, "n2").metaCluster()
     assert (shown["leader"], shown["peer"]) == ("n2", peerId("n2"))
@@ -73,7 +73,7 @@ def test_taker() -> None:
     """Brokers that are alive agree who takes a log first, and share them."""
     logs = [f"jetstream/A/{number}" for number in range(64)]
     other = JetStreamPeers("C1", "n2", MEMBERS.members)
-    takers = [MEMBERS.taker(each) for each in logs]
-    assert takers == [other.taker(each) for each in logs]
+    takers = [MEMBERS.taker(log) for log in logs]
+    assert takers == [other.taker(log) for log in logs]
     assert 16 < takers.count("n1") < 48
     assert takers.count("n3") == 0

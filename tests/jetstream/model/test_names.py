@@ -84,4 +84,4 @@ def test_overlappingSome() -> None:
     assert overlapping(["a.b", "c.>"])("*.d")
     assert not overlapping(["a.b", "c.>"])("d.d")
     assert not overlapping([])("a")
-    assert overlapping([f"s{each}" for each in range(50)])("s49")
+    assert overlapping([f"s{number}" for number in range(50)])("s49")

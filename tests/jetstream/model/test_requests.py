@@ -104,9 +104,9 @@ def test_consumer() -> None:
 def test_invalid(parse: Callable[[bytes], object], body: bytes) -> None:
     """A body that is no such request has an error that clients can tell from others."""
     with pytest.raises(JetStreamError, match=r"^invalid JSON: ") as caught:
-        found = parse(body)
-        if isinstance(found, Generator):
-            finish(found)
+        request = parse(body)
+        if isinstance(request, Generator):
+            finish(request)
     assert caught.value.err_code == 10025
 
 
@@ -242,10 +242,11 @@ def test_reset() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"name":"S","subjects":[%b]}' % b",".join(b'"a.%d"' % each for each in range(90_000)),
+        b'{"name":"S","subjects":[%b]}' % b",".join(b'"a.%d"' % number for number in range(90_000)),
         b'{"name":"S","sources":[%b]}' % b",".join(b'{"name":"X%d"}' % n for n in range(3000)),
-        b'{"name":"S","metadata":{%b}}' % b",".join(b'"k%d":"v"' % each for each in range(3000)),
-        b"{%b}" % b",".join(b'"k%d":1' % each for each in range(3000)),
+        b'{"name":"S","metadata":{%b}}'
+        % b",".join(b'"k%d":"v"' % number for number in range(3000)),
+        b"{%b}" % b",".join(b'"k%d":1' % number for number in range(3000)),
     ],
 )
 def test_steps(body: bytes) -> None:

@@ -197,14 +197,14 @@ def _others(filters: list[str], place: int) -> list[str]:
 def test_mirrorTransforms(filters: list[str]) -> None:
     """The first mistake of a mirror's transforms is that of comparing each with each."""
     expected = None
-    for place, each in enumerate(filters):
-        if each and not isValidSubjectText(each):
+    for place, pattern in enumerate(filters):
+        if pattern and not isValidSubjectText(pattern):
             expected = errors.MIRROR_INVALID_SUBJECT_FILTER.err_code
-        elif any(_collide(each, other) for other in _others(filters, place)):
+        elif any(_collide(pattern, other) for other in _others(filters, place)):
             expected = errors.MIRROR_OVERLAPPING_SUBJECT_FILTERS.err_code
         if expected:
             break
-    transforms = tuple(SubjectTransformConfig(each, "") for each in filters)
+    transforms = tuple(SubjectTransformConfig(pattern, "") for pattern in filters)
     mirror = StreamSource("A", subject_transforms=transforms)
     refusal = _refusal(checkMirror(StreamConfig(name="S", mirror=mirror), mirror))
     assert (refusal and refusal[0]) == expected
@@ -214,15 +214,15 @@ def test_mirrorTransforms(filters: list[str]) -> None:
 def test_sourceTransforms(filters: list[str]) -> None:
     """The same for the transforms of a source, which must not lie within each other."""
     expected = None
-    if any(each and not isValidSubjectText(each) for each in filters):
+    if any(pattern and not isValidSubjectText(pattern) for pattern in filters):
         expected = errors.SOURCE_INVALID_SUBJECT_FILTER.err_code
     elif any(
-        isSubsetSubject(each, other) if each and other else other == ">"
-        for place, each in enumerate(filters)
+        isSubsetSubject(pattern, other) if pattern and other else other == ">"
+        for place, pattern in enumerate(filters)
         for other in _others(filters, place)
     ):
         expected = errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS.err_code
-    transforms = tuple(SubjectTransformConfig(each, "") for each in filters)
+    transforms = tuple(SubjectTransformConfig(pattern, "") for pattern in filters)
     source = StreamSource("A", subject_transforms=transforms)
     refusal = _refusal(checkSources([source], lambda source: None))
     assert (refusal and refusal[0]) == expected
@@ -244,7 +244,7 @@ def test_prefixes(prefixes: list[str], subjects: list[str]) -> None:
                 break
         if expected:
             break
-    sources = [StreamSource("A", external=External("x", each)) for each in prefixes]
+    sources = [StreamSource("A", external=External("x", apiPrefix)) for apiPrefix in prefixes]
     refusal = _refusal(checkPrefixes(sources, subjects))
     assert refusal == (expected and (expected.err_code, expected.description))
 
@@ -257,7 +257,7 @@ def _hasCycle(config: StreamConfig, streams: dict[str, StreamConfig]) -> bool:
         for source in stream.sources:
             if source.name in visited:
                 wanted = source.filter_subject
-                if not wanted or any(_collide(each, wanted) for each in stream.subjects):
+                if not wanted or any(_collide(subject, wanted) for subject in stream.subjects):
                     return True
             elif source.name in streams:
                 waiting.append(streams[source.name])
@@ -278,20 +278,22 @@ _STREAM = st.builds(StreamConfig, name=st.just(""), subjects=_SUBJECTS.map(tuple
 @given(st.lists(_STREAM, min_size=4, max_size=4))
 def test_cycles(configs: list[StreamConfig]) -> None:
     """Cycles are found where nats-server finds them, which asks some streams several times."""
-    streams = {name: replace(each, name=name) for name, each in zip("SABC", configs, strict=True)}
+    streams = {
+        name: replace(stream, name=name) for name, stream in zip("SABC", configs, strict=True)
+    }
     config = streams.pop("S")
     assert bool(_refusal(checkCycles(config, streams.get))) == _hasCycle(config, streams)
 
 
 def test_manyWays() -> None:
     """Streams that are read from in many ways are not asked without end."""
-    names = [f"L{each}" for each in range(40)]
+    names = [f"L{number}" for number in range(40)]
     asked = Counter[str]()
     streams = {
         name: StreamConfig(
             name=name,
             subjects=(name,),
-            sources=tuple(StreamSource(origin, filter_subject=each) for each in "abcdefgh"),
+            sources=tuple(StreamSource(origin, filter_subject=subject) for subject in "abcdefgh"),
         )
         for name, origin in pairwise(names)
     }

@@ -85,8 +85,8 @@ class TestNames:
 
     def test_severalOfOneOrigin(self) -> None:
         """A second source of an origin has a name of its own."""
-        sources = [StreamSource("W", filter_subject=each) for each in ("a", "b", "c")]
-        names = {sourceHash("x", each, _with(sources)) for each in sources}
+        sources = [StreamSource("W", filter_subject=pattern) for pattern in ("a", "b", "c")]
+        names = {sourceHash("x", source, _with(sources)) for source in sources}
         assert len(names) == 3
         assert sourceHash("x", sources[0], _with(sources)) == shortHash("x")
         assert sourceHash("x", sources[1], _with(sources)) == shortHash("x W b >")

@@ -156,7 +156,7 @@ def test_subjects(subjects: list[str]) -> None:
 
 def test_manyOddSubjects() -> None:
     """With very many, the answer is the subject that is not valid, not what overlaps with it."""
-    subjects = [f"a.{each}" for each in range(2000)] + ["a.1.", "a.>.x"] * 1000
+    subjects = [f"a.{number}" for number in range(2000)] + ["a.1.", "a.>.x"] * 1000
     assert "invalid subject" in _answer(StreamConfig(name="S", subjects=tuple(subjects)))
     twice = (*subjects[:2000], "a.7", *subjects[2000:])
     assert '"a.7" overlaps' in _answer(StreamConfig(name="S", subjects=twice))
@@ -167,7 +167,7 @@ def test_work(many: int) -> None:
     """Twice as many subjects are about twice the work."""
 
     def configured(count: int) -> StreamConfig:
-        return StreamConfig(name="S", subjects=tuple(f"a.{each}" for each in range(count)))
+        return StreamConfig(name="S", subjects=tuple(f"a.{number}" for number in range(count)))
 
     once, twice = (callsOf(partial(_answer, configured(count))) for count in (many, 2 * many))
     assert many < once < 50 * many

@@ -54,7 +54,7 @@ _WIRE = [
 
 def test_fieldsAreTheWiresKeys() -> None:
     """The fields are the keys of the JSON, in its order."""
-    assert [each.name for each in fields(StreamConfig)] == _WIRE
+    assert [field.name for field in fields(StreamConfig)] == _WIRE
 
 
 def test_isFrozen() -> None:

@@ -53,10 +53,10 @@ def _shown(config: StreamConfig) -> dict[str, Any]:
 def test_create(request_: dict[str, Any], answer: Any) -> None:
     """A new stream gets the defaults of nats-server, or is refused with its text."""
     try:
-        found = answerOf({"config": _shown(_created(request_, O=_ORIGIN))})
+        reply = answerOf({"config": _shown(_created(request_, O=_ORIGIN))})
     except JetStreamError as error:
-        found = answerOf({"error": error.toJSON()})
-    assert json.dumps(found) == json.dumps(answer)
+        reply = answerOf({"error": error.toJSON()})
+    assert json.dumps(reply) == json.dumps(answer)
 
 
 @pytest.mark.parametrize(("old", "new", "answer"), _CASES["updates"])
@@ -69,10 +69,10 @@ def test_update(old: dict[str, Any], new: dict[str, Any], answer: Any) -> None:
         stored = finish(updatedStream(_parsed(old), "S", StreamChecker(streams), {}))
     try:
         checker = StreamChecker({"O": _ORIGIN, "S": stored})
-        found = answerOf({"config": _shown(finish(updatedStream(_parsed(new), "S", checker, {})))})
+        reply = answerOf({"config": _shown(finish(updatedStream(_parsed(new), "S", checker, {})))})
     except JetStreamError as error:
-        found = answerOf({"error": error.toJSON()})
-    assert json.dumps(found) == json.dumps(answer)
+        reply = answerOf({"error": error.toJSON()})
+    assert json.dumps(reply) == json.dumps(answer)
 
 
 def test_createAgain() -> None:

@@ -90,7 +90,7 @@ def test_end() -> None:
     stage.publish(b"s.a", b"1", **_EVERY)
     assert b'"seq":2' in stage.publish(b"s.cancelled", b"2", **end)
     assert b'"seq":3' in stage.publish(b"s.cancelled", b"3", **end)
-    assert [each[0] for each in stage.stored(stream)] == [2, 3]
+    assert [record[0] for record in stage.stored(stream)] == [2, 3]
     stage.publish(b"s.a", b"4")
     assert stage.errorOf(stage.publish(b"s.cancelled", b"5", **end))[0] == 10212
 
@@ -110,6 +110,6 @@ def test_inBatches() -> None:
         return answer
 
     assert json.loads(batch((b"s.a", _EVERY), (b"s.b", end)))["count"] == 2
-    assert [each[:2] for each in stage.stored(stream)] == [(2, b"s.b")]
+    assert [record[:2] for record in stage.stored(stream)] == [(2, b"s.b")]
     assert stage.errorOf(batch((b"s.a", {}), (b"s.b", end)))[0] == 10212
     assert stage.errorOf(batch((b"s.c", {}), (b"s.a", {"Nats_Schedule": "zork"})))[0] == 10189

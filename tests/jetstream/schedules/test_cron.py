@@ -16,8 +16,8 @@ from natsbroker.jetstream.schedules.cron import SECOND, CronPattern
 
 def _after(pattern: str, time: str, zone: str = "UTC") -> str:
     since = datetime.fromisoformat(time).replace(tzinfo=ZoneInfo(zone))
-    found = CronPattern(pattern, ZoneInfo(zone)).after(int(since.timestamp()) * SECOND)
-    return datetime.fromtimestamp(found // SECOND, ZoneInfo(zone)).isoformat()[:19]
+    moment = CronPattern(pattern, ZoneInfo(zone)).after(int(since.timestamp()) * SECOND)
+    return datetime.fromtimestamp(moment // SECOND, ZoneInfo(zone)).isoformat()[:19]
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_clockGoesBack() -> None:
 def test_following(seconds: int, pattern: str, zone: str) -> None:
     """The next time is later, matches, and nothing between does."""
     cron = CronPattern(pattern, ZoneInfo(zone))
-    found = cron.after(seconds * SECOND)
-    assert found > seconds * SECOND
-    assert cron.after(found - 1) == found
+    moment = cron.after(seconds * SECOND)
+    assert moment > seconds * SECOND
+    assert cron.after(moment - 1) == moment
     between = datetime.fromtimestamp(seconds, timezone.utc) + timedelta(
-        seconds=(found // SECOND - seconds) // 2
+        seconds=(moment // SECOND - seconds) // 2
     )
-    assert cron.after(int(between.timestamp()) * SECOND - 1) == found
+    assert cron.after(int(between.timestamp()) * SECOND - 1) == moment

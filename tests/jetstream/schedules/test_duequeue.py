@@ -29,8 +29,8 @@ class _Place:
         self.blocks: list[Deferred[Any]] = []
 
     def _handle(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
-        assert all(each.time <= now for each in due)
-        self.handled.append([each.sequence for each in due])
+        assert all(entry.time <= now for entry in due)
+        self.handled.append([entry.sequence for entry in due])
         while self.blocks:
             yield self.blocks.pop()
 
@@ -103,5 +103,5 @@ def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place.stage.jetstream.turns, "turn", noted)
     for sequence in range(25):
         place.add(1, sequence)
-    assert [len(each) for each in place.passes(1)] == [10, 10, 5]
+    assert [len(batch) for batch in place.passes(1)] == [10, 10, 5]
     assert turns == [1, 2]

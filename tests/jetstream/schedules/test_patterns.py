@@ -11,13 +11,13 @@ from natsbroker.wire.timestamps import formatTime, parseTime
 
 
 def _due(pattern: str, zone: str = "", now: str = "") -> tuple[str, bool]:
-    found = scheduledTime(
+    time = scheduledTime(
         pattern,
         zoneOf(zone) if zone else None,
         int(parseTime("2024-02-27T10:20:30.6Z")),
         int(parseTime(now)) if now else None,
     )
-    return formatTime(found.time), found.isRepeated
+    return formatTime(time.time), time.isRepeated
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_once(storage: StorageType) -> None:
     stream = _stream(stage, storage=storage)
     stage.publish(b"s.a", b"body", A="b", **_AT)
     _pass(stage, 4.9)
-    assert [each[0] for each in stage.stored(stream)] == [1]
+    assert [entry[0] for entry in stage.stored(stream)] == [1]
     _pass(stage, 0.1)
     assert stage.stored(stream) == [(2, b"s.target", b"body")]
     record = stage.wait(stream.get(2))
@@ -107,7 +107,7 @@ def test_repeated() -> None:
     stage.publish(b"s.a", b"body", **_EVERY)
     for _ in range(30):
         _pass(stage, 1)
-    assert [each[:2] for each in stage.stored(stream)] == [
+    assert [entry[:2] for entry in stage.stored(stream)] == [
         (1, b"s.a"),
         (2, b"s.target"),
         (3, b"s.target"),
@@ -123,9 +123,9 @@ def test_inThePast() -> None:
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"x", **{**_AT, "Nats_Schedule": "@at 2009-11-10T23:00:00Z"})
-    assert [each[0] for each in stage.stored(stream)] == [1]
+    assert [record[0] for record in stage.stored(stream)] == [1]
     _pass(stage, 0.25)
-    assert [each[0] for each in stage.stored(stream)] == [2]
+    assert [record[0] for record in stage.stored(stream)] == [2]
 
 
 def test_source() -> None:
@@ -137,7 +137,7 @@ def test_source() -> None:
     stage.publish(b"s.source", b"old")
     stage.publish(b"s.source", b"new", B="c")
     _pass(stage, 10)
-    bodies = [each[2] for each in stage.stored(stream) if each[1] == b"s.target"]
+    bodies = [entry[2] for entry in stage.stored(stream) if entry[1] == b"s.target"]
     assert bodies == [b"own", b"new"]
     record = stage.wait(stream.get(5))
     assert record is not None
@@ -160,7 +160,7 @@ def test_ends(how: str) -> None:
         stage.publish(b"s.b", b"x", Nats_Schedule_Next="purge", Nats_Scheduler="s.a")
     for _ in range(10):
         _pass(stage, 1)
-    assert b"s.target" not in [each[1] for each in stage.stored(stream)]
+    assert b"s.target" not in [record[1] for record in stage.stored(stream)]
 
 
 def test_restart() -> None:
@@ -179,7 +179,10 @@ def test_restart() -> None:
     _pass(stage, 60)
     stream = _again(stage, stream)
     _pass(stage, 0.25)
-    assert [each[:2] for each in stage.stored(stream)][-2:] == [(6, b"s.target"), (7, b"s.target")]
+    assert [record[:2] for record in stage.stored(stream)][-2:] == [
+        (6, b"s.target"),
+        (7, b"s.target"),
+    ]
     _pass(stage, 8)
     assert stream.last == 7
 

@@ -46,7 +46,7 @@ def test_split(size: int) -> None:
             bodies.append(body)
     assert headers == [EntryHeader(b"s.a", -3, 300, 12, 4), EntryHeader(b"", 0, 0, 0, 0)]
     assert bodies == [(b"NATS/1.0\r\n\r\n", b"body"), (b"", b"")]
-    assert [each.isEnd for each in headers] == [False, True]
+    assert [entry.isEnd for entry in headers] == [False, True]
     assert reader.isBetweenEntries
 
 

@@ -19,9 +19,9 @@ def test_document() -> None:
     stage = CopyStage()
     stage.fill()
     consumer = stage.jetstream.streams["S"].consumers["C"]
-    found = json.loads(consumerDocument(consumer, 6))
-    assert found["config"]["durable_name"] == "C"
-    assert found["state"] == {
+    document = json.loads(consumerDocument(consumer, 6))
+    assert document["config"]["durable_name"] == "C"
+    assert document["state"] == {
         "delivered": {"consumer_seq": 2, "stream_seq": 2},
         "ack_floor": {"consumer_seq": 1, "stream_seq": 1},
         "pending": {"2": {"Sequence": 2, "Timestamp": BEGINNING}},
@@ -43,14 +43,14 @@ def test_state() -> None:
         },
         "redelivered": {"7": 1},
     }
-    made, found = readConsumer("x", json.dumps({"config": config, "state": state}).encode())
+    made, restored = readConsumer("x", json.dumps({"config": config, "state": state}).encode())
     assert made.backoff == (1_000_000_000, 5_000_000_000)
-    assert found is not None
-    assert list(found.sequences) == [7, 9]
-    assert list(found.firsts) == [2, 3]
-    assert list(found.dues) == [6000, 3000]
-    assert found.counts == {7: 1}
-    assert (found.delivered, found.deliveredStream, found.floor) == (4, 9, 1)
+    assert restored is not None
+    assert list(restored.sequences) == [7, 9]
+    assert list(restored.firsts) == [2, 3]
+    assert list(restored.dues) == [6000, 3000]
+    assert restored.counts == {7: 1}
+    assert (restored.delivered, restored.deliveredStream, restored.floor) == (4, 9, 1)
 
 
 def test_unused() -> None:

@@ -43,7 +43,7 @@ def test_noReply() -> None:
     subject = _begun(stage)
     stage.send(subject, _DATA)
     stage.settle()
-    assert [json.loads(each)["bytes"] for each in advisories.payloads] == [0]
+    assert [json.loads(payload)["bytes"] for payload in advisories.payloads] == [0]
     assert not stage.bus.hasInterest(subject)
     assert stage.failure("STREAM.INFO.S") == (404, 10059)
 

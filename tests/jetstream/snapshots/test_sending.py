@@ -37,7 +37,7 @@ def test_window() -> None:
     """As many chunks are under way as the window has room for; each answer brings one more."""
     stage = _large()
     inbox = _begin(stage)
-    assert [len(each.payload) for each in inbox.got] == [1024, 1024]
+    assert [len(message.payload) for message in inbox.got] == [1024, 1024]
     tokens = inbox.got[0].reply.split(b".")
     assert tokens[:4] == [b"$JS", b"SNAPSHOT", b"ACK", b"S"]
     assert tokens[5:] == [b"1024", b"1"]
@@ -66,7 +66,7 @@ def test_shortEnd() -> None:
     stage.make()
     inbox = stage.inbox(b"d")
     stage.copy()
-    assert [each.headers for each in inbox.got] == [b"", b""]
+    assert [message.headers for message in inbox.got] == [b"", b""]
 
 
 def test_noFlowResponse() -> None:

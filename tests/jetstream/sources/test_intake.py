@@ -41,7 +41,7 @@ def test_close() -> None:
     """A closed stream asks for nothing."""
     stage = Stage()
     stream = stage.stream(name="M", subjects=(), sources=(StreamSource("S"), StreamSource("R")))
-    assert [each["name"] for each in stream.intake.sourceInfos()] == ["S", "R"]
+    assert [info["name"] for info in stream.intake.sourceInfos()] == ["S", "R"]
     stream.close()
     origin = Origin(stage)
     stage.clock.pump([1.0] * 15)
@@ -52,7 +52,7 @@ def test_manySources() -> None:
     """Of very many sources only some are asked in one turn."""
     stage = Stage()
     origin = Origin(stage)
-    sources = tuple(StreamSource("S", filter_subject=f"o.{each}") for each in range(200))
+    sources = tuple(StreamSource("S", filter_subject=f"o.{number}") for number in range(200))
     stage.stream(name="M", subjects=(), sources=sources)
     stage.clock.pump([0.0, 0.0])
     assert len(origin.requests.got) == AT_ONCE
@@ -63,9 +63,9 @@ def test_manySources() -> None:
 class TestNamedConsumer:
     """A source or a mirror that reads through a durable consumer of the origin."""
 
-    READERS = (("sources", lambda each: [each]), ("mirror", lambda each: each))
+    READERS = (("sources", lambda source: [source]), ("mirror", lambda source: source))
 
-    @pytest.fixture(params=READERS, ids=lambda each: each[0])
+    @pytest.fixture(params=READERS, ids=lambda reader: reader[0])
     def reading(self, request: pytest.FixtureRequest) -> dict[str, Any]:
         """The configuration of the stream C{T} that reads C{S}."""
         key, many = request.param
@@ -86,8 +86,8 @@ class TestNamedConsumer:
         }
         body = {"stream_name": "S", "config": config}
         assert "error" not in stage.ask("CONSUMER.DURABLE.CREATE.S.C", body)
-        for each in b"abc":
-            stage.publish(b"s.x", bytes((each,)))
+        for byte in b"abc":
+            stage.publish(b"s.x", bytes((byte,)))
 
     def wait(self, stage: ApiStage, seconds: float) -> None:
         for _ in range(round(seconds * 10)):
@@ -96,7 +96,7 @@ class TestNamedConsumer:
 
     def payloads(self, stage: ApiStage) -> list[bytes]:
         stream = stage.jetstream.streams["T"]
-        return [each[2] for each in stage.stored(stream)]
+        return [record[2] for record in stage.stored(stream)]
 
     def test_read(self, reading: dict[str, Any]) -> None:
         """What is stored is acknowledged with the heartbeat, and leaves the origin."""

@@ -31,7 +31,7 @@ def mirrored(stage: ApiStage, config: Any = None, **mirror: Any) -> Any:
 
 
 def sequences(stage: ApiStage, stream: Any) -> list[int]:
-    return [each[0] for each in stage.stored(stream)]
+    return [record[0] for record in stage.stored(stream)]
 
 
 class TestCopy:
@@ -61,13 +61,13 @@ class TestCopy:
         mirror.log.append = lambda entries: storing.addCallback(lambda _: append(entries))
         stage.publish(b"s.a", b"new")
         assert not mirror.isSettled
-        found: list[Any] = []
-        mirror.settle().addCallback(lambda _: found.append(mirror.last))
+        lasts: list[Any] = []
+        mirror.settle().addCallback(lambda _: lasts.append(mirror.last))
         stage.settle()
-        assert found == []
+        assert lasts == []
         storing.callback(None)
         stage.settle()
-        assert (found, mirror.isSettled) == ([1], True)
+        assert (lasts, mirror.isSettled) == ([1], True)
 
     def test_memory(self) -> None:
         """A mirror can be in memory while its origin is in files."""
@@ -110,7 +110,7 @@ class TestCopy:
         filled(stage)
         transforms = [{"src": "s.a", "dest": "z.a"}]
         mirror = mirrored(stage, subject_transforms=transforms)
-        assert {each[1] for each in stage.stored(mirror)} == {b"z.a"}
+        assert {record[1] for record in stage.stored(mirror)} == {b"z.a"}
 
     def test_deleted(self) -> None:
         """What was deleted at the origin before is missing; what is deleted later stays."""
@@ -260,9 +260,9 @@ class TestConfiguration:
         stage.publish(b"s.c", b"c", A="1")
         stage.settle()
         origin = stage.wait(stage.jetstream.streams["S"].read((), 1)).records
-        assert [each.sequence for each in origin] == [1, 2, 4, 5, 6]
+        assert [record.sequence for record in origin] == [1, 2, 4, 5, 6]
         assert stage.wait(mirror.read((), 1)).records == [
-            each._replace(subject=b"r" + each.subject[1:]) for each in origin
+            record._replace(subject=b"r" + record.subject[1:]) for record in origin
         ]
 
     def test_republish(self) -> None:
@@ -274,13 +274,13 @@ class TestConfiguration:
         mirrored(stage, {"republish": {"src": ">", "dest": "rp.>"}})
         stage.publish(b"s.a", b"2")
         stage.settle()
-        assert [(each.subject, each.payload) for each in inbox.got] == [
+        assert [(message.subject, message.payload) for message in inbox.got] == [
             (b"rp.s.a", b"1"),
             (b"rp.s.a", b"2"),
         ]
         known = MessageHeaders(inbox.got[1].headers)
         names = (b"Nats-Stream", b"Nats-Sequence", b"Nats-Last-Sequence")
-        assert [known.get(each) for each in names] == [b"M", b"2", b"1"]
+        assert [known.get(name) for name in names] == [b"M", b"2", b"1"]
 
     def test_interest(self) -> None:
         """What no consumer wants is left out, and a consumer gets what came after it."""
@@ -326,8 +326,8 @@ class TestConfiguration:
         stage.make()
         stage.publish(b"s.a", b"", Nats_Expected_Stream="S", A="1")
         stage.publish(b"s.a", b"", Nats_Expected_Last_Sequence="1")
-        found = stage.wait(mirrored(stage, config).read((), 1)).records
-        assert [each.headers for each in found] == [b"NATS/1.0\r\nA: 1\r\n\r\n", b""]
+        records = stage.wait(mirrored(stage, config).read((), 1)).records
+        assert [record.headers for record in records] == [b"NATS/1.0\r\nA: 1\r\n\r\n", b""]
 
 
 class TestRefused:
@@ -349,18 +349,18 @@ class TestRefused:
         with capturedLogs() as events:
             mirror = mirrored(stage, {"discard": "new", **limits})
             for _ in range(3):
-                found = sequences(stage, mirror)
+                stored = sequences(stage, mirror)
                 stage.clock.pump([1.0] * 12)
                 stage.settle()
-                assert sequences(stage, mirror) == found == [1, 2]
+                assert sequences(stage, mirror) == stored == [1, 2]
         assert stage.ask("STREAM.INFO.M")["mirror"] == {"name": "S", "lag": 3, "active": ANY}
         assert events == []
         while mirror.last < 5:
             stage.ask("STREAM.PURGE.M")
             stage.clock.pump([1.0] * 12)
             stage.settle()
-            found += sequences(stage, mirror)
-        assert found == [1, 2, 3, 4, 5]
+            stored += sequences(stage, mirror)
+        assert stored == [1, 2, 3, 4, 5]
         assert stage.ask("STREAM.INFO.M")["mirror"]["lag"] == 0
 
     @pytest.mark.parametrize("place", [0, 1])
@@ -472,5 +472,5 @@ def _answering(stage: ApiStage) -> str:
     stage.send(b"$JS.API.DIRECT.GET.S", b'{"seq":1}', b"_INBOX.direct")
     stage.settle()
     (answer,) = inbox.got
-    found = re.search(rb"Nats-Stream: (.)", answer.headers)
-    return found[1].decode() if found else answer.headers.decode()
+    match = re.search(rb"Nats-Stream: (.)", answer.headers)
+    return match[1].decode() if match else answer.headers.decode()

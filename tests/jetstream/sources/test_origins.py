@@ -196,9 +196,9 @@ class TestControl:
         origin.deliver(4, 1)
         origin.control("FlowControl Request", b"$JS.FC.S.C.1")
         origin.control("Idle Heartbeat", Nats_Last_Consumer="1", Nats_Consumer_Stalled="$JS.FC.2")
-        assert [each.subject for each in answers.got] == [b"$JS.FC.S.C.1", b"$JS.FC.2"]
+        assert [message.subject for message in answers.got] == [b"$JS.FC.S.C.1", b"$JS.FC.2"]
         numbers = b"NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 4\r\n\r\n"
-        assert [each.headers for each in answers.got] == [numbers, b""]
+        assert [message.headers for message in answers.got] == [numbers, b""]
 
     def test_flowControlOnly(self) -> None:
         """Who sends to the deliver subject commands no service with a reply subject of its own."""
@@ -211,7 +211,7 @@ class TestControl:
         answers = stage.inbox(b"$JS.ACK.>")
         origin.control("FlowControl Request", b"$JS.ACK.V.C.1.1.1.1.0")
         origin.control("FlowControl Request", b"$JS.FC.S.C.1")
-        assert [each.subject for each in asked.got] == [b"$JS.FC.S.C.1"]
+        assert [message.subject for message in asked.got] == [b"$JS.FC.S.C.1"]
         assert len(answers.got) == 1
 
     def test_lag(self) -> None:

@@ -48,13 +48,13 @@ def acknowledge(stage: ApiStage, name: str) -> list[bytes]:
     body = json.dumps({"batch": 100, "no_wait": True}).encode()
     stage.send(f"$JS.API.CONSUMER.MSG.NEXT.T.{name}".encode(), body, b"_INBOX.pull")
     stage.settle()
-    found = [each for each in inbox.got if each.reply]
-    for each in found:
-        stage.send(each.reply, b"+ACK")
+    messages = [message for message in inbox.got if message.reply]
+    for message in messages:
+        stage.send(message.reply, b"+ACK")
     stage.settle()
     stage.clock.advance(1)
     stage.settle()
-    return [each.payload for each in found]
+    return [message.payload for message in messages]
 
 
 def workQueue(stage: ApiStage) -> None:
@@ -125,7 +125,7 @@ def test_nothingLeft(how: str, storage: str) -> None:
     settleFor(stage, 1)
     assert target(stage).last >= 5
     empty(stage)
-    assert not [each for each in stage.stored(target(stage)) if each[2] in (b"a", b"b")]
+    assert not [record for record in stage.stored(target(stage)) if record[2] in (b"a", b"b")]
     before, last = stage.stored(target(stage)), target(stage).last
     if storage == "file":
         restarted(stage)
@@ -172,9 +172,9 @@ def test_severalOfOneOrigin() -> None:
     stage.ask("STREAM.PURGE.T", {"filter": "s.a"})
     restarted(stage)
     settleFor(stage, 30)
-    assert [each[1] for each in stage.stored(target(stage))] == [b"z.b", b"z.b"]
+    assert [record[1] for record in stage.stored(target(stage))] == [b"z.b", b"z.b"]
     shown = stage.ask("STREAM.INFO.T")["sources"]
-    assert [each["seq"] for each in shown] == [5, 4]
+    assert [source["seq"] for source in shown] == [5, 4]
 
 
 def test_severalPushEachOtherOut() -> None:
@@ -189,7 +189,7 @@ def test_severalPushEachOtherOut() -> None:
     for _ in range(5):
         stage.publish(b"S.a")
     settleFor(stage, 1)
-    assert {each[1] for each in stage.stored(target(stage))} == {b"S.a"}
+    assert {record[1] for record in stage.stored(target(stage))} == {b"S.a"}
     restarted(stage)
     settleFor(stage, 30)
     assert target(stage).last == 10
@@ -307,7 +307,7 @@ def test_recreatedOrigin() -> None:
     stage.publish(b"s.a", b"new")
     restarted(stage)
     settleFor(stage, 30)
-    assert [each[2] for each in stage.stored(target(stage))] == [b"new"]
+    assert [record[2] for record in stage.stored(target(stage))] == [b"new"]
 
 
 class Calls:
@@ -387,7 +387,7 @@ def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
     stage.wait(target(stage).remove(range(1, 7)))
     stage.publish(b"s.a", b"7")
     settleFor(stage, 3)
-    assert [each[2] for each in stage.stored(target(stage))] == [b"7"]
+    assert [record[2] for record in stage.stored(target(stage))] == [b"7"]
     stage.wait(target(stage).remove([7]))
     restarted(stage)
     settleFor(stage, 30)
@@ -415,13 +415,13 @@ def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
             isAway = False
             real(log, lost)
 
-    async def found(this: SourcePositions, source: StreamSource) -> SourcePosition:
+    async def findAndReturn(this: SourcePositions, source: StreamSource) -> SourcePosition:
         position = await find(this, source)
         returned()
         return position
 
     monkeypatch.setattr(type(log), "append", append)
-    monkeypatch.setattr(SourcePositions, "find", found)
+    monkeypatch.setattr(SourcePositions, "find", findAndReturn)
     stage.publish(b"s.a", b"6")
     settleFor(stage, 3)
     returned()

@@ -27,7 +27,7 @@ def sourced(stage: ApiStage, *sources: Any, **config: Any) -> Stream:
 
 
 def headersOf(stage: ApiStage, stream: Stream) -> list[bytes]:
-    return [each.headers for each in stage.wait(stream.read((), 1)).records]
+    return [record.headers for record in stage.wait(stream.read((), 1)).records]
 
 
 def identityOf(stage: ApiStage, name: str) -> bytes:
@@ -70,11 +70,11 @@ class TestStored:
             subjects=["t"],
         )
         stage.publish(b"t")
-        found = [each[1] for each in stage.stored(target)]
-        assert sorted(found) == [b"s.a", b"s.a", b"t", b"z.b", b"z.b"]
+        subjects = [record[1] for record in stage.stored(target)]
+        assert sorted(subjects) == [b"s.a", b"s.a", b"t", b"z.b", b"z.b"]
         shown = stage.ask("STREAM.INFO.T")["sources"]
-        assert [each["seq"] for each in shown] == [5, 4]
-        assert [each["lag"] for each in shown] == [0, 0]
+        assert [source["seq"] for source in shown] == [5, 4]
+        assert [source["lag"] for source in shown] == [0, 0]
 
     def test_chained(self) -> None:
         """A source of a source names the nearest origin."""
@@ -159,14 +159,14 @@ class TestRefused:
         stage = ApiStage()
         stage.make()
         filled(stage)
-        origin = [each[1:] for each in stage.stored(stage.jetstream.streams["S"])]
+        origin = [record[1:] for record in stage.stored(stage.jetstream.streams["S"])]
         target = sourced(stage, {"name": "S"}, discard="new", **limits)
-        found: list[Any] = []
+        entries: list[Any] = []
         for _ in range(len(origin)):
-            found += [each[1:] for each in stage.stored(target)]
+            entries += [record[1:] for record in stage.stored(target)]
             stage.ask("STREAM.PURGE.T")
             settleFor(stage, 3)
-        assert found == origin
+        assert entries == origin
         assert stage.ask("STREAM.INFO.T")["sources"][0]["lag"] == 0
 
     def test_waits(self) -> None:
@@ -181,12 +181,12 @@ class TestRefused:
             settleFor(stage, 10)
         shown = stage.ask("STREAM.INFO.T")["sources"][0]
         assert (target.messages, shown["seq"], shown["lag"]) == (1, 1, 2)
-        assert [formatEvent(each) for each in events] == [
+        assert [formatEvent(event) for event in events] == [
             'Error processing inbound source "S" for A > T: message size exceeds maximum allowed'
         ]
         stage.ask("STREAM.UPDATE.T", {"name": "T", "sources": [{"name": "S"}]})
         settleFor(stage, 3)
-        assert [each[2] for each in stage.stored(target)] == bodies
+        assert [record[2] for record in stage.stored(target)] == bodies
 
     def test_workQueue(self) -> None:
         """What is refused stays in a work queue; what is stored leaves it, nothing else remains."""
@@ -194,15 +194,15 @@ class TestRefused:
         queue = stage.make(retention="workqueue")
         origin = stage.jetstream.streams["S"]
         assert "error" not in queue
-        for each in range(6):
-            stage.publish(b"s.a", b"%d" % each)
+        for number in range(6):
+            stage.publish(b"s.a", b"%d" % number)
         target = sourced(stage, {"name": "S"}, max_msgs=3, discard="new")
         settleFor(stage, 10)
         assert (target.messages, len(origin.consumers)) == (3, 1)
         assert origin.messages >= 3
         stage.ask("STREAM.PURGE.T")
         settleFor(stage, 5)
-        assert [each[2] for each in stage.stored(target)] == [b"3", b"4", b"5"]
+        assert [record[2] for record in stage.stored(target)] == [b"3", b"4", b"5"]
         assert origin.messages == 0
         stage.ask("STREAM.DELETE.T")
         stage.settle()
@@ -236,4 +236,4 @@ def test_originIsCreatedAgain() -> None:
     for _ in range(30):
         stage.clock.advance(1)
         stage.settle()
-    assert [each[2] for each in stage.stored(target)] == [b"1", b"2", b"3"]
+    assert [record[2] for record in stage.stored(target)] == [b"1", b"2", b"3"]

@@ -142,10 +142,10 @@ def history(config: dict[str, Any], turns: list[Any]) -> tuple[Any, ...]:
         for subject, reply, block, payload in messages:
             stage.bus.publish(Message(subject, block + payload, reply, len(block)))
         stage.settle()
-    found = stage.wait(stream.read((), 1))
+    matching = stage.wait(stream.read((), 1))
     duplicates, subjects = stream.publisher.duplicates, stream.publisher.subjects
     now = stage.now() + 60 * SECOND
-    remembered = [duplicates.find(each, stage.now()) for each in (b"a", b"b", b"c ")]
-    later = [duplicates.find(each, now) for each in (b"a", b"b", b"c ")]
-    answers = [(each.subject, each.payload) for each in inbox.got]
-    return answers, found, remembered, later, duplicates.last, dict(subjects.known)
+    remembered = [duplicates.find(msgId, stage.now()) for msgId in (b"a", b"b", b"c ")]
+    later = [duplicates.find(msgId, now) for msgId in (b"a", b"b", b"c ")]
+    answers = [(message.subject, message.payload) for message in inbox.got]
+    return answers, matching, remembered, later, duplicates.last, dict(subjects.known)

@@ -31,13 +31,13 @@ def test_exempt() -> None:
     left = []
     for _ in range(4):
         stage.settle()
-        left.append([each[0] for each in stage.stored(stream)])
+        left.append([record[0] for record in stage.stored(stream)])
         stage.clock.advance(0.5)
     assert left == [[1, 2, 3, 4], [1, 3, 4], [1, 3, 4], [1, 3]]
     stage.publish(b"s.a", b"y")
     stage.clock.advance(2)
     stage.settle()
-    assert [each[0] for each in stage.stored(stream)] == [1, 3]
+    assert [record[0] for record in stage.stored(stream)] == [1, 3]
 
 
 def test_changedAge() -> None:
@@ -48,11 +48,11 @@ def test_changedAge() -> None:
     stage.clock.advance(5)
     stage.publish(b"s.a", b"2")
     stage.wait(stream.applyConfig(replace(stream.config, max_age=4 * SECOND)))
-    assert [each[0] for each in stage.stored(stream)] == [2]
+    assert [record[0] for record in stage.stored(stream)] == [2]
     stage.wait(stream.applyConfig(replace(stream.config, max_age=0)))
     stage.clock.advance(1000)
     stage.settle()
-    assert [each[0] for each in stage.stored(stream)] == [2]
+    assert [record[0] for record in stage.stored(stream)] == [2]
 
 
 def test_timeToLiveLater() -> None:
@@ -65,4 +65,4 @@ def test_timeToLiveLater() -> None:
     stage.publish(b"s.a", b"2", Nats_TTL="never")
     stage.clock.advance(9)
     stage.settle()
-    assert [each[0] for each in stage.stored(stream)] == [2]
+    assert [record[0] for record in stage.stored(stream)] == [2]

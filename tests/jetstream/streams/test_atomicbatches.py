@@ -54,7 +54,7 @@ class _Batch:
 
     def reasons(self) -> list[str]:
         """Why batches were abandoned."""
-        return [json.loads(each)["reason"] for each in self.advisories.payloads]
+        return [json.loads(payload)["reason"] for payload in self.advisories.payloads]
 
 
 class TestCommits:
@@ -72,7 +72,7 @@ class TestCommits:
         assert batch.stage.stored(batch.stream) == []
         answer = batch.send(3, "1", subject=b"s.c")
         assert answer == b'{"stream":"S","seq":3,"batch":"b","count":3}'
-        subjects = [each[1] for each in batch.stage.stored(batch.stream)]
+        subjects = [record[1] for record in batch.stage.stored(batch.stream)]
         assert subjects == [b"s.a", b"s.b", b"s.c"]
         assert batch.reasons() == []
 
@@ -114,7 +114,7 @@ class TestCommits:
         batch.stage.publish(b"s.a")
         batch.send(1, Nats_Rollup="sub")
         batch.send(2, "1")
-        assert [each[0] for each in batch.stage.stored(batch.stream)] == [2, 3]
+        assert [record[0] for record in batch.stage.stored(batch.stream)] == [2, 3]
 
     def test_level(self) -> None:
         """The API level that a message asks for is not stored."""

@@ -111,7 +111,7 @@ class TestPublishing:
         for _ in range(3):
             stage.send(b"s.a", b"", b"_INBOX.x", Nats_Incr="2")
         stage.settle()
-        assert [each.partition(b'"val":')[2] for each in inbox.payloads] == [
+        assert [payload.partition(b'"val":')[2] for payload in inbox.payloads] == [
             b'"2"}',
             b'"4"}',
             b'"6"}',
@@ -121,8 +121,8 @@ class TestPublishing:
         """A counter goes on from the last message that is left."""
         stage = Stage()
         stream = stage.stream(allow_msg_counter=True)
-        for each in ("1", "10", "100"):
-            stage.publish(b"s.a", Nats_Incr=each)
+        for text in ("1", "10", "100"):
+            stage.publish(b"s.a", Nats_Incr=text)
         stage.wait(stream.remove([3]))
         assert stage.publish(b"s.a", Nats_Incr="1") == b'{"stream":"S","seq":4,"val":"12"}'
         stage.wait(stream.purge())
@@ -222,8 +222,8 @@ class TestSources:
         stream.publisher.forget()
         self._take(stage, stream, "E 10", "1")
         assert stage.publish(b"s.a", Nats_Incr="1").endswith(b'"seq":6,"val":"115"}')
-        payloads = [each[2] for each in stage.stored(stream)]
-        assert payloads == [b'{"val":"%d"}' % each for each in (10, 15, 115, 113, 114, 115)]
+        payloads = [entry[2] for entry in stage.stored(stream)]
+        assert payloads == [b'{"val":"%d"}' % number for number in (10, 15, 115, 113, 114, 115)]
         record = stage.wait(stream.get(4))
         assert record is not None
         known = MessageHeaders(record.headers)

@@ -51,7 +51,7 @@ class DirectStage(Stage):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send(subject.encode(), data, b"_INBOX.d", **headers)
         self.settle()
-        return [(each.headers, each.payload) for each in inbox.got]
+        return [(message.headers, message.payload) for message in inbox.got]
 
     def status(self, body: Any = b"", subject: str = GET, **headers: str) -> bytes:
         """The status line of an answer that is one status."""
@@ -73,9 +73,9 @@ class DirectStage(Stage):
 
 
 def _number(name: bytes, block: bytes) -> int:
-    found = re.search(rb"\r\n%b: (\d+)\r\n" % name, block)
-    assert found is not None
-    return int(found[1])
+    match = re.search(rb"\r\n%b: (\d+)\r\n" % name, block)
+    assert match is not None
+    return int(match[1])
 
 
 class TestOne:
@@ -210,7 +210,7 @@ class TestBatch:
         """A batch can be longer than what is read at once."""
         monkeypatch.setattr(directget, "_PIECE", 2)
         messages, _ = DirectStage().numbers({"seq": 1, "batch": 10})
-        assert [each[0] for each in messages] == [1, 2, 3, 4, 5, 6]
+        assert [message[0] for message in messages] == [1, 2, 3, 4, 5, 6]
 
 
 class TestLast:
@@ -234,10 +234,10 @@ class TestLast:
         self, body: Any, messages: list[tuple[int, int, int]], end: tuple[int, int, int]
     ) -> None:
         """They come in the order of their sequences, as of a sequence or a time."""
-        found, block = DirectStage().numbers({"multi_last": ["s.*"], **body})
-        assert found == messages
+        sequences, block = DirectStage().numbers({"multi_last": ["s.*"], **body})
+        assert sequences == messages
         names = (b"Nats-Num-Pending", b"Nats-Last-Sequence", b"Nats-UpTo-Sequence")
-        assert tuple(_number(each, block) for each in names) == end
+        assert tuple(_number(name, block) for name in names) == end
 
     @pytest.mark.parametrize(
         "body",
@@ -295,7 +295,7 @@ class TestSubscriptions:
             for name in (b"S", b"M"):
                 stage.send(b"$JS.API.DIRECT.GET.%b.s.a" % name, b"", b"_INBOX.%b" % name)
             stage.settle()
-            return [each.subject for each in inbox.got]
+            return [message.subject for message in inbox.got]
 
         assert answering() == [b"_INBOX.M"]
         mirror.caughtUp()
@@ -356,11 +356,13 @@ class RecalledLog:
     identity = 7
 
     def __init__(self, records: list[Record], damaged: set[int]) -> None:
-        entries = [(each.subject, each.headers, each.payload, each.timestamp) for each in records]
+        entries = [
+            (record.subject, record.headers, record.payload, record.timestamp) for record in records
+        ]
         self._blobs = encodeBatch(self.identity, 1, entries, 1, 0, b"").blobs
-        for sequence in damaged & {each.sequence for each in records}:
+        for sequence in damaged & {record.sequence for record in records}:
             self._blobs[sequence - 1] = self._blobs[sequence - 1][:-1] + b"!"
-        self.lasts = {each.subject: each.sequence for each in records}
+        self.lasts = {record.subject: record.sequence for record in records}
 
     def recall(self, sequence: int) -> EncodedRecord | None:
         if not 0 < sequence <= len(self._blobs):
@@ -383,12 +385,12 @@ class RecalledStream:
 
     def __init__(self, records: list[Record], damaged: set[int], isInFile: bool) -> None:
         self.isInFile = isInFile
-        self.messages = {each.sequence: each for each in records}
+        self.messages = {record.sequence: record for record in records}
         prefixed = [
-            each._replace(headers=len(each.headers).to_bytes(4, "big") + each.headers)
-            if isInFile and each.headers
-            else each
-            for each in records
+            record._replace(headers=len(record.headers).to_bytes(4, "big") + record.headers)
+            if isInFile and record.headers
+            else record
+            for record in records
         ]
         self.log = RecalledLog(prefixed, damaged)
         alsoProvides(self.log, IShortcutLog)
@@ -424,13 +426,13 @@ def gotten(
         stream.account = SimpleNamespace(
             records=RecordSender(bus),
             send=send,
-            run=lambda each: each,
+            run=lambda result: result,
             inSteps=inSteps,
             serve=lambda serve, message, tag, *_: ensureDeferred(serve(message, tag)),
         )
         responder: Any = DirectGetResponder(stream)
         responder._subscriptions = [None]
-        found = []
+        received = []
         plain, withHeaders = world.client(), world.client(HEADERS)
         plain.send(b"SUB r 1\r\n")
         withHeaders.send(b"SUB r 22\r\n")
@@ -438,8 +440,8 @@ def gotten(
             subject = GET.encode() + tokens
             message = Message(subject, headers + body, b"r", len(headers))
             responder.deliverMany([(message, len(GET) + 1 if tokens else 0)])
-            found.append([plain.receive(), withHeaders.receive()])
-        return found
+            received.append([plain.receive(), withHeaders.receive()])
+        return received
 
 
 MESSAGES = st.lists(
@@ -484,7 +486,7 @@ def test_step(
     """Requests have the same answers with the compiled step and without."""
     assert COMPILED is not None
     entries.sort()
-    records = [Record(place, *each) for place, each in enumerate(entries, 1)]
+    records = [Record(place, *entry) for place, entry in enumerate(entries, 1)]
     stream = RecalledStream(records, damaged, isInFile)
     assert gotten(COMPILED, stream, requests) == gotten(PURE, stream, requests)
 
@@ -527,12 +529,12 @@ def test_replaced(body: Any, times: int, storage: StorageType) -> None:
     stage = DirectStage(max_msgs_per_subject=1, storage=storage)
     stage.made.log = ReplacingLog(stage.made.log, [b"s.a", b"s.b", b"s.c"], times)
     answers = [block for block, _ in stage.ask(body)]
-    subjects = [re.findall(rb"Nats-Subject: (\S+)\r", each) for each in answers]
+    subjects = [re.findall(rb"Nats-Subject: (\S+)\r", answer) for answer in answers]
     assert [b"s.a"] in subjects or b"*" in json.dumps(body).encode()
     assert subjects[0]
     if "multi_last" in body:
-        assert sorted(each[0] for each in subjects[:-1]) == [b"s.a", b"s.b", b"s.c"]
-        last = max(_number(b"Nats-Sequence", each) for each in answers[:-1])
+        assert sorted(subject[0] for subject in subjects[:-1]) == [b"s.a", b"s.b", b"s.c"]
+        last = max(_number(b"Nats-Sequence", answer) for answer in answers[:-1])
         assert _number(b"Nats-UpTo-Sequence", answers[-1]) == last
 
 
@@ -555,6 +557,6 @@ def test_replacedElsewhere() -> None:
     stage = DirectStage(max_msgs_per_subject=1)
     log = stage.made.log
     stage.made.log = StandingLog(log)
-    log.append([(each, b"", b"new", 0) for each in (b"s.a", b"s.b", b"s.c")])
+    log.append([(subject, b"", b"new", 0) for subject in (b"s.a", b"s.b", b"s.c")])
     assert stage.made.last == 6
     assert [payload for _, payload in stage.ask({"multi_last": ["s.*"]})] == [b"new"] * 3 + [b""]

@@ -24,7 +24,7 @@ def test_failed() -> None:
     window.add(b"b", 2, 0)
     window.add(b"c", 3, 0)
     window.forgetFrom(2)
-    assert [window.find(each, 0) for each in (b"a", b"b", b"c")] == [1, None, None]
+    assert [window.find(msgId, 0) for msgId in (b"a", b"b", b"c")] == [1, None, None]
 
 
 def test_none() -> None:

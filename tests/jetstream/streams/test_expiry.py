@@ -51,7 +51,7 @@ def test_expires(storage: StorageType) -> None:
     for _ in range(3):
         stage.clock.advance(1)
         stage.settle()
-        left.append([each[0] for each in stage.stored(stream)])
+        left.append([record[0] for record in stage.stored(stream)])
     assert left == [[1, 3, 4, 5], [1, 3, 5], [3, 5]]
 
 
@@ -66,7 +66,7 @@ def test_afterRestart() -> None:
     stage.settle()
     again = Stream(stage.jetstream, stream.config, 1, stream.log)
     stage.wait(again.applyConfig(again.config))
-    assert [each[0] for each in stage.stored(again)] == [2]
+    assert [record[0] for record in stage.stored(again)] == [2]
     stage.clock.advance(4)
     stage.settle()
     assert again.messages == 0

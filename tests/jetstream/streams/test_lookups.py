@@ -41,8 +41,8 @@ class Gate:
     def subjects(self, pattern: bytes, after: bytes = b"", limit: int = 0) -> Deferred[Any]:
         opened: Deferred[None] = Deferred()
         self.asked.append((opened, pattern))
-        found = self.log.subjects(pattern, after, limit)
-        return opened.addCallback(lambda _: found)
+        subjects = self.log.subjects(pattern, after, limit)
+        return opened.addCallback(lambda _: subjects)
 
 
 class Publishers:
@@ -112,7 +112,7 @@ class TestWhoWaits:
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         held, behind = here.send("B", b"s.1.nope"), here.send("B", b"s.y")
         here.open()
-        assert [sequenceOf(each) for each in (asking, held, behind)] == [1, 2, 3]
+        assert [sequenceOf(inbox) for inbox in (asking, held, behind)] == [1, 2, 3]
 
     def test_turns(self) -> None:
         """Look-ups take turns; what one has held back is stored before the next begins."""
@@ -198,8 +198,8 @@ class TestWhoWaits:
 def test_removedMeanwhile() -> None:
     """A message that is removed during a look-up does not count, and is not found later."""
     here = Publishers()
-    for each in (b"s.1.a", b"s.2.a"):
-        here.send("B", each)
+    for subject in (b"s.1.a", b"s.2.a"):
+        here.send("B", subject)
     asking = here.expect("A", b"s.x", 1, "s.*.a")
     here.stage.wait(here.stream.remove([2]))
     here.open()
@@ -233,21 +233,23 @@ def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
     here = Publishers()
     stored: list[bytes] = []
     waiting: list[tuple[str, bytes, str, int, int, Inbox]] = []
-    sequences: dict[str, list[int]] = {each: [] for each in "ABC"}
+    sequences: dict[str, list[int]] = {letter: [] for letter in "ABC"}
 
     def lasts(pattern: str, since: int) -> Iterator[int]:
         for count in range(since, len(stored) + 1):
             known = enumerate(stored[:count], 1)
-            yield max((at for at, each in known if matches(pattern.encode(), each)), default=0)
+            yield max(
+                (at for at, subject in known if matches(pattern.encode(), subject)), default=0
+            )
 
     def look() -> None:
-        found = here.stage.wait(here.stream.read((), 1, 1000))
-        stored[:] = [each.subject for each in found.records]
-        for each in list(waiting):
-            publisher, subject, pattern, last, since, inbox = each
+        matching = here.stage.wait(here.stream.read((), 1, 1000))
+        stored[:] = [record.subject for record in matching.records]
+        for pending in list(waiting):
+            publisher, subject, pattern, last, since, inbox = pending
             if not inbox.got:
                 continue
-            waiting.remove(each)
+            waiting.remove(pending)
             answer = json.loads(inbox.got[0].payload)
             if "error" in answer:
                 named = int(answer["error"]["description"].rpartition(" ")[2])
@@ -278,7 +280,7 @@ def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
         here.open()
         look()
     assert waiting == []
-    assert all(each == sorted(each) for each in sequences.values())
+    assert all(run == sorted(run) for run in sequences.values())
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,12 +288,12 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stream = stage.stream()
     stage.publish(b"s.a")
-    found = stream.log.subjects(b"s.a")
+    subjects = stream.log.subjects(b"s.a")
     gate: Deferred[None] = Deferred()
     inbox = stage.inbox(b"_INBOX.all")
     passed: list[int] = []
     with monkeypatch.context() as patch:
-        patch.setattr(stream.log, "subjects", lambda *_: gate.addCallback(lambda _: found))
+        patch.setattr(stream.log, "subjects", lambda *_: gate.addCallback(lambda _: subjects))
         block = Headers({"Nats-Expected-Last-Subject-Sequence": "1"}).block()
         stage.bus.publish(Message(b"s.a", block + b"1", b"_INBOX.all", len(block)))
         stage.bus.publish(Message(b"s.b", b"2", b"_INBOX.all"))
@@ -301,9 +303,9 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (inbox.got, passed) == ([], [])
         gate.callback(None)
         stage.settle()
-    assert [json.loads(each)["seq"] for each in inbox.payloads] == [2, 3]
+    assert [json.loads(payload)["seq"] for payload in inbox.payloads] == [2, 3]
     assert passed == [3, 3, 3]
-    assert [each[2] for each in stage.stored(stream)] == [b"", b"1", b"2"]
+    assert [record[2] for record in stage.stored(stream)] == [b"", b"1", b"2"]
 
 
 def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:

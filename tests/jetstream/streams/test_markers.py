@@ -56,8 +56,10 @@ def _stream(stage: Stage, **config: object) -> Stream:
 
 
 def _left(stage: Stage, stream: Stream) -> list[tuple[int, bytes, bool]]:
-    found = stage.wait(stream.read((), 1))
-    return [(each.sequence, each.subject, isMarker(each.headers)) for each in found.records]
+    matching = stage.wait(stream.read((), 1))
+    return [
+        (record.sequence, record.subject, isMarker(record.headers)) for record in matching.records
+    ]
 
 
 class TestEnds:
@@ -68,8 +70,8 @@ class TestEnds:
         """The last message of each subject leaves a marker, which ends without another one."""
         stage = Stage()
         stream = _stream(stage, storage=storage, max_age=SECOND)
-        for each in (b"s.a", b"s.b", b"s.a"):
-            stage.publish(each, b"x")
+        for subject in (b"s.a", b"s.b", b"s.a"):
+            stage.publish(subject, b"x")
         stage.clock.advance(1)
         stage.settle()
         assert _left(stage, stream) == [(4, b"s.b", True), (5, b"s.a", True)]
@@ -159,4 +161,7 @@ class TestEnds:
         for _ in range(2):
             stage.clock.advance(1)
             stage.settle()
-        assert sorted(each[1:] for each in _left(stage, stream)) == [(b"s.a", True), (b"s.b", True)]
+        assert sorted(entry[1:] for entry in _left(stage, stream)) == [
+            (b"s.a", True),
+            (b"s.b", True),
+        ]

@@ -102,7 +102,7 @@ def test_long(lines: list[bytes], name: bytes) -> None:
 def test_longWork() -> None:
     """Very many lines are not taken apart."""
     block = b"NATS/1.0\r\n" + b"k: v\r\n" * 80_000 + b"Nats-Msg-Id: 1\r\n\r\n"
-    found: list[bytes] = []
-    calls = callsOf(lambda: found.append(MessageHeaders(block).get(b"Nats-Msg-Id")))
-    assert found == [b"1"]
+    headers: list[bytes] = []
+    calls = callsOf(lambda: headers.append(MessageHeaders(block).get(b"Nats-Msg-Id")))
+    assert headers == [b"1"]
     assert calls < 20

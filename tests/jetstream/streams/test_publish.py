@@ -126,8 +126,8 @@ class TestExpectations:
         stage = Stage()
         stream = stage.stream()
         inbox = stage.inbox(b"_INBOX.x")
-        for each in (b"1", b"2", b"3"):
-            stage.send(b"s.a", each, b"_INBOX.x", Nats_Expected_Last_Subject_Sequence="0")
+        for payload in (b"1", b"2", b"3"):
+            stage.send(b"s.a", payload, b"_INBOX.x", Nats_Expected_Last_Subject_Sequence="0")
         stage.settle()
         first, second, third = inbox.payloads
         assert first == b'{"stream":"S","seq":1}'
@@ -151,8 +151,8 @@ class TestLimits:
         """The oldest messages make room."""
         stage = Stage()
         stream = stage.stream(max_msgs=2, storage=storage)
-        for each in (b"1", b"2", b"3"):
-            stage.publish(b"s.a", each)
+        for payload in (b"1", b"2", b"3"):
+            stage.publish(b"s.a", payload)
         assert stage.stored(stream) == [(2, b"s.a", b"2"), (3, b"s.a", b"3")]
         assert (stream.first, stream.last, stream.messages) == (2, 3, 2)
 
@@ -163,10 +163,10 @@ class TestLimits:
         """Bytes are counted as nats-server counts them for the storage."""
         stage = Stage()
         stream = stage.stream(max_bytes=2 * size, storage=storage)
-        for each in (b"1", b"2", b"3"):
-            stage.publish(b"s.a", each)
+        for payload in (b"1", b"2", b"3"):
+            stage.publish(b"s.a", payload)
         assert stream.size == 2 * size
-        assert [each[0] for each in stage.stored(stream)] == [2, 3]
+        assert [record[0] for record in stage.stored(stream)] == [2, 3]
 
     def test_headersCount(self) -> None:
         """A header block in a file has four bytes more."""
@@ -187,7 +187,7 @@ class TestLimits:
         stage.publish(b"s.a", b"1", **info)
         batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
         stage.publish(b"s.a", b"2", **batch, **info)
-        first, second = (stage.wait(stream.get(each)) for each in (1, 2))
+        first, second = (stage.wait(stream.get(sequence)) for sequence in (1, 2))
         assert first is not None and first.headers == b""
         assert second is not None and b"Batch-Id" in second.headers
         assert b"Request-Info" not in second.headers
@@ -243,7 +243,7 @@ class TestLimits:
             barrier.errback(LeaseLost("gone"))
         else:
             barrier.callback(range(0))
-        numbers = [stage.errorOf(each)[0] for each in inbox.payloads]
+        numbers = [stage.errorOf(payload)[0] for payload in inbox.payloads]
         assert numbers == [10077, 10077]
 
     @pytest.mark.parametrize("isBarrierBroken", [True, False])
@@ -281,7 +281,7 @@ class TestLimits:
             barrier.errback(LeaseLost("gone"))
         else:
             barrier.callback(range(0))
-        numbers = [stage.errorOf(each)[0] for each in inbox.payloads]
+        numbers = [stage.errorOf(payload)[0] for payload in inbox.payloads]
         assert numbers == [10077, 10077]
 
     def test_replacing(self) -> None:
@@ -331,8 +331,8 @@ class TestRollup:
         """Only the messages of its subject go."""
         stage = Stage()
         stream = stage.stream(allow_rollup_hdrs=True)
-        for each in (b"s.a", b"s.b", b"s.a"):
-            stage.publish(each, b"old")
+        for subject in (b"s.a", b"s.b", b"s.a"):
+            stage.publish(subject, b"old")
         stage.publish(b"s.a", b"new", Nats_Rollup="sub")
         assert stage.stored(stream) == [(2, b"s.b", b"old"), (4, b"s.a", b"new")]
 

@@ -41,7 +41,7 @@ def test_many(names: Names) -> None:
     """The acknowledgements of many messages are those of each."""
     with using(names):
         answers = PublishAnswers("S", "hub")
-        expected = [answers.stored(each) for each in range(8, 12)]
+        expected = [answers.stored(sequence) for sequence in range(8, 12)]
         assert answers.storedMany(8, 4) == expected
         assert answers.storedMany(1 << 62, 1) == [answers.stored(1 << 62)]
 

@@ -22,7 +22,7 @@ from tests.jetstream.streams.publishhistories import PROBE, RESTRICTING, history
 from tests.jetstream.support import SECOND
 from tests.support import COMPILED, PURE, needsCompiled, using
 
-KEYS = [each.name for each in fields(StreamConfig)]
+KEYS = [field.name for field in fields(StreamConfig)]
 
 #: Keys that a mirror cannot have, or that would make it read another stream.
 NOT_OF_MIRRORS = {"mirror", "sources", "subjects", "name", "first_seq"}

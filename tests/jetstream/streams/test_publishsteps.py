@@ -35,7 +35,7 @@ def test_taken() -> None:
         stage = Stage()
         publisher = stage.stream().publisher
         block = b"NATS/1.0\r\nNats-Msg-Id: %d\r\nNats-Expected-Last-Sequence: %d\r\n\r\n"
-        bodies = [block % (each, each) + b"x" for each in range(3)]
+        bodies = [block % (number, number) + b"x" for number in range(3)]
         rollup = b"NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"
         runs = [
             (Run(b"s.a", b"r", bodies, len(bodies[0]) - 1), None),
@@ -45,7 +45,7 @@ def test_taken() -> None:
         run, place, batch = publisher.steps.take(runs, 0, 0, None)
         assert (run, place) == (2, 0)
         assert isinstance(batch, StreamBatch)
-        assert [each[2] for each in batch.entries] == [b"x", b"x", b"x", b"1", b"2"]
+        assert [entry[2] for entry in batch.entries] == [b"x", b"x", b"x", b"1", b"2"]
         assert batch.answers == [(b"r", None, 0, b"", 5)]
         assert publisher.steps.take(runs, 2, 0, None) == (2, 0, None)
 

@@ -104,8 +104,8 @@ def test_consumers() -> None:
     """A consumer keeps its position."""
     stage = ApiStage()
     stage.make()
-    for each in (b"1", b"2", b"3"):
-        stage.publish(b"s.a", each)
+    for payload in (b"1", b"2", b"3"):
+        stage.publish(b"s.a", payload)
     config = {"durable_name": "d", "ack_policy": "explicit"}
     stage.ask("CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": config})
     inbox = stage.inbox(b"_INBOX.pull")
@@ -213,8 +213,8 @@ def test_settledWithInterest() -> None:
     stage = ApiStage()
     stage.make(retention="interest")
     _consume(stage, "d")
-    for each in (b"1", b"2"):
-        stage.publish(b"s.a", each)
+    for payload in (b"1", b"2"):
+        stage.publish(b"s.a", payload)
     stage.jetstream.streams["S"].settled = lambda *_: None  # type: ignore[method-assign]
     stage.send(_fetch(stage, "d"), b"+ACK", b"_INBOX.ack")
     stage.settle()

@@ -68,8 +68,8 @@ def test_lastSequence() -> None:
     stage.settle()
     stage.wait(stream.purge())
     stage.publish(b"s.a")
-    found = [each.headers.partition(b"Nats-Last-Sequence: ")[2].strip() for each in inbox.got]
-    assert found == [b"0", b"1", b"3", b"0"]
+    lasts = [message.headers.partition(b"Nats-Last-Sequence: ")[2].strip() for message in inbox.got]
+    assert lasts == [b"0", b"1", b"3", b"0"]
 
 
 def test_notStored() -> None:
@@ -102,6 +102,6 @@ def test_atomicBatch() -> None:
     batch = {"Nats_Batch_Id": "b"}
     stage.publish(b"s.a", b"2", **batch, Nats_Batch_Sequence="1")
     stage.publish(b"s.a", b"3", **batch, Nats_Batch_Sequence="2", Nats_Batch_Commit="1")
-    lasts = [each.headers.split(b"Nats-Last-Sequence: ")[1][:1] for each in inbox.got]
-    assert [each.payload for each in inbox.got] == [b"2", b"3"]
+    lasts = [message.headers.split(b"Nats-Last-Sequence: ")[1][:1] for message in inbox.got]
+    assert [message.payload for message in inbox.got] == [b"2", b"3"]
     assert lasts == [b"1", b"2"]

@@ -64,7 +64,7 @@ def test_together() -> None:
     stage.stream(name="A", subjects=("a",))
     stage.stream(name="B", subjects=("b",))
     stage.stream(name="M", subjects=("m",), storage=StorageType.MEMORY)
-    assert [stage.outcome(each) for each in (b"a", b"b", b"a", b"b", b"m")] == [
+    assert [stage.outcome(subject) for subject in (b"a", b"b", b"a", b"b", b"m")] == [
         1,
         1,
         -ACCOUNT,

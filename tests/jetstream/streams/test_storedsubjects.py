@@ -19,7 +19,7 @@ def subjects(src: str, dest: str) -> StoredSubjects:
 def test_transform() -> None:
     """The transform changes the subjects that its source matches."""
     made = subjects("s.*", "t.{{wildcard(1)}}")
-    messages = [Arrived(each, b"", b"", b"") for each in (b"s.a", b"r.a")]
+    messages = [Arrived(subject, b"", b"", b"") for subject in (b"s.a", b"r.a")]
     assert made.ofAll(messages) == [b"t.a", b"r.a"]
     assert made.transformed(b"s.a") == b"t.a"
 

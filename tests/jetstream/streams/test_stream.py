@@ -14,10 +14,10 @@ def test_lastOfSubject() -> None:
     stream = stage.stream(max_msgs_per_subject=1)
     stream.watchers.append(lambda records: None)
     filled(stage)
-    assert [each[0] for each in stage.stored(stream)] == [4, 5]
+    assert [record[0] for record in stage.stored(stream)] == [4, 5]
 
 
 def test_names() -> None:
     """Streams do not share keys of consumers; names can be long."""
     assert consumerKeys("S", "C") != consumerKeys("T", "C")
-    assert all(len(each) < 300 for each in consumerKeys("s" * 300, "c" * 300))
+    assert all(len(key) < 300 for key in consumerKeys("s" * 300, "c" * 300))

@@ -39,7 +39,7 @@ class TestPurge:
         stream = stage.stream()
         filled(stage)
         stage.wait(stream.purge(pattern, before, keep))
-        assert [each[0] for each in stage.stored(stream)] == left
+        assert [record[0] for record in stage.stored(stream)] == left
 
     def test_beyondTheEnd(self) -> None:
         """A purge up to a later sequence moves the stream there."""

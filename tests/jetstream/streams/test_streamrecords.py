@@ -33,9 +33,9 @@ def test_read() -> None:
     stream = stage.stream()
     filled(stage)
     for clears in (False, True):
-        found = stage.wait(stream.read((b"s.b",), 3))
-        assert [each.sequence for each in found.records] == [4]
-        assert found.next == 6
+        matching = stage.wait(stream.read((b"s.b",), 3))
+        assert [record.sequence for record in matching.records] == [4]
+        assert matching.next == 6
         if not clears:
             stream.change(stream.log.append([]))
     assert stage.wait(stream.get(3)) is not None
@@ -55,13 +55,13 @@ def test_sparse(pattern: bytes) -> None:
     """In search of few messages, or none, most of those that do not match are not read."""
     stage = Stage()
     stream = stage.stream()
-    entries: list[Entry] = [(b"s.%d.x" % (each % 10), b"", b"", 1) for each in range(30_000)]
+    entries: list[Entry] = [(b"s.%d.x" % (number % 10), b"", b"", 1) for number in range(30_000)]
     stage.wait(stream.log.append([*entries, (b"s.3.late", b"", b"", 1)]))
     stream.log = counter = WorkCounter(stream.log)
-    found = stage.wait(stream.nextMatching(pattern, 1))
+    record = stage.wait(stream.nextMatching(pattern, 1))
     sequences = stage.wait(stream.sequencesOf(pattern, stream.last + 1))
     isThere = pattern.endswith(b"late")
-    assert (found and found.sequence) == (30_001 if isThere else None)
+    assert (record and record.sequence) == (30_001 if isThere else None)
     assert sequences == ([30_001] if isThere else [])
     assert counter.work < 5000
 
@@ -83,16 +83,16 @@ def test_readEncoded(monkeypatch: pytest.MonkeyPatch) -> None:
         return
     asked: list[Any] = []
 
-    def collect(found: Any, *arguments: Any) -> Deferred[int]:
+    def collect(collector: Any, *arguments: Any) -> Deferred[int]:
         asked.append(arguments)
         count = len(expected.records)
-        encodedBlock(expected.records, 4).select(found, 0, count, None, count, 1 << 20)
+        encodedBlock(expected.records, 4).select(collector, 0, count, None, count, 1 << 20)
         return succeed(expected.next)
 
     monkeypatch.setattr(stream.log, "collect", collect, raising=False)
     alsoProvides(stream.log, IShortcutLog)
-    found = stage.wait(stream.readEncoded((b"s.*",), 2, 256, 1 << 20))
-    assert (list(found.records), found.next) == (list(expected.records), expected.next)
+    matching = stage.wait(stream.readEncoded((b"s.*",), 2, 256, 1 << 20))
+    assert (list(matching.records), matching.next) == (list(expected.records), expected.next)
     assert asked == [((b"s.*",), 2, 256, 1 << 20)]
 
 
@@ -158,7 +158,7 @@ def test_largeGap() -> None:
 
     taking.turn = taken
     stage.wait(stream.eachGap(look))
-    assert [len(each) for each in pieces] == [GAP] * 5
+    assert [len(piece) for piece in pieces] == [GAP] * 5
     assert (pieces[0].start, pieces[-1].stop) == (2, 2 + 5 * GAP)
     assert turns == [1, 2, 3, 4]
 
@@ -222,8 +222,8 @@ class TestWork:
             patch.setattr(reading, "SUBJECTS", 10**6)
             patch.setattr(memory, "SCANNED", 10**6)
             expected = look(stream).result
-        found, busiest = stage.busiest(stream, lambda: look(stream))
-        assert found == expected
+        outcome, busiest = stage.busiest(stream, lambda: look(stream))
+        assert outcome == expected
         assert 0 < busiest <= self.LIMIT
 
     def test_countSubjects(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,8 +271,8 @@ class TestWork:
         stream = self.filled(stage)
         purged, _ = stage.busiest(stream, lambda: stream.purge(b"s.1"))
         assert purged == 3
-        found = stage.wait(stream.read((b"s.119",), 1))
-        assert [each.sequence for each in found.records] == [120]
+        matching = stage.wait(stream.read((b"s.119",), 1))
+        assert [record.sequence for record in matching.records] == [120]
 
     def test_shrink(self) -> None:
         """What a lower limit of bytes allows no more is found some at a time."""
@@ -301,8 +301,8 @@ def replacing(times: int) -> tuple[Stage, Stream]:
     """A stream whose subjects always have one message, which others replace while it is read."""
     stage = Stage()
     stream = stage.stream(max_msgs_per_subject=1)
-    for each in SUBJECTS:
-        stage.publish(each)
+    for subject in SUBJECTS:
+        stage.publish(subject)
     stream.log = ReplacingLog(stream.log, SUBJECTS, times)
     return stage, stream
 
@@ -315,15 +315,15 @@ class TestReplaced:
         """The last message of a subject, or of those that a pattern matches, is always found."""
         for pattern in (b"s.a", b"s.*"):
             stage, stream = replacing(times)
-            found = stage.wait(stream.lastMatching(pattern))
-            assert found is not None
-            assert found.sequence >= 1
+            record = stage.wait(stream.lastMatching(pattern))
+            assert record is not None
+            assert record.sequence >= 1
 
     def test_next(self, times: int) -> None:
         """The next message of a subject is always found."""
         stage, stream = replacing(times)
-        found = stage.wait(stream.nextMatching(b"s.a", 1))
-        assert found is not None and found.subject == b"s.a"
+        record = stage.wait(stream.nextMatching(b"s.a", 1))
+        assert record is not None and record.subject == b"s.a"
 
     def test_count(self, times: int) -> None:
         """Each subject is counted, with what came while others were."""

@@ -15,9 +15,9 @@ def records(start: int, stop: int) -> list[Record]:
 
 def sequences(tail: StreamTail, filters: tuple[bytes, ...], start: int, limit: int) -> list[int]:
     """The sequences that a read gives, and where it continues."""
-    found = tail.read(filters, start, limit)
-    assert found is not None
-    return [*(each.sequence for each in found.records), found.next]
+    matching = tail.read(filters, start, limit)
+    assert matching is not None
+    return [*(record.sequence for record in matching.records), matching.next]
 
 
 def test_read() -> None:

@@ -84,11 +84,11 @@ def acknowledge(stage: ApiStage, name: str = "c", count: int = 100) -> list[byte
     body = json.dumps({"batch": count, "no_wait": True}).encode()
     stage.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}".encode(), body, b"_INBOX.pull")
     stage.settle()
-    found = [each for each in inbox.got if each.reply]
-    for each in found:
-        stage.send(each.reply, b"+ACK")
+    messages = [message for message in inbox.got if message.reply]
+    for message in messages:
+        stage.send(message.reply, b"+ACK")
     stage.settle()
-    return [each.payload for each in found]
+    return [message.payload for message in messages]
 
 
 def wait(stage: ApiStage) -> None:
@@ -108,10 +108,10 @@ class TestSettled:
         stage = staged("ab" if retention == "interest" else "a", retention=retention)
         stream = publish(stage)
         consumers = list(stream.consumers)
-        inboxes = [stage.inbox(b"_INBOX.%b" % each.encode()) for each in consumers]
-        for each in consumers:
-            subject = f"$JS.API.CONSUMER.MSG.NEXT.S.{each}".encode()
-            stage.send(subject, b'{"batch":4}', b"_INBOX.%b" % each.encode())
+        inboxes = [stage.inbox(b"_INBOX.%b" % consumer.encode()) for consumer in consumers]
+        for consumer in consumers:
+            subject = f"$JS.API.CONSUMER.MSG.NEXT.S.{consumer}".encode()
+            stage.send(subject, b'{"batch":4}', b"_INBOX.%b" % consumer.encode())
         stage.settle()
         with failing(*broken):
             for half in (slice(0, 2), slice(2, 4)):
@@ -122,15 +122,15 @@ class TestSettled:
                 stage.settle()
         assert stream.messages == 5
         wait(stage)
-        assert [each[0] for each in stage.stored(stream)] == [5]
+        assert [record[0] for record in stage.stored(stream)] == [5]
 
     def test_afterRestart(self, retention: str, broken: Any) -> None:
         """A broker that starts before that finds them, and no others."""
         stage = staged("ab" if retention == "interest" else "a", retention=retention)
         stream = publish(stage)
         with failing(*REMOVALS):
-            for each in list(stream.consumers):
-                assert len(acknowledge(stage, each, 3)) == 3
+            for consumer in list(stream.consumers):
+                assert len(acknowledge(stage, consumer, 3)) == 3
             stage.clock.advance(1.0)
             stage.settle()
             restarted(stage)
@@ -138,9 +138,9 @@ class TestSettled:
             stream = stage.jetstream.streams["S"]
             assert stream.messages == 5
         wait(stage)
-        assert [each[0] for each in stage.stored(stream)] == [4, 5]
-        for each in list(stream.consumers):
-            assert acknowledge(stage, each) == [b"3", b"4"]
+        assert [record[0] for record in stage.stored(stream)] == [4, 5]
+        for consumer in list(stream.consumers):
+            assert acknowledge(stage, consumer) == [b"3", b"4"]
         assert stream.messages == 0
 
 
@@ -155,8 +155,8 @@ def test_settledMeanwhile() -> None:
     stage.settle()
 
     def confirm(*messages: Message) -> None:
-        for each in messages:
-            stage.send(each.reply, b"+ACK")
+        for message in messages:
+            stage.send(message.reply, b"+ACK")
         stage.clock.advance(1.0)
         stage.settle()
 
@@ -166,8 +166,8 @@ def test_settledMeanwhile() -> None:
         wait(stage)
         assert len(removals) == 1
         confirm(*late.got[1:])
-        for each in removals:
-            each.callback(None)
+        for removal in removals:
+            removal.callback(None)
     wait(stage)
     assert stage.stored(stream) == []
 
@@ -205,7 +205,7 @@ class TestCompared:
         assert acknowledge(stage)[-1] == b"s.c"
         stage.clock.advance(1)
         before = stage.stored(stage.jetstream.streams["S"])
-        assert [each[0] for each in before] == ([1, 2] if isReset else [1, 3])
+        assert [record[0] for record in before] == ([1, 2] if isReset else [1, 3])
         restarted(stage)
         wait(stage)
         assert stage.stored(stage.jetstream.streams["S"]) == before
@@ -274,7 +274,7 @@ LIMITS: tuple[tuple[Callable[[ApiStage], Callable[[], object]], dict[str, Any]],
 )
 
 
-@pytest.mark.parametrize(("do", "config"), LIMITS, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(("do", "config"), LIMITS, ids=lambda limit: getattr(limit, "__name__", ""))
 def test_limits(do: Callable[[ApiStage], Callable[[], object]], config: dict[str, Any]) -> None:
     """What limits remove is removed when the store can, though nothing happens meanwhile."""
     stage = staged("", **config)
@@ -337,7 +337,7 @@ class TestDeleted:
             publish(stage, 1)
         wait(stage)
         streams = restarted(stage).jetstream.streams
-        assert [(name, each.messages) for name, each in streams.items()] == [
+        assert [(name, stream.messages) for name, stream in streams.items()] == [
             ("S", 1) for _ in range(isMadeAgain)
         ]
 
@@ -363,8 +363,8 @@ def test_onDisk(number: int, tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Environment, "prepareNext", full)
             patch.setattr(Environment, "promise", full)
-            for each in messages:
-                place.send(each.reply, b"+ACK", answers.append)
+            for message in messages:
+                place.send(message.reply, b"+ACK", answers.append)
             place.until(lambda: bool(place.watcher.writing))
             assert stream.messages == 9
         place.pass_(1.5)
