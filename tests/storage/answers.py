@@ -125,13 +125,13 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     late = 0
     for name, plan in FAILURES.items():
-        found = []
+        measures = []
         for _ in range(rounds):
             with tempfile.TemporaryDirectory(prefix="natsbroker-answers-") as where:
-                found.append(measure(Path(where), plan))
-        answers = [each for waits in found for each in waits.answers]
-        resumed = max(waits.resumed for waits in found)
-        late += sum(each > ANSWER for each in answers) + (resumed > RESUMED)
+                measures.append(measure(Path(where), plan))
+        answers = [answer for waits in measures for answer in waits.answers]
+        resumed = max(waits.resumed for waits in measures)
+        late += sum(answer > ANSWER for answer in answers) + (resumed > RESUMED)
         print(
             f"{name}: {len(answers)} answers, the latest after {max(answers) * 1e3:.0f} ms; "
             f"stored again after {resumed:.2f} s at most",

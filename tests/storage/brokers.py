@@ -59,13 +59,13 @@ class Journal:
     """
 
     published: dict[str, list[bytes]] = field(
-        default_factory=lambda: {each: [] for each in CHANNELS}
+        default_factory=lambda: {channel: [] for channel in CHANNELS}
     )
     acked: dict[str, dict[bytes, int]] = field(
-        default_factory=lambda: {each: {} for each in CHANNELS}
+        default_factory=lambda: {channel: {} for channel in CHANNELS}
     )
     sequences: dict[str, dict[bytes, int]] = field(
-        default_factory=lambda: {each: {} for each in CHANNELS}
+        default_factory=lambda: {channel: {} for channel in CHANNELS}
     )
     settled: set[bytes] = field(default_factory=set)
 
@@ -81,11 +81,11 @@ class Journal:
         The power was cut when the trace was that long: what came later never happened.
         """
         for channel, acked in self.acked.items():
-            self.acked[channel] = {each: at for each, at in acked.items() if at <= length}
+            self.acked[channel] = {key: at for key, at in acked.items() if at <= length}
             self.sequences[channel] = {
-                each: sequence
-                for each, sequence in self.sequences[channel].items()
-                if each in self.acked[channel]
+                key: sequence
+                for key, sequence in self.sequences[channel].items()
+                if key in self.acked[channel]
             }
 
     def hold(self) -> None:
@@ -93,8 +93,8 @@ class Journal:
         All that is known now is known for good, whatever trace comes next.
         """
         for acked in self.acked.values():
-            for each in acked:
-                acked[each] = 0
+            for number in acked:
+                acked[number] = 0
 
 
 def start(store: Path, environment: dict[str, str] | None = None) -> BrokerProcess:
@@ -130,8 +130,8 @@ async def load(port: int, journal: Journal, trace: Path | None, seconds: float) 
         ended.set()
         for task in tasks:
             task.cancel()
-        for each in (client, subscriber):
-            await each.leave()
+        for peer in (client, subscriber):
+            await peer.leave()
 
 
 async def _publish(
@@ -189,31 +189,31 @@ def _hasAll(acked: dict[bytes, int], got: Sequence[tuple[bytes, int]]) -> bool:
     """
     Whether all of some messages were delivered.
     """
-    return len(got) >= len(acked) and acked.keys() <= {each for each, _ in got}
+    return len(got) >= len(acked) and acked.keys() <= {body for body, _ in got}
 
 
 def _compare(channel: str, journal: Journal, got: Sequence[tuple[bytes, int]]) -> None:
     """
     Compare what was delivered of one channel.
     """
-    found = dict(got)
-    if len(found) != len(got):
+    deliveries = dict(got)
+    if len(deliveries) != len(got):
         raise Lost(f"{channel}: messages were stored twice, or delivered twice")
-    missing = journal.acked[channel].keys() - found.keys()
+    missing = journal.acked[channel].keys() - deliveries.keys()
     if missing:
         raise Lost(f"{channel}: {len(missing)} messages are gone, {min(missing)!r} is one")
-    unknown = found.keys() - set(journal.published[channel])
+    unknown = deliveries.keys() - set(journal.published[channel])
     if unknown:
         raise Lost(f"{channel}: nobody published {min(unknown)!r}")
-    numbers = [int(each.split()[1]) for each, _ in sorted(got, key=lambda each: each[1])]
+    numbers = [int(line.split()[1]) for line, _ in sorted(got, key=lambda line: line[1])]
     if numbers != sorted(numbers):
         raise Lost(f"{channel}: messages are out of order")
-    for each, sequence in journal.sequences[channel].items():
-        if found.get(each, sequence) != sequence:
-            raise Lost(f"{channel}: {each!r} was {sequence} and is {found[each]}")
-    journal.sequences[channel] = found
-    for each in found:
-        journal.acked[channel].setdefault(each, 0)
+    for body, sequence in journal.sequences[channel].items():
+        if deliveries.get(body, sequence) != sequence:
+            raise Lost(f"{channel}: {body!r} was {sequence} and is {deliveries[body]}")
+    journal.sequences[channel] = deliveries
+    for body in deliveries:
+        journal.acked[channel].setdefault(body, 0)
 
 
 async def _compareDurable(port: int, journal: Journal) -> None:
@@ -221,32 +221,32 @@ async def _compareDurable(port: int, journal: Journal) -> None:
     The durable subscription goes on, and leaves nothing out.
     """
     client = await connectStream(port, "subscriber")
-    found: dict[bytes, int] = {}
+    acks: dict[bytes, int] = {}
 
     def take(message: Any) -> bool:
-        found[message.data] = message.sequence
+        acks[message.data] = message.sequence
         return True
 
     def owed() -> set[bytes]:
-        return journal.acked[DURABLE].keys() - journal.settled - found.keys()
+        return journal.acked[DURABLE].keys() - journal.settled - acks.keys()
 
     await client.subscribe(DURABLE, take, "durable")
-    await _until(lambda: not owed(), found)
+    await _until(lambda: not owed(), acks)
     if owed():
         raise Lost(f"the durable subscription left out {min(owed())!r}")
-    journal.settled.update(found)
+    journal.settled.update(acks)
     await client.leave()
 
 
-async def _until(isComplete: Callable[[], bool], found: Sized) -> None:
+async def _until(isComplete: Callable[[], bool], collection: Sized) -> None:
     """
     Wait for messages until there are all that there should be, and no more come; or for so long
     that no more will.
     """
     before, silent = -1, 0.0
     while silent < (SILENCE if isComplete() else 20 * SILENCE):
-        silent = silent + 0.05 if len(found) == before else 0.0
-        before = len(found)
+        silent = silent + 0.05 if len(collection) == before else 0.0
+        before = len(collection)
         await asyncio.sleep(0.05)
 
 
@@ -310,7 +310,7 @@ def _cutPower(
     """
     Have a broker work on a disk that remembers, and cut its power at some moment.
     """
-    disk, before, found = (where / each for each in ("disk", "before", "found"))
+    disk, before, copy = (where / name for name in ("disk", "before", "found"))
     shutil.copytree(disk, before)
     orders, trace = Orders(where / "orders"), where / "trace"
     trace.unlink(missing_ok=True)
@@ -327,12 +327,12 @@ def _cutPower(
             break
         model.follow(event)
         last = event.end
-    model.cut(random, random.choice(list(Survival)), found)
+    model.cut(random, random.choice(list(Survival)), copy)
     journal.forget(last)
     journal.hold()
     shutil.rmtree(disk)
     shutil.rmtree(before)
-    found.rename(disk)
+    copy.rename(disk)
 
 
 def main() -> None:

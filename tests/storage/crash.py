@@ -70,7 +70,7 @@ def rounds(
         if recorder.damaged or recorder.states:
             raise AssertionError(f"damage is reported: {recorder.damaged} {recorder.states}")
         if tell:
-            records = sum(len(each.acked) for each in history.logs.values())
+            records = sum(len(log.acked) for log in history.logs.values())
             took = time.monotonic() - began
             print(
                 f"round {number + 1}: {history.acknowledged} acknowledged, {records} records, "

@@ -46,8 +46,8 @@ class Specimen:
         """
         Its files, as names.
         """
-        found = [each for each in self.directory.rglob("*") if each.is_file()]
-        return sorted(each.relative_to(self.directory) for each in found)
+        paths = [path for path in self.directory.rglob("*") if path.is_file()]
+        return sorted(path.relative_to(self.directory) for path in paths)
 
 
 def makeSpecimen(where: Path, steps: int = 120, encryption: Encryption | None = None) -> Specimen:
@@ -84,8 +84,8 @@ def flipBit(random: Random, specimen: Specimen, directory: Path) -> str:
 
     @return: which.
     """
-    files = [each for each in specimen.files() if (directory / each).stat().st_size]
-    sizes = [(directory / each).stat().st_size for each in files]
+    files = [file for file in specimen.files() if (directory / file).stat().st_size]
+    sizes = [(directory / file).stat().st_size for file in files]
     if random.random() < 0.6:
         [name] = random.choices(files, sizes)
     else:
@@ -123,7 +123,7 @@ def mangle(random: Random, specimen: Specimen, directory: Path) -> str:
         data = data[:start] + bytes(len(data) - start)
     elif how == "swap" and pages > 1:
         one, two = random.randrange(pages), random.randrange(pages)
-        parts = [data[each * PAGE : (each + 1) * PAGE] for each in range(pages)]
+        parts = [data[number * PAGE : (number + 1) * PAGE] for number in range(pages)]
         parts[one], parts[two] = parts[two], parts[one]
         data = b"".join(parts) + data[pages * PAGE :]
     elif how == "old" and (specimen.older / name).exists():
@@ -173,21 +173,21 @@ def missing(history: History, directory: Path) -> int:
     lost = 0
     for name in reactor.wait(store.logs()):
         log = reactor.wait(store.open(name))
-        found: set[int] = set()
+        sequences: set[int] = set()
         sequence = 1
         while records := reactor.wait(log.read(sequence, 1000)):
-            found.update(each.sequence for each in records)
+            sequences.update(record.sequence for record in records)
             sequence = records[-1].sequence + 1
         known = history.log(name)
         expected = {
-            each: number
-            for each, number in known.acked.items()
-            if each not in known.gone and each >= known.discarded
+            key: number
+            for key, number in known.acked.items()
+            if key not in known.gone and key >= known.discarded
         }
         if known.keeps:
             kept = sorted(expected)[-known.keeps :]
-            expected = {each: expected[each] for each in kept}
-        lost += len(expected.keys() - found)
+            expected = {number: expected[number] for number in kept}
+        lost += len(expected.keys() - sequences)
     reactor.wait(store.close())
     return lost
 
@@ -203,7 +203,7 @@ def main() -> None:
     options = parser.parse_args()
     where = Path(tempfile.mkdtemp(prefix="natsbroker-damage-"))
     specimen = makeSpecimen(where)
-    records = sum(len(each.acked) for each in specimen.history.logs.values())
+    records = sum(len(log.acked) for log in specimen.history.logs.values())
     print(f"{records} records in {len(specimen.files())} files", flush=True)
     costs: dict[int, int] = {}
     for seed in range(options.first, options.first + options.seeds):

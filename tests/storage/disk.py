@@ -90,7 +90,7 @@ class _File:
         for when, length in self.sizes:
             if when <= until:
                 _resize(self.durable, length)
-        self.sizes = [each for each in self.sizes if each[0] > until]
+        self.sizes = [change for change in self.sizes if change[0] > until]
         size = len(self.durable)
         for sector in list(self.versions if sectors is None else sectors):
             versions = self.versions.get(sector, [])
@@ -116,7 +116,7 @@ class _File:
             return bytes(data)
         sizes = [length for when, length in self.sizes if when <= moment]
         if survival is Survival.SOME:
-            sizes = random.choice([sizes[:each] for each in range(len(sizes) + 1)])
+            sizes = random.choice([sizes[:number] for number in range(len(sizes) + 1)])
         if sizes:
             _resize(data, sizes[-1])
         for sector, versions in self.versions.items():
@@ -349,11 +349,11 @@ class Disk:
         """
         if survival is Survival.NOTHING:
             return []
-        changes = [each for each in self._changes if each.when <= moment]
+        changes = [change for change in self._changes if change.when <= moment]
         if survival is Survival.SOME:
             if random.random() < 0.5:
                 return changes[: random.randint(0, len(changes))]
-            return [each for each in changes if random.random() < 0.5]
+            return [change for change in changes if random.random() < 0.5]
         return changes
 
 

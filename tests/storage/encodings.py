@@ -26,15 +26,22 @@ def encodedBlock(records: Sequence[Record], skipped: int = 0) -> Block:
     blobs = [
         encodeBatch(
             IDENTITY,
-            each.sequence,
-            [(each.subject, bytes(skipped if each.headers else 0) + each.headers, each.payload, 0)],
-            each.timestamp,
+            record.sequence,
+            [
+                (
+                    record.subject,
+                    bytes(skipped if record.headers else 0) + record.headers,
+                    record.payload,
+                    0,
+                )
+            ],
+            record.timestamp,
             0,
             b"",
         ).blobs[0]
-        for each in records
+        for record in records
     ]
-    sequences = [each.sequence for each in records]
+    sequences = [record.sequence for record in records]
     starts = array("I", accumulate(map(len, blobs), initial=0))
     return Block(b"".join(blobs), IDENTITY, sequences, starts)
 
@@ -43,7 +50,7 @@ def encodedRecords(records: Sequence[Record], skipped: int = 0) -> Any:
     """
     Records that are decoded when they are asked for, without the bytes that are skipped.
     """
-    found = hot.EncodedRecords(Record, skipped)
+    kept = hot.EncodedRecords(Record, skipped)
     block, count = encodedBlock(records, skipped), len(records)
-    assert block.select(found, 0, count, None, count, 1 << 40)[0] == count
-    return found
+    assert block.select(kept, 0, count, None, count, 1 << 40)[0] == count
+    return kept

@@ -81,7 +81,7 @@ def append(order: dict[str, Any]) -> None:
         asked, hits = reactor.seconds(), orders.hits
         say({"ask": operation, "append": "orders", "first": number, "count": count})
         sequences = range(number, number + count)
-        batch = [(b"s", b"", payloadOf("orders", each), 0) for each in sequences]
+        batch = [(b"s", b"", payloadOf("orders", sequence), 0) for sequence in sequences]
         number += count
         try:
             sequences = reactor.wait(log.append(batch))

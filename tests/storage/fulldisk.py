@@ -84,7 +84,7 @@ def main(directory: Path) -> None:
     assert recorder.writing[-1].startswith("stopped"), recorder.writing
 
     fill(directory / "rest")
-    big = {b"k%d" % each: b"v" * 60000 for each in range(200)}
+    big = {b"k%d" % number: b"v" * 60000 for number in range(200)}
     fails(reactor, log.append(BATCH * 50))
     fails(reactor, store.states("space").change(big))
     assert log.nextSequence == acknowledged + 1
@@ -178,10 +178,10 @@ def readAll(reactor: PumpedReactor, log: Any) -> list[Any]:
     """
     All records.
     """
-    found: list[Any] = []
-    while records := reactor.wait(log.read(found[-1].sequence + 1 if found else 1)):
-        found += records
-    return found
+    stored: list[Any] = []
+    while records := reactor.wait(log.read(stored[-1].sequence + 1 if stored else 1)):
+        stored += records
+    return stored
 
 
 if __name__ == "__main__":

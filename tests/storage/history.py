@@ -195,8 +195,8 @@ class History:
         elif "state" in what:
             values = self.state[what["state"]]
             values.append((what["at"], what["value"], True))
-            for each in self._unsynced or ():
-                self._demand(*each)
+            for change in self._unsynced or ():
+                self._demand(*change)
             if self._unsynced:
                 self._unsynced.clear()
         elif "make" in what:
@@ -233,8 +233,8 @@ class History:
         store.watch(recorder)
         mayReturn = mayReturn and any(not key for _, key, _ in recorder.states)
         try:
-            found: Any = store.logs()
-            names: set[str] = set(reactor.wait(found))
+            logs: Any = store.logs()
+            names: set[str] = set(reactor.wait(logs))
             self._checkNames(names, mayReturn)
             for name in sorted(names):
                 log = reactor.wait(store.open(name))
@@ -270,7 +270,7 @@ class History:
         Compare one log.
         """
         history = self.log(name)
-        found: dict[int, int] = {}
+        numbers: dict[int, int] = {}
         before = -1
         sequence = 1
         while records := reactor.wait(log.read(sequence, 1000)):
@@ -280,24 +280,27 @@ class History:
                     raise Lost(f"{name} {record.sequence} holds what nobody appended")
                 if number <= before:
                     raise Lost(f"{name} {record.sequence} is out of order")
-                found[record.sequence] = before = number
+                numbers[record.sequence] = before = number
             sequence = records[-1].sequence + 1
         bounds = log.bounds()
-        self._compare(name, history, found, bounds.last, recorder, mayLose, mayReturn)
+        self._compare(name, history, numbers, bounds.last, recorder, mayLose, mayReturn)
         if log.nextSequence <= history.highest:
             raise Lost(f"{name} would give sequence {log.nextSequence} again")
-        if not mayLose and (bounds.count != len(found) or bounds.last < max(found, default=0)):
-            raise Lost(f"{name} counts {bounds.count} records, but has {len(found)}")
-        if not mayLose and sum(len(payloadOf(name, each)) for each in found.values()) > bounds.size:
+        if not mayLose and (bounds.count != len(numbers) or bounds.last < max(numbers, default=0)):
+            raise Lost(f"{name} counts {bounds.count} records, but has {len(numbers)}")
+        if (
+            not mayLose
+            and sum(len(payloadOf(name, result)) for result in numbers.values()) > bounds.size
+        ):
             raise Lost(f"{name} counts {bounds.size} bytes, but has more")
-        history.acked.update(found)
+        history.acked.update(numbers)
         history.highest = max(history.highest, bounds.last)
 
     def _compare(
         self,
         name: str,
         history: LogHistory,
-        found: dict[int, int],
+        numbers: dict[int, int],
         last: int,
         recorder: Recorder,
         mayLose: bool,
@@ -307,11 +310,13 @@ class History:
         Compare the records of one log.
         """
         for sequence, number in history.expected(last).items():
-            if found.get(sequence) != number:
-                if mayLose and sequence not in found and recorder.covers(name, sequence):
+            if numbers.get(sequence) != number:
+                if mayLose and sequence not in numbers and recorder.covers(name, sequence):
                     continue
-                raise Lost(f"{name} {sequence} should be record {number}, is {found.get(sequence)}")
-        for sequence, number in found.items():
+                raise Lost(
+                    f"{name} {sequence} should be record {number}, is {numbers.get(sequence)}"
+                )
+        for sequence, number in numbers.items():
             if history.acked.get(sequence, number) != number:
                 raise Lost(f"{name} {sequence} was record {history.acked[sequence]} once")
             gone = sequence in history.gone or sequence < history.discarded
@@ -329,8 +334,8 @@ class History:
             allowed = {value for at, value, _ in values if at >= last}
             if not last:
                 allowed.add(None)
-            texts = {None if each is None else b"%d" % each * 20 for each in allowed}
+            texts = {None if allowance is None else b"%d" % allowance * 20 for allowance in allowed}
             if data not in texts:
                 known = recorder.states if recorder is not None else []
-                if not any(each in (key.encode(), b"") for _, each, _ in known):
+                if not any(value in (key.encode(), b"") for _, value, _ in known):
                     raise Lost(f"state {key} is {data!r}, not one of {texts}")

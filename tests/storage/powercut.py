@@ -40,7 +40,7 @@ def finds(
     directory: Path,
     events: Sequence[Event],
     random: Random,
-    found: Path,
+    result: Path,
     cuts: int,
     isHonest: bool = True,
 ) -> Iterator[list[bytes]]:
@@ -60,8 +60,8 @@ def finds(
         if moment < len(events) and events[moment].flag == "d":
             # Written when the power is cut, and not synced yet.
             disk.follow(events[moment]._replace(flag=" "))
-        disk.cut(random, random.choice(list(Survival)), found)
-        yield [each.data for each in events[:moment] if each.what == "a"]
+        disk.cut(random, random.choice(list(Survival)), result)
+        yield [entry.data for entry in events[:moment] if entry.what == "a"]
 
 
 def cutPower(
@@ -92,7 +92,7 @@ def cutPower(
     """
     random = Random(seed)
     history = History(not isRelaxed)
-    disk, before, found, kept = (where / each for each in ("disk", "before", "found", "kept"))
+    disk, before, remains, kept = (where / name for name in ("disk", "before", "found", "kept"))
     disk.mkdir()
     cuts = 0
     for number in range(CUTS):
@@ -103,22 +103,22 @@ def cutPower(
         how["syncInterval"], how["key"] = syncInterval, used
         events = zygote.run("commit", disk / "store", **how).events
         goesOn = random.randrange(more + 1)
-        for each, lines in enumerate(finds(before, events, random, found, more + 1, isHonest)):
+        for cut, lines in enumerate(finds(before, events, random, remains, more + 1, isHonest)):
             known = copy.deepcopy(history)
             known.learn(lines)
             try:
-                recorder = known.check(found / "store")
+                recorder = known.check(remains / "store")
                 isDamaged = not isRelaxed and (recorder.damaged or recorder.states)
                 if isDamaged or recorder.quarantined:
                     raise Lost(f"damage is reported: {recorder.damaged} {recorder.states}")
             except Lost as failure:
                 raise Lost(f"history {seed}, cut {cuts}: {failure}") from failure
             cuts += 1
-            if each == goesOn:
-                found.rename(kept)
+            if cut == goesOn:
+                remains.rename(kept)
                 following = known
             else:
-                shutil.rmtree(found)
+                shutil.rmtree(remains)
         shutil.rmtree(disk)
         kept.rename(disk)
         history = following

@@ -206,11 +206,11 @@ def environment(
     @param directory: whose files are watched from the start; L{None} if the process will say.
     @param trace: the file for the trace; none if empty.
     """
-    found = {**os.environ, "LD_PRELOAD": str(build())}
+    variables = {**os.environ, "LD_PRELOAD": str(build())}
     if directory is not None:
-        found |= {"SHIM_DIRECTORY": str(directory), "SHIM_CONTROL": str(orders)}
-        found |= {"SHIM_TRACE": trace}
-    return found
+        variables |= {"SHIM_DIRECTORY": str(directory), "SHIM_CONTROL": str(orders)}
+        variables |= {"SHIM_TRACE": trace}
+    return variables
 
 
 def readTrace(path: Path) -> Iterator[Event]:

@@ -97,9 +97,9 @@ class StreamClient:
         ackInbox: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def deliver(message: Any) -> None:
-            each = protocol.MsgProto.FromString(message.data)
-            if take(each):
-                ack = protocol.Ack(subject=channel, sequence=each.sequence)
+            delivery = protocol.MsgProto.FromString(message.data)
+            if take(delivery):
+                ack = protocol.Ack(subject=channel, sequence=delivery.sequence)
                 await self.nc.publish(await ackInbox, ack.SerializeToString())
 
         inbox = self.nc.new_inbox()

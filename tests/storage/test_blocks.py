@@ -16,20 +16,22 @@ def test_placeOfOne() -> None:
     for gap in (1, 3):
         sequences = range(5, 5 + 40 * gap, gap)
         blobs = [
-            encodeBatch(9, each, [(b"s", b"", bytes(chance.randrange(9)), 1)], 1, 0, b"s").blobs[0]
-            for each in sequences
+            encodeBatch(9, number, [(b"s", b"", bytes(chance.randrange(9)), 1)], 1, 0, b"s").blobs[
+                0
+            ]
+            for number in sequences
         ]
         raw = build(b"mark-abc", 9, 1, next(chunks(sequences, blobs)))
         block = readBlock(raw, 9, 5)
         assert block is not None
         for sequence in range(5 + 40 * gap + 2):
-            found = placeIn(raw, sequence)
+            place = placeIn(raw, sequence)
             if sequence in sequences:
                 index = block.indexOf(sequence)
-                assert found == block.place(index)
+                assert place == block.place(index)
             else:
-                assert found is None
+                assert place is None
         assert placeIn(memoryview(raw), 5) == placeIn(raw, 5)
         for length in range(0, len(raw), 7):
-            found = placeIn(raw[:length], sequences[-1])
-            assert found is None or found[1] <= length
+            place = placeIn(raw[:length], sequences[-1])
+            assert place is None or place[1] <= length

@@ -78,18 +78,18 @@ async def delivered(client: StreamClient, channel: str, count: int) -> list[int]
     """
     The first sequences of a channel.
     """
-    found: list[int] = []
+    sequences: list[int] = []
     complete = asyncio.Event()
 
     def take(message: Any) -> bool:
-        found.append(message.sequence)
-        if len(found) >= count:
+        sequences.append(message.sequence)
+        if len(sequences) >= count:
             complete.set()
         return True
 
     await client.subscribe(channel, take)
     await asyncio.wait_for(complete.wait(), PATIENCE)
-    return found
+    return sequences
 
 
 async def checkBus(client: StreamClient) -> None:
@@ -122,9 +122,9 @@ def test_diskFails(tmp_path: Path, failure: str) -> None:
         await newcomer.leave()
         orders.clear()
         await untilStored(client)
-        found = await delivered(reader, "full", 6 + stored)
-        assert found[:5] == [1, 2, 3, 4, 5]
-        assert found == sorted(set(found))
+        payloads = await delivered(reader, "full", 6 + stored)
+        assert payloads[:5] == [1, 2, 3, 4, 5]
+        assert payloads == sorted(set(payloads))
         await reader.leave()
 
     tell(tmp_path, story)
@@ -166,20 +166,20 @@ def test_deliversMeanwhile(tmp_path: Path) -> None:
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
         for _ in range(200):
             assert await client.publish("full", b"x" * 10_000) == ""
-        found: list[int] = []
+        sequences: list[int] = []
         complete = asyncio.Event()
 
         def take(message: Any) -> bool:
-            found.append(message.sequence)
-            if len(found) == 1:
+            sequences.append(message.sequence)
+            if len(sequences) == 1:
                 orders.give(Plan(Act.FAIL, Call.SYNC))
-            if len(found) == 200:
+            if len(sequences) == 200:
                 complete.set()
             return True
 
         await client.subscribe("full", take, most=4)
         await asyncio.wait_for(complete.wait(), PATIENCE)
-        assert found == [*range(1, 201)]
+        assert sequences == [*range(1, 201)]
         assert await client.publish("full", b"x") != ""
 
     tell(tmp_path, story)
@@ -194,7 +194,7 @@ def test_slowDisk(tmp_path: Path) -> None:
         waiting = [await client.send("slow", b"x") for _ in range(100)]
         for _ in range(20):
             await checkBus(client)
-        assert not any(each.done() for each in waiting)
+        assert not any(deferred.done() for deferred in waiting)
         orders.clear()
         assert set(await asyncio.gather(*waiting)) == {""}
 
@@ -260,17 +260,17 @@ def test_lateIsFullForNobodyElse(tmp_path: Path) -> None:
 
     async def goOn(port: int) -> None:
         nc = await nats.connect(f"nats://127.0.0.1:{port}")
-        found: dict[int, bool] = {}
+        isRedelivered: dict[int, bool] = {}
 
         async def take(message: Any) -> None:
-            each = protocol.MsgProto.FromString(message.data)
-            found.setdefault(each.sequence, each.redelivered)
-            ack = protocol.Ack(subject="full", sequence=each.sequence)
+            delivery = protocol.MsgProto.FromString(message.data)
+            isRedelivered.setdefault(delivery.sequence, delivery.redelivered)
+            ack = protocol.Ack(subject="full", sequence=delivery.sequence)
             await nc.publish(answer[0], ack.SerializeToString())
 
         await nc.subscribe("inbox.of.old", cb=take)
-        await asyncio.wait_for(_until(lambda: len(found) == 20), PATIENCE)
-        assert all(found[each] for each in range(1, 6))
+        await asyncio.wait_for(_until(lambda: len(isRedelivered) == 20), PATIENCE)
+        assert all(isRedelivered[number] for number in range(1, 6))
         await nc.close()
 
     try:
@@ -385,16 +385,16 @@ def test_gonePages(tmp_path: Path) -> None:
 
     async def compare(port: int) -> None:
         client = await connectStream(port, "comparing")
-        found: list[int] = []
+        sequences: list[int] = []
 
         def take(message: Any) -> bool:
-            found.append(message.sequence)
+            sequences.append(message.sequence)
             return True
 
         await client.subscribe("pages", take)
         assert await client.publish("pages", b"new") == ""
-        await asyncio.wait_for(_until(lambda: max(found, default=0) > 4000), PATIENCE)
-        assert found == sorted(set(found))
+        await asyncio.wait_for(_until(lambda: max(sequences, default=0) > 4000), PATIENCE)
+        assert sequences == sorted(set(sequences))
         await client.close()
 
     try:

@@ -50,13 +50,13 @@ def built(blocks: Any) -> list[bytes]:
 
 def recordsIn(raws: list[bytes]) -> list[Record]:
     """The records in some blocks, read one by one."""
-    found = []
+    records = []
     for raw in raws:
         first = int.from_bytes(raw[36:44], "little")
         block = readBlock(raw, IDENTITY, first)
         assert block is not None
-        found += [block.record(each) for each in range(len(block.sequences))]
-    return found
+        records += [block.record(number) for number in range(len(block.sequences))]
+    return records
 
 
 def expected(raws: list[bytes], start: int, stop: int, maxBytes: int) -> Columns:
@@ -79,8 +79,8 @@ def test_same(blocks: Any, start: int, length: int, maxBytes: int) -> None:
     """All columns are as they are made of records that were read one by one."""
     raws, stop = built(blocks), start + length
     wanted = expected(raws, start, stop, maxBytes)
-    found = gather(raws, IDENTITY, start, stop, maxBytes, stop)
-    assert found == wanted
+    columns = gather(raws, IDENTITY, start, stop, maxBytes, stop)
+    assert columns == wanted
 
 
 @needsCompiled
@@ -94,8 +94,8 @@ def test_damage(blocks: Any, data: Any) -> None:
     broken = [*raws[:place], bytes(raw), *raws[place + 1 :]]
     assert gather(broken, IDENTITY, 1, 1 << 40, 1 << 30, 1 << 40) is None
     start, length = data.draw(st.integers(1, 30)), data.draw(st.integers(0, 30))
-    found = gather(broken, IDENTITY, start, start + length, 1 << 30, start + length)
-    assert found in (None, expected(raws, start, start + length, 1 << 30))
+    columns = gather(broken, IDENTITY, start, start + length, 1 << 30, start + length)
+    assert columns in (None, expected(raws, start, start + length, 1 << 30))
 
 
 @needsCompiled
@@ -112,9 +112,9 @@ def test_strangers() -> None:
     assert gather([first, second], IDENTITY + 1, 1, 50, 1000, 50) is None
     assert gather([second, first], IDENTITY, 1, 50, 1000, 50) is None
     assert gather([first[:-1]], IDENTITY, 1, 50, 1000, 50) is None
-    found = gather([first, second], IDENTITY, 1, 50, 1000, 50)
-    assert found is not None
-    assert list(found.sequences) == [7, 8, 9, 10, 11, 12]
+    columns = gather([first, second], IDENTITY, 1, 50, 1000, 50)
+    assert columns is not None
+    assert list(columns.sequences) == [7, 8, 9, 10, 11, 12]
 
 
 @needsCompiled
@@ -141,7 +141,7 @@ def test_noBytes() -> None:
 def test_sizeIn(blocks: Any) -> None:
     """The size in the head of a block is that of subjects, headers and payloads."""
     for raw in built(blocks):
-        assert sizeIn(raw) == sum(sum(map(len, each[2:])) for each in recordsIn([raw]))
+        assert sizeIn(raw) == sum(sum(map(len, record[2:])) for record in recordsIn([raw]))
 
 
 def test_canGather() -> None:

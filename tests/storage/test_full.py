@@ -55,14 +55,14 @@ def test_severalCommits(tmp_path: Path) -> None:
     reactor.wait(log.append([(b"s", b"", b"x" * 65000, 0)] * 200))
     reactor.wait(store.logs())
     count = tmp_path / "store" / "commits"
-    [noting] = [each for each in Path("/proc/self/fd").iterdir() if each.resolve() == count]
+    [noting] = [path for path in Path("/proc/self/fd").iterdir() if path.resolve() == count]
     full = os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC)
     os.dup2(full, int(noting.name), inheritable=False)
     os.close(full)
     answers: list[Any] = []
     log.discardBefore(200).addBoth(answers.append)
     reactor.wait(store.close())
-    assert [each.type for each in answers] == [StoreFull]
+    assert [answer.type for answer in answers] == [StoreFull]
 
 
 def test_limit(tmp_path: Path) -> None:

@@ -173,9 +173,9 @@ def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float)
     assert alarm.made[0].set_[-1] > 0
     asked.append(stage.append())
     assert alarm.made[0].set_[-1] == 0
-    for each in asked:
-        if not each.called:
-            stage.reactor.wait(each)
+    for request in asked:
+        if not request.called:
+            stage.reactor.wait(request)
     assert stage.done == [3, 4, 5, 6]
     stage.reactor.wait(stage.store.close())
 
@@ -186,9 +186,9 @@ def test_patienceEnds(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
     asked = [stage.append() for _ in range(3)]
     stage.waitUntilGathering()
     alarm.made[0].ring()
-    for each in asked:
-        if not each.called:
-            stage.reactor.wait(each)
+    for request in asked:
+        if not request.called:
+            stage.reactor.wait(request)
     assert stage.done == [3, 4, 5]
     stage.reactor.wait(stage.store.close())
 

@@ -54,7 +54,7 @@ def failing(
     history.learn(run.lines)
     recorder = history.check(directory / "store")
     assert not recorder.damaged
-    answered = [each for each in run.said if "done" in each or "failed" in each]
+    answered = [line for line in run.said if "done" in line or "failed" in line]
     assert len(answered) == steps
     return run.said
 
@@ -63,7 +63,7 @@ def errors(said: list[dict[str, Any]]) -> list[str]:
     """
     The errors that were answered.
     """
-    return [each["error"] for each in said if "failed" in each]
+    return [line["error"] for line in said if "failed" in line]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6])
@@ -86,9 +86,9 @@ def test_failStop(zygote: Zygote, tmp_path: Path) -> None:
     """Between a failed sync and opening the store again, nothing is acknowledged."""
     said = failing(zygote, tmp_path, Plan(Act.FAIL, Call.SYNC | Call.ROOT, 3, 3))
     isFailing = False
-    for each in said:
-        isFailing = (isFailing or "failed" in each) and "reopened" not in each
-        assert not (isFailing and "done" in each)
+    for line in said:
+        isFailing = (isFailing or "failed" in line) and "reopened" not in line
+        assert not (isFailing and "done" in line)
 
 
 @pytest.mark.parametrize("call", [Call.SYNC | Call.ROOT, Call.WRITE])
@@ -96,11 +96,11 @@ def test_errorForEver(zygote: Zygote, tmp_path: Path, call: Call) -> None:
     """While every sync or write fails, every append fails, and reading goes on."""
     said = failing(zygote, tmp_path, Plan(Act.FAIL, call, 8), 8)
     kinds = [
-        "done" if "done" in each else "failed" for each in said if {"done", "failed"} & {*each}
+        "done" if "done" in line else "failed" for line in said if {"done", "failed"} & {*line}
     ]
     assert kinds == sorted(kinds)
     assert "failed" in kinds
-    read = [each["read"] for each in said if "read" in each]
+    read = [line["read"] for line in said if "read" in line]
     assert set(read) == {5 * kinds.count("done")}
 
 
@@ -110,10 +110,10 @@ def test_answersAtOnce(zygote: Zygote, tmp_path: Path, call: Call, error: int) -
     """The answer to an append that failed waits for nothing but the call that failed: nothing is
     tried again before, and no timer has to pass."""
     said = failing(zygote, tmp_path, Plan(Act.FAIL, call, 8, FOR_EVER, error), 20, 1000)
-    failed = [each for each in said if "failed" in each]
+    failed = [line for line in said if "failed" in line]
     assert len(failed) > 1
-    assert {each["passed"] for each in failed} == {0.0}
-    assert {each["hits"] for each in failed} <= {0, 1}
+    assert {line["passed"] for line in failed} == {0.0}
+    assert {line["hits"] for line in failed} <= {0, 1}
 
 
 @pytest.mark.parametrize("last", [1, 4])
@@ -142,7 +142,7 @@ def test_noSpaceForRoot(zygote: Zygote, tmp_path: Path, number: int) -> None:
     plan = Plan(Act.FAIL, Call.ROOT, number, number, errno.ENOSPC)
     said = failing(zygote, tmp_path, plan, 6, LARGE)
     assert errors(said) == ["StoreFailed"]
-    assert [each["read"] for each in said if "read" in each] == [LARGE * (number - 1)]
+    assert [line["read"] for line in said if "read" in line] == [LARGE * (number - 1)]
     assert "done" in said[-1]
 
 

@@ -67,7 +67,7 @@ def test_lost() -> None:
 
 def test_damaged() -> None:
     """Damage is reported by the name of the log, with its sequences."""
-    found: list[Any] = []
-    watch = StoreWatch(damaged=lambda *each: found.append(each))
+    reports: list[Any] = []
+    watch = StoreWatch(damaged=lambda *report: reports.append(report))
     watch.recordsDamaged("x", 3, 5, "broken")
-    assert found == [("x", range(3, 5))]
+    assert reports == [("x", range(3, 5))]

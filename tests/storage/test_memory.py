@@ -76,16 +76,18 @@ class MemoryStoreTests(
     def test_manySubjects(self) -> None:
         """A search among many subjects takes several turns, and finds those that came meanwhile."""
         log = self.wait(self.makeStore().open("log"))
-        names = [b"s.%05d.%d" % (each * 7919 % 10_007, each % 2) for each in range(2 * SCANNED)]
-        self.wait(log.append([entry(b"", each) for each in names]))
+        names = [
+            b"s.%05d.%d" % (number * 7919 % 10_007, number % 2) for number in range(2 * SCANNED)
+        ]
+        self.wait(log.append([entry(b"", name) for name in names]))
         finding = log.subjects(b"s.*.1")
         assert not finding.called
         self.wait(log.append([entry(b"", b"s.00000.1"), entry(b"", b"s.99999.1")]))
         for _ in range(3):
             self.clock.advance(0)
-        wanted = {each for each in names if each.endswith(b".1")}
-        found = list(self.wait(finding))
-        assert found == [*sorted(wanted), b"s.99999.1"]
+        wanted = {name for name in names if name.endswith(b".1")}
+        subjects = list(self.wait(finding))
+        assert subjects == [*sorted(wanted), b"s.99999.1"]
         self.wait(log.delete(range(1, len(names))))
         assert list(self.wait(log.subjects(b">"))) == sorted(
             {names[-1], b"s.00000.1", b"s.99999.1"}
@@ -94,8 +96,8 @@ class MemoryStoreTests(
     def test_sweep(self) -> None:
         """A limit for each subject is enforced in several turns where there is much to remove."""
         log = self.wait(self.makeStore().open("log"))
-        names = [b"s.%d" % (each % SCANNED) for each in range(2 * SCANNED)]
-        self.wait(log.append([entry(b"", each) for each in [*names, *[b"many"] * 3 * SCANNED]]))
+        names = [b"s.%d" % (number % SCANNED) for number in range(2 * SCANNED)]
+        self.wait(log.append([entry(b"", name) for name in [*names, *[b"many"] * 3 * SCANNED]]))
         counts, turn = [log.bounds().count], log._turn
 
         def counted() -> Any:
@@ -126,9 +128,11 @@ class MemoryStoreTests(
     def test_times(self) -> None:
         """The record of a time is found among others that are gone."""
         log = self.wait(self.makeStore().open("log"))
-        self.wait(log.append([(b"s", b"", b"", 10 * each) for each in range(1, 201)]))
+        self.wait(log.append([(b"s", b"", b"", 10 * number) for number in range(1, 201)]))
         self.wait(log.delete(range(20, 60)))
-        found = [self.wait(log.sequenceAt(each)) for each in (1, 190, 191, 599, 600, 2000, 2001)]
-        assert found == [1, 19, 60, 60, 60, 200, 201]
+        sequences = [
+            self.wait(log.sequenceAt(number)) for number in (1, 190, 191, 599, 600, 2000, 2001)
+        ]
+        assert sequences == [1, 19, 60, 60, 60, 200, 201]
         self.wait(log.delete(range(60, 180)))
         assert self.wait(log.sequenceAt(195)) == 180

@@ -68,7 +68,7 @@ def _notices(zygote: Zygote, where: Path, **how: Any) -> None:
             cutPower(zygote, part, f"careless {number}", **how)
 
 
-@pytest.mark.parametrize("careless", [each for each in CARELESS if each])
+@pytest.mark.parametrize("careless", [name for name in CARELESS if name])
 def test_noticesCarelessness(zygote: Zygote, tmp_path: Path, careless: str) -> None:
     """A store that does not sync all that it must, or acknowledges before, loses something."""
     _notices(zygote, tmp_path, careless=careless)

@@ -60,15 +60,15 @@ def selected(
     maxBytes: int = 1000,
     step: int = 1,
     dead: Collection[int] = (),
-    found: Any = None,
+    collector: Any = None,
 ) -> tuple[Any, int, int]:
     """The wanted records of a block, whose sequences follow each other unless they have gaps."""
     numbers = range(first, first + step * (len(starts) - 1), step)
     sequences = numbers if step == 1 else list(numbers)
     block = Block(raw, identity, sequences, array("I", starts), frozenset(dead))
-    found = [] if found is None else found
+    collector = [] if collector is None else collector
     with using(names):
-        return found, *block.select(found, 0, len(sequences), wanted, limit, maxBytes)
+        return collector, *block.select(collector, 0, len(sequences), wanted, limit, maxBytes)
 
 
 @needsCompiled
@@ -93,8 +93,8 @@ def test_selected(
     """Both implementations choose the same records, among deleted and damaged ones too."""
     assert COMPILED is not None
     blobs = [
-        encodeBatch(IDENTITY, 1 + step * place, [(each, b"h", b"abc", 9)], 1, 0, b"").blobs[0]
-        for place, each in enumerate(subjects)
+        encodeBatch(IDENTITY, 1 + step * place, [(subject, b"h", b"abc", 9)], 1, 0, b"").blobs[0]
+        for place, subject in enumerate(subjects)
     ]
     starts = list(accumulate(map(len, blobs), initial=0))
     raw = bytearray(b"".join(blobs))
@@ -111,7 +111,7 @@ def test_selected(
         COMPILED, bytes(raw), starts, wanted, IDENTITY, 1, limit, maxBytes, step, dead, kept
     )
     assert (list(result[0]), *result[1:]) == results[0]
-    assert kept.sequences() == [each.sequence for each in results[0][0]]
+    assert kept.sequences() == [record.sequence for record in results[0][0]]
 
 
 @needsCompiled
@@ -132,13 +132,13 @@ def test_comesBack(names: Names, batch: list[Entry], maxBytes: int) -> None:
     expected = [
         decode(raw, starts[index], starts[index + 1], IDENTITY) for index in range(len(blobs))
     ]
-    assert [each[2:] for each in expected] == [each[:3] for each in batch]
-    assert [each.sequence for each in expected] == list(range(7, 7 + len(batch)))
-    times = [each.timestamp for each in expected]
-    assert times == list(accumulate((each[3] or 6 for each in batch), max, initial=5))[1:]
-    found, index, left = selected(names, raw, starts, maxBytes=maxBytes)
-    assert found == expected[:index]
-    assert all(type(each) is Record for each in found)
+    assert [pair[2:] for pair in expected] == [entry[:3] for entry in batch]
+    assert [pair.sequence for pair in expected] == list(range(7, 7 + len(batch)))
+    times = [pair.timestamp for pair in expected]
+    assert times == list(accumulate((entry[3] or 6 for entry in batch), max, initial=5))[1:]
+    records, index, left = selected(names, raw, starts, maxBytes=maxBytes)
+    assert records == expected[:index]
+    assert all(type(record) is Record for record in records)
     assert left == maxBytes - (starts[index] - HEAD_SIZE * index)
     assert index == len(expected) or left <= 0
     if index > 1:
@@ -155,8 +155,8 @@ def test_damage(names: Names, place: int, bit: int) -> None:
     starts, hit = [0, 46, 92, 138], place // 46
     with pytest.raises(Damaged):
         decode(bytes(raw), starts[hit], starts[hit + 1], IDENTITY)
-    found, index, _ = selected(names, bytes(raw), starts)
-    assert (len(found), index) == (hit, hit)
+    records, index, _ = selected(names, bytes(raw), starts)
+    assert (len(records), index) == (hit, hit)
 
 
 @onEach
@@ -185,12 +185,14 @@ def test_bounds(first: int) -> None:
 @needsCompiled
 def test_sequence() -> None:
     """Encoded records are a sequence, whose parts outlive it."""
-    records = [Record(3 * each, each, b"s.%d" % each, b"h" * each, b"p") for each in range(1, 5)]
-    found = encodedRecords(records, skipped=4)
-    assert (len(found), list(found)) == (4, records)
-    assert [found[0], found[-1]] == [records[0], records[3]]
-    part, whole = found[1:3], found[:]
-    del found
+    records = [
+        Record(3 * number, number, b"s.%d" % number, b"h" * number, b"p") for number in range(1, 5)
+    ]
+    kept = encodedRecords(records, skipped=4)
+    assert (len(kept), list(kept)) == (4, records)
+    assert [kept[0], kept[-1]] == [records[0], records[3]]
+    part, whole = kept[1:3], kept[:]
+    del kept
     assert (list(part), part.sequences()) == (records[1:3], [6, 9])
     assert list(whole[3:9]) == records[3:] and list(whole[3:1]) == []
     for place in (-5, 4):
@@ -203,18 +205,18 @@ def test_sequence() -> None:
 @needsCompiled
 def test_sparse() -> None:
     """A few records of a large block do not keep all of it in memory."""
-    records = [Record(each, 1, b"s.%d" % each, b"", bytes(1000)) for each in range(1, 60)]
+    records = [Record(number, 1, b"s.%d" % number, b"", bytes(1000)) for number in range(1, 60)]
     block = encodedBlock(records)
     assert COMPILED is not None
-    found, whole = COMPILED.EncodedRecords(Record), COMPILED.EncodedRecords(Record)
+    kept, whole = COMPILED.EncodedRecords(Record), COMPILED.EncodedRecords(Record)
     references = sys.getrefcount(block.raw)
-    block.select(found, 0, 59, SubjectVerdicts((b"s.7", b"s.30")), 9, 1 << 20)
+    block.select(kept, 0, 59, SubjectVerdicts((b"s.7", b"s.30")), 9, 1 << 20)
     afterFew = sys.getrefcount(block.raw)
     block.select(whole, 0, 59, None, 59, 1 << 20)
     afterAll = sys.getrefcount(block.raw)
     assert (afterFew, afterAll) == (references, references + 1)
     del block
-    assert list(found) == [records[6], records[29]] and list(whole) == records
+    assert list(kept) == [records[6], records[29]] and list(whole) == records
 
 
 @needsCompiled
@@ -222,8 +224,8 @@ def test_untracked() -> None:
     """The garbage collector does not look at records, of which there are many."""
     assert COMPILED is not None
     raw = encoded(COMPILED, [(b"foo", b"", b"abc", 9)]).blobs[0]
-    (found,), _, _ = selected(COMPILED, raw, [0, len(raw)])
-    assert not gc.is_tracked(found)
+    (record,), _, _ = selected(COMPILED, raw, [0, len(raw)])
+    assert not gc.is_tracked(record)
 
 
 @onEach

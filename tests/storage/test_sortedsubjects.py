@@ -28,7 +28,7 @@ class CountedSearch(PatternSearch):
         return super().select(subjects)
 
 
-def found(subjects: SortedSubjects, pattern: bytes, most: int = 1 << 20) -> list[bytes]:
+def matchesOf(subjects: SortedSubjects, pattern: bytes, most: int = 1 << 20) -> list[bytes]:
     """All subjects that a pattern matches, searched some at a time."""
     search, start, total = CountedSearch(pattern), b"", []
     while True:
@@ -47,24 +47,24 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
     subjects = SortedSubjects()
     known: set[bytes] = set()
     for turn in range(3000):
-        each = b"%c.%d" % (chance.choice(b"abc"), chance.randrange(60))
-        if each in known:
-            known.remove(each)
-            subjects.remove(each)
+        subject = b"%c.%d" % (chance.choice(b"abc"), chance.randrange(60))
+        if subject in known:
+            known.remove(subject)
+            subjects.remove(subject)
         else:
-            known.add(each)
-            subjects.add(each)
+            known.add(subject)
+            subjects.add(subject)
         if turn % 50 == 0 or turn < 20:
             for pattern in (b">", b"b.*", b"*.5", b"b.>"):
                 expected = sorted(one for one in known if matches(pattern, one))
-                assert found(subjects, pattern) == expected
-                assert found(subjects, pattern, 5) == expected
+                assert matchesOf(subjects, pattern) == expected
+                assert matchesOf(subjects, pattern, 5) == expected
             behind, _ = subjects.find(PatternSearch(b"b.*"), b"b.3\0", 1000)
             assert behind == sorted(one for one in known if one > b"b.3" and one[:1] == b"b")
     assert max(map(len, subjects._lists)) <= 8
     for one in known:
         subjects.remove(one)
-    assert found(subjects, b">") == []
+    assert matchesOf(subjects, b">") == []
 
 
 def test_sparse() -> None:

@@ -50,14 +50,14 @@ class Run:
         """
         What it said.
         """
-        return [each.data for each in self.events if each.what == "a"]
+        return [event.data for event in self.events if event.what == "a"]
 
     @property
     def said(self) -> list[dict[str, Any]]:
         """
         What it said, read.
         """
-        return [json.loads(each) for each in self.lines]
+        return [json.loads(line) for line in self.lines]
 
 
 class Zygote:
@@ -127,7 +127,7 @@ def _victim(functions: ModuleType, order: dict[str, Any]) -> None:
     What a forked process does: one of the functions of the module.
     """
     watched = str(Path(order["directory"]).parent)
-    texts = [each.encode() for each in (watched, order["control"], order["trace"])]
+    texts = [text.encode() for text in (watched, order["control"], order["trace"])]
     ctypes.CDLL(None).shimBegin(*texts, SAID)
     getattr(functions, order["do"])(order)
 

@@ -29,7 +29,7 @@ from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 
 LOGS = ("orders", "events", "kept")
-KEYS = tuple(f"key{each}" for each in range(8))
+KEYS = tuple(f"key{number}" for number in range(8))
 MOST_WAITING = 12
 
 
@@ -134,8 +134,8 @@ class Workload:
         count = count or self._random.choice((1, 2, 7, 40, 200))
         first, self._number = self._number, self._number + count
         batch = [
-            (b"s.%d" % (each % 3) if name == "events" else b"s", b"", payloadOf(name, each), 0)
-            for each in range(first, first + count)
+            (b"s.%d" % (number % 3) if name == "events" else b"s", b"", payloadOf(name, number), 0)
+            for number in range(first, first + count)
         ]
         self._ask(
             {"append": name, "first": first, "count": count},

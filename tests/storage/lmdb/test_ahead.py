@@ -41,8 +41,8 @@ class Stage:
         self.wait(
             self.log.append(
                 [
-                    (each, b"", b"%d" % sequence, 1000 * sequence)
-                    for sequence, each in enumerate(subjects, first)
+                    (subject, b"", b"%d" % sequence, 1000 * sequence)
+                    for sequence, subject in enumerate(subjects, first)
                 ]
             )
         )
@@ -63,11 +63,13 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 def test_severalSubjects(stage: Stage) -> None:
     """Appends to a log of several subjects go into the journal and are seen by all who read."""
-    for each in (b"c", b"a", b"d.e", b"a"):
-        stage.put(each)
+    for subject in (b"c", b"a", b"d.e", b"a"):
+        stage.put(subject)
     assert stage.isAhead
     log, wait = stage.log, stage.wait
-    assert [each.payload for each in wait(log.read(1))] == [b"%d" % each for each in range(1, 7)]
+    assert [record.payload for record in wait(log.read(1))] == [
+        b"%d" % number for number in range(1, 7)
+    ]
     tallies = {
         b"a": SubjectTally(3, 1, 6),
         b"b": SubjectTally(1, 2, 2),
@@ -75,18 +77,18 @@ def test_severalSubjects(stage: Stage) -> None:
         b"d.e": SubjectTally(1, 5, 5),
     }
     assert list(wait(log.subjects(b">")).items()) == list(tallies.items())
-    assert wait(log.subjects(b"*")) == {each: tallies[each] for each in (b"a", b"b", b"c")}
+    assert wait(log.subjects(b"*")) == {name: tallies[name] for name in (b"a", b"b", b"c")}
     assert wait(log.subjects(b"d.e")) == {b"d.e": tallies[b"d.e"]}
     assert wait(log.subjects(b"x")) == {}
     assert wait(log.countSubjects()) == 4
     assert wait(log.lastFor(b"a")).sequence == 6
     assert wait(log.lastFor(b"b")).sequence == 2
     assert wait(log.lastFor(b"x")) is None
-    found = wait(log.readMatching([b"a", b"d.>"], 2))
-    assert [each.sequence for each in found.records] == [4, 5, 6]
+    matching = wait(log.readMatching([b"a", b"d.>"], 2))
+    assert [record.sequence for record in matching.records] == [4, 5, 6]
     few = wait(log.readMatching([b"a"], 2, 1))
-    assert ([each.sequence for each in few.records], few.next) == ([4], 6)
-    assert [each.sequence for each in wait(log.readMatching([b"a"], 5)).records] == [6]
+    assert ([record.sequence for record in few.records], few.next) == ([4], 6)
+    assert [record.sequence for record in wait(log.readMatching([b"a"], 5)).records] == [6]
     assert wait(log.sequenceAt(3500)) == 4
     assert wait(log.exportRange(2, 6)).next == 3
     assert wait(log.exportRange(3, 6)).sequences.tolist() == [3, 4, 5]
@@ -94,16 +96,18 @@ def test_severalSubjects(stage: Stage) -> None:
 
 def test_pagesOfSubjects(stage: Stage) -> None:
     """Subjects in the journal and in the database are listed page by page, each once."""
-    names = [b"s.%d" % (each * 7 % 40) for each in range(40)]
+    names = [b"s.%d" % (number * 7 % 40) for number in range(40)]
     stage.put(*names[:20])
-    for each in range(20, 40, 4):
-        stage.put(*names[each : each + 4])
+    for number in range(20, 40, 4):
+        stage.put(*names[number : number + 4])
     assert stage.isAhead
-    found: list[bytes] = []
-    while page := list(stage.wait(stage.log.subjects(b"s.*", found[-1] if found else b"", 3))):
+    subjects: list[bytes] = []
+    while page := list(
+        stage.wait(stage.log.subjects(b"s.*", subjects[-1] if subjects else b"", 3))
+    ):
         assert len(page) <= 3
-        found += page
-    assert found == sorted(names)
+        subjects += page
+    assert subjects == sorted(names)
 
 
 def test_caughtUp(stage: Stage) -> None:
@@ -142,9 +146,9 @@ def test_lastSequences(stage: Stage) -> None:
     assert wait(log.lastFor(b"a")).sequence == 1
     stage.put(b"a", b"c")
     assert wait(log.lastFor(b"a")).sequence == 3
-    asked = [log.lastFor(each) for each in (b"b", b"a", b"c")]
+    asked = [log.lastFor(name) for name in (b"b", b"a", b"c")]
     appending = log.append([(b"b", b"", b"new", 0)])
-    assert [wait(each).subject for each in asked] == [b"b", b"a", b"c"]
+    assert [wait(deferred).subject for deferred in asked] == [b"b", b"a", b"c"]
     wait(appending)
     assert wait(log.lastFor(b"b")).payload == b"new"
     assert wait(log.delete([5, 3])) == 2
@@ -173,17 +177,19 @@ class TestRecalled:
 
     def find(self, stage: Stage, *sequences: int) -> list[Any]:
         """Sequence and payload of each record that is in memory."""
-        found = []
-        for raw, start, end in [stage.log.recall(each) or (b"", 0, 0) for each in sequences]:
-            found.append(decode(raw, start, end, stage.log.identity)[::4] if raw else None)
-        return found
+        results = []
+        for raw, start, end in [
+            stage.log.recall(sequence) or (b"", 0, 0) for sequence in sequences
+        ]:
+            results.append(decode(raw, start, end, stage.log.identity)[::4] if raw else None)
+        return results
 
     def test_journal(self, stage: Stage) -> None:
         """Records are at hand that are in the journal, or that the database gives at once."""
         stage.put(b"a", b"b")
         assert stage.isAhead
-        found = [None, (1, b"1"), (3, b"3"), (4, b"4"), None]
-        assert self.find(stage, 0, 1, 3, 4, 5) == found
+        expected = [None, (1, b"1"), (3, b"3"), (4, b"4"), None]
+        assert self.find(stage, 0, 1, 3, 4, 5) == expected
         assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
 
     def test_leftToThreads(self, stage: Stage) -> None:

@@ -30,8 +30,8 @@ GAP = 1 << 33
 def block(identity: int, sequences: Sequence[int]) -> tuple[bytes, list[bytes]]:
     """A block with these records, and the records."""
     blobs = [
-        encodeBatch(identity, each, [(b"s", b"", b"%d" % each, 1)], 1, 0, b"s").blobs[0]
-        for each in sequences
+        encodeBatch(identity, sequence, [(b"s", b"", b"%d" % sequence, 1)], 1, 0, b"s").blobs[0]
+        for sequence in sequences
     ]
     return build(MARK, identity, 1, next(chunks(sequences, blobs))), blobs
 
@@ -107,8 +107,10 @@ def test_lastIn(database: Database, names: Names) -> None:
     """The last sequence of a subject is in its tally, whatever the length of the subject."""
     with using(names):
         for identity in IDENTITIES:
-            found = [database.last(identity, each) for each in (b"a", b"a.b", LONG, b"b", b"")]
-            assert found == [GAP, GAP + 1, GAP + 2, 0, 0]
+            lasts = [
+                database.last(identity, subject) for subject in (b"a", b"a.b", LONG, b"b", b"")
+            ]
+            assert lasts == [GAP, GAP + 1, GAP + 2, 0, 0]
         assert database.last(2, b"a") == 0
 
 
@@ -149,9 +151,9 @@ def test_damagedBlock(database: Database, monkeypatch: pytest.MonkeyPatch) -> No
             database.put(blockKey(9, sequences[0]), bytes(damaged))
             wanted = [random.randrange(80) for _ in range(5)]
             monkeypatch.setattr(hot, "findRecord", COMPILED.findRecord)
-            quick = [database.find(9, each) for each in wanted]
+            quick = [database.find(9, key) for key in wanted]
             monkeypatch.setattr(hot, "findRecord", None)
-            assert quick == [database.find(9, each) for each in wanted]
+            assert quick == [database.find(9, key) for key in wanted]
 
 
 class _Reading:
@@ -177,4 +179,4 @@ def test_sparsePattern(database: Database, pattern: bytes, most: int) -> None:
     page = fetchTallies(environment, 7, pattern, b"", 1000, most)
     assert page.following == b""
     expected = [b"a.%02d.7" % area for area in range(10)] if pattern.endswith(b"7") else []
-    assert [each.subject for each in page.tallies] == expected
+    assert [entry.subject for entry in page.tallies] == expected

@@ -49,7 +49,7 @@ def zygote() -> Iterator[Zygote]:
 
 def records(identity: int, first: int, count: int, size: int = 5) -> list[bytes]:
     """Records of one log."""
-    batch = [(b"s", b"", b"%d" % each * size, 0) for each in range(first, first + count)]
+    batch = [(b"s", b"", b"%d" % number * size, 0) for number in range(first, first + count)]
     return encodeBatch(identity, first, batch, 7, 7, b"s").blobs
 
 
@@ -109,8 +109,8 @@ def test_tornFrame(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     first = data.index(MARK, 4096)
     second = data.index(MARK, first + 1)
-    for each in (first, second):
-        data[each + 1000 : each + 1512] = bytes(512)
+    for place in (first, second):
+        data[place + 1000 : place + 1512] = bytes(512)
     path.write_bytes(data)
     assert readFrames(path, MARK) == [FIRST, last]
 
@@ -126,7 +126,7 @@ def test_rewound(tmp_path: Path) -> None:
     journal.close()
     frames = readFrames(tmp_path / "journal", MARK)
     assert frames[-1] == newer
-    assert [each for each in frames if each.generation > newer.since] == [newer]
+    assert [frame for frame in frames if frame.generation > newer.since] == [newer]
 
 
 def test_full(tmp_path: Path) -> None:
@@ -150,15 +150,15 @@ def test_unreadablePage(zygote: Zygote, tmp_path: Path) -> None:
     is reported."""
     store = tmp_path / "store"
     append, _, close = _openStore(store)
-    for each in range(40):
-        append("a", each)
+    for number in range(40):
+        append("a", number)
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
     close()
     hole = Plan(Act.UNREADABLE, Call.READ, 4096, 8192, inode=(copy / "journal").stat().st_ino)
     assert zygote.run("open", copy, hole).hits > 0
-    recorder, found = _contents(copy, "a")
-    assert 0 < len(found) < 40
+    recorder, payloads = _contents(copy, "a")
+    assert 0 < len(payloads) < 40
     assert recorder.damaged
 
 
@@ -172,7 +172,7 @@ def test_oneSync(zygote: Zygote, tmp_path: Path, count: int) -> None:
         how: dict[str, Any] = {"first": 100, "count": count, "steps": steps}
         plan = Plan(Act.DELAY, Call.SYNC | Call.ROOT, microseconds=0)
         run = zygote.run("append", tmp_path / f"store{steps}", later=plan, **how)
-        assert len([each for each in run.said if "done" in each]) == steps
+        assert len([line for line in run.said if "done" in line]) == steps
         syncs.append(run.hits)
     assert syncs[1] - syncs[0] < 110
 
@@ -183,7 +183,7 @@ def test_noSync(zygote: Zygote, tmp_path: Path) -> None:
     how: dict[str, Any] = {"first": 100, "count": 1, "steps": 120, "syncInterval": 60}
     plan = Plan(Act.DELAY, Call.SYNC | Call.ROOT, microseconds=0)
     run = zygote.run("append", tmp_path / "store", later=plan, **how)
-    assert len([each for each in run.said if "done" in each]) == 120
+    assert len([line for line in run.said if "done" in line]) == 120
     assert run.hits < 10
     history = History()
     history.learn(run.lines)
@@ -196,7 +196,7 @@ def test_databaseFails(zygote: Zygote, tmp_path: Path) -> None:
     store that ends then has it all when it is opened next."""
     how: dict[str, Any] = {"first": 100, "count": 5, "steps": 30}
     run = zygote.run("append", tmp_path / "store", later=Plan(Act.FAIL, Call.SYNC), **how)
-    assert len([each for each in run.said if "done" in each]) == 30
+    assert len([line for line in run.said if "done" in line]) == 30
     history = History()
     history.learn(run.lines)
     recorder = history.check(tmp_path / "store")
@@ -230,20 +230,20 @@ def _contents(directory: Path, name: str) -> tuple[Recorder, list[bytes]]:
     recorder = Recorder()
     store.watch(recorder)
     log = reactor.wait(store.open(name))
-    found = [each.payload for each in reactor.wait(log.read(1, 10000))]
+    payloads = [record.payload for record in reactor.wait(log.read(1, 10000))]
     reactor.wait(store.close())
-    return recorder, found
+    return recorder, payloads
 
 
-EXPECTED = [b"payload %d" % each for each in range(40)]
+EXPECTED = [b"payload %d" % number for number in range(40)]
 
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
     """A store as it is on disk while it is open, with much in its journal."""
     append, _, close = _openStore(tmp_path / "open")
-    for each in range(40):
-        append("a", each)
+    for number in range(40):
+        append("a", number)
     shutil.copytree(tmp_path / "open", tmp_path / "killed")
     close()
     return tmp_path / "killed"
@@ -252,8 +252,8 @@ def killed(tmp_path: Path) -> Path:
 def test_replayed(killed: Path) -> None:
     """What is in the journal is there after the store was opened again, and again."""
     for _ in range(2):
-        recorder, found = _contents(killed, "a")
-        assert found == EXPECTED
+        recorder, payloads = _contents(killed, "a")
+        assert payloads == EXPECTED
         assert not recorder.damaged and not recorder.states
 
 
@@ -268,9 +268,9 @@ def test_flippedBitWhileAhead(tmp_path: Path, killed: Path, name: str) -> None:
         data = bytearray((copy / name).read_bytes())
         data[number * end // 24] ^= 1 << number % 8
         (copy / name).write_bytes(data)
-        recorder, found = _contents(copy, "a")
-        lost = set(EXPECTED) - set(found)
-        assert found == [each for each in EXPECTED if each not in lost]
+        recorder, payloads = _contents(copy, "a")
+        lost = set(EXPECTED) - set(payloads)
+        assert payloads == [payload for payload in EXPECTED if payload not in lost]
         assert len(lost) <= (name == "data.mdb")
         assert recorder.damaged or not lost
 
@@ -293,8 +293,8 @@ def test_journalIsLost(killed: Path, how: str) -> None:
     assert start <= 40 < stop
     append("a", 40)
     close()
-    _, found = _contents(killed, "a")
-    assert found == [*EXPECTED[: start - 1], b"payload 40"]
+    _, payloads = _contents(killed, "a")
+    assert payloads == [*EXPECTED[: start - 1], b"payload 40"]
 
 
 def test_missingInside(killed: Path) -> None:
@@ -306,11 +306,11 @@ def test_missingInside(killed: Path) -> None:
         data[place] ^= 1
         place = data.find(b"payload 20", place)
     path.write_bytes(data)
-    recorder, found = _contents(killed, "a")
-    assert found == [*EXPECTED[:20], *EXPECTED[21:]]
-    assert [each[:3] for each in recorder.damaged] == [("a", 21, 22)]
+    recorder, payloads = _contents(killed, "a")
+    assert payloads == [*EXPECTED[:20], *EXPECTED[21:]]
+    assert [damage[:3] for damage in recorder.damaged] == [("a", 21, 22)]
     again, _ = _contents(killed, "a")
-    assert [each[:3] for each in again.damaged] == [("a", 21, 22)]
+    assert [damage[:3] for damage in again.damaged] == [("a", 21, 22)]
 
 
 def test_olderDatabase(tmp_path: Path, killed: Path) -> None:
@@ -319,13 +319,13 @@ def test_olderDatabase(tmp_path: Path, killed: Path) -> None:
     reactor = PumpedReactor()
     opened = reactor.wait(openLMDB(reactor, killed))
     log = reactor.wait(opened.open("a"))
-    for each in range(40, 60):
-        reactor.wait(log.append([(b"s", b"", b"payload %d" % each, 0)]))
+    for number in range(40, 60):
+        reactor.wait(log.append([(b"s", b"", b"payload %d" % number, 0)]))
     shutil.copytree(killed, tmp_path / "mixed")
     reactor.wait(opened.close())
     (tmp_path / "mixed" / "data.mdb").write_bytes(older)
-    recorder, found = _contents(tmp_path / "mixed", "a")
-    assert found[-20:] == [b"payload %d" % each for each in range(40, 60)]
+    recorder, payloads = _contents(tmp_path / "mixed", "a")
+    assert payloads[-20:] == [b"payload %d" % number for number in range(40, 60)]
     assert recorder.damaged
 
 
@@ -346,8 +346,8 @@ def test_madeAgain(killed: Path, isDamaged: bool) -> None:
         commits.write(commits.read() + 1)
         commits.close()
     for _ in range(2):
-        recorder, found = _contents(killed, "a")
-        assert found == EXPECTED
+        recorder, payloads = _contents(killed, "a")
+        assert payloads == EXPECTED
         assert recorder.states
 
 
@@ -357,20 +357,20 @@ def test_readsWhatIsAhead(tmp_path: Path) -> None:
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
-    for each in range(1, 31):
-        reactor.wait(log.append([(b"s", b"", b"%d" % each, each * 1000)]))
-    expected = [b"%d" % each for each in range(1, 31)]
-    assert [each.payload for each in reactor.wait(log.read(1))] == expected
-    assert [each.payload for each in reactor.wait(log.read(17, 3))] == expected[16:19]
+    for number in range(1, 31):
+        reactor.wait(log.append([(b"s", b"", b"%d" % number, number * 1000)]))
+    expected = [b"%d" % number for number in range(1, 31)]
+    assert [record.payload for record in reactor.wait(log.read(1))] == expected
+    assert [record.payload for record in reactor.wait(log.read(17, 3))] == expected[16:19]
     assert reactor.wait(log.sequenceAt(20_500)) == 21
     assert reactor.wait(log.sequenceAt(31_000)) == 31
     assert reactor.wait(log.lastFor(b"s")).sequence == 30
     assert reactor.wait(log.subjects(b">")) == {b"s": SubjectTally(30, 1, 30)}
-    found: list[int] = []
-    while len(found) < 30:
-        columns = reactor.wait(log.exportRange(len(found) + 1, 31))
-        found += columns.sequences
-    assert found == [*range(1, 31)]
+    results: list[int] = []
+    while len(results) < 30:
+        columns = reactor.wait(log.exportRange(len(results) + 1, 31))
+        results += columns.sequences
+    assert results == [*range(1, 31)]
     before = reactor.wait(log.digest(1, 31))
     assert reactor.wait(log.delete([30])) == 1
     assert reactor.wait(log.read(29, 5))[-1].sequence == 29
@@ -450,10 +450,10 @@ def test_limitsHold(tmp_path: Path) -> None:
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
     log.retain(Retention(count=10))
-    for each in range(25):
-        reactor.wait(log.append([(b"s", b"", b"%d" % each, 0)]))
+    for number in range(25):
+        reactor.wait(log.append([(b"s", b"", b"%d" % number, 0)]))
         assert log.bounds().count <= 10
-    assert [each.sequence for each in reactor.wait(log.read(1))] == [*range(16, 26)]
+    assert [record.sequence for record in reactor.wait(log.read(1))] == [*range(16, 26)]
     reactor.wait(store.close())
 
 
@@ -562,8 +562,8 @@ def test_writtenWithoutTheThread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Journal, "append", counting)
     appendOne, _, close = _openStore(tmp_path / "store")
-    for each in range(40):
-        appendOne("a", each)
+    for number in range(40):
+        appendOne("a", number)
     assert len(byThread) < 20
     close()
     assert _contents(tmp_path / "store", "a")[1] == EXPECTED
@@ -576,15 +576,15 @@ def test_orderOfGroups(tmp_path: Path) -> None:
     log: Any = reactor.wait(store.open("a"))
     done: list[int] = []
     asked: list[Any] = []
-    for each in range(300):
+    for number in range(300):
         # Some are too large for the journal, and some are no appends: the thread does those.
-        size = LARGEST_FRAME if each % 13 == 5 else 1
-        if each % 17 == 3:
-            asked.append(log.delete([each]))
+        size = LARGEST_FRAME if number % 13 == 5 else 1
+        if number % 17 == 3:
+            asked.append(log.delete([number]))
         else:
-            asked.append(log.append([(b"s", b"", b"x" * size, 0)] * (1 + each % 3)))
-        asked[-1].addCallback(lambda _, each=each: done.append(each))
-        if each % 4 == 0:
+            asked.append(log.append([(b"s", b"", b"x" * size, 0)] * (1 + number % 3)))
+        asked[-1].addCallback(lambda _, number=number: done.append(number))
+        if number % 4 == 0:
             reactor.turn()
     for one in asked:
         if not one.called:
@@ -601,9 +601,9 @@ def test_closeWhileWriting(tmp_path: Path) -> None:
         log: Any = reactor.wait(store.open("a"))
         reactor.wait(log.append(_entry(0)))
         reactor.wait(log.append(_entry(1)))
-        asked = [log.append(_entry(each)) for each in range(2, 2 + count)]
+        asked = [log.append(_entry(number)) for number in range(2, 2 + count)]
         reactor.wait(store.close())
-        assert all(each.called for each in asked)
+        assert all(deferred.called for deferred in asked)
         assert _contents(tmp_path / f"store{count}", "a")[1] == EXPECTED[: 2 + count]
 
 
@@ -619,10 +619,10 @@ def test_writerFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
     reactor.wait(log.append(_entry(1)))
     _untilIdle(store)
     scripted.append((errno.EIO, 0))
-    asked = [log.append(_entry(each)) for each in range(2, 5)]
-    for each in asked:
+    asked = [log.append(_entry(number)) for number in range(2, 5)]
+    for deferred in asked:
         with pytest.raises(StoreFailed):
-            reactor.wait(each)
+            reactor.wait(deferred)
     assert _hasStopped(recorder)
     with pytest.raises(StoreFailed):
         reactor.wait(log.append(_entry(5)))
@@ -631,7 +631,7 @@ def test_writerFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
         reactor.turn()
     first = reactor.wait(log.append(_entry(6)))
     assert first.start > 2
-    assert [each.payload for each in reactor.wait(log.read(first.start))] == [b"payload 6"]
+    assert [record.payload for record in reactor.wait(log.read(first.start))] == [b"payload 6"]
     reactor.wait(store.close())
     assert {b"payload 0", b"payload 1", b"payload 6"} <= {*_contents(tmp_path / "store", "a")[1]}
 
@@ -675,7 +675,7 @@ def test_answeredFirst(
     assert reactor.wait(log.append(_entry(2 * ALONE + 1))).start == 2 * ALONE + 2
     reactor.wait(store.close())
     assert _contents(tmp_path / "store", "a")[1] == [
-        b"payload %d" % each for each in range(2 * ALONE + 2)
+        b"payload %d" % index for index in range(2 * ALONE + 2)
     ]
 
 
@@ -690,8 +690,8 @@ def test_writerHasNoSpace(tmp_path: Path, scripted: list[tuple[int, int]]) -> No
     scripted.append((errno.EDQUOT, 0))
     with pytest.raises(StoreFull):
         reactor.wait(log.append(_entry(9)))
-    for each in range(2, 40):
-        assert reactor.wait(log.append(_entry(each))).start == each + 1
+    for number in range(2, 40):
+        assert reactor.wait(log.append(_entry(number))).start == number + 1
     reactor.wait(store.close())
     assert _contents(tmp_path / "store", "a")[1] == EXPECTED
 
@@ -722,13 +722,13 @@ def test_writerCannotWriteLikeThat(tmp_path: Path, scripted: list[tuple[int, int
     log: Any = reactor.wait(store.open("a"))
     reactor.wait(log.append(_entry(0)))
     _untilIdle(store)
-    for each in range(1, 40):
-        scripted.append((errno.EINVAL if each % 3 else 0, 0))
-    asked = [log.append(_entry(each)) for each in range(1, 20)]
-    assert [reactor.wait(each).start for each in asked] == list(range(2, 21))
+    for number in range(1, 40):
+        scripted.append((errno.EINVAL if number % 3 else 0, 0))
+    asked = [log.append(_entry(number)) for number in range(1, 20)]
+    assert [reactor.wait(deferred).start for deferred in asked] == list(range(2, 21))
     assert len(scripted) < 39
-    for each in range(20, 40):
-        log.append(_entry(each))
+    for number in range(20, 40):
+        log.append(_entry(number))
     reactor.wait(store.close())
     assert _contents(tmp_path / "store", "a")[1] == EXPECTED
 

@@ -42,23 +42,28 @@ class LogStage:
     def put(self, count: int) -> None:
         """Append records with all subjects in turn."""
         entries = [
-            (SUBJECTS[each % len(SUBJECTS)], b"head" + b"er" * (each % 2), b"%d" % each, 1 + each)
-            for each in range(count)
+            (
+                SUBJECTS[number % len(SUBJECTS)],
+                b"head" + b"er" * (number % 2),
+                b"%d" % number,
+                1 + number,
+            )
+            for number in range(count)
         ]
         self.wait(self.log.append(entries))
 
     def walk(self, patterns: tuple[bytes, ...], limit: int, isEncoded: bool) -> list[Record]:
         """All records that match, a few at a time."""
-        found: list[Record] = []
+        records: list[Record] = []
         sequence = 1
         while sequence <= self.log.bounds().last:
             some: Any = hot.EncodedRecords(Record) if isEncoded else []
             following = self.wait(self.log.collect(some, patterns, sequence, limit, 1 << 20))
             assert following > sequence and len(some) <= limit
-            assert all(sequence <= each.sequence < following for each in some)
-            found += some
+            assert all(sequence <= record.sequence < following for record in some)
+            records += some
             sequence = following
-        return found
+        return records
 
 
 @needsCompiled
@@ -70,12 +75,12 @@ def test_collected(tmp_path: Path, patterns: tuple[bytes, ...], limit: int) -> N
     try:
         decoded = stage.walk(patterns, limit, isEncoded=False)
         assert stage.walk(patterns, limit, isEncoded=True) == decoded
-        bare = {each for each in SUBJECTS if not patterns or each in patterns}
+        bare = {subject for subject in SUBJECTS if not patterns or subject in patterns}
         wanted = bare if b"a.*" not in patterns else {b"a.1", b"a.2"}
         wanted = set(SUBJECTS) if b">" in patterns else wanted
-        everything = [each for each in range(1, 221) if each % 7 or each >= 200]
-        place = [each if each <= 200 else each - 200 for each in everything]
-        assert [each.sequence for each in decoded] == [
+        everything = [number for number in range(1, 221) if number % 7 or number >= 200]
+        place = [number if number <= 200 else number - 200 for number in everything]
+        assert [record.sequence for record in decoded] == [
             sequence
             for sequence, number in zip(everything, place, strict=True)
             if SUBJECTS[(number - 1) % len(SUBJECTS)] in wanted
@@ -94,7 +99,7 @@ def test_counts(tmp_path: Path, subjects: tuple[bytes, bytes]) -> None:
     directory = tmp_path / "store"
     store: Any = wait(reactor, openLMDB(reactor, directory))
     log = wait(reactor, store.open("log"))
-    batch = [(subjects[each > 5], b"", b"payload %02d." % each, 0) for each in range(1, 11)]
+    batch = [(subjects[number > 5], b"", b"payload %02d." % number, 0) for number in range(1, 11)]
     wait(reactor, log.append(batch))
     wait(reactor, store.close())
     damage(directory / "data.mdb", b"payload 01.", b"payload 04.", b"payload 10.")
@@ -107,12 +112,12 @@ def test_counts(tmp_path: Path, subjects: tuple[bytes, bytes]) -> None:
         assert (log.bounds().count, log.bounds().size) == (
             (10, 10 * size) if isFirst else (7, 7 * size)
         )
-        read = [each.sequence for each in wait(reactor, log.read(1))]
+        read = [record.sequence for record in wait(reactor, log.read(1))]
         assert read == [2, 3, 5, 6, 7, 8, 9]
         wait(reactor, log.append([]))
         assert (log.bounds().count, log.bounds().size) == (7, 7 * size)
         assert (log.bounds().first, log.bounds().last) == (2, 10)
-        assert {each[1] for each in recorder.damaged} >= {4, 10}
+        assert {loss[1] for loss in recorder.damaged} >= {4, 10}
         with pytest.raises(RecordDamaged):
             wait(reactor, log.lastFor(subjects[1]))
         assert wait(reactor, log.exportRange(2, 11)).damaged == (4, 10)

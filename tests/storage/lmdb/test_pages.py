@@ -16,7 +16,7 @@ from natsbroker.storage.lmdb.pages import BRANCH, HEAD, PageFile
 from natsbroker.storage.records import Damaged
 
 PAGE = 4096
-KEYS = [b"key %06d" % (2 * each) for each in range(200) if each % 3]
+KEYS = [b"key %06d" % (2 * number) for number in range(200) if number % 3]
 PAGE_HEAD = Struct("<QHHHH")
 
 
@@ -42,7 +42,7 @@ def entriesOf(path: Path) -> dict[bytes, bytes]:
     try:
         file = PageFile(descriptor)
         [newest, _] = file.metas()
-        return {each.key: each.value for each in file.entries(newest, newest.mainRoot)}
+        return {entry.key: entry.value for entry in file.entries(newest, newest.mainRoot)}
     finally:
         os.close(descriptor)
 
@@ -60,7 +60,7 @@ def nodesOf(path: Path) -> Iterator[tuple[bool, int]]:
         start = page * PAGE
         _, _, flags, lower, _ = PAGE_HEAD.unpack_from(data, start)
         pointers = Struct(f"<{(lower - HEAD) // 2}H").unpack_from(data, start + HEAD)
-        yield from ((flags == BRANCH, start + each) for each in pointers)
+        yield from ((flags == BRANCH, start + pointer) for pointer in pointers)
 
 
 def flipped(path: Path, to: Path, position: int, bit: int) -> Path:
@@ -74,7 +74,7 @@ def flipped(path: Path, to: Path, position: int, bit: int) -> Path:
 def test_whole(database: Path) -> None:
     """What LMDB has written is read, also where nodes were deleted."""
     assert list(entriesOf(database)) == [
-        b"key %06d" % (2 * each) for each in range(200) if each % 3
+        b"key %06d" % (2 * number) for number in range(200) if number % 3
     ]
 
 
@@ -98,7 +98,7 @@ def test_separators(database: Path, tmp_path: Path) -> None:
         for bit in (1, 2):
             damaged = flipped(database, tmp_path / "copy", last, bit)
             with lmdb.open(str(damaged), subdir=False) as environment, environment.begin() as txn:
-                if all(txn.get(each) for each in KEYS):
+                if all(txn.get(key) for key in KEYS):
                     continue
             with pytest.raises(Damaged):
                 entriesOf(damaged)

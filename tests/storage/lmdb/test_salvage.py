@@ -17,7 +17,7 @@ from natsbroker.storage.records import Damaged
 from natsbroker.testing.pumped import PumpedReactor
 
 LOG = "orders"
-STATE = {b"key %d" % each: b"value %d" % each for each in range(20)}
+STATE = {b"key %d" % number: b"value %d" % number for number in range(20)}
 
 
 class Store:
@@ -39,21 +39,21 @@ class Store:
         """Append records with a commit of their own."""
         with self as store:
             log = self.reactor.wait(store.open(LOG))
-            self.reactor.wait(log.append([(b"s", b"", each, 0) for each in payloads]))
+            self.reactor.wait(log.append([(b"s", b"", payload, 0) for payload in payloads]))
 
     @property
     def payloads(self) -> list[bytes]:
         """All records of the log."""
         with self as store:
             log = self.reactor.wait(store.open(LOG))
-            return [each.payload for each in self.reactor.wait(log.read(1))]
+            return [record.payload for record in self.reactor.wait(log.read(1))]
 
     @property
     def state(self) -> dict[bytes, bytes]:
         """All state of a space."""
         with self as store:
-            found: dict[bytes, bytes] = self.reactor.wait(store.states("space").load())
-            return found
+            values: dict[bytes, bytes] = self.reactor.wait(store.states("space").load())
+            return values
 
     def entries(self) -> list[Entry]:
         """The values in the tree."""
@@ -67,15 +67,15 @@ class Store:
     def flip(self, *places: int, bit: int = 0) -> None:
         """Flip bits."""
         data = bytearray(self.database.read_bytes())
-        for each in places:
-            data[each] ^= 1 << bit
+        for place in places:
+            data[place] ^= 1 << bit
         self.database.write_bytes(data)
 
     def copiesOf(self, block: Entry) -> list[int]:
         """Where older blocks that begin as one does end, in pages that are free."""
         data = self.database.read_bytes()
         [mark, head] = data[block.offset : block.offset + 8], parseHead(data, block.offset)
-        found = []
+        problems = []
         place = data.find(mark)
         while place >= 0:
             try:
@@ -84,22 +84,22 @@ class Store:
                 pass
             else:
                 if place != block.offset and older[7:9] == head[7:9]:
-                    found.append(place + older.length)
+                    problems.append(place + older.length)
             place = data.find(mark, place + 1)
-        return found
+        return problems
 
 
 def test_headOfBlock(tmp_path: Path) -> None:
     """What a block has is read also if its head is damaged, and not from what older ones had."""
     store = Store(tmp_path)
-    payloads = [b"payload %d" % each for each in range(6)]
-    for each in payloads:
-        store.append(each)
-    [block] = [each for each in store.entries() if each.key[:1] == b"B"]
+    payloads = [b"payload %d" % number for number in range(6)]
+    for payload in payloads:
+        store.append(payload)
+    [block] = [entry for entry in store.entries() if entry.key[:1] == b"B"]
     ends = store.copiesOf(block)
     assert ends
     # The page of each older one was used again in part: its last record is another's.
-    store.flip(block.offset + 40, *(each - 1 for each in ends))
+    store.flip(block.offset + 40, *(end - 1 for end in ends))
     assert store.payloads == payloads
 
 
@@ -109,7 +109,7 @@ def test_keyLength(tmp_path: Path, bit: int) -> None:
     store = Store(tmp_path)
     with store as opened:
         store.reactor.wait(opened.states("space").change(STATE))
-    place = next(each for each in store.entries() if each.key.endswith(b"key 7"))
+    place = next(entry for entry in store.entries() if entry.key.endswith(b"key 7"))
     store.flip(place.offset - len(place.key) - 2, bit=bit)
     assert store.state == STATE
 
@@ -120,7 +120,7 @@ def test_pointer(tmp_path: Path, bit: int) -> None:
     store = Store(tmp_path)
     with store as opened:
         store.reactor.wait(opened.states("space").change(STATE))
-    place = next(each for each in store.entries() if each.key.endswith(b"key 7"))
+    place = next(entry for entry in store.entries() if entry.key.endswith(b"key 7"))
     pointer, page = divmod(place.offset - len(place.key) - 8, 4096)[::-1]
     start = store.database.read_bytes().index(pointer.to_bytes(2, "little"), page * 4096 + 16)
     store.flip(start + bit // 8, bit=bit % 8)

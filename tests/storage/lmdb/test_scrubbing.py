@@ -38,8 +38,8 @@ class Open:
             waiting = [
                 deferToThreadPool(self.reactor, self.store._pool, both.wait) for _ in range(2)
             ]
-            for each in waiting:
-                self.reactor.wait(each)
+            for deferred in waiting:
+                self.reactor.wait(deferred)
             self.reactor.catchUp()
 
     def scrub(self, pieces: int = 1) -> None:
@@ -69,7 +69,9 @@ def directory(tmp_path: Path) -> Path:
     """A store with a log of 40 records, and some state."""
     made = Open(tmp_path / "store")
     log = made.reactor.wait(made.store.open("orders"))
-    batch = [(b"s", b"", b"payload number %d." % each + bytes(9000), 0) for each in range(1, 41)]
+    batch = [
+        (b"s", b"", b"payload number %d." % number + bytes(9000), 0) for number in range(1, 41)
+    ]
     made.reactor.wait(log.append(batch))
     made.reactor.wait(made.store.states("space").put(b"key", b"a value of state"))
     made.close()
@@ -79,64 +81,64 @@ def directory(tmp_path: Path) -> Path:
 def test_findsRecords(directory: Path) -> None:
     """Flipped bits in records that nobody reads are found, and told with log and sequence."""
     damage(directory / "data.mdb", b"payload number 7.", b"payload number 23.")
-    found = Open(directory)
-    assert not found.recorder.damaged
-    found.scrub()
-    assert [each[:3] for each in found.recorder.damaged] == [("orders", 7, 8), ("orders", 23, 24)]
-    found.close()
+    opened = Open(directory)
+    assert not opened.recorder.damaged
+    opened.scrub()
+    assert [loss[:3] for loss in opened.recorder.damaged] == [("orders", 7, 8), ("orders", 23, 24)]
+    opened.close()
 
 
 def test_figures(directory: Path) -> None:
     """The scrubber counts what it has read, where it is, and what is damaged."""
     damage(directory / "data.mdb", b"payload number 7.")
-    found = Open(directory)
-    figures = found.store.figures()
+    opened = Open(directory)
+    figures = opened.store.figures()
     assert figures.scrub == ScrubFigures()
-    found.store._scrubber._next = lambda: None
+    opened.store._scrubber._next = lambda: None
     pieces = []
-    found.store._scrubber._goOn = lambda seconds: pieces.append(found.store.figures().scrub)
+    opened.store._scrubber._goOn = lambda seconds: pieces.append(opened.store.figures().scrub)
     after = b""
     while not pieces or pieces[-1].passes == 0:
-        result = scrub(found.store._environment, after, 100_000)
-        found.store._scrubber._read(result)
+        result = scrub(opened.store._environment, after, 100_000)
+        opened.store._scrubber._read(result)
         after = result.after
-    positions = [each.position for each in pieces]
+    positions = [piece.position for piece in pieces]
     assert positions[:-1] == sorted(set(positions[:-1]))
     assert 0 < positions[0] < positions[-2] <= 1
     assert positions[-1] == 0
-    figures = found.store.figures()
+    figures = opened.store.figures()
     assert figures.scrub == pieces[-1]
     assert (pieces[-1].records, pieces[-1].passes) == (40, 1)
     assert pieces[-1].ended > 0
     assert (figures.damagedRecords, figures.damagedValues) == (1, 0)
-    found.scrub()
-    again = found.store.figures()
+    opened.scrub()
+    again = opened.store.figures()
     assert (again.damagedRecords, again.damagedValues) == (1, 0)
-    found.close()
+    opened.close()
 
 
 def test_findsState(directory: Path) -> None:
     """A value of state that is damaged while the store is open is found too."""
-    found = Open(directory)
+    opened = Open(directory)
     with (directory / "data.mdb").open("r+b") as file:
         data = file.read()
         place = data.index(b"a value of state")
         file.seek(place)
         file.write(b"A")
-    found.scrub()
-    assert [each[:2] for each in found.recorder.states] == [("space", b"key")]
-    found.close()
+    opened.scrub()
+    assert [state[:2] for state in opened.recorder.states] == [("space", b"key")]
+    opened.close()
 
 
 def test_whole(directory: Path) -> None:
     """Nothing is reported of an intact store, however often it is read."""
-    found = Open(directory)
-    found.scrub()
-    found.advance(PAUSE)
-    found.advance(INTERVAL)
-    assert not found.recorder.damaged and not found.recorder.states
-    assert found.store.losses() == []
-    found.close()
+    opened = Open(directory)
+    opened.scrub()
+    opened.advance(PAUSE)
+    opened.advance(INTERVAL)
+    assert not opened.recorder.damaged and not opened.recorder.states
+    assert opened.store.losses() == []
+    opened.close()
 
 
 def test_deletedRecord(directory: Path) -> None:
@@ -146,41 +148,41 @@ def test_deletedRecord(directory: Path) -> None:
     before.reactor.wait(log.delete([7]))
     before.close()
     damage(directory / "data.mdb", b"payload number 7.")
-    found = Open(directory)
-    found.scrub()
-    assert not found.recorder.damaged
-    found.close()
+    opened = Open(directory)
+    opened.scrub()
+    assert not opened.recorder.damaged
+    opened.close()
 
 
 def test_pieces(tmp_path: Path) -> None:
     """A large store is read a piece at a time, to its end, and again after a pause."""
     made = Open(tmp_path)
     log = made.reactor.wait(made.store.open("large"))
-    for each in range(1, 7):
-        data = b"payload number %d." % each + bytes(PIECE // 2)
+    for number in range(1, 7):
+        data = b"payload number %d." % number + bytes(PIECE // 2)
         made.reactor.wait(log.append([(b"s", b"", data, 0)]))
     made.close()
     damage(tmp_path / "data.mdb", b"payload number 6.")
-    found = Open(tmp_path)
-    found.scrub(0)
-    assert not found.recorder.damaged
+    opened = Open(tmp_path)
+    opened.scrub(0)
+    assert not opened.recorder.damaged
     for _ in range(4):
-        found.advance(INTERVAL)
-    assert [each[:3] for each in found.recorder.damaged] == [("large", 6, 7)]
-    found.close()
+        opened.advance(INTERVAL)
+    assert [loss[:3] for loss in opened.recorder.damaged] == [("large", 6, 7)]
+    opened.close()
 
 
 def test_reportedUntilAcknowledged(directory: Path) -> None:
     """What was found is a loss until somebody acknowledges it, at the next start as well; and one
     that was acknowledged is none when it is found again."""
     damage(directory / "data.mdb", b"payload number 7.")
-    found = Open(directory)
-    assert IReportingStore.providedBy(found.store)
-    found.scrub()
-    found.advance(0)
-    [loss] = found.store.losses()
+    opened = Open(directory)
+    assert IReportingStore.providedBy(opened.store)
+    opened.scrub()
+    opened.advance(0)
+    [loss] = opened.store.losses()
     assert loss == "see damaged-1/report.txt"
-    found.close()
+    opened.close()
     again = Open(directory)
     again.advance(0)
     assert again.store.losses() == [loss]
@@ -202,14 +204,14 @@ def test_lostAtStart(directory: Path) -> None:
     data[:8192] = bytes(8192)
     (directory / "data.mdb").write_bytes(data)
     for _ in range(2):
-        found = Open(directory)
-        assert found.store.losses()
-        found.close()
+        opened = Open(directory)
+        assert opened.store.losses()
+        opened.close()
     acknowledge(directory)
-    found = Open(directory)
-    found.advance(0)
-    assert found.store.losses() == []
-    found.close()
+    opened = Open(directory)
+    opened.advance(0)
+    assert opened.store.losses() == []
+    opened.close()
 
 
 def test_reportCannotBeWritten(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,15 +222,15 @@ def test_reportCannotBeWritten(directory: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("natsbroker.storage.lmdb.losses.keep", full)
     damage(directory / "data.mdb", b"payload number 7.")
-    found = Open(directory)
-    found.scrub()
-    found.advance(0)
-    assert found.store.losses() == ["orders: 7 to 7 may be lost"]
-    found.close()
+    opened = Open(directory)
+    opened.scrub()
+    opened.advance(0)
+    assert opened.store.losses() == ["orders: 7 to 7 may be lost"]
+    opened.close()
 
 
 def test_closedMeanwhile(directory: Path) -> None:
     """A store that is closed is not read any more."""
-    found = Open(directory)
-    found.close()
-    assert not found.reactor.getDelayedCalls()
+    opened = Open(directory)
+    opened.close()
+    assert not opened.reactor.getDelayedCalls()

@@ -41,14 +41,14 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
             self.wait(log.append([(b"s", b"h" * (n % 3), b"x" * 99, n + 1) for n in range(500)]))
             self.wait(log.skipTo(log.nextSequence + start))
         ranges = [(1, 9000, 1 << 24), (1, 9000, 5000), (499, 502, 1 << 24), (700, 3000, 90_000)]
-        found = [self.rowsFrom(log, *each) for each in ranges]
+        rows = [self.rowsFrom(log, *bounds) for bounds in ranges]
         with using(PURE):
-            assert found == [self.rowsFrom(log, *each) for each in ranges]
-        assert [len(each) for each in found] == [3000, 3000, 3, 801]
+            assert rows == [self.rowsFrom(log, *bounds) for bounds in ranges]
+        assert [len(row) for row in rows] == [3000, 3000, 3, 801]
         self.wait(log.delete([3, 1800]))
         self.wait(log.discardBefore(300))
-        found = [self.rowsFrom(log, *each) for each in ranges]
-        assert [len(each) for each in found] == [2700, 2700, 3, 800]
+        rows = [self.rowsFrom(log, *bounds) for bounds in ranges]
+        assert [len(row) for row in rows] == [2700, 2700, 3, 800]
 
     def test_exportsDamaged(self) -> None:
         """A record that is damaged on disk is named in an export, and all others are in it."""
@@ -128,7 +128,7 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
     def _contents(self) -> dict[str, bytes]:
         """All files but the lock, which says who looked last."""
         files = sorted((self.directory / "store").iterdir())
-        return {each.name: each.read_bytes() for each in files if each.name != "lock"}
+        return {path.name: path.read_bytes() for path in files if path.name != "lock"}
 
     def reopenedFrom(self, store: Any) -> Any:
         """Close a store and open it again."""
@@ -138,7 +138,7 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
 
 def contents(root: Path) -> dict[str, bytes]:
     """Every file with what is in it."""
-    return {str(each): each.read_bytes() for each in root.rglob("*") if each.is_file()}
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("isWithServer", [True, False])

@@ -17,7 +17,7 @@ from natsbroker.interfaces.records import Retention, SubjectTally
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 
-SUBJECTS = [b"k.%d" % each for each in range(12)]
+SUBJECTS = [b"k.%d" % number for number in range(12)]
 
 
 class Bucket:
@@ -47,7 +47,8 @@ class Bucket:
     def put(self, *subjects: bytes, size: int = 3) -> None:
         first = self.log.nextSequence
         entries = [
-            (each, b"", b"%d" % number * size, 0) for number, each in enumerate(subjects, first)
+            (subject, b"", b"%d" % number * size, 0)
+            for number, subject in enumerate(subjects, first)
         ]
         assert self.wait(self.log.append(entries)).start == first
         for sequence, entry in enumerate(entries, first):
@@ -60,8 +61,8 @@ class Bucket:
         for sequence, (subject, _) in self.expected.items():
             bySubject.setdefault(subject, []).append(sequence)
         for sequences in bySubject.values():
-            for each in sequences[: -self.limit]:
-                del self.expected[each]
+            for number in sequences[: -self.limit]:
+                del self.expected[number]
 
     def check(self) -> None:
         """Compare all that the log shows."""
@@ -70,17 +71,17 @@ class Bucket:
         assert bounds.first == min(expected)
         assert bounds.count == len(expected)
         assert bounds.size == sum(len(a) + len(b) for a, b in expected.values())
-        found = wait(log.read(1, 10_000, 1 << 24))
-        assert {each.sequence: (each.subject, each.payload) for each in found} == expected
+        records = wait(log.read(1, 10_000, 1 << 24))
+        assert {record.sequence: (record.subject, record.payload) for record in records} == expected
         tallies = wait(log.subjects(b">"))
         assert list(tallies) == sorted({subject for subject, _ in expected.values()})
         for subject, tally in tallies.items():
-            own = [each for each, (other, _) in expected.items() if other == subject]
+            own = [sequence for sequence, (other, _) in expected.items() if other == subject]
             assert tally == SubjectTally(len(own), own[0], own[-1])
         subject = next(iter(tallies))
         assert wait(log.lastFor(subject)).sequence == tallies[subject].last
-        found = wait(log.readMatching([subject], 1)).records
-        assert [each.sequence for each in found][-1] == tallies[subject].last
+        records = wait(log.readMatching([subject], 1)).records
+        assert [record.sequence for record in records][-1] == tallies[subject].last
         exported: list[int] = []
         start = 1
         while start <= bounds.last:
@@ -108,9 +109,9 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bucket]:
 def test_newestStay(bucket: Bucket) -> None:
     """Records in the journal replace those in the database and each other at once, and the first
     sequence moves on."""
-    for each in range(60):
-        bucket.put(SUBJECTS[each % 12])
-        if each % 7 == 0:
+    for number in range(60):
+        bucket.put(SUBJECTS[number % 12])
+        if number % 7 == 0:
             bucket.check()
     assert bucket.ahead > 30
     bucket.check()
@@ -118,12 +119,12 @@ def test_newestStay(bucket: Bucket) -> None:
 
 def test_cachedBlocks(bucket: Bucket) -> None:
     """Blocks that were read before show what was replaced since."""
-    for each in range(40):
-        bucket.put(SUBJECTS[each % 5])
+    for number in range(40):
+        bucket.put(SUBJECTS[number % 5])
     bucket.wait(bucket.log.delete([]))
     bucket.check()
-    for each in range(10):
-        bucket.put(SUBJECTS[each % 3])
+    for number in range(10):
+        bucket.put(SUBJECTS[number % 3])
         bucket.check()
     assert bucket.ahead
 
@@ -143,8 +144,8 @@ def test_history(tmp_path: Path) -> None:
         elif choice < 0.93:
             gone = random.sample(list(bucket.expected), 2)
             assert bucket.wait(bucket.log.delete(gone)) == 2
-            for each in gone:
-                del bucket.expected[each]
+            for sequence in gone:
+                del bucket.expected[sequence]
         elif choice < 0.95:
             stop = sorted(bucket.expected)[2]
             bucket.wait(bucket.log.discardBefore(stop))
@@ -170,8 +171,8 @@ def test_history(tmp_path: Path) -> None:
 def test_killed(tmp_path: Path) -> None:
     """After a kill the limit is applied to what was in the journal before anything else is done."""
     bucket = Bucket(tmp_path / "open", 1)
-    for each in range(50):
-        bucket.put(SUBJECTS[each % 10], SUBJECTS[each % 7])
+    for number in range(50):
+        bucket.put(SUBJECTS[number % 10], SUBJECTS[number % 7])
     assert bucket.ahead
     shutil.copytree(tmp_path / "open", tmp_path / "killed")
     bucket.close()
@@ -188,8 +189,8 @@ def test_noteWhatIsUnknown(tmp_path: Path) -> None:
     bucket = Bucket(tmp_path / "store", 70)
     for _ in range(4):
         bucket.put(*SUBJECTS[:3] * 10)
-    for each in range(40):
-        bucket.put(SUBJECTS[each % 3], SUBJECTS[0])
+    for number in range(40):
+        bucket.put(SUBJECTS[number % 3], SUBJECTS[0])
         bucket.check()
     bucket.close()
 
@@ -198,15 +199,15 @@ def test_keptOrLookedUp(tmp_path: Path) -> None:
     """After the database caught up, alone or with a request of another kind, the limit holds for
     subjects that were seen, that were not, and that are new."""
     bucket = Bucket(tmp_path / "store", 1)
-    bucket.put(*(b"k.%d" % each for each in range(40)))
+    bucket.put(*(b"k.%d" % number for number in range(40)))
     for turn in range(6):
-        for each in range(turn, turn + 12):
-            bucket.put(b"k.%d" % (each * 3 % 40), b"k.%d" % (38 + turn + each % 4))
+        for number in range(turn, turn + 12):
+            bucket.put(b"k.%d" % (number * 3 % 40), b"k.%d" % (38 + turn + number % 4))
             bucket.check()
         if turn % 2:
             bucket.wait(bucket.store.states("space").put(b"k", b"v"))
         else:
-            bucket.put(*(b"k.%d" % each for each in range(5)), size=5000)
+            bucket.put(*(b"k.%d" % number for number in range(5)), size=5000)
         bucket.check()
         assert not bucket.ahead or turn % 2 == 0
     bucket.close()

@@ -20,7 +20,7 @@ from natsbroker.storage.postgres.store import openPostgres
 from natsbroker.testing.pumped import PumpedReactor
 from tests.postgresql import USER, PostgresServer
 
-KEYS = [b"kv.%d" % each for each in range(4)]
+KEYS = [b"kv.%d" % number for number in range(4)]
 
 OPERATIONS = 150
 """How many appends each part of a round has."""
@@ -83,8 +83,8 @@ class Promotions:
             self._work(log, stores[1], OPERATIONS // 3)
             standby.execute("public", _CUT)
         self._work(log, stores[1], OPERATIONS // 3)
-        for each in stores:
-            self._reactor.wait(each.close())
+        for store in stores:
+            self._reactor.wait(store.close())
 
     def _opened(self, source: str) -> Any:
         return self._reactor.wait(openPostgres(self._reactor, Database(source)))

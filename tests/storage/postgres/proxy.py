@@ -101,9 +101,9 @@ class Proxy:
         self.cuts += 1
 
     def _end(self, client: socket.socket, server: socket.socket) -> None:
-        for each in (client, server):
+        for transport in (client, server):
             try:
-                each.shutdown(socket.SHUT_RDWR)
+                transport.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # It was over.
 
@@ -125,6 +125,6 @@ class Proxy:
         for thread in self._threads:
             thread.join()
         for pair in self._pairs:
-            for each in pair:
-                each.close()
+            for transport in pair:
+                transport.close()
         shutil.rmtree(self._directory)

@@ -47,14 +47,14 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         self.wait(log.append(numbered(0, 3)))
         self.proxy.cut = where
         deferreds = [log.append(numbered(3, 5)), log.append(numbered(5, 6))]
-        assert [self.wait(each) for each in deferreds] == [range(4, 6), range(6, 7)]
+        assert [self.wait(deferred) for deferred in deferreds] == [range(4, 6), range(6, 7)]
         assert self.proxy.cuts == 1
         return log
 
     def checked(self, log: Any) -> None:
         """The log holds what was acknowledged, once, and goes on."""
         assert self.wait(log.append([entry(b"6")])) == range(7, 8)
-        assert self.payloads(log) == [b"%d" % each for each in range(7)]
+        assert self.payloads(log) == [b"%d" % number for number in range(7)]
         assert self.sequences(log) == list(range(1, 8))
         assert log.bounds().count == 7
         assert self.sql("SELECT last, count FROM log") == [(7, 7)]
@@ -172,7 +172,7 @@ class RestartTests(PostgresHarness, SynchronousTestCase):
         self.server.start()
         assert len(self.payloads(log)) == 100
         assert self.wait(log.append(numbered(100, 101))) == range(101, 102)
-        assert self.payloads(log) == [b"%d" % each for each in range(101)]
+        assert self.payloads(log) == [b"%d" % number for number in range(101)]
 
     def test_restarted(self) -> None:
         """A server that was stopped and started."""

@@ -52,7 +52,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         with capturedLogs() as events:
             failure = self.failsWith(StoreFailed, self.made.append([entry(b"unconfirmed")]))
         assert str(failure) == NO_STANDBY
-        assert any(NO_STANDBY in formatEvent(each) for each in events)
+        assert any(NO_STANDBY in formatEvent(event) for event in events)
 
     def seen(self) -> list[bytes]:
         """What is read in all ways, which is the same."""
@@ -62,7 +62,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         [tally] = self.wait(self.made.subjects(b">")).values()
         assert (tally.count, tally.last) == (len(payloads), last.sequence)
         matching = self.wait(self.made.readMatching([b"*"], 1))
-        assert [each.payload for each in matching.records] == payloads
+        assert [record.payload for record in matching.records] == payloads
         return payloads
 
     def back(self) -> None:
@@ -146,7 +146,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         self.gone()
         with capturedLogs() as events:
             self.wait(self.opened.close())
-        assert any("The leases were not given up" in formatEvent(each) for each in events)
+        assert any("The leases were not given up" in formatEvent(event) for event in events)
 
     def test_opened(self) -> None:
         """It cannot be opened, and says why."""
@@ -154,7 +154,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         with capturedLogs() as events:
             failure = self.failsWith(StoreFailed, openPostgres(self.reactor, self.database()))
         assert str(failure) == NO_STANDBY
-        assert [formatEvent(each) for each in events] == [
+        assert [formatEvent(event) for event in events] == [
             f"The store cannot be opened: {NO_STANDBY}"
         ]
 

@@ -28,11 +28,11 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
         view = self.wait(other.view("log"))
         assert verifyObject(ISubjectIndexedLog, view)
         self.wait(log.append(numbered(4, 6)))
-        found = self.wait(view.read(1))
-        assert [each.sequence for each in found] == [1, 2, 3, 4, 5]
-        assert found == self.wait(log.read(1))
-        last = self.wait(view.lastFor(found[-1].subject))
-        assert last == found[-1]
+        records = self.wait(view.read(1))
+        assert [record.sequence for record in records] == [1, 2, 3, 4, 5]
+        assert records == self.wait(log.read(1))
+        last = self.wait(view.lastFor(records[-1].subject))
+        assert last == records[-1]
         assert (view.bounds().first, view.bounds().last, view.bounds().count) == (1, 3, 3)
         assert self.wait(other.view("log")).bounds() == log.bounds()
 
@@ -46,9 +46,9 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
         view = self.wait(other.view("log"))
         self.wait(log.append(numbered(2, 3)))
         assert self.wait(view.lastFor(b"s")).sequence == 2
-        assert [each.sequence for each in self.wait(view.read(1))] == [2]
+        assert [record.sequence for record in self.wait(view.read(1))] == [2]
         matching = self.wait(view.readMatching([b"s"], 1))
-        assert [each.sequence for each in matching.records] == [2]
+        assert [record.sequence for record in matching.records] == [2]
         assert matching.next == 3
         assert self.wait(view.subjects(b">")) == {b"s": SubjectTally(1, 2, 2)}
 

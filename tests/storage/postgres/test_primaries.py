@@ -74,10 +74,10 @@ class TestPrimaries:
         with capturedLogs() as events:
             connection = known.connect(servers)
         assert connection.timeline.number == 3
-        assert [(each.made, each.closed) for each in servers] == [(1, 1), (1, 0), (1, 1)]
+        assert [(server.made, server.closed) for server in servers] == [(1, 1), (1, 0), (1, 1)]
         texts = sorted(map(formatEvent, events))
         assert texts == [
-            f"h port 1 is an old primary, on timeline {each}: end it" for each in (1, 2)
+            f"h port 1 is an old primary, on timeline {number}: end it" for number in (1, 2)
         ]
 
     def test_comparedSeldom(self) -> None:
@@ -86,10 +86,10 @@ class TestPrimaries:
         known = Primaries()
         for _ in range(3):
             known.connect(servers)
-        assert [each.made for each in servers] == [1, 3]
+        assert [server.made for server in servers] == [1, 3]
         known.doubt()
         known.connect(servers)
-        assert [each.made for each in servers] == [2, 4]
+        assert [server.made for server in servers] == [2, 4]
 
     def test_promoted(self) -> None:
         """When another server is promoted, connections to the earlier primary are not current."""
@@ -130,7 +130,7 @@ class TestPrimaries:
         server.number = 3
         with capturedLogs() as events:
             known.connect([server])
-        assert [formatEvent(each) for each in events] == [
+        assert [formatEvent(event) for event in events] == [
             "The database has a new primary, on timeline 3"
         ]
 
@@ -150,17 +150,17 @@ class TestPrimaries:
     def test_noneAnswers(self) -> None:
         """Without an answer there is an error of a server."""
         servers = [Server(1), Server(1)]
-        for each in servers:
-            each.isDown = True
+        for server in servers:
+            server.isDown = True
         with pytest.raises(psycopg.OperationalError, match="down"):
             Primaries().connect(servers)
 
     def test_timelineOf(self, postgres: PostgresServer) -> None:
         """A server says its timeline; one that cannot has none, and the connection goes on."""
         with postgres.connect() as connection:
-            found = timelineOf(connection)
-            assert found.number == 1
-            assert found.system > 0
+            timeline = timelineOf(connection)
+            assert timeline.number == 1
+            assert timeline.system > 0
             connection.execute("SET search_path TO nowhere, pg_catalog")
             connection.execute("CREATE SCHEMA IF NOT EXISTS nowhere")
             connection.execute(
@@ -169,7 +169,7 @@ class TestPrimaries:
             )
             assert timelineOf(connection) == Timeline()
             connection.execute("DROP SCHEMA nowhere CASCADE")
-            assert timelineOf(connection) == found
+            assert timelineOf(connection) == timeline
 
 
 class PromotionTests(StoreHarness, SynchronousTestCase):
@@ -239,7 +239,7 @@ class PromotionTests(StoreHarness, SynchronousTestCase):
         self.failOver()
         with capturedLogs() as events:
             assert self.appended(b"3") == range(4, 5)
-        assert any("is an old primary, on timeline 1" in formatEvent(each) for each in events)
+        assert any("is an old primary, on timeline 1" in formatEvent(event) for event in events)
         assert self.payloads(self.made) == [b"1", b"2", b"3"]
         assert self.wait(self.made.lastFor(b"s")).sequence == 4
         for reader in (other, self.makeStore()):

@@ -65,6 +65,6 @@ def test_subjectKeys() -> None:
     """Long subjects are indexed by their beginning and a hash, which no short one can be."""
     short = b"x" * (LONGEST_KEY - 1)
     assert subjectKey(short) == short
-    keys = {subjectKey(b"x" * LONGEST_KEY + each) for each in (b"", b"a", b"b", b"a" * 60000)}
+    keys = {subjectKey(b"x" * LONGEST_KEY + suffix) for suffix in (b"", b"a", b"b", b"a" * 60000)}
     assert len(keys) == 4
-    assert {len(each) for each in keys} == {LONGEST_KEY}
+    assert {len(key) for key in keys} == {LONGEST_KEY}

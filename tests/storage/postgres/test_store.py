@@ -137,8 +137,8 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
     def test_manySubjects(self) -> None:
         """A search among many subjects lets others have the connection in between."""
         store, log, _ = self.watched()
-        names = [b"a.%03d.%c" % (each, b"xy"[each % 2]) for each in range(300)]
-        self.wait(log.append([entry(b"", each) for each in names]))
+        names = [b"a.%03d.%c" % (number, b"xy"[number % 2]) for number in range(300)]
+        self.wait(log.append([entry(b"", name) for name in names]))
         case: Any = self
         case.patch(reading, "LOOKED_AT", 50)
         fetch = store.fetch
@@ -188,8 +188,8 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         )
         self.sql("CREATE TRIGGER full_disk BEFORE INSERT ON record EXECUTE FUNCTION full_disk()")
         first, second = log.append(numbered(2, 4)), log.append([entry(b"x")])
-        for each in (first, second):
-            failure = self.failsWith(StoreFull, each)
+        for store in (first, second):
+            failure = self.failsWith(StoreFull, store)
             assert str(failure) == "the database has no space left"
         assert self.payloads(log) == [b"0", b"1"]
         assert log.nextSequence == 3
@@ -221,14 +221,14 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
     def test_longestSubjects(self) -> None:
         """Subjects far longer than an index takes are distinguished, listed and matched."""
         _, log, _ = self.watched()
-        names = [b"a." + b"x" * 60000 + b".%d" % each for each in range(3)] + [b"a.b"]
+        names = [b"a." + b"x" * 60000 + b".%d" % index for index in range(3)] + [b"a.b"]
         self.wait(log.append([entry(b"%d" % n, name) for n, name in enumerate(names)]))
         for number, name in enumerate(names):
             assert self.wait(log.lastFor(name)).payload == b"%d" % number
         assert set(self.wait(log.subjects(b">"))) == set(names)
         assert list(self.wait(log.subjects(names[1]))) == [names[1]]
-        found = self.wait(log.readMatching([b"a.*.1"], 1))
-        assert [each.subject for each in found.records] == [names[1]]
+        matching = self.wait(log.readMatching([b"a.*.1"], 1))
+        assert [record.subject for record in matching.records] == [names[1]]
 
     def test_droppedRecordsGo(self) -> None:
         """What a broker that closed had not deleted of a dropped log, the next one deletes."""
@@ -328,7 +328,7 @@ def test_saidOnce() -> None:
         for works in (False, False, True, False):
             database.answer = None if works else fail(StoreFailed("gone"))
             database.clock.advance(2)
-    assert [formatEvent(each) for each in events] == ["The leases cannot be renewed: gone"] * 2
+    assert [formatEvent(event) for event in events] == ["The leases cannot be renewed: gone"] * 2
     assert database.renewals == 4
 
 
@@ -353,7 +353,7 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
         """How many records there are, by the bounds and by subject, and their size."""
         tallies = self.wait(log.subjects(b">"))
         bounds = log.bounds()
-        return bounds.count, bounds.size, {key: each.count for key, each in tallies.items()}
+        return bounds.count, bounds.size, {key: tally.count for key, tally in tallies.items()}
 
     def test_counts(self) -> None:
         """A damaged record is not counted any more when it is found, also after a restart."""
@@ -374,7 +374,7 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
             watcher = Watcher()
             store.watch(watcher)
             log = self.wait(store.open("log"))
-            assert [each[2] for each in watcher.told] == [4, 10]
+            assert [report[2] for report in watcher.told] == [4, 10]
         assert self.sql("SELECT sequence FROM damaged ORDER BY sequence") == [(1,), (4,), (10,)]
         assert self.wait(log.append([entry(b"new", b"t")])) == range(11, 12)
         assert self.wait(log.lastFor(b"t")).sequence == 11
@@ -399,7 +399,7 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
             self.wait(log.append([]))
         assert self.counted(log) == (7, 14, {b"s": 7})
         assert (log.bounds().first, log.bounds().last) == (3, 10)
-        assert [formatEvent(each) for each in events] == ["3 records of log are gone"]
+        assert [formatEvent(event) for event in events] == ["3 records of log are gone"]
 
     def test_notStored(self) -> None:
         """If that cannot be stored, the damage is reported, and counted when it is found again."""

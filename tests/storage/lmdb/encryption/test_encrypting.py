@@ -57,9 +57,9 @@ def plain(tmp_path: Path) -> Path:
         log.retain(Retention(count=900))
         for start in range(0, 1000, 50):
             sequences = range(start, start + 50)
-            subjects = [b"s.%d" % (each % 77 * (name == "many")) for each in sequences]
-            payloads = [PAYLOAD % each for each in sequences]
-            batch = [(*each, 0) for each in zip(subjects, [b"h"] * 50, payloads, strict=True)]
+            subjects = [b"s.%d" % (sequence % 77 * (name == "many")) for sequence in sequences]
+            payloads = [PAYLOAD % sequence for sequence in sequences]
+            batch = [(*row, 0) for row in zip(subjects, [b"h"] * 50, payloads, strict=True)]
             reactor.wait(log.append(batch))
         reactor.wait(log.delete([500, 502, 777]))
         reactor.wait(log.hold("somebody", 200))
@@ -78,9 +78,9 @@ def test_encrypted(plain: Path) -> None:
     assert before[0]["many"][0].last == 1001
     assert contents(plain) == before
     assert contents(plain) == before
-    found = {each.name: each.read_bytes() for each in plain.iterdir()}
-    assert not [name for name, data in found.items() if b"payload" in data or b"value" in data]
-    assert rewritten(plain / "data.mdb").name not in found
+    files = {path.name: path.read_bytes() for path in plain.iterdir()}
+    assert not [name for name, data in files.items() if b"payload" in data or b"value" in data]
+    assert rewritten(plain / "data.mdb").name not in files
     checked = checkDirectory(plain, KEY)
     assert (checked.problems, len(checked.logs), len(checked.states)) == ([], 2, 2)
 
@@ -109,7 +109,7 @@ def test_damaged(plain: Path) -> None:
     assert 0 < len(before[2]) <= 2
     after = contents(plain)
     assert (after[0], after[1]) == (before[0], before[1])
-    assert [each[:3] for each in after[2]] == [each[:3] for each in before[2]]
+    assert [record[:3] for record in after[2]] == [record[:3] for record in before[2]]
 
 
 def test_damagedDatabase(plain: Path) -> None:

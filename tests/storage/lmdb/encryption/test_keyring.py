@@ -36,14 +36,14 @@ class Store:
         try:
             log = self.reactor.wait(store.open("log"))
             self.reactor.wait(log.append([(b"s", b"", payload, 0)]))
-            return [each.payload for each in self.reactor.wait(log.read(1))]
+            return [record.payload for record in self.reactor.wait(log.read(1))]
         finally:
             self.reactor.wait(store.close())
 
     def files(self) -> dict[str, bytes]:
         """What is in its files, but for the lock."""
         return {
-            each.name: each.read_bytes() for each in self.path.iterdir() if "lock" not in each.name
+            path.name: path.read_bytes() for path in self.path.iterdir() if "lock" not in path.name
         }
 
 
@@ -99,7 +99,7 @@ def test_rotation(store: Store) -> None:
         (copy.path / name).write_bytes(data)
     ring = readKeyring(copy.path, Encryption("one"))
     assert ring is not None
-    assert [each.number for each in ring.keys] == [1]
+    assert [key.number for key in ring.keys] == [1]
 
 
 def test_cipher(store: Store) -> None:
@@ -107,7 +107,7 @@ def test_cipher(store: Store) -> None:
     assert store.append(Encryption("one", "aes"), b"2") == [b"1", b"2"]
     ring = readKeyring(store.path, Encryption("one"))
     assert ring is not None
-    assert [(each.number, each.cipher) for each in ring.keys] == [(1, 1), (2, 2)]
+    assert [(key.number, key.cipher) for key in ring.keys] == [(1, 1), (2, 2)]
     assert currentKeyring(store.path, ring, Encryption("one", "aes"), True) is ring
 
 

@@ -37,7 +37,9 @@ def codec(*keys: StoreKey) -> SealedCodec:
 
 def blobsOf(count: int, identity: int = 7, sequence: int = 1) -> list[bytes]:
     """Records."""
-    batch = [(b"s.%d" % each, b"h" * (each % 3), b"payload", each + 1) for each in range(count)]
+    batch = [
+        (b"s.%d" % number, b"h" * (number % 3), b"payload", number + 1) for number in range(count)
+    ]
     return encodeBatch(identity, sequence, batch, 5, 0, b"").blobs
 
 
@@ -47,11 +49,13 @@ def test_record(cipher: int) -> None:
     sealed = codec(StoreKey(3, cipher, b"k" * 32))
     blobs = blobsOf(3)
     closed = sealed.closeRecords(blobs)
-    assert [sealed.openRecord(each) for each in closed] == blobs
-    assert [len(each) - len(blob) for each, blob in zip(closed, blobs, strict=True)] == [34] * 3
-    found = decode(closed[2], 0, len(closed[2]), 7)
-    assert (found.sequence, found.timestamp, found.subject) == (3, 3, b"")
-    assert not any(b"payload" in each or b"s.2" in each for each in closed)
+    assert [sealed.openRecord(blob) for blob in closed] == blobs
+    assert [
+        len(sealedBlob) - len(blob) for sealedBlob, blob in zip(closed, blobs, strict=True)
+    ] == [34] * 3
+    opened = decode(closed[2], 0, len(closed[2]), 7)
+    assert (opened.sequence, opened.timestamp, opened.subject) == (3, 3, b"")
+    assert not any(b"payload" in blob or b"s.2" in blob for blob in closed)
 
 
 def test_nonces() -> None:
@@ -83,7 +87,7 @@ def test_olderKey() -> None:
     """Records keep the key that they were written with."""
     old, new = StoreKey(1, CHACHA, b"k" * 32), StoreKey(2, AES, b"n" * 32)
     closed = [*codec(old).closeRecords(blobsOf(2)), *codec(old, new).closeRecords(blobsOf(2))]
-    assert [codec(old, new).openRecord(each) for each in closed] == blobsOf(2) * 2
+    assert [codec(old, new).openRecord(blob) for blob in closed] == blobsOf(2) * 2
 
 
 def test_damagedStaysSo() -> None:
@@ -96,13 +100,13 @@ def test_damagedStaysSo() -> None:
     plain = sealed.openBlock(stored, 7)
     block = readBlock(plain, 7, 1)
     assert block is not None
-    found: list[Record] = []
-    assert block.select(found, 0, 3, None, 9, 999)[0] == 1
+    records: list[Record] = []
+    assert block.select(records, 0, 3, None, 9, 999)[0] == 1
     assert block.length(1) == len(blobs[1]) - 40
     assert sealed.closeBlock(plain, 7)[-300:] != plain[-300:]
     again = readBlock(sealed.openBlock(sealed.closeBlock(plain, 7), 7), 7, 1)
     assert again is not None
-    assert [again.fault(each) == "" for each in range(3)] == [True, False, True]
+    assert [again.fault(number) == "" for number in range(3)] == [True, False, True]
 
 
 @pytest.mark.parametrize("place", [3, 90])
@@ -114,7 +118,7 @@ def test_damagedBlock(place: int) -> None:
     stored[place] ^= 1
     block = readBlock(sealed.openBlock(bytes(stored), 7), 7, 1)
     assert block is not None
-    assert [block.record(each).subject for each in range(3)] == [b"s.0", b"s.1", b"s.2"]
+    assert [block.record(number).subject for number in range(3)] == [b"s.0", b"s.1", b"s.2"]
 
 
 def test_values() -> None:
@@ -151,7 +155,7 @@ def test_nothingInTheClear(tmp_path: Path) -> None:
     log: Any = reactor.wait(store.open("log"))
     sole: Any = reactor.wait(store.open("sole"))
     for number in range(40):
-        batch = [(b"subject.%d" % each, b"header", b"payload", 0) for each in range(number)]
+        batch = [(b"subject.%d" % index, b"header", b"payload", 0) for index in range(number)]
         reactor.wait(log.append(batch))
         reactor.wait(sole.append([(b"subject.sole", b"header", b"payload", 0)]))
     reactor.wait(log.delete(range(3, 300)))
@@ -159,7 +163,7 @@ def test_nothingInTheClear(tmp_path: Path) -> None:
     reactor.wait(store.states("space").change({b"key of state": b"value of state"}))
     assert len(reactor.wait(log.subjects(b"subject.*"))) == 39
     reactor.wait(store.close())
-    found = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     for text in (b"subject", b"header", b"payload", b"of state", b"of a hold", b"secret"):
-        assert text not in found
-    assert b"space" in found
+        assert text not in data
+    assert b"space" in data

@@ -12,7 +12,7 @@ from natsbroker.subjects.searching import PatternSearch
 ALL = PatternSearch(b">")
 
 
-def found(names: SubjectNames) -> list[bytes]:
+def namesOf(names: SubjectNames) -> list[bytes]:
     """All that are known of log 1."""
     some = names.find(1, ALL, b"")
     assert some is not None
@@ -27,7 +27,7 @@ def test_learnt() -> None:
     names.learn(1, lambda: [b"b", b"before"])
     names.learn(1, lambda: [b"not read again"])
     names.adding({1: [b"a"], 2: [b"z"]}, {1: 3, 2: 1})
-    assert found(names) == [b"a", b"b", b"before"]
+    assert namesOf(names) == [b"a", b"b", b"before"]
 
 
 def test_commitUnderway() -> None:
@@ -35,7 +35,7 @@ def test_commitUnderway() -> None:
     names = SubjectNames()
     names.adding({1: [b"underway"]}, {1: 1})
     names.learn(1, lambda: [])
-    assert found(names) == [b"underway"]
+    assert namesOf(names) == [b"underway"]
 
 
 def test_commitMeanwhile() -> None:
@@ -47,15 +47,15 @@ def test_commitMeanwhile() -> None:
         names.adding({1: [b"new"]}, {1: 2})
 
     names.learn(1, read)
-    assert found(names) == [b"a", b"new"]
+    assert namesOf(names) == [b"a", b"new"]
 
 
 def test_stale() -> None:
     """When most are gone from the database, they are read again."""
     names = SubjectNames()
-    names.learn(1, lambda: (b"%d" % each for each in range(STALE)))
+    names.learn(1, lambda: (b"%d" % number for number in range(STALE)))
     names.adding({1: [b"one"]}, {1: 1})
-    assert found(names)
+    assert namesOf(names)
     names.adding({1: [b"two", b"three"]}, {1: 0})
     assert names.find(1, ALL, b"") is None
     names.learn(1, lambda: [b"three"])
