@@ -109,7 +109,7 @@ class Market:
         """
         @return: the subscriptions that an account's imported services need.
         """
-        return [each.subscription() for each in self._services[importer]]
+        return [service.subscription() for service in self._services[importer]]
 
     def map(self, account: str, **destinations: str) -> None:
         """
@@ -167,8 +167,8 @@ def requestor(message: Message) -> dict[str, Any]:
     (line,) = [
         line for line in message.headers.split(b"\r\n") if line.startswith(b"Nats-Request-Info: ")
     ]
-    found: dict[str, Any] = json.loads(line.partition(b": ")[2])
-    return found
+    document: dict[str, Any] = json.loads(line.partition(b": ")[2])
+    return document
 
 
 def events(recorder: Any) -> list[dict[str, Any]]:

@@ -155,11 +155,12 @@ class TestPlain:
         """Who is cancelled during a delivery gets nothing any more, not even this message."""
         subscriptions: list[Any] = []
         recorders = [
-            Recorder(lambda message: [each.cancel() for each in subscriptions]) for _ in range(5)
+            Recorder(lambda message: [subscription.cancel() for subscription in subscriptions])
+            for _ in range(5)
         ]
-        subscriptions += [hall.bus.subscribe(b"foo", each) for each in recorders]
+        subscriptions += [hall.bus.subscribe(b"foo", recorder) for recorder in recorders]
         assert hall.publish(b"foo") == 1
-        assert sum(len(each.got) for each in recorders) == 1
+        assert sum(len(recorder.got) for recorder in recorders) == 1
 
     def test_changesShowAtOnce(self, hall: Hall) -> None:
         """A subject that was matched before is matched afresh after a change."""
@@ -178,7 +179,9 @@ class TestPlain:
             hall.bus.subscribe(b"b", Recorder(), b"", b"q"),
         ]
         assert len(hall.account) == 2
-        assert {id(each) for each in hall.account.subscriptions()} == {id(each) for each in made}
+        assert {id(subscription) for subscription in hall.account.subscriptions()} == {
+            id(subscription) for subscription in made
+        }
 
 
 class TestMistakes:
@@ -317,8 +320,8 @@ class TestConnections:
         """A member that published and wants no echo is never chosen."""
         publisher, other = Connection(hall.batch), Connection(hall.batch)
         publisher.outbox.echo = False
-        for each in (publisher, publisher, other):
-            hall.bus.subscribe(b"foo", each, b"1", b"q")
+        for client in (publisher, publisher, other):
+            hall.bus.subscribe(b"foo", client, b"1", b"q")
         for _ in range(20):
             assert hall.publish(b"foo", origin=publisher) == 1
         assert len(other.got) == 20

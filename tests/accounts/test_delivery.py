@@ -47,22 +47,22 @@ class TestQueueGroups:
         members = {queue: [Recorder() for _ in range(3)] for queue in (b"q", b"r")}
         hall.bus.subscribe(b"foo", plain)
         for queue, recorders in members.items():
-            for each in recorders:
-                hall.bus.subscribe(b"foo", each, b"", queue)
+            for recorder in recorders:
+                hall.bus.subscribe(b"foo", recorder, b"", queue)
         for number in range(1, 101):
             assert hall.publish(b"foo") == 3
             assert len(plain.got) == number
             for recorders in members.values():
-                assert sum(len(each.got) for each in recorders) == number
+                assert sum(len(recorder.got) for recorder in recorders) == number
 
     def test_everyMemberGetsSome(self, hall: Hall) -> None:
         """In the long run all members share."""
         members = [Recorder() for _ in range(4)]
-        for each in members:
-            hall.bus.subscribe(b"foo", each, b"", b"q")
+        for member in members:
+            hall.bus.subscribe(b"foo", member, b"", b"q")
         for _ in range(400):
             hall.publish(b"foo")
-        assert all(len(each.got) > 50 for each in members)
+        assert all(len(member.got) > 50 for member in members)
 
     def test_oneGroupOnSeveralPatterns(self, hall: Hall) -> None:
         """A group whose members match by different patterns is still one group."""
@@ -116,7 +116,7 @@ class TestServices:
         while hall.soon:
             hall.soon.pop(0)()
         assert (asked.bodies, asked.tags) == ([b"1"], ["tag"])
-        assert [bus.publishInternal(each, b"") for each in (b"ask.a", b"ask.b")] == [1, 0]
+        assert [bus.publishInternal(subject, b"") for subject in (b"ask.a", b"ask.b")] == [1, 0]
 
     @pytest.mark.parametrize("kind", Kind)
     def test_anyKind(self, hall: Hall, kind: Kind) -> None:
@@ -213,8 +213,8 @@ class TestLinks:
         """
         member, sender, other = Recorder(), LinkRecorder(), LinkRecorder()
         subscription = hall.bus.subscribe(b"foo", member, b"", b"q")
-        for each in (sender, other):
-            hall.busFor(kind).subscribe(b"foo", each, b"", b"q")
+        for client in (sender, other):
+            hall.busFor(kind).subscribe(b"foo", client, b"", b"q")
         chosen: Any = {"kind": kind, "origin": sender, "queues": (b"q",)}
         hall.publish(b"foo", b"1", **chosen)
         subscription.cancel()
@@ -248,13 +248,13 @@ class TestLinks:
     def test_remoteMember(self, hall: Hall) -> None:
         """A group without a member here is served by one link, which learns the group."""
         links = [LinkRecorder() for _ in range(3)]
-        for each in links:
-            hall.busFor(Kind.ROUTE).subscribe(b"foo", each, b"", b"q")
+        for link in links:
+            hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", b"q")
         for number in range(1, 31):
             assert hall.publish(b"foo", b"x") == 1
-            assert sum(len(each.got) for each in links) == number
-        assert all(each.got for each in links)
-        assert {got for each in links for got in each.got} == {(b"x", (b"q",))}
+            assert sum(len(link.got) for link in links) == number
+        assert all(link.got for link in links)
+        assert {got for link in links for got in link.got} == {(b"x", (b"q",))}
 
     def test_weights(self, hall: Hall) -> None:
         """A link with more members over there is chosen more often."""
@@ -568,6 +568,6 @@ class TestAnything:
                 order += ["routes", "sender"]
             taking = next((place for place in order if place in places), None)
             for place, members in places.items():
-                got = sum(len(each.got) for each in members)
+                got = sum(len(member.got) for member in members)
                 assert got == int(place == taking), (queue, place)
-        assert count == sum(len(each.got) for each in receivers)
+        assert count == sum(len(recorder.got) for recorder in receivers)

@@ -113,11 +113,11 @@ class TestApplied:
             ACCOUNTS.replace("share: true}", "share: true}, {service: {account: A, subject: lat}}")
         )
         first, second = [
-            each.subscriber.export
-            for each in town.registry["B"].subscriptions()
-            if hasattr(each.subscriber, "export")
+            subscription.subscriber.export
+            for subscription in town.registry["B"].subscriptions()
+            if hasattr(subscription.subscriber, "export")
         ]
-        terms = {each.subject: each for each in (first, second)}
+        terms = {export.subject: export for export in (first, second)}
         assert terms["q.*"].response_type == "stream"
         assert (terms["q.*"].response_threshold, terms["q.*"].latency) == (7.0, None)
         latency = terms["lat"].latency
@@ -148,9 +148,9 @@ class TestApplied:
 def apiImports(town: Town, account: str) -> list[bytes]:
     """The patterns that an account imports of JetStream's API."""
     return [
-        each.pattern
-        for each in town.registry[account].subscriptions()
-        if each.pattern.startswith(b"$JS.")
+        subscription.pattern
+        for subscription in town.registry[account].subscriptions()
+        if subscription.pattern.startswith(b"$JS.")
     ]
 
 
@@ -367,10 +367,10 @@ class TestBroker:
 
 def test_mappings() -> None:
     """Mappings from a domain and to it are each other's reverse."""
-    back = {each.source: each.destinations[0].dest for each in fromDomain("hub")}
+    back = {mapping.source: mapping.destinations[0].dest for mapping in fromDomain("hub")}
     assert back["$JS.hub.API.STREAM.>"] == "$JS.API.STREAM.>"
     assert back["$JS.hub.API.INFO"] == "$JS.API.INFO"
     assert back["$JS.hub.API.$KV.>"] == "$KV.>"
     assert len(back) == 9
-    there = {each.source: each.destinations[0].dest for each in toDomain("hub")}
+    there = {mapping.source: mapping.destinations[0].dest for mapping in toDomain("hub")}
     assert there == {plain: prefixed for prefixed, plain in back.items()}

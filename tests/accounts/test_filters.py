@@ -46,10 +46,10 @@ class Returning:
 
 def made(subject: Any = b"a", body: Any = b"hello", **others: Any) -> Message:
     """A message with fields that no parser has checked."""
-    found = Message(b"a")
+    message = Message(b"a")
     for name, value in {"subject": subject, "body": body, **others}.items():
-        setattr(found, name, value)
-    return found
+        setattr(message, name, value)
+    return message
 
 
 @pytest.mark.parametrize(

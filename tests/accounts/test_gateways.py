@@ -283,7 +283,7 @@ class TestArriving:
         hall.bus.subscribe(b"plain", Recorder())
         hall.account.busFor(Kind.ROUTE).subscribe(b"route", LinkRecorder())
         asked = [b"nobody", b"group", b"plain", b"route"]
-        assert [hall.gate.isWanted(each) for each in asked] == [False, False, True, True]
+        assert [hall.gate.isWanted(subject) for subject in asked] == [False, False, True, True]
 
     def test_answer(self, hall: Hall) -> None:
         """A returned reply goes everywhere, groups and other clusters included."""
@@ -406,10 +406,10 @@ class TestRemembered:
             table = policy.connected("there", "A", False)
             output = hall.gate.openGateway(Far(hall), table)
             subjects = [b"s.%d" % number for number in range(50)]
-            assert [hall.say(each) for each in subjects] == [1] * 50
+            assert [hall.say(subject) for subject in subjects] == [1] * 50
             before = hall.account.matcher.misses
             output.use(policy.lost(table, b"s.7", b""), b"s.7")
-            assert [hall.say(each) for each in subjects] == [1] * 7 + [0] + [1] * 42
+            assert [hall.say(subject) for subject in subjects] == [1] * 7 + [0] + [1] * 42
             assert hall.account.matcher.misses - before < 10
 
 

@@ -37,11 +37,11 @@ def accounts(*exports: Export, imports: tuple[Import, ...] = ()) -> dict[str, Ac
     }
 
 
-def messages(found: dict[str, AccountSettings], hasSystem: bool = True) -> list[str]:
+def messages(settings: dict[str, AccountSettings], hasSystem: bool = True) -> list[str]:
     """
     @return: what is wrong.
     """
-    return [each.message for each in problems(found, hasSystem)]
+    return [problem.message for problem in problems(settings, hasSystem)]
 
 
 class TestExports:
@@ -49,21 +49,23 @@ class TestExports:
 
     def test_fine(self) -> None:
         """Exports to accounts that exist are fine."""
-        found = accounts(StreamExport("a", ("B",)), ServiceExport("b.*", account_token_position=2))
-        assert messages(found) == []
+        settings = accounts(
+            StreamExport("a", ("B",)), ServiceExport("b.*", account_token_position=2)
+        )
+        assert messages(settings) == []
 
     def test_place(self) -> None:
         """A problem names the account and the number."""
-        found = accounts(StreamExport("a"), ServiceExport("b", ("X",)))
-        assert list(problems(found, True)) == [
+        settings = accounts(StreamExport("a"), ServiceExport("b", ("X",)))
+        assert list(problems(settings, True)) == [
             Problem("A", "exports", 1, '"X" account not defined for service export')
         ]
 
     @pytest.mark.parametrize("position", [1, 3])
     def test_tokenPosition(self, position: int) -> None:
         """The token that names the importer must be a wildcard of the subject."""
-        found = accounts(StreamExport("a.*", account_token_position=position))
-        assert messages(found) == ['Error adding stream export "a.*": invalid subject']
+        settings = accounts(StreamExport("a.*", account_token_position=position))
+        assert messages(settings) == ['Error adding stream export "a.*": invalid subject']
 
     @pytest.mark.parametrize(
         ("export", "reason"),
@@ -80,17 +82,17 @@ class TestExports:
     def test_latency(self, export: ServiceExport, reason: str) -> None:
         """Measurements go to a subject that is no service, and only of single answers."""
         assert export.latency is not None
-        found = accounts(export, ServiceExport("b.*"))
-        assert messages(found) == [
+        settings = accounts(export, ServiceExport("b.*"))
+        assert messages(settings) == [
             'Error adding service latency sampling for "a" on subject '
             f'"{export.latency.subject}": {reason}'
         ]
 
     def test_latencyNeedsTheSystemAccount(self) -> None:
         """Without a system account nothing is measured."""
-        found = accounts(ServiceExport("a", latency=Latency("x")))
-        assert messages(found) == []
-        assert messages(found, hasSystem=False) == [
+        settings = accounts(ServiceExport("a", latency=Latency("x")))
+        assert messages(settings) == []
+        assert messages(settings, hasSystem=False) == [
             'Error adding service latency sampling for "a": system account not setup'
         ]
 
@@ -122,23 +124,25 @@ class TestAuthorization:
     def test_streams(self, exports: list[Export], subject: str, isAllowed: bool) -> None:
         """An import needs an export that covers it and admits its account."""
         wanted = StreamImport("A", subject, subject)
-        found = accounts(*exports, imports=(wanted,))
+        settings = accounts(*exports, imports=(wanted,))
         refused = [f'Error adding stream import "{subject}": stream import not authorized']
-        assert messages(found) == ([] if isAllowed else refused)
-        assert (ExportTable(found["A"].exports).find(wanted, "B") is not None) == isAllowed
+        assert messages(settings) == ([] if isAllowed else refused)
+        assert (ExportTable(settings["A"].exports).find(wanted, "B") is not None) == isAllowed
 
     def test_services(self) -> None:
         """The same holds for services."""
         public, private = ServiceExport("a.>"), ServiceExport("b", ("C",))
-        found = accounts(public, private)
-        assert ExportTable(found["A"].exports).find(ServiceImport("A", "a.b", "x"), "B") is public
-        assert ExportTable(found["A"].exports).find(ServiceImport("A", "b", "x"), "B") is None
-        assert ExportTable(found["A"].exports).find(ServiceImport("A", "b", "x"), "C") is private
+        settings = accounts(public, private)
+        assert (
+            ExportTable(settings["A"].exports).find(ServiceImport("A", "a.b", "x"), "B") is public
+        )
+        assert ExportTable(settings["A"].exports).find(ServiceImport("A", "b", "x"), "B") is None
+        assert ExportTable(settings["A"].exports).find(ServiceImport("A", "b", "x"), "C") is private
 
     def test_missingAccount(self) -> None:
         """An import from an account that is not there is reported."""
-        found = accounts(imports=(StreamImport("X", "a", "a"), ServiceImport("Y", "a", "a")))
-        assert messages(found) == [
+        settings = accounts(imports=(StreamImport("X", "a", "a"), ServiceImport("Y", "a", "a")))
+        assert messages(settings) == [
             '"X" account not defined for stream import',
             '"Y" account not defined for service import',
         ]
@@ -167,23 +171,23 @@ class TestSubjects:
     def test_importSubjectsThatDoNotFit(self, wanted: Import, reason: str) -> None:
         """A subject here that does not lead there and back is refused."""
         kind = "service" if isinstance(wanted, ServiceImport) else "stream"
-        found = accounts(StreamExport(">"), ServiceExport(">"), imports=(wanted,))
-        assert messages(found) == [f'Error adding {kind} import "{wanted.subject}": {reason}']
+        settings = accounts(StreamExport(">"), ServiceExport(">"), imports=(wanted,))
+        assert messages(settings) == [f'Error adding {kind} import "{wanted.subject}": {reason}']
 
     def test_wildcardsInLiteralName(self) -> None:
         """A stream of one subject may be called by a name with wildcards, as in nats-server."""
-        found = accounts(StreamExport(">"), imports=(StreamImport("A", "a", "b.*"),))
-        assert messages(found) == []
+        settings = accounts(StreamExport(">"), imports=(StreamImport("A", "a", "b.*"),))
+        assert messages(settings) == []
 
     @pytest.mark.parametrize("ours", ["x.>", "x.*", "x"])
     def test_manyForOne(self, ours: str) -> None:
         """A service with one subject may have many here."""
-        found = accounts(ServiceExport("a"), imports=(ServiceImport("A", "a", ours),))
-        assert messages(found) == []
+        settings = accounts(ServiceExport("a"), imports=(ServiceImport("A", "a", ours),))
+        assert messages(settings) == []
 
     def test_duplicates(self) -> None:
         """A stream is imported once, and a subject leads to an account once."""
-        found = accounts(
+        settings = accounts(
             StreamExport(">"),
             ServiceExport(">"),
             imports=(
@@ -193,7 +197,7 @@ class TestSubjects:
                 ServiceImport("A", "b.*", "x.*"),
             ),
         )
-        assert messages(found) == [
+        assert messages(settings) == [
             'Error adding stream import "a": stream import already exists',
             'Duplicate service import subject "x.*", previously used in import '
             'for account "A", subject "a.*"',
@@ -201,17 +205,17 @@ class TestSubjects:
 
     def test_severalExporters(self) -> None:
         """A subject may lead to several accounts."""
-        found = accounts(
+        settings = accounts(
             ServiceExport("a"),
             imports=(ServiceImport("A", "a", "x"), ServiceImport("C", "a", "x")),
         )
-        found["C"] = AccountSettings("C", exports=(ServiceExport("a"),))
-        assert messages(found) == []
+        settings["C"] = AccountSettings("C", exports=(ServiceExport("a"),))
+        assert messages(settings) == []
 
 
 def test_cycle() -> None:
     """An import that leads back is refused."""
-    found = {
+    settings = {
         "A": AccountSettings(
             "A", exports=(ServiceExport("f"),), imports=(ServiceImport("B", "g", "f"),)
         ),
@@ -219,7 +223,7 @@ def test_cycle() -> None:
             "B", exports=(ServiceExport("g"),), imports=(ServiceImport("A", "f", "g"),)
         ),
     }
-    assert messages(found) == [
+    assert messages(settings) == [
         'Error adding service import "g": import forms a cycle',
         'Error adding service import "f": import forms a cycle',
     ]
@@ -233,7 +237,7 @@ def mapping(source: str, *destinations: str) -> SubjectMapping:
     @return: a mapping to some destinations in equal shares.
     """
     weight = 100 // len(destinations)
-    made = tuple(MappingDestination(each, weight) for each in destinations)
+    made = tuple(MappingDestination(destination, weight) for destination in destinations)
     return SubjectMapping(source, made)
 
 
@@ -243,7 +247,9 @@ def cycles(*accounts: AccountSettings) -> list[bool]:
     """
     search = CycleSearch({account.name: account for account in accounts})
     return [
-        search.formsCycle(account.name, each) for account in accounts for each in account.imports
+        search.formsCycle(account.name, imported)
+        for account in accounts
+        for imported in account.imports
     ]
 
 
@@ -304,7 +310,7 @@ class TestServices:
     )
     def test_mutated(self, destination: str) -> None:
         """Whatever function a mapping uses, it is followed."""
-        found = cycles(
+        verdicts = cycles(
             AccountSettings(
                 "A",
                 exports=(ServiceExport("in.*"),),
@@ -315,11 +321,11 @@ class TestServices:
                 "B", exports=(ServiceExport("s.*"),), imports=(ServiceImport("A", "in.*", "s.*"),)
             ),
         )
-        assert found == [True, True]
+        assert verdicts == [True, True]
 
     def test_narrowed(self) -> None:
         """A mapping that leads to another subject does not close the ring."""
-        found = cycles(
+        verdicts = cycles(
             AccountSettings(
                 "A",
                 exports=(ServiceExport("in.*"),),
@@ -330,7 +336,7 @@ class TestServices:
                 "B", exports=(ServiceExport("s.*"),), imports=(ServiceImport("A", "in.*", "t.*"),)
             ),
         )
-        assert found == [False, False]
+        assert verdicts == [False, False]
 
     def test_itself(self) -> None:
         """An account may import a service of its own, also under the same subject."""
@@ -341,7 +347,7 @@ class TestServices:
 
     def test_wildcards(self) -> None:
         """Subjects that overlap are enough."""
-        found = cycles(
+        verdicts = cycles(
             AccountSettings(
                 "A",
                 exports=(ServiceExport("a.>"),),
@@ -351,12 +357,12 @@ class TestServices:
                 "B", exports=(ServiceExport("b.*"),), imports=(ServiceImport("A", "a.x", "b.x"),)
             ),
         )
-        assert found == [True, True]
+        assert verdicts == [True, True]
 
     def test_boundedTime(self) -> None:
         """A search that would take too long says that there is a cycle."""
         names = [f"A{number}" for number in range(30)]
-        found = [
+        settings = [
             AccountSettings(
                 name,
                 exports=(ServiceExport(">"),),
@@ -369,8 +375,8 @@ class TestServices:
             )
             for name in names
         ]
-        search = CycleSearch({account.name: account for account in found})
-        assert search.formsCycle("A0", found[0].imports[0])
+        search = CycleSearch({account.name: account for account in settings})
+        assert search.formsCycle("A0", settings[0].imports[0])
         assert search._steps <= 20_001
 
 
@@ -379,7 +385,7 @@ class TestStreams:
 
     def test_ring(self) -> None:
         """Two accounts cannot import the same stream of each other."""
-        found = cycles(
+        verdicts = cycles(
             AccountSettings(
                 "A", exports=(StreamExport("a.>"),), imports=(StreamImport("B", "a.>", "a.>"),)
             ),
@@ -387,22 +393,22 @@ class TestStreams:
                 "B", exports=(StreamExport("a.>"),), imports=(StreamImport("A", "a.>", "a.>"),)
             ),
         )
-        assert found == [True, True]
+        assert verdicts == [True, True]
 
     def test_chain(self) -> None:
         """An account may export what it imports."""
-        found = cycles(
+        verdicts = cycles(
             AccountSettings("A", exports=(StreamExport("a.>"),)),
             AccountSettings(
                 "B", exports=(StreamExport("x.>"),), imports=(StreamImport("A", "a.>", "x.a.>"),)
             ),
             AccountSettings("C", imports=(StreamImport("B", "x.a.>", "x.a.>"),)),
         )
-        assert found == [False, False]
+        assert verdicts == [False, False]
 
     def test_notExported(self) -> None:
         """What the exporter does not export does not lead anywhere."""
-        found = cycles(
+        verdicts = cycles(
             AccountSettings(
                 "A", exports=(StreamExport("a"),), imports=(StreamImport("B", "b", "c"),)
             ),
@@ -410,7 +416,7 @@ class TestStreams:
                 "B", exports=(StreamExport("b"),), imports=(StreamImport("A", "a", "d"),)
             ),
         )
-        assert found == [False, False]
+        assert verdicts == [False, False]
 
 
 class TestMany:
@@ -424,14 +430,14 @@ class TestMany:
         made, wanted = kinds
         calls = []
         for count in (200, 400):
-            found = accounts(
-                *[made(f"a.{each}") for each in range(count)],
-                imports=tuple(wanted("A", f"a.{each}", f"b.{each}") for each in range(count)),
+            settings = accounts(
+                *[made(f"a.{number}") for number in range(count)],
+                imports=tuple(wanted("A", f"a.{number}", f"b.{number}") for number in range(count)),
             )
             mapping = (MappingDestination("z"),)
-            mappings = tuple(SubjectMapping(f"m.{each}", mapping) for each in range(count))
-            found["B"] = replace(found["B"], mappings=mappings)
-            assert messages(found) == []
-            calls.append(callsOf(partial(messages, found)))
+            mappings = tuple(SubjectMapping(f"m.{number}", mapping) for number in range(count))
+            settings["B"] = replace(settings["B"], mappings=mappings)
+            assert messages(settings) == []
+            calls.append(callsOf(partial(messages, settings)))
         assert calls[0] > 1000
         assert calls[1] < 2.4 * calls[0]

@@ -85,7 +85,7 @@ class TestRequests:
         members = [market.subscribe("A", b"req", b"q") for _ in range(3)]
         for _ in range(30):
             assert market.publish("B", b"req") == 1
-        assert sum(len(each.got) for each in members) == 30
+        assert sum(len(member.got) for member in members) == 30
 
     def test_mappedThere(self, market: Market) -> None:
         """The exporter's mappings hold for requests."""
@@ -116,7 +116,7 @@ class TestRequests:
         market.service("C", "B", b"req")
         services = [market.subscribe(name, b"req") for name in "AB"]
         assert market.publish("C", b"req") == 2
-        assert [len(each.got) for each in services] == [1, 1]
+        assert [len(service.got) for service in services] == [1, 1]
 
 
 class TestRequestor:
@@ -336,11 +336,11 @@ class TestInterest:
 
 def test_patternFor() -> None:
     """An imported stream knows what a pattern here wants over there."""
-    each = ImportedStream(Market("A")["A"], Renaming(b"a.*.>", b"x.$1.>"))
-    assert each.patternFor(b"x.b.c") == b"a.b.c"
-    assert each.patternFor(b">") == b"a.*.>"
-    assert each.patternFor(b"y.>") is None
-    assert repr(each).startswith("<StreamImport of 'A': <Renaming b'a.*.>'")
+    stream = ImportedStream(Market("A")["A"], Renaming(b"a.*.>", b"x.$1.>"))
+    assert stream.patternFor(b"x.b.c") == b"a.b.c"
+    assert stream.patternFor(b">") == b"a.*.>"
+    assert stream.patternFor(b"y.>") is None
+    assert repr(stream).startswith("<StreamImport of 'A': <Renaming b'a.*.>'")
 
 
 def test_describedBySystemAndShare() -> None:

@@ -219,10 +219,10 @@ def test_watcherKnowsWhatThereIs(
         else:
             known[key] = weight
     expected: dict[tuple[bytes, bytes], int] = {}
-    for each in book.there:
-        if each.kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE):
-            key = (each.pattern, each.queue)
-            expected[key] = expected.get(key, 0) + each.weight
+    for subscription in book.there:
+        if subscription.kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE):
+            key = (subscription.pattern, subscription.queue)
+            expected[key] = expected.get(key, 0) + subscription.weight
     # The weight of plain interest is only told when it begins.
     assert set(known) == set(expected)
     assert all(known[key] == expected[key] for key in known if key[1])
@@ -279,7 +279,9 @@ class TestPatience:
             else:
                 assert weight > 0
                 known[pattern, queue] = weight
-        assert set(known) == {(each.pattern, each.queue) for each in book.there}
+        assert set(known) == {
+            (subscription.pattern, subscription.queue) for subscription in book.there
+        }
         assert known[b"q", b"q"] == 1
 
     def test_stopped(self) -> None:
@@ -332,7 +334,7 @@ class TestPatience:
         book.interest.reweighed(members[0], before)
         book.remove(members[1])
         self.finish(book)
-        assert [each for each in watcher.taken() if each[1] == b"q"][-1][3] == 7
+        assert [change for change in watcher.taken() if change[1] == b"q"][-1][3] == 7
 
     def test_standIns(self) -> None:
         """What stands for other interest, as another object each time, ends while others wait."""

@@ -102,13 +102,16 @@ class TestSuccessors:
     def chosen(self, account: Account, kind: Kind, sender: Any) -> list[Any]:
         """The links that may be chosen."""
         matches, message = account.matcher.match(b"foo"), Message(b"foo", origin=sender)
-        return [each.subscriber for each in successors(kind, matches, matches.groups[0], message)]
+        return [
+            successor.subscriber
+            for successor in successors(kind, matches, matches.groups[0], message)
+        ]
 
     def test_order(self, account: Account) -> None:
         """First servers without plain interest, then others, the sender last."""
         sender, plain, other = LinkRecorder(), LinkRecorder(), LinkRecorder()
         join(account, Kind.ROUTE, plain, b"")
-        last = [join(account, Kind.ROUTE, each) for each in (sender, plain, other)]
+        last = [join(account, Kind.ROUTE, link) for link in (sender, plain, other)]
         for expected in (other, plain, sender):
             assert self.chosen(account, Kind.ROUTE, sender) == [expected]
             last.pop(-1 if expected is other else 1 if expected is plain else 0).cancel()

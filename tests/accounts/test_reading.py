@@ -170,8 +170,8 @@ class TestExports:
     )
     def test_mistakes(self, text: str, complaint: str) -> None:
         """What cannot be is reported, and nothing else is."""
-        (found,) = complaintsOf(f"accounts {{ B {{}}, A {{ exports: [ {text} ] }} }}")
-        assert f"accounts.A.exports[0]{complaint}" in found
+        (problem,) = complaintsOf(f"accounts {{ B {{}}, A {{ exports: [ {text} ] }} }}")
+        assert f"accounts.A.exports[0]{complaint}" in problem
 
 
 class TestImports:
@@ -179,7 +179,7 @@ class TestImports:
 
     def test_streams(self) -> None:
         """A stream keeps its subjects, gets a prefix, or is called something else."""
-        found = imported(
+        imports = imported(
             """
             {stream: {account: A, subject: "a.>"}, share: true}
             {stream: {account: A, subject: "b.>"}, prefix: "x"}
@@ -188,7 +188,7 @@ class TestImports:
             """,
             '{stream: ">"}',
         )
-        assert found == (
+        assert imports == (
             StreamImport("A", "a.>", "a.>"),
             StreamImport("A", "b.>", "x.b.>"),
             StreamImport("A", "c.>", "x.y.c.>"),
@@ -197,14 +197,14 @@ class TestImports:
 
     def test_services(self) -> None:
         """A service keeps its subject or is called something else; a prefix means nothing."""
-        found = imported(
+        imports = imported(
             """
             {service: {account: A, subject: "a"}, prefix: x}
             {service: {account: A, subject: "b"}, to: "c", share: true}
             """,
             '{service: ">"}',
         )
-        assert found == (
+        assert imports == (
             ServiceImport("A", "a", "a"),
             ServiceImport("A", "b", "c", share=True),
         )
@@ -229,27 +229,27 @@ class TestImports:
     )
     def test_mistakes(self, text: str, complaint: str) -> None:
         """What cannot be is reported, and nothing else is."""
-        (found,) = complaintsOf(
+        (problem,) = complaintsOf(
             "accounts { A { exports: [ {stream: a}, {service: a} ] },"
             f"B {{ imports: [ {text} ] }} }}"
         )
-        assert f"accounts.B.imports[0]{complaint}" in found
+        assert f"accounts.B.imports[0]{complaint}" in problem
 
     def test_places(self) -> None:
         """What does not fit together is reported at the import, whatever stands before it."""
-        (found,) = complaintsOf(
+        (problem,) = complaintsOf(
             "accounts {\n A { exports: [ {stream: a} ] }\n B {\n  imports: [\n"
             "   {stream: {account: A, subject: a}}\n   {stream: {account: A, subject: b}}\n"
             "  ]\n }\n}"
         )
-        assert found == (
+        assert problem == (
             's.conf:6:4: accounts.B.imports[1]: Error adding stream import "b": '
             "stream import not authorized"
         )
 
     def test_otherErrorsFirst(self) -> None:
         """Whether things fit together is not asked while something else is wrong."""
-        (found,) = complaintsOf(
+        (problem,) = complaintsOf(
             "bogus: 1\naccounts { B { imports: [ {stream: {account: A, subject: a}} ] } }"
         )
-        assert 'unknown field "bogus"' in found
+        assert 'unknown field "bogus"' in problem

@@ -106,8 +106,8 @@ class TestDebts:
         """A reply that has lost its interest is not known any more."""
         changed: list[bytes] = []
         debts = GatewayReplyMap(clock, changed.append)
-        for each in (b"r.1", b"r.2", b"s"):
-            debts.add(each, b"_GR_.c.s.")
+        for subject in (b"r.1", b"r.2", b"s"):
+            debts.add(subject, b"_GR_.c.s.")
         clock.advance(PERIOD)
         debts.add(b"r.3", b"_GR_.c.s.")
         changed.clear()

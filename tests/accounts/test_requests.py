@@ -46,8 +46,8 @@ class Desk:
         """Have questions answered at once."""
 
         def respond(message: Message) -> None:
-            for each in answers:
-                copy = Message(message.reply, each.body, headerLength=each.headerLength)
+            for answer in answers:
+                copy = Message(message.reply, answer.body, headerLength=answer.headerLength)
                 self.bus.publish(copy)
 
         recorder = Recorder(respond)

@@ -83,7 +83,7 @@ class TestDelivery:
         market.stream("B", "A", b"a.>")
         recorders = [market.subscribe(name, b">") for name in "AC"]
         assert market.publish("B", b"a.x") == 0
-        assert [each.got for each in recorders] == [[], []]
+        assert [recorder.got for recorder in recorders] == [[], []]
 
     def test_theirOwn(self, market: Market) -> None:
         """Subscribers of both accounts get the message, each under its own name."""
@@ -150,7 +150,7 @@ class TestDelivery:
         ]
         for _ in range(90):
             assert market.publish("A", b"a") == 1
-        counts = [len(each.got) for each in members]
+        counts = [len(member.got) for member in members]
         assert sum(counts) == 90
         assert min(counts) > 10
 
@@ -169,7 +169,7 @@ class TestDelivery:
         person: Any = Connection(market["B"]._batch)
         market.subscribe("B", b"b.>", who=person)
         person.subscription.permissions = SubscribePermissions([b">"], [b"b.secret"])
-        assert [market.publish("A", b"a." + each) for each in (b"secret", b"open")] == [0, 1]
+        assert [market.publish("A", b"a." + token) for token in (b"secret", b"open")] == [0, 1]
         assert subjects(person) == [b"b.open"]
 
     @pytest.mark.parametrize("kind", list(Kind))
@@ -376,8 +376,8 @@ class TestLeafnodes:
         market.stream("B", "A", b"a.>", ours)
         market.service("B", "A", b"a.x", b"ask")
         leaf, other = LeafRecorder("B", kind, b"E"), LeafRecorder("B", kind, b"F")
-        for each in (leaf, other):
-            market["B"].busFor(kind).subscribe(b">", each)
+        for peer in (leaf, other):
+            market["B"].busFor(kind).subscribe(b">", peer)
         market.publish("B", b"ask", kind=kind, origin=leaf)
         assert (len(leaf.got), len(other.got)) == (0, 2)
 

@@ -70,7 +70,7 @@ class Tracing(AccountTracing):
         """
         What was published as JSON.
         """
-        return [json.loads(each.payload) for each in self.sent]
+        return [json.loads(message.payload) for message in self.sent]
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_hops(tracing: Tracing) -> None:
     """Forwards are counted; each copy carries the number behind that of the message."""
     message = tracing.traced(b"Nats-Trace-Dest: t", b"Nats-Trace-Hop: 2", peer=ROUTE)
     links = Link(ROUTER, 1, "r"), Link(LEAF, 2, "l"), Link(GATEWAY, 3, "g")
-    copies = [message.trace.forwarded(each, message, "B") for each in links]
-    assert [each.headers.split(b"\r\n")[-3] for each in copies] == [
+    copies = [message.trace.forwarded(link, message, "B") for link in links]
+    assert [copy.headers.split(b"\r\n")[-3] for copy in copies] == [
         b"Nats-Trace-Hop: 2.1",
         b"Nats-Trace-Hop: 2.2",
         b"Nats-Trace-Hop: 2.3",
@@ -118,7 +118,7 @@ def test_hops(tracing: Tracing) -> None:
     message.trace.release()
     (document,) = tracing.documents
     assert document["hops"] == 3
-    assert [each.get("acc") for each in document["events"]] == ["A", None, "B", None]
+    assert [event.get("acc") for event in document["events"]] == ["A", None, "B", None]
 
 
 def test_hopOfClient(tracing: Tracing) -> None:
@@ -154,7 +154,7 @@ def test_mapped(tracing: Tracing) -> None:
     message.trace.mapped(message, b"foo")
     message.trace.mapped(message, b"bar")
     assert message.subject == b"bar"
-    assert [each.get("to") for each in message.trace.events] == [None, "bar"]
+    assert [event.get("to") for event in message.trace.events] == [None, "bar"]
 
 
 def test_deniedDestination(tracing: Tracing) -> None:
@@ -206,9 +206,9 @@ class TestParent:
         """One more in a hundred than the settings say is traced; others are traced by no server."""
         tracing.dest, tracing.sampling = b"t", 1
         messages = [tracing.traced(self.LINE) for _ in range(2000)]
-        traced = [each for each in messages if each.trace is not None]
+        traced = [message for message in messages if message.trace is not None]
         assert 20 < len(traced) < 70
-        other = next(each for each in messages if each.trace is None)
+        other = next(message for message in messages if message.trace is None)
         assert other.headers.endswith(b"Nats-Trace-Dest: trace disabled\r\n\r\n")
 
     def test_links(self, tracing: Tracing) -> None:
