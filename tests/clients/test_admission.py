@@ -305,7 +305,7 @@ class TestConnectAgain:
         wire.ask(b'CONNECT {"user":"B"}\r\n' + pub(b"foo", b"2"))
         assert other.receive() == msg(b"foo", b"1", b"2")
         assert (world.accounts.counts["A"], world.accounts.counts["B"]) == (0, 2)
-        kinds = [type(each) for each in world.advisories]
+        kinds = [type(advisory) for advisory in world.advisories]
         assert kinds == [ClientConnected, ClientConnected, ClientDisconnected, ClientConnected]
 
     def test_deniedTheSecondTime(self) -> None:

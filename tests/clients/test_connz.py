@@ -28,7 +28,7 @@ class TestConnz:
         for _ in range(5):
             stage.client()
         page = stage.page("/connz", limit="2", offset="1")
-        assert [each["cid"] for each in page["connections"]] == [2, 3]
+        assert [connection["cid"] for connection in page["connections"]] == [2, 3]
         assert page["num_connections"] == 2
         assert (page["total"], page["offset"], page["limit"]) == (5, 1, 2)
         assert page["server_id"] == "ID"

@@ -67,8 +67,8 @@ class TestConnections:
         connections = Connections()
         for number in range(5):
             connections.add(number, number)
-        for each in connections:
-            connections.remove(int(str(each)), closed(), (0, 0, 0, 0))
+        for connection in connections:
+            connections.remove(int(str(connection)), closed(), (0, 0, 0, 0))
         assert len(connections) == 0
 
     def test_remembersTheLast(self) -> None:
@@ -76,7 +76,7 @@ class TestConnections:
         connections = Connections(remember=3)
         for number in range(5):
             connections.remove(number, closed(str(number)), (0, 0, 0, 0))
-        assert [each.reason for each in connections.closed] == ["2", "3", "4"]
+        assert [connection.reason for connection in connections.closed] == ["2", "3", "4"]
 
     def test_whenEmpty(self) -> None:
         """Who waits for all to be gone is called once, when they are, or at once."""

@@ -45,7 +45,7 @@ class TestGreeting:
         letters = iter((b"a", b"b"))
         world.context.nonceBytes = lambda count: next(letters) * count
         nonces = [info(world.dial().receive())["nonce"] for _ in range(2)]
-        assert [len(each) for each in nonces] == [15, 15]
+        assert [len(nonce) for nonce in nonces] == [15, 15]
         assert nonces[0] != nonces[1]
 
     def test_oneTooMany(self) -> None:

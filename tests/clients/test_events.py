@@ -31,10 +31,12 @@ def login(user: str, password: str, **more: Any) -> bytes:
 def events(client: Client) -> list[tuple[str, dict[str, Any]]]:
     """Subject and document of each event that came, without the server's status."""
     lines = client.receive().replace(b"PING\r\n", b"").split(b"\r\n")
-    found = []
+    received = []
     for head, body in zip(lines[::2], lines[1::2], strict=False):
-        found.append((head.split(b" ")[1].decode(), json.loads(body)))
-    return [(subject, document) for subject, document in found if not subject.endswith(".STATSZ")]
+        received.append((head.split(b" ")[1].decode(), json.loads(body)))
+    return [
+        (subject, document) for subject, document in received if not subject.endswith(".STATSZ")
+    ]
 
 
 def listening(text: str = ACCOUNTS) -> tuple[Host, Client]:
@@ -94,12 +96,12 @@ class TestEvents:
         """A wrong password is an event of this server, as of a guest that left."""
         host, listener = listening()
         host.client(login("a", "wrong"))
-        found = events(listener)
-        assert [subject for subject, _ in found] == [
+        received = events(listener)
+        assert [subject for subject, _ in received] == [
             f"$SYS.SERVER.{host.broker.serverId}.CLIENT.AUTH.ERR",
             "$SYS.ACCOUNT.$G.DISCONNECT",
         ]
-        for _, event in found:
+        for _, event in received:
             assert event["reason"] == "Authentication Failure"
             assert (event["client"]["acc"], event["client"]["user"]) == ("$G", "a")
             assert "wrong" not in json.dumps(event)
@@ -136,12 +138,12 @@ class TestEvents:
         client.transport.hangUp()
         host.settle()
         clients = [json.loads(body)["client"] for body in recorder.bodies]
-        for each in clients:
-            assert list(each)[-6:] == [
+        for peer in clients:
+            assert list(peer)[-6:] == [
                 *("jwt", "issuer_key", "name_tag", "tags", "kind", "client_type")
             ]
-            assert [each["jwt"], each["issuer_key"], each["tags"]] == ["eyJ.x.y", "AKEY", ["t:1"]]
-        assert ["stop" in each for each in clients] == [False, True]
+            assert [peer["jwt"], peer["issuer_key"], peer["tags"]] == ["eyJ.x.y", "AKEY", ["t:1"]]
+        assert ["stop" in peer for peer in clients] == [False, True]
 
     def test_refusedByCallout(self) -> None:
         """An account learns which client its auth callout service has not let in, and why."""

@@ -13,17 +13,17 @@ from tests.server.support import Host
 
 def fired(deferred: Deferred[None]) -> list[object]:
     """Where it will be seen that it fired."""
-    found: list[object] = []
-    deferred.addBoth(found.append)
-    return found
+    sessions: list[object] = []
+    deferred.addBoth(sessions.append)
+    return sessions
 
 
 def test_sessions() -> None:
     """All sessions are found."""
     host = Host()
     clients = [host.client() for _ in range(3)]
-    found = sessionsOf(host.broker.clientContext.connections)
-    assert found == [client.session for client in clients]
+    sessions = sessionsOf(host.broker.clientContext.connections)
+    assert sessions == [client.session for client in clients]
 
 
 def test_closeExcess() -> None:

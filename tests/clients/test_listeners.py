@@ -38,17 +38,17 @@ def listeners(*endpoints: Any, terms: TLSTerms | None = None) -> Listeners:
     """Listeners on a reactor in memory."""
     reactor: Any = MemoryReactor()
     made = [
-        addressEndpoint(reactor, "127.0.0.1", each) if isinstance(each, int) else each
-        for each in endpoints
+        addressEndpoint(reactor, "127.0.0.1", endpoint) if isinstance(endpoint, int) else endpoint
+        for endpoint in endpoints
     ]
     return Listeners(reactor, CONTEXT, made, terms)
 
 
 def outcome(coroutine: Any) -> list[Any]:
     """What comes of a coroutine."""
-    found: list[Any] = []
-    ensureDeferred(coroutine).addBoth(found.append)
-    return found
+    sessions: list[Any] = []
+    ensureDeferred(coroutine).addBoth(sessions.append)
+    return sessions
 
 
 class TestOpening:

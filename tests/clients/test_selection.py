@@ -45,7 +45,7 @@ class Open:
 
     def __init__(self, facts: ConnectionFacts, patterns: tuple[bytes, ...] = ()) -> None:
         self._facts = facts
-        self._listed = [(b"%d" % n, Pattern(each)) for n, each in enumerate(patterns)]
+        self._listed = [(b"%d" % n, Pattern(pattern)) for n, pattern in enumerate(patterns)]
 
     def facts(self) -> ConnectionFacts:
         """Count the look."""
@@ -62,8 +62,8 @@ def connectionsOf(*open: Open, closed: tuple[ClosedClient, ...] = ()) -> Connect
     Connections with some that are there and some that are gone.
     """
     connections = Connections()
-    for each in open:
-        connections.add(each.facts().cid, each)
+    for connection in open:
+        connections.add(connection.facts().cid, connection)
     connections.closed.extend(closed)
     return connections
 
@@ -73,7 +73,7 @@ def cids(connections: Connections, **query: str) -> list[int]:
     The numbers of the connections that are chosen.
     """
     window, _ = complete(choose(connections, Selection.fromQuery(query), NOW))
-    return [each.cid for each in window]
+    return [connection.cid for connection in window]
 
 
 def total(connections: Connections, **query: str) -> int:
@@ -226,7 +226,7 @@ class TestFilters:
         leafs = [Open(factsWith(7, account="A", kind="Leafnode"), (b"foo",))]
         for query, wanted in (({"acc": "A"}, [1, 2, 7]), ({"cid": "7"}, [7]), ({"acc": "B"}, [])):
             chosen, _ = complete(choose(self.connections, Selection.fromQuery(query), 9.0, leafs))
-            assert [each.cid for each in chosen] == wanted
+            assert [connection.cid for connection in chosen] == wanted
 
     def test_accountAndUser(self) -> None:
         """Both filters hold at once."""
@@ -292,8 +292,8 @@ class TestWindow:
         """Any part is the same as of the whole list."""
         query = {"offset": str(offset), "limit": str(limit), "state": "closed"}
         wanted = sorted(range(1, 9_001), key=lambda cid: (-self.values[cid - 1], cid))
-        found = cids(self.connections, sort="bytes_from", **query)
-        assert found == wanted[offset : offset + limit]
+        order = cids(self.connections, sort="bytes_from", **query)
+        assert order == wanted[offset : offset + limit]
 
     def test_negativeOffset(self) -> None:
         """A negative offset is none."""
@@ -332,5 +332,5 @@ class TestSteps:
             while True:
                 next(steps)
         window, count = stopped.value.value
-        assert [each.cid for each in window] == list(range(1, 201))
+        assert [connection.cid for connection in window] == list(range(1, 201))
         assert count == 200

@@ -141,8 +141,8 @@ class TestChanges:
         old, silent = world.client(), world.dial()
         silent.receive()
         world.context.info = world.context.info.changed(ldm=True)
-        for each in (new, old, silent):
-            each.session.sendInfo()
+        for session in (new, old, silent):
+            session.session.sendInfo()
         fields = info(new.receive())
         assert fields["ldm"] is True
         assert "connect_info" not in fields

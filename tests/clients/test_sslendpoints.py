@@ -127,8 +127,8 @@ class TestTerms:
     def test_chain(self, described: SSLEndpoint, tmp_path: Path) -> None:
         """More certificates are shown where it names them."""
         longer = SSLEndpoint(1, described.privateKey, described.certKey, str(tmp_path / "ca.pem"))
-        for each, length in ((described, 1), (longer, 2)):
-            done = Handshake(self.contextOf(each, TLSSettings()), clientContext()).run()
+        for endpoint, length in ((described, 1), (longer, 2)):
+            done = Handshake(self.contextOf(endpoint, TLSSettings()), clientContext()).run()
             assert len(done.client.get_peer_cert_chain() or ()) == length
 
     def test_chainMissing(self, described: SSLEndpoint, tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ class TestTable:
         assert desk.publish(b"foo.x") == [b"1"]
         assert desk.publish(b"bar") == [b"two"]
         assert len(desk.table) == 2
-        listed = {sid: (each.pattern, each.queue) for sid, each in desk.table}
+        listed = {
+            sid: (subscription.pattern, subscription.queue) for sid, subscription in desk.table
+        }
         assert listed == {b"1": (b"foo.*", b""), b"two": (b"bar", b"q")}
 
     def test_sidInUse(self) -> None:
@@ -143,7 +145,9 @@ class TestTable:
         desk = Desk(SubscribePermissions(None, [b"foo.secret"]))
         desk.table.subscribe(b"foo.*", b"", b"1")
         desk.table.subscribe(b"bar", b"", b"2")
-        [wide, narrow] = [each for _, each in sorted(desk.table, key=lambda pair: pair[0])]
+        [wide, narrow] = [
+            subscription for _, subscription in sorted(desk.table, key=lambda pair: pair[0])
+        ]
         assert wide.permissions is desk.table.grant.subscribe
         assert narrow.permissions is None
 
@@ -213,7 +217,11 @@ class TestPermit:
         for sid, subject in [(b"1", b"a"), (b"2", b"b"), (b"3", b"a")]:
             desk.table.subscribe(subject, b"", sid)
         permissions = SubscribePermissions([b"b"])
-        ended = [each for each in desk.table.permit(Grant(subscribe=permissions)) if each]
+        ended = [
+            subscription
+            for subscription in desk.table.permit(Grant(subscribe=permissions))
+            if subscription
+        ]
         assert sorted(ended) == [(b"a", b"", b"1"), (b"a", b"", b"3")]
         assert (desk.publish(b"a"), desk.publish(b"b")) == ([], [b"2"])
         assert desk.refusal(b"c", sid=b"1") != ""

@@ -157,8 +157,8 @@ class TestSlowReceivers:
         """A receiver for which too much waits is cut without a word; others notice nothing."""
         world = World(Settings(max_pending=300_000, no_fast_producer_stall=True))
         slow, good, publisher = (world.client() for _ in range(3))
-        for each in (slow, good):
-            each.ask(b"SUB foo 1\r\n")
+        for client in (slow, good):
+            client.ask(b"SUB foo 1\r\n")
         slow.transport.taking = False
         for _ in range(10):
             publisher.ask(pub(b"foo", b"x" * 100_000))
@@ -166,9 +166,9 @@ class TestSlowReceivers:
         assert (slow.receive(), slow.closed) == (b"", "aborted")
         assert slow.session.reason == "Slow Consumer (Pending Bytes)"
         assert world.context.connections.slow == {"Slow Consumer (Pending Bytes)": 1}
-        assert [each for each in world.advisories if isinstance(each, SlowConsumer)] == [
-            SlowConsumer(slow.session.cid, 300_000, "Slow Consumer (Pending Bytes)")
-        ]
+        assert [
+            advisory for advisory in world.advisories if isinstance(advisory, SlowConsumer)
+        ] == [SlowConsumer(slow.session.cid, 300_000, "Slow Consumer (Pending Bytes)")]
         assert len(world.accounts["$G"]) == 1
 
     def test_memoryIsBounded(self) -> None:

@@ -42,8 +42,8 @@ def asked(client: MemoryConnection) -> dict[str, Any]:
     The answer to a client about itself.
     """
     answer = client.request(b"SUB _INBOX.a 1\r\nPUB $SYS.REQ.USER.INFO _INBOX.a 0\r\n\r\n")
-    found: dict[str, Any] = json.loads(answer.split(b"\r\n")[-2])
-    return found
+    document: dict[str, Any] = json.loads(answer.split(b"\r\n")[-2])
+    return document
 
 
 def login(broker: MemoryBroker, user: str) -> MemoryConnection:
@@ -73,12 +73,12 @@ def login(broker: MemoryBroker, user: str) -> MemoryConnection:
 def test_told(user: str, account: str, permissions: Any) -> None:
     """Each learns who it is, in which account, and what it may do."""
     with MemoryBroker(configText=CONFIG) as broker:
-        found = asked(login(broker, user))
+        info = asked(login(broker, user))
     expected = {"user": user, "account": account, "account_name": account}
     if permissions is not None:
         expected["permissions"] = permissions
-    assert found["data"] == expected
-    assert found["server"]["name"] == "one"
+    assert info["data"] == expected
+    assert info["server"]["name"] == "one"
 
 
 def test_operatorMode() -> None:
@@ -90,8 +90,8 @@ def test_operatorMode() -> None:
         jwt = ONE.user(USER, name="joe", exp=100)
         client, _ = broker.login(jwt, USER)
         broker.advance(10.5)
-        found = asked(client)["data"]
-    assert found == {
+        info = asked(client)["data"]
+    assert info == {
         "user": USER.key,
         "account": ONE.key,
         "account_name": "first",
