@@ -11,12 +11,12 @@ from OpenSSL import SSL
 
 def drained(take: Callable[[int], bytes]) -> bytes:
     """All that a connection gives now."""
-    found = b""
+    data = b""
     while True:
         try:
-            found += take(1 << 16)
+            data += take(1 << 16)
         except SSL.WantReadError:
-            return found
+            return data
 
 
 def said(connection: SSL.Connection, data: bytes) -> bytes:

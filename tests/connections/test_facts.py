@@ -87,7 +87,7 @@ class TestFactsAtEnd:
         world.settle()
         facts = self.closed(world)
         assert (facts.account, facts.user, facts.subscriptions) == ("A", "alice", 2)
-        assert [tuple(each) for each in facts.details] == [
+        assert [tuple(detail) for detail in facts.details] == [
             (b"foo", b"", b"1", 1, 0),
             (b"bar", b"q", b"2", 0, 5),
         ]
@@ -119,7 +119,9 @@ class TestFactsAtEnd:
             wire.send(b"SUB foo %d\r\n" % sid)
         facts = wire.session.factsAtEnd()
         assert facts.subscriptions == 100
-        assert [each.sid for each in facts.details] == [b"%d" % n for n in range(16)]
+        assert [subscription.sid for subscription in facts.details] == [
+            b"%d" % n for n in range(16)
+        ]
         assert len(facts.details) == MOST_SUBSCRIPTIONS
 
     def test_subjectsAreBounded(self) -> None:
@@ -129,7 +131,7 @@ class TestFactsAtEnd:
             wire.send(b"SUB " + b"s" * 500 + b" %d\r\n" % sid)
         kept = wire.session.factsAtEnd().details
         assert len(kept) == 2
-        assert sum(len(each.pattern) for each in kept) <= MOST_SUBJECT_BYTES
+        assert sum(len(subscription.pattern) for subscription in kept) <= MOST_SUBJECT_BYTES
 
     def test_sessionIsNotKept(self) -> None:
         """The memory of a closed connection is plain values: its session can go."""
@@ -141,11 +143,11 @@ class TestFactsAtEnd:
         (closed,) = world.context.connections.closed
         waiting: list[Any] = [closed.facts, closed.reason, closed.stop]
         while waiting:
-            each = waiting.pop()
-            if isinstance(each, tuple):
-                waiting += each
+            deferred = waiting.pop()
+            if isinstance(deferred, tuple):
+                waiting += deferred
             else:
-                assert each is None or type(each) in (str, bytes, int, float)
+                assert deferred is None or type(deferred) in (str, bytes, int, float)
 
     def test_refusedIsRemembered(self) -> None:
         """A connection that was one too many is remembered with its reason, and counted by it."""
@@ -156,7 +158,9 @@ class TestFactsAtEnd:
         world.clock.advance(2)
         assert refused.closed
         connections = world.context.connections
-        assert [each.reason for each in connections.closed] == ["Maximum Connections Exceeded"]
+        assert [connection.reason for connection in connections.closed] == [
+            "Maximum Connections Exceeded"
+        ]
         assert connections.ended == {"Maximum Connections Exceeded": 1}
         assert len(connections) == 1
 

@@ -29,6 +29,8 @@ def test_clientUrls(text: str, host: str, urls: tuple[str, ...]) -> None:
 
 def test_anywhere() -> None:
     """A listener on all addresses is found at those of this machine, loopback only if need be."""
-    found = addressesOf("0.0.0.0")
-    assert found and all(ipaddress.ip_address(each) for each in found)
-    assert "0.0.0.0" not in found and (found == ["127.0.0.1"] or "127.0.0.1" not in found)
+    addresses = addressesOf("0.0.0.0")
+    assert addresses and all(ipaddress.ip_address(address) for address in addresses)
+    assert "0.0.0.0" not in addresses and (
+        addresses == ["127.0.0.1"] or "127.0.0.1" not in addresses
+    )

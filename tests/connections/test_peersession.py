@@ -348,7 +348,9 @@ class TestShares:
                 assert room.work - before < SLACK * SHARE
             assert other.ask(b"PING\r\n") == b"PONG\r\n"
             assert room.finish() > 1
-            left = {each.pattern[:2] for each in room.accounts["$G"].subscriptions()}
+            left = {
+                subscription.pattern[:2] for subscription in room.accounts["$G"].subscriptions()
+            }
             assert left == {b"b."}
             assert (
                 noisy.receive().count(b"-ERR 'Permissions Violation for Subscription to \"a.")

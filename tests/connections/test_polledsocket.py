@@ -145,7 +145,7 @@ def test_finish(desk: Desk) -> None:
     assert (desk.run(), desk.ends) == ([], [])
     assert desk.drain() == 10_000_000
     desk.run()
-    assert [each.type for each in desk.ends] == [ConnectionDone]
+    assert [end.type for end in desk.ends] == [ConnectionDone]
 
 
 def test_finishAtOnce(desk: Desk) -> None:
@@ -172,7 +172,7 @@ def test_lost(desk: Desk) -> None:
     desk.theirs.close()
     for _ in range(3):
         desk.run()
-    assert [each.type for each in desk.ends] == [ConnectionLost]
+    assert [end.type for end in desk.ends] == [ConnectionLost]
 
 
 def test_forgotten(desk: Desk) -> None:

@@ -68,8 +68,8 @@ class SecurePlace(RealReactor):
 
     def stop(self) -> None:
         """Close everything."""
-        for each in self.clients:
-            each.socket.close()
+        for client in self.clients:
+            client.socket.close()
         self.until(lambda: not len(self.poller.sockets))
         self.port.stopListening()
         self.poller.close()
@@ -165,15 +165,15 @@ class SecureClient:
 
     def some(self) -> bytes:
         """What can be decrypted now."""
-        found = b""
+        data = b""
         while True:
             try:
                 more = self.tls.read(1 << 18)
             except ssl.SSLWantReadError:
-                return found
+                return data
             if not more:
-                return found
-            found += more
+                return data
+            data += more
 
     def read(self, end: bytes) -> bytes:
         """What comes, up to an end."""
@@ -267,7 +267,7 @@ def test_slowReader(place: SecurePlace) -> None:
     slow.read(b"PONG\r\n")
     sent, received = publishes(Random(7), 420)
     publisher.send(sent + b"PING\r\n")
-    session = min(place.sessions, key=lambda each: int(each.cid))
+    session = min(place.sessions, key=lambda peer: int(peer.cid))
     place.until(lambda: session.outbox.paused and session.outbox.pending > 1 << 18)
     assert slow.read(received[-40:]) == received
 

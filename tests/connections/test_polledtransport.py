@@ -116,8 +116,8 @@ class Place(RealReactor):
         self.node.cluster.close(lambda: None)
         self.until(lambda: not len(self.node.cluster))
         assert len(self.poller.sockets) == 0
-        for each in self.sockets:
-            each.close()
+        for peer in self.sockets:
+            peer.close()
         self.port.stopListening()
         self.poller.close()
         self.end()
@@ -152,17 +152,17 @@ def test_dialled(place: Place) -> None:
     number = listening.getsockname()[1]
     endpoint = TCP4ClientEndpoint(place.reactor, "127.0.0.1", number)
     endpoint.connect(LinkFactory(place.node.cluster.routeFor(target(number)), None))
-    found: list[socket.socket] = []
+    sockets: list[socket.socket] = []
 
     def accepted() -> bool:
         try:
-            found.append(listening.accept()[0])
+            sockets.append(listening.accept()[0])
         except BlockingIOError:
             pass
-        return bool(found)
+        return bool(sockets)
 
     place.until(accepted)
-    peer = place.kept(found[0])
+    peer = place.kept(sockets[0])
     assert place.read(peer, b"\r\n").startswith(b"CONNECT ")
     assert type(place.stream) is PolledTransport
     peer.send(info() + b"PING\r\n")

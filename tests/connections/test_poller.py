@@ -558,20 +558,20 @@ def test_readerIsCalledInATurn(server: Server) -> None:
 def test_sendNow(server: Server) -> None:
     """What a reader wrote to a client can be sent while the reader goes on."""
     client = server.client()
-    found: list[bytes] = []
+    chunks: list[bytes] = []
 
     def then() -> None:
         client.session.outbox.write(b"+OK\r\n")
         assert not select.select([client.socket], [], [], 0)[0]
         server.poller.sendNow()
-        found.append(client.socket.recv(10))
+        chunks.append(client.socket.recv(10))
         client.session.outbox.write(b"+OK\r\n")
 
     reader = Reader(then)
     server.poller.addReader(reader)  # type: ignore[arg-type]
     reader.theirs.send(b"a")
     server.until(lambda: reader.read)
-    assert found == [b"+OK\r\n"]
+    assert chunks == [b"+OK\r\n"]
     assert client.read(1) == b"+OK\r\n"
     server.poller.removeReader(reader)  # type: ignore[arg-type]
     reader.close()
@@ -582,9 +582,9 @@ def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) 
     client = server.client()
     reader = Reader(lambda: 1 / 0)
     server.poller.addReader(reader)  # type: ignore[arg-type]
-    for each in (b"a", b"b"):
-        reader.theirs.send(each)
-        server.until(lambda: each in reader.read)  # noqa: B023
+    for name in (b"a", b"b"):
+        reader.theirs.send(name)
+        server.until(lambda: name in reader.read)  # noqa: B023
         assert client.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
     server.poller.removeReader(reader)  # type: ignore[arg-type]
     reader.close()
@@ -595,11 +595,11 @@ def test_callsFromThreads(server: Server, flushLoggedErrors: FlushLoggedErrors) 
     """What threads ask for is called in their order, in the reactor's thread and in a turn."""
     assert verifyObject(IReactorFromThreads, server.poller)
     client = server.client()
-    found: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
 
     def called(thread: int, *, number: int) -> None:
         assert threading.current_thread() is threading.main_thread()
-        found.append((thread, number))
+        reports.append((thread, number))
         client.session.outbox.write(b"+OK\r\n")
 
     def work(thread: int) -> None:
@@ -607,30 +607,30 @@ def test_callsFromThreads(server: Server, flushLoggedErrors: FlushLoggedErrors) 
             server.poller.callFromThread(called, thread, number=number)
             server.poller.callFromThread(divmod, 1, 0)
 
-    threads = [threading.Thread(target=work, args=(each,)) for each in range(3)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
     timers = list(server.reactor.getDelayedCalls())
-    for each in threads:
-        each.start()
-    server.until(lambda: len(found) == 600)
+    for worker in threads:
+        worker.start()
+    server.until(lambda: len(reports) == 600)
     assert server.reactor.getDelayedCalls() == timers
     assert client.read(3000) == b"+OK\r\n" * 600
-    for each in threads:
-        each.join()
+    for worker in threads:
+        worker.join()
     for thread in range(3):
-        assert [number for each, number in found if each == thread] == list(range(200))
+        assert [number for caller, number in reports if caller == thread] == list(range(200))
     server.until(lambda: not server.poller._calls)
     assert len(flushLoggedErrors(ZeroDivisionError)) == 600
 
 
 def test_callsWhenClosed(server: Server) -> None:
     """Calls of threads that are left, or come later, are made by the reactor."""
-    found: list[int] = []
+    calls: list[int] = []
     another = poller.SocketPoller(server.reactor, server.batch)
-    another.callFromThread(found.append, 1)
+    another.callFromThread(calls.append, 1)
     another.close()
-    another.callFromThread(found.append, 2)
-    assert found == []
-    server.until(lambda: found == [1, 2])
+    another.callFromThread(calls.append, 2)
+    assert calls == []
+    server.until(lambda: calls == [1, 2])
 
 
 class TestLingering:
@@ -692,17 +692,17 @@ class TestLingering:
                 other.theirs.send(b"x")
 
         reader = Reader(then)
-        for each in (reader, held, other):
-            server.poller.addReader(each)  # type: ignore[arg-type]
+        for watched in (reader, held, other):
+            server.poller.addReader(watched)  # type: ignore[arg-type]
         reader.theirs.send(b"a")
         server.poller.doRead()
         assert not held.writer.isHeld
         server.until(lambda: held.byThread)
         assert held.byThread == [isBusy]
         assert held.path.read_bytes() == b"piece"
-        for each in (reader, held, other):
-            server.poller.removeReader(each)  # type: ignore[arg-type]
-            each.close()
+        for watched in (reader, held, other):
+            server.poller.removeReader(watched)  # type: ignore[arg-type]
+            watched.close()
 
     def test_closedWhileHeld(self, server: Server, tmp_path: Path) -> None:
         """A writer that is closed in the turn in which it holds a piece writes that, once."""
@@ -716,8 +716,8 @@ class TestLingering:
             held.path.write_bytes(b"")
 
         reader = Reader(then)
-        for each in (reader, held):
-            server.poller.addReader(each)  # type: ignore[arg-type]
+        for watched in (reader, held):
+            server.poller.addReader(watched)  # type: ignore[arg-type]
         reader.theirs.send(b"a")
         server.poller.doRead()
         assert not server.poller.trouble

@@ -24,11 +24,11 @@ HELLO = b"CONNECT {}\r\n"
 def read(*pieces: bytes) -> tuple[ProxiedPeer | None, bytes | None]:
     """What is found in the input of a connection."""
     header, rest = ProxyHeader(), b""
-    for each in pieces:
+    for piece in pieces:
         if header.rest is None:
-            header.received(each)
+            header.received(piece)
         else:
-            rest += each
+            rest += piece
     return header.peer, None if header.rest is None else header.rest + rest
 
 

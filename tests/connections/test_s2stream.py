@@ -54,11 +54,11 @@ FLUSHES = list(flushes())
 
 def everything(decoder: S2Decoder, most: int = MOST) -> bytes:
     """All that can be read."""
-    found = []
+    contents = []
     while not decoder.isStarved:
-        found.append(decoder.read(most))
-        assert len(found[-1]) <= most
-    return b"".join(found)
+        contents.append(decoder.read(most))
+        assert len(contents[-1]) <= most
+    return b"".join(contents)
 
 
 def decoded(stream: bytes, largest: int = LARGEST) -> bytes:
@@ -70,7 +70,7 @@ def decoded(stream: bytes, largest: int = LARGEST) -> bytes:
 
 @onEach
 @pytest.mark.parametrize(
-    "content, stream", [each[1:] for each in FLUSHES], ids=[each[0] for each in FLUSHES]
+    "content, stream", [flush[1:] for flush in FLUSHES], ids=[flush[0] for flush in FLUSHES]
 )
 def test_flushes(names: Names, content: bytes, stream: bytes) -> None:
     """What nats-server sends at each of its levels is read."""
@@ -156,9 +156,9 @@ def test_idle() -> None:
     """Chunks without content are bounded, skipped ones by their length and empty ones by number."""
     skipped = chunk(0xFE, bytes(1000))
     assert decoded(BEGIN + skipped * 5 + plain(b"x") + skipped * 5, 1000) == b"x"
-    for each in (skipped, plain(b""), BEGIN):
+    for idle in (skipped, plain(b""), BEGIN):
         with pytest.raises(S2Error, match="without content"):
-            decoded(BEGIN + each * 130, 1000)
+            decoded(BEGIN + idle * 130, 1000)
 
 
 def test_smallLimit() -> None:
@@ -192,11 +192,11 @@ def test_portions() -> None:
 def test_anySplit(cuts: list[int], stream: bytes) -> None:
     """Any split of the same bytes gives the same content."""
     stream = chunk(0xFE, b"skipped") + stream + stream + plain(b"") + plain(b"x")
-    decoder, found = S2Decoder(), b""
+    decoder, data = S2Decoder(), b""
     for piece in pieces(stream, cuts):
         decoder.feed(piece)
-        found += everything(decoder, 50)
-    assert found == decoded(stream)
+        data += everything(decoder, 50)
+    assert data == decoded(stream)
 
 
 @onEach
@@ -205,18 +205,18 @@ def test_byteByByte(names: Names) -> None:
     with using(names):
         for _, content, stream in FLUSHES:
             if len(stream) < 300:
-                decoder, found = S2Decoder(), b""
+                decoder, data = S2Decoder(), b""
                 for place in range(len(stream)):
                     decoder.feed(stream[place : place + 1])
-                    found += everything(decoder)
-                assert found == content
+                    data += everything(decoder)
+                assert data == content
 
 
 @onEach
 def test_damage(names: Names) -> None:
     """Whatever is done to streams of one chunk, each is read whole or not at all."""
     chance = random.Random(1)
-    whole = [each for each in FLUSHES if len(each[1]) < 1 << 20]
+    whole = [flush for flush in FLUSHES if len(flush[1]) < 1 << 20]
     with using(names):
         for _ in range(1500):
             _, content, stream = chance.choice(whole)
@@ -224,14 +224,14 @@ def test_damage(names: Names) -> None:
             for _ in range(chance.choice([1, 1, 2, 5])):
                 place = chance.randrange(len(damaged))
                 damaged[place] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
-            decoder, found = S2Decoder(1 << 20), b""
+            decoder, data = S2Decoder(1 << 20), b""
             decoder.feed(bytes(damaged))
             try:
                 while not decoder.isStarved:
-                    found += decoder.read(MOST)
+                    data += decoder.read(MOST)
             except S2Error:
                 pass
-            assert found in (b"", content, content * 2)
+            assert data in (b"", content, content * 2)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -81,8 +81,8 @@ def test_verified(tmp_path: Path) -> None:
         load_pem_x509_certificate((tmp_path / name).read_bytes())
         for name in ("client.pem", "ca.pem")
     )
-    found = securityOf(done.server, chain[0])
-    assert found == Security("1.3", done.client.get_cipher_name() or "", chain, chain[:1])
+    security = securityOf(done.server, chain[0])
+    assert security == Security("1.3", done.client.get_cipher_name() or "", chain, chain[:1])
 
 
 def test_older(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_older(tmp_path: Path) -> None:
     client = clientContext()
     client.set_max_proto_version(SSL.TLS1_2_VERSION)
     done = Handshake(contextFrom(TLSSettings(certs=(pair,))), client).run()
-    found = securityOf(done.server, None)
-    assert (found.version, found.chain) == ("1.2", ())
-    assert found.cipher.startswith("TLS_ECDHE_ECDSA_WITH_")
+    security = securityOf(done.server, None)
+    assert (security.version, security.chain) == ("1.2", ())
+    assert security.cipher.startswith("TLS_ECDHE_ECDSA_WITH_")
 
 
 def test_expiry(tmp_path: Path) -> None:
@@ -102,6 +102,6 @@ def test_expiry(tmp_path: Path) -> None:
     writeCertificates(tmp_path)
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     wanted = load_pem_x509_certificate((tmp_path / "server.pem").read_bytes()).not_valid_after_utc
-    found = expiryOf(contextFrom(TLSSettings(certs=(pair,))))
-    assert datetime.strptime(found, "%Y-%m-%dT%H:%M:%S%z") == wanted
+    expiry = expiryOf(contextFrom(TLSSettings(certs=(pair,))))
+    assert datetime.strptime(expiry, "%Y-%m-%dT%H:%M:%S%z") == wanted
     assert expiryOf(SSL.Context(SSL.TLS_METHOD)) == ""

@@ -84,7 +84,7 @@ class TestVersions:
 class TestCiphers:
     """Cipher suites and curves."""
 
-    @pytest.mark.parametrize("suite", [each for each in CIPHER_SUITES if "ECDSA" in each])
+    @pytest.mark.parametrize("suite", [suite for suite in CIPHER_SUITES if "ECDSA" in suite])
     def test_eachOlder(self, folder: Path, suite: str) -> None:
         """Each suite of TLS 1.2 that settings may name is the one that is used."""
         client = clientContext()
@@ -230,7 +230,11 @@ class TestNames:
 
     def test_library(self) -> None:
         """The package demands a pyOpenSSL that fails so."""
-        needed = [each for each in requires("natsbroker") or () if "pyopenssl" in each.lower()]
+        needed = [
+            requirement
+            for requirement in requires("natsbroker") or ()
+            if "pyopenssl" in requirement.lower()
+        ]
         assert needed == ["pyOpenSSL>=26.0"]
         assert int(version("pyOpenSSL").partition(".")[0]) >= 26
 

@@ -136,7 +136,7 @@ class Reader:
 
 def publishes(*payloads: bytes) -> bytes:
     """The frames of messages."""
-    return b"".join(b"PUB a %d\r\n%b\r\n" % (len(each), each) for each in payloads)
+    return b"".join(b"PUB a %d\r\n%b\r\n" % (len(payload), payload) for payload in payloads)
 
 
 @needsCompiled
@@ -151,11 +151,11 @@ class TestReading:
         places = st.lists(st.integers(1, len(text)), max_size=4)
         shaken = shake(context)
         reader = Reader(shaken)
-        written = [said(shaken.client, each) for each in pieces(text, data.draw(places))]
+        written = [said(shaken.client, piece) for piece in pieces(text, data.draw(places))]
         wires = b"".join(written)
         cuts = data.draw(st.lists(st.integers(1, len(wires)), max_size=4))
-        for each in pieces(wires, cuts):
-            reader.take(each)
+        for piece in pieces(wires, cuts):
+            reader.take(piece)
         assert reader.came == payloads
         assert reader.decoder.received == len(text)
 
@@ -216,14 +216,14 @@ class TestReading:
         and concerns nobody else.
         """
         errors = []
-        for each in (shake(context), shaken):
-            reader = Reader(each) if each is shaken else None
-            good = said(each.client, publishes(b"good"))
-            bad = bytearray(said(each.client, publishes(b"bad")))
+        for pair in (shake(context), shaken):
+            reader = Reader(pair) if pair is shaken else None
+            good = said(pair.client, publishes(b"good"))
+            bad = bytearray(said(pair.client, publishes(b"bad")))
             bad[-1] ^= 1
-            each.server.bio_write(good + bytes(bad))
+            pair.server.bio_write(good + bytes(bad))
             with pytest.raises(SSL.Error) as caught:
-                while each.server.recv(100):
+                while pair.server.recv(100):
                     pass
             errors.append(str(caught.value))
         assert reader is not None and reader.came == [b"good"]
@@ -277,8 +277,8 @@ class TestSeals:
         The private parts of cryptography that tell where OpenSSL is are there. Where they vanish,
         TLS falls back to pyOpenSSL: slower, and this is the test that says so.
         """
-        found = opensslFunctions()
-        assert len(found) == 6 and all(found)
+        functions = opensslFunctions()
+        assert len(functions) == 6 and all(functions)
 
     @needsCompiled
     def test_connectionHasASeal(self, shaken: Handshake) -> None:

@@ -70,23 +70,23 @@ class World:
         """What one turn of the reactor does."""
         calls, self.calls[:] = list(self.calls), []
         before = len(self.done)
-        for each in calls:
-            each()
+        for call in calls:
+            call()
         return "".join(self.done[before:])
 
     def run(self) -> str:
         """What is done until nothing is left, turn by turn."""
-        found = []
+        turns = []
         while self.calls:
-            found.append(self.turn())
-        return "|".join(found)
+            turns.append(self.turn())
+        return "|".join(turns)
 
 
 def test_takeAtOnce() -> None:
     """With nothing else to do a slice begins at once, and none after the round is used up."""
     world = World()
     taken = [world.turns.of("A").take() for _ in range(SHARE // SLICE + 1)]
-    assert [each.called for each in taken] == [True] * (SHARE // SLICE) + [False]
+    assert [deferred.called for deferred in taken] == [True] * (SHARE // SLICE) + [False]
     assert world.turns.of("A").isSpent
     assert world.turns.of("A").waiting == 1
     world.turn()
@@ -144,7 +144,7 @@ def test_oneTurn(seconds: float, cost: int, most: int) -> None:
     world.seconds = seconds
     for place in range(20):
         world.begin("x", account=f"{place}", cost=cost)
-    assert {len(each) for each in world.run().split("|")[:-1]} == {most}
+    assert {len(part) for part in world.run().split("|")[:-1]} == {most}
 
 
 def test_reactorBetween() -> None:

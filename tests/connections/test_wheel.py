@@ -144,14 +144,14 @@ class TestWheel:
         sleepers: list[Sleeper] = []
 
         def forgetOthers(now: float) -> None:
-            for each in sleepers:
-                wheel.forget(each)
+            for other in sleepers:
+                wheel.forget(other)
 
         sleepers += [Sleeper(forgetOthers) for _ in range(3)]
-        for each in sleepers:
-            wheel.schedule(each, 1)
+        for sleeper in sleepers:
+            wheel.schedule(sleeper, 1)
         advance(clock, 2)
-        assert sum(len(each.called) for each in sleepers) == 1
+        assert sum(len(sleeper.called) for sleeper in sleepers) == 1
 
     def test_schedulesOthers(self) -> None:
         """Somebody called may schedule others, for now or later."""
@@ -190,7 +190,7 @@ class TestWheel:
         wheel.schedule(Sleeper(fail), 1)
         wheel.schedule(others[1], 1)
         advance(clock, 2)
-        assert [len(each.called) for each in others] == [1, 1]
+        assert [len(other.called) for other in others] == [1, 1]
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
 
