@@ -138,8 +138,8 @@ class AttackedBroker:
         if f" {inbox} ".encode() not in received:
             self.settle(0.5)
             received += self.heard(account)
-        found = received[received.index(f" {inbox} ".encode()) :]
-        head, _, rest = found.partition(b"\r\n")
+        delivery = received[received.index(f" {inbox} ".encode()) :]
+        head, _, rest = delivery.partition(b"\r\n")
         return rest[: int(head.split()[-1])]
 
     def heard(self, account: str = "A") -> bytes:
@@ -151,18 +151,23 @@ class AttackedBroker:
 
     def services(self, account: str) -> list[hot.Subscription]:
         """The services of an account."""
-        found = self.account(account).subscriptions()
-        return [each for each in found if isinstance(each, hot.ServiceSubscription)]
+        subscriptions = self.account(account).subscriptions()
+        return [
+            subscription
+            for subscription in subscriptions
+            if isinstance(subscription, hot.ServiceSubscription)
+        ]
 
     def subjects(self, account: str) -> list[str]:
         """A subject for each service of an account."""
-        patterns = {each.pattern.decode() for each in self.services(account)}
-        return sorted({".".join(_tokens(each)) for each in patterns})
+        patterns = {service.pattern.decode() for service in self.services(account)}
+        return sorted({".".join(_tokens(pattern)) for pattern in patterns})
 
     def received(self, subject: str) -> dict[str, int]:
         """The messages that the services for a subject have received, by account."""
         return {
-            name: sum(each.delivered for each in self._serving(name, subject)) for name in ACCOUNTS
+            name: sum(subscription.delivered for subscription in self._serving(name, subject))
+            for name in ACCOUNTS
         }
 
     def expected(self, subject: str) -> dict[str, int]:
@@ -170,9 +175,9 @@ class AttackedBroker:
         return {
             name: sum(
                 count
-                for each in self._serving(name, subject)
+                for subscription in self._serving(name, subject)
                 for published, count in self.published[name].items()
-                if matches(each.pattern, published)
+                if matches(subscription.pattern, published)
             )
             for name in ACCOUNTS
         }
@@ -183,7 +188,7 @@ class AttackedBroker:
 
     def _serving(self, account: str, subject: str) -> Iterator[hot.Subscription]:
         name = subject.encode()
-        return (each for each in self.services(account) if matches(each.pattern, name))
+        return (service for service in self.services(account) if matches(service.pattern, name))
 
     def stop(self) -> None:
         """End the broker."""
@@ -191,4 +196,4 @@ class AttackedBroker:
 
 
 def _tokens(pattern: str) -> list[str]:
-    return ["S" if each in ("*", ">") else each for each in pattern.split(".")]
+    return ["S" if part in ("*", ">") else part for part in pattern.split(".")]

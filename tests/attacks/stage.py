@@ -96,12 +96,12 @@ class Attacked:
         begun = time.thread_time()
         for call in calls:
             call()
-        due = [each for each in reactor.calls if each.getTime() <= reactor.seconds()]
-        for each in sorted(due, key=DelayedCall.getTime):
-            if each.active():
-                reactor.calls.remove(each)
-                each.called = 1
-                each.func(*each.args, **each.kw)
+        due = [delayed for delayed in reactor.calls if delayed.getTime() <= reactor.seconds()]
+        for delayed in sorted(due, key=DelayedCall.getTime):
+            if delayed.active():
+                reactor.calls.remove(delayed)
+                delayed.called = 1
+                delayed.func(*delayed.args, **delayed.kw)
         took = time.thread_time() - begun
         self.longest = max(self.longest, took)
         return took
@@ -149,11 +149,11 @@ class Attacked:
         return self._answered(b"PUB %b _R.p 1\r\nx\r\n" % subject.encode(), b'"seq":')
 
     def _answered(self, request: bytes, answer: bytes) -> float:
-        found = bytearray()
+        received = bytearray()
 
         def isDone() -> bool:
-            found.extend(self.victim.transport.take())
-            return answer in found
+            received.extend(self.victim.transport.take())
+            return answer in received
 
         return self.until(isDone, lambda: self.victim.send(request))
 
@@ -195,4 +195,4 @@ def requests(subject: str, body: bytes, reply: bytes, count: int = 100) -> bytes
 
 
 def encoded(*bodies: Any) -> Sequence[bytes]:
-    return [each if isinstance(each, bytes) else json.dumps(each).encode() for each in bodies]
+    return [body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies]

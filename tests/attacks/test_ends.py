@@ -29,8 +29,8 @@ ENDS: dict[str, Callable[[Attacked, MemoryConnection], object]] = {
 
 
 def _rows() -> Iterator[Any]:
-    reading = {each.subject: API[each.subject] for each in ROUTES if each.isRead}
-    exports = {each: EXPORTS[each][0] for each in ("EXPORT", "DIGEST")}
+    reading = {route.subject: API[route.subject] for route in ROUTES if route.isRead}
+    exports = {verb: EXPORTS[verb][0] for verb in ("EXPORT", "DIGEST")}
     for name, (subject, body, *_) in {**reading, **DIRECT}.items():
         # What is about the account goes on without one of its streams.
         ends = ENDS if ".S" in subject else ("unsubscribed", "closed")
@@ -61,7 +61,7 @@ class Metered(Attacked):
 
     def rest(self) -> None:
         """Let turns pass until nothing is due."""
-        while any(each.getTime() <= self.reactor.seconds() for each in self.reactor.calls):
+        while any(call.getTime() <= self.reactor.seconds() for call in self.reactor.calls):
             self.turn()
 
 

@@ -62,9 +62,9 @@ def _delivered(broker: AttackedBroker) -> str:
     """The acknowledgement subject of a message that was pulled."""
     _store(broker)
     broker.publish("$JS.API.CONSUMER.MSG.NEXT.S.a", {"batch": 1}, "_INBOX.next")
-    found = re.search(rb"^MSG \S+ 1 (\$JS\.ACK\.S\.a\.\S+) ", broker.heard(), re.MULTILINE)
-    assert found is not None
-    return found[1].decode()
+    match = re.search(rb"^MSG \S+ 1 (\$JS\.ACK\.S\.a\.\S+) ", broker.heard(), re.MULTILINE)
+    assert match is not None
+    return match[1].decode()
 
 
 def _next(broker: AttackedBroker, target: str) -> None:
@@ -233,8 +233,8 @@ def _response(broker: AttackedBroker, target: str) -> None:
     """The answer of another account, by a client that may not publish here."""
     broker.heard()
     broker.publish("svc", b"", target, account="I")
-    heads = [each for each in broker.heard().split(b"\r\n") if b" _R_." in each]
-    reply = next((each.split()[3].decode() for each in heads), "")
+    heads = [line for line in broker.heard().split(b"\r\n") if b" _R_." in line]
+    reply = next((head.split()[3].decode() for head in heads), "")
     if reply:
         broker.publish(reply, b"{}")
 
@@ -353,7 +353,7 @@ def broker() -> Any:
     _subscribe(made, "_INBOX.m", "other")
     services = made.subjects("A")
     for prefix in ("$JS.ACK.S.a.", "$JS.FC.E.f.", "$JS.API.DIRECT.GET.", "_INBOX."):
-        assert any(each.startswith(prefix) for each in services), prefix
+        assert any(service.startswith(prefix) for service in services), prefix
     yield made
     made.stop()
 
@@ -370,10 +370,10 @@ def test_sends(broker: AttackedBroker, name: str) -> None:
 def test_noRequest(broker: AttackedBroker, name: str) -> None:
     """Services receive what clients published, and other brokers no request of this one."""
     _store(broker)
-    subjects = {each for account in ACCOUNTS for each in broker.subjects(account)}
+    subjects = {token for account in ACCOUNTS for token in broker.subjects(account)}
     assert len(subjects) > 100
     before = broker.ask("$JS.API.STREAM.NAMES")
-    for subject in sorted(subjects | {f"{each.decode()}x" for each in PREFIXES}):
+    for subject in sorted(subjects | {f"{prefix.decode()}x" for prefix in PREFIXES}):
         if subject.startswith(_READING) and name in (
             "republish of a source",
             "republish of a mirror",
@@ -391,14 +391,14 @@ def test_noRequest(broker: AttackedBroker, name: str) -> None:
 
 def _calls(name: str) -> set[str]:
     """The modules of the package that call a method of a bus."""
-    root, found = Path(natsbroker.__file__).parent, set()
+    root, paths = Path(natsbroker.__file__).parent, set()
     for path in root.rglob("*.py"):
         if path.is_relative_to(root / "testing"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr == name and _isBus(node.value):
-                found.add(path.relative_to(root).as_posix())
-    return found
+                paths.add(path.relative_to(root).as_posix())
+    return paths
 
 
 def _isBus(node: ast.expr) -> bool:

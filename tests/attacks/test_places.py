@@ -119,15 +119,15 @@ class Client:
 
     def until(self, pattern: bytes) -> bytes:
         """All that comes, up to what a pattern matches."""
-        while (found := re.search(pattern, self._rest)) is None:
+        while (match := re.search(pattern, self._rest)) is None:
             more = self._socket.recv(1 << 16)
             assert more, self._rest
             if self._frames is not None:
                 self._frames[1].feed(more)
                 frames = iter(self._frames[1].next, None)
-                more = b"".join(each for each in frames if isinstance(each, bytes))
+                more = b"".join(frame for frame in frames if isinstance(frame, bytes))
             self._rest += more
-        heard, self._rest = self._rest[: found.end()], self._rest[found.end() :]
+        heard, self._rest = self._rest[: match.end()], self._rest[match.end() :]
         return heard
 
     def join(self) -> None:
@@ -151,8 +151,8 @@ class Client:
         head = f"PUB {subject} {self._inbox}.{self._count} {len(payload)}\r\n"
         self.send(head.encode() + payload + b"\r\n")
         heard = b""
-        for each in "ab":
-            inbox = f"{self._inbox}.{each}{self._count}".encode()
+        for letter in "ab":
+            inbox = f"{self._inbox}.{letter}{self._count}".encode()
             self.send(b"PUB $JS.API.INFO %b 0\r\n\r\n" % inbox)
             heard += self.until(rb"MSG %b 1 .*\r\n.*\r\n" % inbox)
         return heard
@@ -186,16 +186,16 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
         config = {"durable_name": "c", "ack_policy": "explicit"}
         owner.ask("$JS.API.CONSUMER.DURABLE.CREATE.S.c", {"stream_name": "S", "config": config})
         owner.ask("$JS.API.CONSUMER.MSG.NEXT.S.c", {"batch": 1, "no_wait": True})
-        found = {
+        peers = {
             "owner": owner,
             "hub": Client(hub.port, "some"),
             "websocket": Client(ports["websocket"], "some", True),
             "member": Client(member.port, "some"),
             "other cluster": Client(other.port, "some"),
         }
-        for each in found.values():
-            each.join()
-        yield found
+        for peer in peers.values():
+            peer.join()
+        yield peers
 
 
 @pytest.mark.realtime

@@ -201,7 +201,7 @@ class Scene:
 
 def portOf(broker: BrokerProcess, kind: str) -> str:
     """The port that a line of the log names."""
-    line = next(each for each in broker.log.splitlines() if f"{kind} " in each)
+    line = next(row for row in broker.log.splitlines() if f"{kind} " in row)
     return line.rpartition(":")[2].strip()
 
 

@@ -137,8 +137,8 @@ def _rows() -> Iterator[Any]:
     for route, (subject, legal, illegal) in API.items():
         for name, body in zip(("legal", "illegal"), encoded(legal, illegal), strict=True):
             yield pytest.param("$JS.API." + subject, body, id=f"api-{route}-{name}")
-    for kind, found in (("direct", DIRECT), ("pull", PULLS)):
-        for name, (subject, asked) in found.items():
+    for kind, table in (("direct", DIRECT), ("pull", PULLS)):
+        for name, (subject, asked) in table.items():
             yield pytest.param("$JS.API." + subject, encoded(asked)[0], id=f"{kind}-{name}")
     for verb, bodies in EXPORTS.items():
         for name, body in zip(("legal", "illegal"), encoded(*bodies), strict=True):
@@ -153,7 +153,7 @@ def _rows() -> Iterator[Any]:
 
 def test_everyRequest() -> None:
     """A new kind of request has a row here."""
-    assert set(API) == {each.subject for each in ROUTES}
+    assert set(API) == {route.subject for route in ROUTES}
     assert set(EXPORTS) == set(VERBS)
     assert set(STAN) == set(vars(RequestSubjects("c")))
 

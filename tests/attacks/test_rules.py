@@ -141,7 +141,7 @@ def test_stores() -> None:
     for path in (TESTS / "storage").rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
-                bases = {each.id for each in node.bases if isinstance(each, ast.Name)}
+                bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
                 assert "LogContract" not in bases or "ReadersContract" in bases, path
 
 
