@@ -108,8 +108,8 @@ def test_stores(tmp_path: Path) -> None:
     options = ("-js", "-m", "-1")
     with startBroker(*options) as one, startBroker(*options) as other:
         folders = [stored(one), stored(other)]
-        assert folders[0] != folders[1] and all(each.is_dir() for each in folders)
-    assert not any(each.exists() for each in folders)
+        assert folders[0] != folders[1] and all(folder.is_dir() for folder in folders)
+    assert not any(folder.exists() for folder in folders)
     with startBroker(*options, "-sd", str(tmp_path)) as broker:
         assert stored(broker) == tmp_path / "jetstream"
     assert (tmp_path / "jetstream").is_dir()

@@ -57,7 +57,7 @@ class TestBytes:
         protocol: Any = line.protocol
         addresses: list[Any] = [line.transport.getPeer(), line.transport.getHost()]
         assert protocol.transport is line.transport
-        assert [each.host for each in addresses] == ["127.0.0.1"] * 2
+        assert [address.host for address in addresses] == ["127.0.0.1"] * 2
         assert addresses[1].port == 4222
 
     def test_bothWays(self) -> None:

@@ -62,8 +62,8 @@ class ListRouter:
         self.held.append((pattern, entry))
 
     def remove(self, pattern: bytes, entry: object) -> bool:
-        for place, (known, each) in enumerate(self.held):
-            if known == pattern and each is entry:
+        for place, (known, held) in enumerate(self.held):
+            if known == pattern and held is entry:
                 del self.held[place]
                 return True
         return False
@@ -196,10 +196,10 @@ def failuresOf(suite: Any) -> set[str]:
 
     @return: the names of the tests of a suite that fail.
     """
-    for each in map(suite.__dict__.get, dir(suite)):
-        if is_hypothesis_test(each):
+    for method in map(suite.__dict__.get, dir(suite)):
+        if is_hypothesis_test(method):
             # Hypothesis has no public way to change the settings of a test.
-            each._hypothesis_internal_use_settings = FIRST_FAILURE
+            method._hypothesis_internal_use_settings = FIRST_FAILURE
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(suite).run(result)
     assert result.testsRun
@@ -211,7 +211,7 @@ class Forgetful(ListRouter):
 
     def remove(self, pattern: bytes, entry: object) -> bool:
         before = len(self.held)
-        self.held = [each for each in self.held if each != (pattern, entry)]
+        self.held = [pair for pair in self.held if pair != (pattern, entry)]
         return len(self.held) < before
 
 
@@ -294,8 +294,8 @@ class Fixed:
 
     def revoke(self) -> None:
         """Tell the watchers."""
-        for each in self.watchers:
-            each()
+        for watcher in self.watchers:
+            watcher()
 
 
 class ForgetfulKeeper(Gatekeeper):
