@@ -24,12 +24,12 @@ class Manager:
         """
         @return: the datagrams that have arrived since the last call.
         """
-        found = []
+        chunks = []
         while True:
             try:
-                found.append(self._receiver.recv(4096).decode("ascii"))
+                chunks.append(self._receiver.recv(4096).decode("ascii"))
             except BlockingIOError:
-                return found
+                return chunks
 
     def await_(
         self, text: str, patience: float, hasEnded: Callable[[], object] = lambda: None
@@ -40,10 +40,10 @@ class Manager:
         @param hasEnded: gives something else than C{None} when none will come.
         """
         due = time.monotonic() + patience
-        while not (found := self.received()):
+        while not (lines := self.received()):
             assert hasEnded() is None and time.monotonic() < due, f"no {text}"
             time.sleep(0.02)
-        assert found == [text]
+        assert lines == [text]
 
 
 @contextmanager

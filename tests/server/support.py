@@ -73,8 +73,8 @@ class Client:
 
     def ask(self, *data: bytes) -> bytes:
         """Send bytes and give what comes."""
-        for each in data:
-            self.transport.send(each)
+        for byte in data:
+            self.transport.send(byte)
         return self.receive()
 
     def receive(self) -> bytes:

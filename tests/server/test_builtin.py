@@ -14,13 +14,13 @@ def test_names() -> None:
     assert all(map(IAuthorizerPlugin.providedBy, BUILT_IN[IAuthorizerPlugin]()))
     assert all(map(IGatewayPolicyPlugin.providedBy, BUILT_IN[IGatewayPolicyPlugin]()))
     assert all(map(IBrokerService.providedBy, BUILT_IN[IBrokerService]()))
-    assert sorted(each.name for each in BUILT_IN[IAuthorizerPlugin]()) == [
+    assert sorted(plugin.name for plugin in BUILT_IN[IAuthorizerPlugin]()) == [
         "cred",
         "htpasswd",
         "http",
     ]
     assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "announcing"
-    assert [each.name for each in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]
+    assert [plugin.name for plugin in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]
 
 
 def test_ownFirst() -> None:

@@ -51,11 +51,11 @@ def test_ports(scene: Scene) -> None:
     assert presence.inUse(settings) == settings
     scene.listeners.isOpen = True
     scene.pages.address = SimpleNamespace(host="127.0.0.1", port=8222)
-    found = presence.inUse(settings)
-    assert (found.port, found.monitoring.http_port) == (4711, 8222)
+    names = presence.inUse(settings)
+    assert (names.port, names.monitoring.http_port) == (4711, 8222)
     scene.pages.scheme = "https"
-    found = presence.inUse(settings)
-    assert (found.monitoring.http_port, found.monitoring.https_port) == (8000, 8222)
+    names = presence.inUse(settings)
+    assert (names.monitoring.http_port, names.monitoring.https_port) == (8000, 8222)
     assert scene.presence(None).inUse(settings).monitoring == settings.monitoring
 
 
@@ -65,8 +65,8 @@ def test_addresses(scene: Scene) -> None:
     assert scene.presence(None).addresses() == nowhere
     assert scene.presence(scene.pages).addresses() == nowhere
     scene.pages.address = SimpleNamespace(host="127.0.0.1", port=8222)
-    found = scene.presence(scene.pages).addresses()
-    assert found == {**nowhere, "monitoring": ["http://127.0.0.1:8222"]}
+    addresses = scene.presence(scene.pages).addresses()
+    assert addresses == {**nowhere, "monitoring": ["http://127.0.0.1:8222"]}
 
 
 def test_info(scene: Scene) -> None:

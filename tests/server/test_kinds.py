@@ -132,7 +132,7 @@ def test_contract(kind: Any) -> None:
 def test_uniqueNames() -> None:
     """Names, configuration keys, dialects and pages tell the kinds apart."""
     for attribute in ("name", "key", "dialect", "page"):
-        assert len({getattr(each, attribute) for each in KINDS}) == len(KINDS)
+        assert len({getattr(kind, attribute) for kind in KINDS}) == len(KINDS)
 
 
 def test_lifeCycle() -> None:

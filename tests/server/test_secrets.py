@@ -139,12 +139,12 @@ EVENTS = (
 PLANTED = (MARK, MARK.upper(), "99999999999999990000000")
 
 
-def found(text: str) -> list[str]:
+def secretsIn(text: str) -> list[str]:
     """The places where a secret stands in a text."""
     return [
-        text[max(text.index(each) - 100, 0) : text.index(each) + 60]
-        for each in PLANTED
-        if each in text
+        text[max(text.index(secret) - 100, 0) : text.index(secret) + 60]
+        for secret in PLANTED
+        if secret in text
     ]
 
 
@@ -217,15 +217,15 @@ class Log:
         monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
         self._file = directory / "broker.log"
         self._streams = {name: io.StringIO() for name in ("text", "json")}
-        self._daemons = [Daemon(each, directory) for each in ("udp", "tcp", "unix")]
+        self._daemons = [Daemon(name, directory) for name in ("udp", "tcp", "unix")]
         formats = [
             ProcessLog(stream, Logging(debug=True, trace=True, trace_verbose=True, log_format=name))
             for name, stream in self._streams.items()
         ]
         collected = Logging(debug=True, trace=True, trace_verbose=True, remote_syslog="x")
         syslogs = [
-            ProcessLog(io.StringIO(), replace(collected, remote_syslog=each.url))
-            for each in self._daemons
+            ProcessLog(io.StringIO(), replace(collected, remote_syslog=daemon.url))
+            for daemon in self._daemons
         ]
         lined = replace(collected, remote_syslog="")
         others = [
@@ -238,21 +238,21 @@ class Log:
     def kept(self) -> Iterator[None]:
         """Keep what is logged meanwhile."""
         with ExitStack() as stack:
-            for each in self._logs:
-                each.open()
-                globalLogPublisher.addObserver(each.observer)
-                stack.callback(each.close)
-                stack.callback(globalLogPublisher.removeObserver, each.observer)
+            for log in self._logs:
+                log.open()
+                globalLogPublisher.addObserver(log.observer)
+                stack.callback(log.close)
+                stack.callback(globalLogPublisher.removeObserver, log.observer)
             yield
 
     def texts(self) -> dict[str, str]:
         """What each of them got."""
-        found = {f"log {each.url.partition(':')[0]}": each.text() for each in self._daemons}
+        texts = {f"log {daemon.url.partition(':')[0]}": daemon.text() for daemon in self._daemons}
         with self._journal as journal:
             journal.seek(0)
-            found["log journal"] = journal.read()
-        found["log file"] = self._file.read_text()
-        return found | {f"log {name}": text.getvalue() for name, text in self._streams.items()}
+            texts["log journal"] = journal.read()
+        texts["log file"] = self._file.read_text()
+        return texts | {f"log {name}": text.getvalue() for name, text in self._streams.items()}
 
 
 def settingsOf(text: str) -> Settings:
@@ -300,9 +300,9 @@ def logInByCookie(host: Host) -> Socket:
 
     @return: one that has logged in and is there.
     """
-    factory = next(each[1] for each in host.reactor.tcpServers if each[0] == 8080)
+    factory = next(server[1] for server in host.reactor.tcpServers if server[0] == 8080)
     host.reactor.pass_ = host.reactor.advance
-    found = []
+    clients = []
     for cookie in (
         f"name=ann; word={MARK}-password",
         f"name=ann; word={MARK}-wrong-cookie",
@@ -315,9 +315,9 @@ def logInByCookie(host: Host) -> Socket:
         browser.upgrade(Cookie=cookie)
         browser.ask()
         browser.ask(b'CONNECT {"verbose":false}\r\nSUB web 1\r\nPUB web 2\r\nhi\r\nPING\r\n')
-        found.append(browser)
-    assert [bool(each.ending) for each in found] == [False, True, True]
-    return found[0]
+        clients.append(browser)
+    assert [bool(client.ending) for client in clients] == [False, True, True]
+    return clients[0]
 
 
 def refuse(host: Host) -> int:
@@ -340,7 +340,7 @@ def pagesOf(host: Host) -> Iterator[tuple[str, str]]:
         for asked in ({}, {**query, "state": "all"}, {**query, "subs": "detail"}):
             answer = host.broker.monitoring.answer(path, asked)
             assert answer is not None
-            parts = [each for each in answer.body if isinstance(each, bytes)]
+            parts = [piece for piece in answer.body if isinstance(piece, bytes)]
             yield path, b"".join(parts).decode()
 
 
@@ -349,16 +349,16 @@ def values(root: object) -> Iterator[object]:
     seen: dict[int, object] = {}
     waiting = [root]
     while waiting:
-        each = waiting.pop()
-        if id(each) in seen or isinstance(each, type):
+        deferred = waiting.pop()
+        if id(deferred) in seen or isinstance(deferred, type):
             continue
-        seen[id(each)] = each
-        kind = type(each)
+        seen[id(deferred)] = deferred
+        kind = type(deferred)
         if kind.__module__.startswith("natsbroker"):
-            yield each
+            yield deferred
         if kind.__module__.split(".")[0] in ("natsbroker", "builtins", "collections", "functools"):
             waiting += [
-                inner for inner in gc.get_referents(each) if not hasattr(inner, "__loader__")
+                inner for inner in gc.get_referents(deferred) if not hasattr(inner, "__loader__")
             ]
 
 
@@ -403,22 +403,22 @@ def test_runningBroker(
         host.broker.reload(settingsOf(changed))
         host.advance(1.0)
         texts |= {f"page {path} {n}": text for n, (path, text) in enumerate(pagesOf(host))}
-        for each in values(host.broker):
-            texts[f"repr of {type(each).__qualname__} {id(each)}"] = repr(each)
+        for value in values(host.broker):
+            texts[f"repr of {type(value).__qualname__} {id(value)}"] = repr(value)
         host.broker.stopService()
         host.settle()
         texts["events"] = listener.transport.take().decode()
-    for each in EVENTS:
-        assert each in texts["events"]
+    for event in EVENTS:
+        assert event in texts["events"]
     texts |= log.texts()
     assert flushLoggedErrors(RuntimeError)
     assert texts["log journal"].startswith("<")
-    for each in ("text", "json", "udp", "tcp", "unix", "journal", "file"):
-        assert "authentication error" in texts[f"log {each}"]
-        assert "[REDACTED]" in texts[f"log {each}"]
-        assert "websocket" in texts[f"log {each}"].lower()
-    assert len([each for each in texts if each.startswith("repr")]) > 300
-    assert {name: found(text) for name, text in texts.items() if found(text)} == {}
+    for form in ("text", "json", "udp", "tcp", "unix", "journal", "file"):
+        assert "authentication error" in texts[f"log {form}"]
+        assert "[REDACTED]" in texts[f"log {form}"]
+        assert "websocket" in texts[f"log {form}"].lower()
+    assert len([text for text in texts if text.startswith("repr")]) > 300
+    assert {name: secretsIn(text) for name, text in texts.items() if secretsIn(text)} == {}
 
 
 @pytest.mark.parametrize("text", SERVICES, ids=range(len(SERVICES)))
@@ -437,13 +437,13 @@ def test_ownLogins(
         host.advance(6.0)
         refuse(host)
         texts |= {f"page {path} {n}": text for n, (path, text) in enumerate(pagesOf(host))}
-        for each in values(host.broker):
-            texts[f"repr of {type(each).__qualname__} {id(each)}"] = repr(each)
+        for value in values(host.broker):
+            texts[f"repr of {type(value).__qualname__} {id(value)}"] = repr(value)
         host.broker.stopService()
         host.settle()
     texts |= log.texts()
     flushLoggedErrors()
-    assert {name: found(text) for name, text in texts.items() if found(text)} == {}
+    assert {name: secretsIn(text) for name, text in texts.items() if secretsIn(text)} == {}
 
 
 @pytest.mark.parametrize("text", BROKEN)
@@ -451,23 +451,23 @@ def test_brokenConfiguration(text: str) -> None:
     """The error of a configuration quotes no secret."""
     with pytest.raises(ConfigError) as caught:
         buildText(text, ENVIRONMENT, "quiet.conf")
-    assert found(str(caught.value)) == []
+    assert secretsIn(str(caught.value)) == []
 
 
 def test_peers() -> None:
     """What a peer logs in with is not in the C{repr} of its CONNECT."""
     connect = parseConnect(json.dumps({"pass": MARK, "auth_token": MARK}).encode())
     assert (connect.password, connect.auth_token) == (MARK, MARK)
-    assert found(repr(connect)) == []
+    assert secretsIn(repr(connect)) == []
 
 
 def test_stores() -> None:
     """The URL of a database, and tokens, are in no C{repr} of the settings."""
     settings = settingsOf(STORES)
     assert MARK in str(settings.streaming.store_options)  # type: ignore[union-attr]
-    assert [found(repr(each)) for each in values(settings) if found(repr(each))] == []
+    assert [secretsIn(repr(value)) for value in values(settings) if secretsIn(repr(value))] == []
     options = settings.streaming.store_options  # type: ignore[union-attr]
-    assert found(repr(Database(str(options["source"])))) == []
+    assert secretsIn(repr(Database(str(options["source"])))) == []
 
 
 @pytest.mark.parametrize("source", [f"{MARK}@h", f"postgres://u@h/d?{MARK}=1", f"a={MARK} b"])
@@ -475,4 +475,4 @@ def test_brokenSource(source: str) -> None:
     """The error of a connection string does not quote it, and neither does what caused it."""
     with pytest.raises(ValueError, match="no connection string") as caught:
         Database(source)
-    assert found("".join(format_exception(caught.value))) == []
+    assert secretsIn("".join(format_exception(caught.value))) == []

@@ -80,7 +80,7 @@ class TestHeld:
         steps = world.dog.series()
         with pytest.raises(StopIteration) as end:
             next(steps)
-        assert [each.samples for each in end.value.value] == [[((), 1)], [((), 2.0)]]
+        assert [report.samples for report in end.value.value] == [[((), 1)], [((), 2.0)]]
 
 
 def called(call: Callable[[], Any]) -> Any:
@@ -113,11 +113,11 @@ def test_thread() -> None:
     clock = Clock()
     dog = Watchdog(clock, limit=0.01)
     dog.startService()
-    names = [each.name for each in threading.enumerate()]
+    names = [thread.name for thread in threading.enumerate()]
     deadline = time.monotonic() + 60
     while not dog._seen and time.monotonic() < deadline:
         time.sleep(0.01)
     assert dog._seen.endswith("in test_thread")
     dog.stopService()
     assert "natsbroker-watch" in names
-    assert "natsbroker-watch" not in [each.name for each in threading.enumerate()]
+    assert "natsbroker-watch" not in [thread.name for thread in threading.enumerate()]

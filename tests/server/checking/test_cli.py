@@ -27,11 +27,11 @@ def test_json(tmp_path: Path) -> None:
     """The report is one JSON object, and the exit code says whether something is wrong."""
     fill(tmp_path, ["jetstream/A/ORDERS"])
     code, printed, _ = check("--store", str(tmp_path), "--json")
-    found = json.loads(printed)
+    document = json.loads(printed)
     assert code == 1
-    assert not found["fine"]
-    assert found["logs"][0]["owner"] == "A"
-    assert found["logs"][0]["records"] == 3
+    assert not document["fine"]
+    assert document["logs"][0]["owner"] == "A"
+    assert document["logs"][0]["records"] == 3
 
 
 def test_fine(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The configuration that the manual deploys has no warning: its password is elsewhere."""
     monkeypatch.setattr(configuration, "folderProblem", lambda path: "")
     path = Path(__file__).parents[3] / "examples" / "deploy" / "server.conf"
-    found = check("-c", str(path), "--strict", environment={"SHOP_PASSWORD": "s-secret"})
-    assert found == (0, f"{path}: nothing is wrong\n", "")
+    document = check("-c", str(path), "--strict", environment={"SHOP_PASSWORD": "s-secret"})
+    assert document == (0, f"{path}: nothing is wrong\n", "")
 
 
 def test_encrypted(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_configuration(tmp_path: Path) -> None:
     at = {"PID": str(tmp_path / "pid")}
     assert check("-c", str(path), environment=at) == (0, f"{path}: nothing is wrong\n", "")
     code, printed, _ = check("-c", str(path), "--json", environment={"PID": "/no/pid"})
-    found = json.loads(printed)
-    assert (code, found["fine"], found["configuration"]) == (1, False, str(path))
-    assert found["problems"] == [
+    document = json.loads(printed)
+    assert (code, document["fine"], document["configuration"]) == (1, False, str(path))
+    assert document["problems"] == [
         {
             "file": str(path),
             "line": 1,

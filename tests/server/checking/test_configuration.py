@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(text: str) -> list[str]:
+def problemsIn(text: str) -> list[str]:
     """The problems of a configuration, without the name of the file."""
     Path("x.conf").write_text(text)
     report = configurationReport("x.conf", {})
@@ -40,7 +40,7 @@ def found(text: str) -> list[str]:
 def test_fine(folder: Path) -> None:
     """A configuration without a problem says so, and nothing is made."""
     text = f"{CLOSED}, jetstream {{ store_dir: 'new' }}, logfile: 'broker.log'"
-    assert found(text) == []
+    assert problemsIn(text) == []
     assert [*configurationReport("x.conf", {}).lines()] == ["x.conf: nothing is wrong"]
     assert os.listdir(folder) == ["x.conf"]
 
@@ -58,7 +58,7 @@ leafnodes { remotes: [ { url: "nats://a:1", credentials: "c.creds" } ] }
 pidfile: "no/where.pid"
 authorization { plugin: nope }
 """
-    assert [each.partition(": ")[0] for each in found(text)] == [
+    assert [problem.partition(": ")[0] for problem in problemsIn(text)] == [
         "3:1",
         "4:1",
         "5:7",
@@ -79,7 +79,7 @@ def test_wrongKeysCountAsLeftOut(folder: Path) -> None:
         "tls { cert_file: 'a.pem', key_file: 'b.pem' }, listen: '127.0.0.1:1'",
         f"{CLOSED}, tls {{ cert_file: 'x.conf', key_file: 'x.conf', min_version: '2' }}",
     ]
-    counts = [len(found(text)) for text in wrong]
+    counts = [len(problemsIn(text)) for text in wrong]
     assert counts == [1, 1, 2, 3]
 
 
@@ -94,7 +94,7 @@ def test_wrongKeysCountAsLeftOut(folder: Path) -> None:
 )
 def test_syntax(text: str, problem: str, folder: Path) -> None:
     """A text that cannot be read has one problem."""
-    [line, *_] = found(text)
+    [line, *_] = problemsIn(text)
     assert line.startswith(problem)
 
 
@@ -102,7 +102,7 @@ def test_refusedFiles(folder: Path) -> None:
     """Whatever a start refuses has an error here, and nothing in a file ends the check."""
     for case in cases()[::6]:
         Path("s.conf").write_text(case.text, errors="surrogateescape")
-        levels = {each.level for each in configurationReport("s.conf", ENVIRONMENT).problems}
+        levels = {problem.level for problem in configurationReport("s.conf", ENVIRONMENT).problems}
         try:
             buildFile("s.conf", ENVIRONMENT)
         except ConfigErrors:
@@ -124,7 +124,7 @@ class TestNetwork:
     )
     def test_closed(self, text: str, folder: Path) -> None:
         """Nothing is reported where clients need a login, or only this machine is reached."""
-        assert [each for each in found(text) if "need no login" in each] == []
+        assert [problem for problem in problemsIn(text) if "need no login" in problem] == []
 
     @pytest.mark.parametrize(
         ("text", "where"),
@@ -144,7 +144,7 @@ class TestNetwork:
     )
     def test_open(self, text: str, where: str, folder: Path) -> None:
         """An address that others reach and that needs no login is reported."""
-        [line] = found(text)
+        [line] = problemsIn(text)
         assert line.startswith(where)
 
     @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ class TestNetwork:
     )
     def test_collisions(self, text: str, problems: list[str], folder: Path) -> None:
         """Two listeners on one port of one address are reported, at the second."""
-        lines = found(f"{CLOSED}, {text}")
+        lines = problemsIn(f"{CLOSED}, {text}")
         assert [line.partition(": ")[2] for line in lines] == problems
 
 
@@ -177,12 +177,12 @@ class TestWarnings:
     def test_separateStreams(self, folder: Path) -> None:
         """JetStream in a cluster that does not share its streams."""
         jetstream = "jetstream { store_dir: '.' }"
-        [line] = found(f"{CLOSED}, {jetstream}, cluster {{ listen: '127.0.0.1:-1' }}")
+        [line] = problemsIn(f"{CLOSED}, {jetstream}, cluster {{ listen: '127.0.0.1:-1' }}")
         assert "warning: jetstream: JetStream of this broker is not shared" in line
 
     def test_passwords(self, folder: Path) -> None:
         """Passwords in the clear, at the block that has them."""
-        [line] = found("accounts { A { users: [ { user: a, password: b } ] } }")
+        [line] = problemsIn("accounts { A { users: [ { user: a, password: b } ] } }")
         assert line.startswith("1:1: warning: accounts: Plaintext passwords")
 
 
@@ -192,19 +192,21 @@ class TestFiles:
     def test_certificates(self, folder: Path) -> None:
         """A key of another certificate is reported with the block."""
         writeCertificates(folder)
-        [line] = found(f"{CLOSED}, tls {{ cert_file: 'server.pem', key_file: 'client-key.pem' }}")
+        [line] = problemsIn(
+            f"{CLOSED}, tls {{ cert_file: 'server.pem', key_file: 'client-key.pem' }}"
+        )
         assert line.startswith("1:27: tls: key_file client-key.pem")
 
     def test_credentials(self, folder: Path) -> None:
         """Credentials are read, and their content is not shown."""
         Path("a.creds").write_text("nothing of that kind")
         text = "leafnodes { remotes: [ { url: 'nats://a:1', credentials: 'a.creds' } ] }"
-        [line] = found(f"{CLOSED}, {text}")
+        [line] = problemsIn(f"{CLOSED}, {text}")
         assert line.endswith("leafnodes.remotes[0].credentials: Credentials file a.creds malformed")
 
     def test_operator(self, folder: Path) -> None:
         """An operator that cannot be served is reported at its key."""
-        [line] = found(f"operator: {Operator().jwt()}")
+        [line] = problemsIn(f"operator: {Operator().jwt()}")
         assert line == "1:1: operator: operators require an account resolver to be configured"
 
     @pytest.mark.parametrize(
@@ -224,7 +226,7 @@ class TestFiles:
     )
     def test_wrongPaths(self, text: str, problem: str, folder: Path) -> None:
         """Folders and files that cannot be written are reported."""
-        [line] = found(f"{CLOSED}, {text}")
+        [line] = problemsIn(f"{CLOSED}, {text}")
         assert line.partition(": ")[2].startswith(problem.format(folder=folder))
 
     def test_noAccess(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +309,7 @@ class TestOptions:
     )
     def test_wrongOption(self, text: str, problem: str, folder: Path) -> None:
         """A wrong option is reported at its place, a missing one at the name of the plugin."""
-        lines = [each for each in found(f"{CLOSED}\n{text}") if "warning" not in each]
+        lines = [message for message in problemsIn(f"{CLOSED}\n{text}") if "warning" not in message]
         assert lines and lines[0].startswith(problem)
         assert "hush" not in "".join(lines)
         assert os.listdir(folder) == ["x.conf"]
@@ -324,5 +326,5 @@ class TestOptions:
     )
     def test_rightOptions(self, text: str, folder: Path) -> None:
         """Right options are no problem, and nothing is made."""
-        assert found(f"{CLOSED}\n{text}") == []
+        assert problemsIn(f"{CLOSED}\n{text}") == []
         assert os.listdir(folder) == ["x.conf"]

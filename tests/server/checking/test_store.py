@@ -43,7 +43,7 @@ def fill(
 
 def contents(directory: Path) -> dict[str, bytes]:
     """What is in the files of a directory."""
-    return {each.name: each.read_bytes() for each in directory.iterdir() if each.is_file()}
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
 def test_whole(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_damaged(tmp_path: Path, needle: bytes, offset: int, expected: list[Any]
     before = contents(tmp_path)
     report = storeReport(tmp_path)
     assert not report.isFine
-    assert [each.damaged for each in report.logs] == [expected]
+    assert [log.damaged for log in report.logs] == [expected]
     assert bool(report.problems) == (not expected)
     assert contents(tmp_path) == before
 
@@ -90,7 +90,7 @@ def test_journal(tmp_path: Path) -> None:
     assert b"payload-2" not in (tmp_path / "copy" / "data.mdb").read_bytes()
     report = storeReport(tmp_path / "copy")
     assert report.isFine
-    assert [(each.records, each.first, each.last) for each in report.logs] == [(3, 1, 3)]
+    assert [(log.records, log.first, log.last) for log in report.logs] == [(3, 1, 3)]
 
 
 @pytest.mark.parametrize("hasJournal", [True, False])

@@ -97,7 +97,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "complaint"), MISTAKES)
 def test_mistakes(text: str, complaint: str) -> None:
     """What refers to something that is not there, or excludes something else, is reported."""
-    assert [each.partition(" ")[2] for each in complaintsOf(text)] == [complaint]
+    assert [problem.partition(" ")[2] for problem in complaintsOf(text)] == [complaint]
 
 
 HOSTS = [
@@ -159,5 +159,5 @@ def test_account(text: str, isOn: bool) -> None:
 )
 def test_complaints(text: str, complaint: str) -> None:
     """Domains that make no subject, and accounts that have no use for one, are reported."""
-    (found,) = complaintsOf(text)
-    assert found.endswith(complaint)
+    (problem,) = complaintsOf(text)
+    assert problem.endswith(complaint)

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(shell: str) -> str:
+def shellPath(shell: str) -> str:
     """
     @return: the path of a shell; skips without it.
     """
@@ -88,7 +88,7 @@ class TestBash:
     )
     def test_words(self, words: list[str], wanted: list[str], folder: Path) -> None:
         """Commands, options, and values of options are completed; refused options are not."""
-        command = [found("bash"), "-c", BASH, "bash", "natsbroker", *words]
+        command = [shellPath("bash"), "-c", BASH, "bash", "natsbroker", *words]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
         assert done.stdout.removesuffix("\n").split("\n") == wanted
         assert done.stderr == ""
@@ -116,14 +116,14 @@ class TestFish:
         text = f"source data/completion.fish; complete -C '{line}'"
         environment = {**os.environ, "HOME": str(folder / "data")}
         done = subprocess.run(
-            [found("fish"), "--no-config", "-c", text],
+            [shellPath("fish"), "--no-config", "-c", text],
             cwd=folder,
             env=environment,
             capture_output=True,
             text=True,
             check=True,
         )
-        assert [each.partition("\t")[0] for each in done.stdout.splitlines()] == wanted
+        assert [row.partition("\t")[0] for row in done.stdout.splitlines()] == wanted
         assert done.stderr == ""
 
 
@@ -171,7 +171,7 @@ def typed(shell: str, line: str, folder: Path) -> str:
 )
 def test_zsh(line: str, wanted: str, folder: Path) -> None:
     """An interactive zsh that has read the script completes the line."""
-    assert wanted in typed(found("zsh"), line, folder).replace("\b", "")
+    assert wanted in typed(shellPath("zsh"), line, folder).replace("\b", "")
 
 
 class TestCommand:

@@ -28,13 +28,13 @@ def passing() -> Iterator[Pass]:
     @return: passes sockets under numbers of the test's own, and gives what is taken.
     """
     # Behind those that are open, with room for those that the test opens.
-    first = max(int(each) for each in os.listdir("/proc/self/fd")) + 32
+    first = max(int(descriptor) for descriptor in os.listdir("/proc/self/fd")) + 32
     with ExitStack() as stack:
 
         def take(*sockets: Any, **variables: str) -> dict[str, socket.socket]:
-            for place, each in enumerate(sockets):
-                with each:
-                    os.dup2(each.fileno(), first + place)
+            for place, held in enumerate(sockets):
+                with held:
+                    os.dup2(held.fileno(), first + place)
             given = {"LISTEN_PID": str(PID), "LISTEN_FDS": str(len(sockets)), **variables}
             try:
                 taken = passedSockets(given, PID, first)
@@ -72,8 +72,8 @@ class TestPassed:
         addresses = [one.getsockname(), other.getsockname()]
         taken = passing(one, other, LISTEN_FDNAMES="websocket:client")
         assert list(taken) == ["websocket", "client"]
-        assert [each.getsockname() for each in taken.values()] == addresses
-        assert not any(each.get_inheritable() for each in taken.values())
+        assert [passed.getsockname() for passed in taken.values()] == addresses
+        assert not any(passed.get_inheritable() for passed in taken.values())
 
     def test_withoutNames(self, passing: Pass) -> None:
         """A single socket without a name is for clients."""
@@ -137,8 +137,8 @@ def at(text: str, **sockets: socket.socket) -> Settings:
     @return: the settings of a configuration with these sockets.
     """
     with ExitStack() as stack:
-        for each in sockets.values():
-            stack.enter_context(each)
+        for passed in sockets.values():
+            stack.enter_context(passed)
         override = listeningAt(sockets, lambda settings: settings)
         return buildText(text, {}, override=override).settings
 
@@ -149,7 +149,7 @@ class TestAddresses:
     def test_each(self) -> None:
         """Each kind of listener has the address of its socket."""
         given = {name: listening() for name in NAMES}
-        addresses = {name: each.getsockname() for name, each in given.items()}
+        addresses = {name: passed.getsockname() for name, passed in given.items()}
         settings: Any = at(
             "cluster { name: c }\ngateway { name: c, port: 1 }\nleafnodes {}\n"
             "websocket { port: 1, no_tls: true }",
