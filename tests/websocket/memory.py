@@ -58,11 +58,11 @@ class Socket:
         """Send bytes of NATS, and give those that come."""
         self.reader.feed(self.exchange(self.writer.frames(data) if data else b""))
         plain = b""
-        while (found := self.reader.next()) is not None:
-            if isinstance(found, bytes):
-                plain += found
+        while (frame := self.reader.next()) is not None:
+            if isinstance(frame, bytes):
+                plain += frame
             else:
-                self.controls.append(found)
+                self.controls.append(frame)
         return plain
 
     @property
@@ -72,7 +72,7 @@ class Socket:
 
     @property
     def closeCode(self) -> int | None:
-        return next(each.code for each in self.controls if each.opcode is Opcode.CLOSE)
+        return next(control.code for control in self.controls if control.opcode is Opcode.CLOSE)
 
 
 class WebSocketBroker:
@@ -92,7 +92,7 @@ class WebSocketBroker:
         return self.broker.settings
 
     def dial(self) -> Socket:
-        factory = next(each[1] for each in self.reactor.tcpServers if each[0] == 8080)
+        factory = next(server[1] for server in self.reactor.tcpServers if server[0] == 8080)
         address = IPv4Address("TCP", "127.0.0.1", 50001)
         transport = MemoryTransport(self.reactor, factory.buildProtocol(address), address)
         transport.connect()

@@ -24,10 +24,10 @@ def inflate(inflation: Inflation, data: bytes, size: int = 0) -> bytes | CloseRe
     whole = b""
     for start in range(0, len(data), size or len(data)):
         piece = data[start : start + (size or len(data))]
-        found = inflation.frame_inbound_payload_data(proto, piece)
-        if isinstance(found, CloseReason):
-            return found
-        whole += found
+        refusal = inflation.frame_inbound_payload_data(proto, piece)
+        if isinstance(refusal, CloseReason):
+            return refusal
+        whole += refusal
     last = inflation.frame_inbound_complete(proto, True)
     if isinstance(last, CloseReason):
         return last
@@ -63,17 +63,17 @@ def test_bomb() -> None:
             self.inner = zlib.decompressobj(-15)
 
         def decompress(self, data: bytes, most: int) -> bytes:
-            found = self.inner.decompress(data, most)
-            made.append(len(found))
-            return found
+            inflated = self.inner.decompress(data, most)
+            made.append(len(inflated))
+            return inflated
 
     inflation = Inflation(lambda: 4096)
     proto = FrameProtocol(False, [])
     inflation.frame_inbound_header(proto, Opcode.BINARY, _COMPRESSED, 0)
     inflation._inflater = Counting()
     bomb = deflated(b"\0" * 10_000_000)
-    found = inflation.frame_inbound_payload_data(proto, bomb)
-    assert found is CloseReason.MESSAGE_TOO_BIG
+    refusal = inflation.frame_inbound_payload_data(proto, bomb)
+    assert refusal is CloseReason.MESSAGE_TOO_BIG
     assert sum(made) == 4097
 
 
@@ -94,10 +94,10 @@ def test_plain() -> None:
 @pytest.mark.parametrize("opcode", [Opcode.PING, Opcode.CONTINUATION])
 def test_onlyFirst(opcode: Opcode) -> None:
     """Only the first frame of a message may be marked as compressed."""
-    found = Inflation(lambda: 1).frame_inbound_header(
+    reason = Inflation(lambda: 1).frame_inbound_header(
         FrameProtocol(False, []), opcode, _COMPRESSED, 0
     )
-    assert found is CloseReason.PROTOCOL_ERROR
+    assert reason is CloseReason.PROTOCOL_ERROR
 
 
 def test_controlBetween() -> None:

@@ -47,7 +47,7 @@ def frame(first: int, payload: bytes, key: bytes = KEY) -> bytes:
         header = struct.pack("!BBQ", first, bit | 127, length)
     if not key:
         return header + payload
-    return header + key + bytes(each ^ key[i % 4] for i, each in enumerate(payload))
+    return header + key + bytes(byte ^ key[i % 4] for i, byte in enumerate(payload))
 
 
 def readAll(reader: FrameReader, data: bytes, size: int = 0) -> tuple[bytes, list[ControlFrame]]:
@@ -57,11 +57,11 @@ def readAll(reader: FrameReader, data: bytes, size: int = 0) -> tuple[bytes, lis
     plain, controls = b"", []
     for start in range(0, len(data), size or len(data)):
         reader.feed(data[start : start + (size or len(data))])
-        while (found := reader.next()) is not None:
-            if isinstance(found, bytes):
-                plain += found
+        while (item := reader.next()) is not None:
+            if isinstance(item, bytes):
+                plain += item
             else:
-                controls.append(found)
+                controls.append(item)
     return plain, controls
 
 
@@ -178,9 +178,9 @@ def received(data: bytes, isClient: bool) -> list[tuple[bool, bytes]]:
     protocol = FrameProtocol(isClient, [])
     protocol.receive_bytes(data)
     return [
-        (each.message_finished, bytes(each.payload))
-        for each in protocol.received_frames()
-        if isinstance(each.payload, (bytes, bytearray))
+        (part.message_finished, bytes(part.payload))
+        for part in protocol.received_frames()
+        if isinstance(part.payload, (bytes, bytearray))
     ]
 
 
@@ -200,8 +200,8 @@ class TestWriter:
 
     def test_browsers(self) -> None:
         """Browsers get messages of limited length."""
-        found = received(FrameWriter(longest=10).frames(b"x" * 25), True)
-        assert found == [(True, b"x" * 10), (True, b"x" * 10), (True, b"x" * 5)]
+        messages = received(FrameWriter(longest=10).frames(b"x" * 25), True)
+        assert messages == [(True, b"x" * 10), (True, b"x" * 10), (True, b"x" * 5)]
 
     def test_short(self) -> None:
         """A short message is not compressed."""
@@ -242,5 +242,5 @@ class TestWriter:
 def test_masked(length: int) -> None:
     """The mask repeats every four bytes, and the same mask takes it off again."""
     data = bytes(i % 256 for i in range(length))
-    assert masked(data, KEY) == bytes(each ^ KEY[i % 4] for i, each in enumerate(data))
+    assert masked(data, KEY) == bytes(byte ^ KEY[i % 4] for i, byte in enumerate(data))
     assert masked(masked(data, KEY), KEY) == data

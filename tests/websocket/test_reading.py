@@ -23,15 +23,15 @@ websocket {
 
 def test_values() -> None:
     """Every key has its place in the settings."""
-    found = settingsOf(WHOLE).websocket
-    assert found is not None
-    assert found.tls is not None
-    assert found == Websocket(
+    websocket = settingsOf(WHOLE).websocket
+    assert websocket is not None
+    assert websocket.tls is not None
+    assert websocket == Websocket(
         host="127.0.0.1",
         port=8080,
         advertise="a.com:443",
         no_tls=True,
-        tls=found.tls,
+        tls=websocket.tls,
         same_origin=True,
         allowed_origins=("http://a.com",),
         handshake_timeout=3.0,
@@ -97,7 +97,7 @@ def test_defaults() -> None:
 def test_problems(block: str, rest: str, problem: str) -> None:
     """What nats-server refuses is refused, in its words."""
     complaints = complaintsOf(f"websocket {{ {block} }}\n{rest}")
-    assert any(problem in each for each in complaints), complaints
+    assert any(problem in complaint for complaint in complaints), complaints
 
 
 def test_emptySecret() -> None:

@@ -23,8 +23,8 @@ class TestLogins:
     def test_overrides(self) -> None:
         """The logins of the block replace those of the top level."""
         settings = settingsOf("authorization { user: a, password: b }")
-        found = loginSettings(settings, Websocket(token="t"))
-        assert (found.authorization.user, found.authorization.token) == ("", "t")
+        loginTerms = loginSettings(settings, Websocket(token="t"))
+        assert (loginTerms.authorization.user, loginTerms.authorization.token) == ("", "t")
         assert loginSettings(settings, Websocket()).authorization.user == "a"
 
     def test_mapping(self) -> None:
@@ -52,7 +52,7 @@ class TestLogins:
         broker = WebSocketBroker("no_auth_user: b", USERS)
         socket = broker.client()
         socket.ask(b"SUB a 1\r\n")
-        (facts,) = [each.facts() for each in broker.broker.clientContext.connections]
+        (facts,) = [connection.facts() for connection in broker.broker.clientContext.connections]
         assert facts.user == "b"
 
     def test_reload(self) -> None:

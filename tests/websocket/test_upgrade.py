@@ -39,7 +39,7 @@ def asking(changes: dict[str, str | None] | None = None, line: str = "GET / HTTP
     """
     headers: dict[str, str | None] = {**HEADERS, **(changes or {})}
     lines = [line, *(f"{name}: {value}" for name, value in headers.items() if value is not None)]
-    return "".join(f"{each}\r\n" for each in [*lines, ""]).encode()
+    return "".join(f"{header}\r\n" for header in [*lines, ""]).encode()
 
 
 class Handshake(ServerHandshake):
@@ -72,7 +72,7 @@ class TestAccepting:
     def test_pieces(self) -> None:
         """A request may come byte by byte."""
         handshake = Handshake()
-        answers = [handshake.received(bytes([each])) for each in asking()]
+        answers = [handshake.received(bytes([byte])) for byte in asking()]
         assert b"".join(answers) == AGREED + b"\r\n"
         assert answers[-1]
 
@@ -108,8 +108,8 @@ class TestAccepting:
         """Cookies that the settings name are members of CONNECT, others are nothing."""
         cookie = 'a=1; user="bob"; other=x; token=t=t; flag'
         known = {"user": "user", "token": "auth_token", "jwt": "jwt"}
-        found = upgraded({"Cookie": cookie}, cookies=known).credentials
-        assert dict(found) == {"user": "bob", "auth_token": "t=t"}
+        credentials = upgraded({"Cookie": cookie}, cookies=known).credentials
+        assert dict(credentials) == {"user": "bob", "auth_token": "t=t"}
 
     def test_noCookiesForLeafnodes(self) -> None:
         """Leafnodes log in with CONNECT alone."""
@@ -118,8 +118,8 @@ class TestAccepting:
 
     def test_secrets(self) -> None:
         """Credentials are not in the text of an upgrade."""
-        found = upgraded({"Cookie": "t=canary"}, cookies={"t": "auth_token"})
-        assert "canary" not in repr(found)
+        upgrade = upgraded({"Cookie": "t=canary"}, cookies={"t": "auth_token"})
+        assert "canary" not in repr(upgrade)
 
     @pytest.mark.parametrize(
         ("text", "address"), [("10.0.0.1", "10.0.0.1"), ("::1", "::1"), ("a, b", ""), ("x", "")]
@@ -138,8 +138,8 @@ class TestAccepting:
     )
     def test_browsers(self, agent: str, isBrowser: bool, isSafari: bool) -> None:
         """Browsers are known by what they call themselves."""
-        found = upgraded({"User-Agent": agent})
-        assert (found.isBrowser, found.isSafari) == (isBrowser, isSafari)
+        upgrade = upgraded({"User-Agent": agent})
+        assert (upgrade.isBrowser, upgrade.isSafari) == (isBrowser, isSafari)
 
     def test_early(self) -> None:
         """Frames that come with the request, before the answer, end the connection."""
@@ -290,7 +290,7 @@ class TestRefusing:
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "offered"),
     [
         ([], (False, False)),
         (["x-webkit-deflate-frame"], (False, False)),
@@ -304,6 +304,6 @@ class TestRefusing:
         ),
     ],
 )
-def test_offersDeflate(values: list[str], found: tuple[bool, bool]) -> None:
+def test_offersDeflate(values: list[str], offered: tuple[bool, bool]) -> None:
     """Compression is offered with or without context takeover."""
-    assert offersDeflate(values) == found
+    assert offersDeflate(values) == offered
