@@ -127,8 +127,8 @@ class FakeBuses:
         )
 
     def busOf(self, account: str) -> IMessageBus | None:
-        found = self.accounts.get(account)
-        return None if found is None else found.busFor(Kind.ROUTE)
+        known = self.accounts.get(account)
+        return None if known is None else known.busFor(Kind.ROUTE)
 
     def names(self) -> Iterable[str]:
         return list(self.accounts)

@@ -115,8 +115,8 @@ class Town(LinkNode):
         return made
 
     def busOf(self, account: str) -> Any:
-        found = self.accounts.get(account)
-        return None if found is None else found.busFor(Kind.GATEWAY)
+        known = self.accounts.get(account)
+        return None if known is None else known.busFor(Kind.GATEWAY)
 
     def names(self) -> Iterable[str]:
         return list(self.accounts)

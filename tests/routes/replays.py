@@ -83,7 +83,7 @@ class Replay:
 
     def doNode(self, *settings: str) -> None:
         """Set us up."""
-        given: dict[str, Any] = dict(each.split("=") for each in settings)
+        given: dict[str, Any] = dict(setting.split("=") for setting in settings)
         told, taken = given.pop("import", ""), given.pop("export", "")
         permissions = RoutePermissions(
             PermissionSet(told.encode().split(b",")) if told else None,
@@ -189,7 +189,7 @@ class Replay:
         recorder = self._clients[client][2]
         heard = recorder.bodies[self._taken[client] :]
         self._taken[client] += len(heard)
-        assert [each.decode() or "''" for each in heard] == list(bodies), client
+        assert [message.decode() or "''" for message in heard] == list(bodies), client
 
     # The rest.
 

@@ -232,7 +232,10 @@ class TestHearing:
         route = wire.route
         assert (route.remoteId, route.remote, route.subscriptions) == ("PEER", "PEER", 2)
         assert route.counts == (2, 7, 2, 10) and route.traffic is not None
-        told = {(each.pattern, each.queue, each.weight) for each in route.traffic.interest}
+        told = {
+            (interest.pattern, interest.queue, interest.weight)
+            for interest in route.traffic.interest
+        }
         assert told == {(b"foo", b"", 0), (b"foo", b"q", 2)}
 
     def test_manyBytes(self) -> None:
@@ -384,7 +387,7 @@ class TestGossip:
         (told,) = one.documents()
         assert (told["server_id"], told["ip"]) == ("P2", "nats-route://127.0.0.9:7002/")
         assert told["connect_urls"] == ["1.2.3.4:4222"]
-        assert [each["server_id"] for each in two.documents()] == ["ID-n1"]
+        assert [document["server_id"] for document in two.documents()] == ["ID-n1"]
 
     def test_advertised(self) -> None:
         """Where a member says itself where it can be dialled, that is passed on."""
@@ -409,8 +412,8 @@ class TestGossip:
         old.take(), new.take()
         node.joinedOld(server_id="P3", port=7003)
         node.joined(server_id="P4", server_name="p4", port=7004)
-        assert [each["server_id"] for each in old.documents()] == ["P3"]
-        assert [each["server_id"] for each in new.documents()] == ["P4"]
+        assert [document["server_id"] for document in old.documents()] == ["P3"]
+        assert [document["server_id"] for document in new.documents()] == ["P4"]
 
     def test_heard(self) -> None:
         """An announced member is dialled once, with the cluster's password."""
@@ -489,11 +492,11 @@ class TestClusters:
             for place in range(3):
                 own = [body for body in ear.bodies if body.startswith(b"%d " % place)]
                 assert own == [b"%d %d" % (place, number) for number in range(20)]
-        assert sorted(body for each in groups for body in each.bodies) == sent
+        assert sorted(body for group in groups for body in group.bodies) == sent
         assert sorted(far.bodies) == sent
         for place in range(3):
             members = groups[2 * place : 2 * place + 2]
-            here = [body for each in members for body in each.bodies]
+            here = [body for member in members for body in member.bodies]
             assert sum(body.startswith(b"%d " % place) for body in here) == 20
 
     @pytest.mark.parametrize("dialects", DIALECTS.values(), ids=DIALECTS)

@@ -75,16 +75,16 @@ def beginning(random: Random) -> bytes:
 @contextmanager
 def failures() -> Iterator[list[str]]:
     """What failed inside meanwhile."""
-    found: list[str] = []
+    results: list[str] = []
 
     @implementer(ILogObserver)
     def observe(event: LogEvent) -> None:
         if event.get("log_failure") is not None or event["log_level"].name == "critical":
-            found.append(f"{formatEvent(event)} {event.get('log_failure')}")
+            results.append(f"{formatEvent(event)} {event.get('log_failure')}")
 
     globalLogPublisher.addObserver(observe)
     try:
-        yield found
+        yield results
     finally:
         globalLogPublisher.removeObserver(observe)
 
@@ -117,7 +117,9 @@ def answer(seed: int, cuts: int) -> tuple[list[bytes], list[list[bytes]], str]:
     wire.hangUp()
     other.hangUp()
     account = node.buses.accounts["$G"]
-    assert [each for each in account.subscriptions() if each.kind == Kind.ROUTE] == []
+    assert [
+        subscription for subscription in account.subscriptions() if subscription.kind == Kind.ROUTE
+    ] == []
     assert len(node.cluster) == 0 and node.peers() == []
     for ear in ears:
         ear.subscription.cancel()

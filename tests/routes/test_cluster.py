@@ -161,7 +161,7 @@ class TestRedialling:
         wire = node.dialling(isConfigured=False)
         wire.send(info())
         wire.hangUp()
-        assert [(each.isConfigured, after) for each, after in node.dialled] == [(False, 0.1)]
+        assert [(remote.isConfigured, after) for remote, after in node.dialled] == [(False, 0.1)]
 
     def test_accepted(self) -> None:
         """Who dialled us dials again by itself."""

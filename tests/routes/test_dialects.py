@@ -52,7 +52,7 @@ def test_ours(one: RouteDialect, other: RouteDialect, expected: RouteDialect | N
 def test_dialectOfOtherServers(proto: int, expected: tuple[RouteDialect | None, ...]) -> None:
     """Real servers say it by their protocol."""
     document = ServerDocument(proto=proto)
-    assert tuple(chosen(each, document) for each in (CLASSIC, MODERN, AUTO)) == expected
+    assert tuple(chosen(dialect, document) for dialect in (CLASSIC, MODERN, AUTO)) == expected
 
 
 def test_strange() -> None:

@@ -100,7 +100,8 @@ class TestGossip:
     def told(self, wire: Wire) -> list[tuple[str, str, int]]:
         """The announcements that a peer received."""
         return [
-            (each["server_id"], each["ip"], each.get("gossip_mode", 0)) for each in wire.documents()
+            (document["server_id"], document["ip"], document.get("gossip_mode", 0))
+            for document in wire.documents()
         ]
 
     def test_toldOf(self) -> None:

@@ -31,7 +31,7 @@ def test_member() -> None:
     member.dedicated = {"A": own}
     assert [*member] == [one, two, own]
     there.append((bool(member), member.first))
-    assert [member.remove(each) for each in (own, one, two, two)] == [False, False, True, False]
+    assert [member.remove(peer) for peer in (own, one, two, two)] == [False, False, True, False]
     there.append((bool(member), member.first))
     assert there == [(False, None), (True, one), (False, None)]
 

@@ -254,8 +254,8 @@ class TestMessages:
         wire = node.joined()
         for _ in range(30):
             wire.send(b"RMSG A foo | q 1\r\nx\r\n")
-        assert sum(len(each.got) for each in members) == 30
-        assert all(each.got for each in members) and not other.got
+        assert sum(len(member.got) for member in members) == 30
+        assert all(member.got for member in members) and not other.got
 
     def test_headers(self) -> None:
         """Headers come through, also with an origin."""
@@ -263,7 +263,7 @@ class TestMessages:
         recorder = node.subscribe(b"foo")
         wire = node.joined()
         wire.send(b"HMSG A foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\nLMSG LC A foo 0 2\r\nho\r\n")
-        assert [(each.headers, each.payload) for each, _ in recorder.got] == [
+        assert [(message.headers, message.payload) for message, _ in recorder.got] == [
             (b"NATS/1.0\r\n\r\n", b"hi"),
             (b"", b"ho"),
         ]

@@ -74,7 +74,7 @@ class TestPool:
             node.subscribe(b"foo", account=account)
         told = [wire.lines() for wire in wires]
         assert sorted(line for lines in told for line in lines) == [
-            b"RS+ %c foo" % each for each in b"ABCDEF"
+            b"RS+ %c foo" % letter for letter in b"ABCDEF"
         ]
         # nats-server's places: FNV-1a of the name.
         assert [sorted(line[4:5] for line in lines) for lines in told] == [
@@ -115,7 +115,7 @@ class TestDedicated:
         wire = node.joined(route_pool_size=3, route_account="A")
         recorder = node.subscribe(b"foo")
         assert wire.lines() == [b"RS+ foo"]
-        assert [each.lines() for each in pool] == [[], [], []]
+        assert [connection.lines() for connection in pool] == [[], [], []]
         wire.send(b"RS+ bar\r\nRMSG foo rep 2\r\nhi\r\n")
         assert recorder.bodies == [b"hi"]
         node.publish(b"bar", b"x")

@@ -21,7 +21,7 @@ def clusterOf(text: str) -> Cluster:
 
 def errorsOf(text: str) -> list[str]:
     """What is wrong with a cluster block, without its place in the file."""
-    return [each.split(": ", 1)[1] for each in complaintsOf(f"cluster {{ {text} }}")]
+    return [complaint.split(": ", 1)[1] for complaint in complaintsOf(f"cluster {{ {text} }}")]
 
 
 def test_absent() -> None:

@@ -284,8 +284,8 @@ def test_sample() -> None:
 
 def shownIn(data: bytes) -> list[dict[str, Any]]:
     """The INFOs among some lines."""
-    lines = [each for each in data.split(b"\r\n") if each.startswith(b"INFO")]
-    return [json.loads(each[5:]) for each in lines]
+    lines = [line for line in data.split(b"\r\n") if line.startswith(b"INFO")]
+    return [json.loads(document[5:]) for document in lines]
 
 
 class TestCompression:
@@ -446,7 +446,7 @@ class TestCompression:
         node.use(compression=Compression("s2_best"))
         before, said = wire.unpack()
         assert before == b"" and wire.route.compression.level == "s2_best"
-        assert all("compression" not in each for each in shownIn(said))
+        assert all("compression" not in document for document in shownIn(said))
         node.use(compression=Compression("off"))
         assert wire.closed == "Client Closed" and b"-ERR" not in wire.unpack()[1]
 
@@ -480,5 +480,5 @@ class TestCompression:
         second.publish(b"foo", b"x" * 1000)
         first.settle()
         assert heard.bodies == [b"x" * 1000]
-        levels = {each.compression.level for each in (*first.cluster, *second.cluster)}
+        levels = {route.compression.level for route in (*first.cluster, *second.cluster)}
         assert levels <= {"off"} or not levels & {"off", "not supported"}

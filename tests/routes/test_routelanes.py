@@ -67,12 +67,12 @@ def inAnyOrder(data: bytes) -> list[list[bytes]]:
     The frames that a peer gets, with the names of queue groups in a fixed order: which of several
     patterns of a group comes first is nobody's business.
     """
-    found = []
+    subjects = []
     for frame in re.split(rb"(?=[RH]MSG A)", data):
         line, _, body = frame.partition(b"\r\n")
         words = line.split(b" ")
-        found.append([*sorted(words), *words[:3], body])
-    return found
+        subjects.append([*sorted(words), *words[:3], body])
+    return subjects
 
 
 def outbound(
@@ -182,8 +182,8 @@ class TestOutbound:
         with using(COMPILED):
             node = Node()
             wire, other = node.joined(server_id="P1"), node.joined(server_id="P2")
-            for each in (wire, other):
-                each.send(b"RS+ A foo q 1\r\n")
+            for peer in (wire, other):
+                peer.send(b"RS+ A foo q 1\r\n")
             wire.hangUp()
             other.take()
             data = published([(b"foo", b"", b"x", False)] * 5)

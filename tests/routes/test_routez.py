@@ -112,8 +112,8 @@ def varz(member: Member) -> dict[str, Any]:
     """
     The page of a broker.
     """
-    found: dict[str, Any] = complete(member.broker.monitoring.varz.steps())
-    return found
+    page: dict[str, Any] = complete(member.broker.monitoring.varz.steps())
+    return page
 
 
 def test_cluster() -> None:

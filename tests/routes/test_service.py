@@ -28,7 +28,7 @@ class TestListening:
         """It listens for clients, then for members, and says so before it is ready."""
         with logLines(False) as lines:
             host = Member().start()
-        assert [each[0] for each in host.reactor.tcpServers] == [4222, 6222]
+        assert [server[0] for server in host.reactor.tcpServers] == [4222, 6222]
         assert lines[-4:] == [
             "[INF] Listening for client connections on 0.0.0.0:4222",
             "[INF] Cluster name is C1",
