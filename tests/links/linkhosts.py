@@ -37,8 +37,8 @@ class LinkHost(Host):
 
     def factory(self, port: int) -> Any:
         """What accepts connections on a port."""
-        (found,) = [each[1] for each in self.reactor.tcpServers if each[0] == port]
-        return found
+        (server,) = [listening[1] for listening in self.reactor.tcpServers if listening[0] == port]
+        return server
 
     def accepted(self, port: int, said: bytes = b"") -> MemoryTransport:
         """Somebody dials it and says something."""
@@ -46,7 +46,7 @@ class LinkHost(Host):
 
     def dialled(self) -> list[tuple[str, int]]:
         """Where it has dialled so far."""
-        return [(each[0], each[1]) for each in self.reactor.tcpClients]
+        return [(client[0], client[1]) for client in self.reactor.tcpClients]
 
     def answered(self, place: int = -1, said: bytes = b"") -> MemoryTransport:
         """Answer an attempt, and say something."""

@@ -136,7 +136,7 @@ class LinkWire:
     def documents(self, operation: bytes = b"INFO") -> list[dict[str, Any]]:
         """The INFOs, or CONNECTs, among what was said to the peer."""
         lines = self.take().split(b"\r\n")
-        return [json.loads(each.split(b" ", 1)[1]) for each in lines if each.startswith(operation)]
+        return [json.loads(line.split(b" ", 1)[1]) for line in lines if line.startswith(operation)]
 
     def squeeze(self, *pieces: bytes) -> None:
         """Say something in S2, each piece in a chunk of its own."""
@@ -145,11 +145,11 @@ class LinkWire:
     def unpack(self) -> tuple[bytes, bytes]:
         """What was said to the peer as it is, and then what was said in S2."""
         before, begin, stream = self.take().partition(BEGIN)
-        decoder, found = S2Decoder(), b""
+        decoder, data = S2Decoder(), b""
         decoder.feed(begin + stream)
         while not decoder.isStarved:
-            found += decoder.read(1 << 20)
-        return before, found
+            data += decoder.read(1 << 20)
+        return before, data
 
     def hangUp(self) -> None:
         """Go."""

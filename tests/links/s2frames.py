@@ -36,11 +36,11 @@ def compressed(block: bytes, content: bytes) -> bytes:
 
 def varint(number: int) -> bytes:
     """The length at the beginning of a block."""
-    found = bytearray()
+    content = bytearray()
     while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
+        content.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*content, number])
 
 
 def literal(content: bytes) -> bytes:

@@ -105,21 +105,21 @@ class History:
                     continue
                 member = node.cluster.members[other.cluster.identity.server_id]
                 told = Counter(
-                    (each.account, each.pattern, each.queue, each.weight)
+                    (interest.account, interest.pattern, interest.queue, interest.weight)
                     for route in member
                     if route.traffic is not None
-                    for each in route.traffic.interest
+                    for interest in route.traffic.interest
                 )
                 assert told == self.served(self.nodes.index(other))
 
     def served(self, place: int) -> Counter[tuple[bytes, bytes, bytes, int]]:
         """What a member serves, as others are to know it."""
-        found = Counter(
+        counts = Counter(
             (account.encode(), pattern, queue)
             for where, account, pattern, queue, _ in self.clients
             if where == place
         )
-        return Counter((*key, count if key[2] else 0) for key, count in found.items())
+        return Counter((*key, count if key[2] else 0) for key, count in counts.items())
 
     def checkArrives(self) -> None:
         """Whatever is published now arrives: at plain subscribers, and once in each group."""
@@ -171,7 +171,7 @@ def test_histories(first: int) -> None:
 
 
 if __name__ == "__main__":
-    bounds = [int(each) for each in sys.argv[1:]]
-    for each in range(bounds[0], bounds[-1] + 1):
-        play(each)
+    bounds = [int(bound) for bound in sys.argv[1:]]
+    for history in range(bounds[0], bounds[-1] + 1):
+        play(history)
     print(f"played {bounds[-1] - bounds[0] + 1}")

@@ -106,8 +106,8 @@ class TestAnnouncer:
         node.clock.pump([0.0] * 20)
         assert len(heard.known) == 5000
         announcer.permit(RoutePermissions(PermissionSet(None, [b"a.1"])))
-        for each in made[-10:]:
-            each.cancel()
+        for subscription in made[-10:]:
+            subscription.cancel()
         node.clock.pump([0.0] * 20)
         assert len(heard.known) == 4989
         assert len(announcer) == 4989

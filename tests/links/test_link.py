@@ -82,7 +82,7 @@ class TestSlow:
         assert wire.closed == "Slow Consumer (Pending Bytes)"
         assert wire.route.outbox.pending == 0 and wire.transport.closed == "aborted"
         assert any(
-            "Slow Consumer Detected: MaxPending of 100000 Exceeded" in each for each in lines
+            "Slow Consumer Detected: MaxPending of 100000 Exceeded" in line for line in lines
         )
 
     def test_deadline(self) -> None:

@@ -36,7 +36,7 @@ def test_open() -> None:
     port = portOn(reactor, 6222)
     assert (port.number, port.urls(), str(port)) == (0, [], "")
     done(port.open())
-    assert [(each[0], each[1]) for each in reactor.tcpServers] == [(6222, FACTORY)]
+    assert [(server[0], server[1]) for server in reactor.tcpServers] == [(6222, FACTORY)]
     # A reactor in memory listens on an address of its own choice.
     assert (port.number, str(port)) == (6222, "0.0.0.0:6222")
     assert port.urls() == ["nats-route://127.0.0.1:6222"]
@@ -58,7 +58,7 @@ def test_random() -> None:
     """A negative port is left to the kernel."""
     reactor: Any = MemoryReactorClock()
     done(portOn(reactor, -1).open())
-    assert [each[0] for each in reactor.tcpServers] == [0]
+    assert [server[0] for server in reactor.tcpServers] == [0]
 
 
 def test_passed() -> None:

@@ -35,38 +35,40 @@ def links(text: str) -> Links:
     """
     The links of a broker that has started.
     """
-    found: Links = Host(text).start().broker.links
-    return found
+    registry: Links = Host(text).start().broker.links
+    return registry
 
 
 def test_brokerWithoutLinks() -> None:
     """A broker without any of them has none, listens nowhere, and tells its clients nothing."""
-    found = links('listen: "127.0.0.1:4222"')
-    assert list(found) == [] and [found.find(each.name) for each in found.kinds] == [None] * 4
-    assert found.addresses() == NOWHERE
-    assert (found.clientInfo(), found.countPeers()) == ({}, 0)
+    registry = links('listen: "127.0.0.1:4222"')
+    assert (
+        list(registry) == [] and [registry.find(kind.name) for kind in registry.kinds] == [None] * 4
+    )
+    assert registry.addresses() == NOWHERE
+    assert (registry.clientInfo(), registry.countPeers()) == ({}, 0)
 
 
 def test_everything() -> None:
     """Each kind that the settings name listens, and is said to."""
-    found = links(ALL)
-    assert {name: len(urls) for name, urls in found.addresses().items()} == {
+    registry = links(ALL)
+    assert {name: len(urls) for name, urls in registry.addresses().items()} == {
         "cluster": 1,
         "leafnodes": 1,
         "gateway": 1,
         "websocket": 1,
     }
-    assert found.clientInfo()["cluster"] == "C1"
+    assert registry.clientInfo()["cluster"] == "C1"
 
 
 def test_location() -> None:
     """
     Accounts learn the name of this cluster and those that are joined to it, nearest first.
     """
-    found = Host(ALL).start().broker
-    account = found.accounts["$G"]
+    broker = Host(ALL).start().broker
+    account = broker.accounts["$G"]
     assert account.location() == ("C1", ())
-    gateways: Any = found.links.find("gateway").gateways
+    gateways: Any = broker.links.find("gateway").gateways
     for name, roundTrip in (("far", 0.2), ("near", 0.1)):
         link: Any = SimpleNamespace(roundTrip=roundTrip)
         gateways.outbound[name] = link
@@ -77,10 +79,10 @@ def test_location() -> None:
 
 def test_hub() -> None:
     """Connections of every kind go through the hub."""
-    found = links(ALL)
+    registry = links(ALL)
     hub: Any = object()
-    found.usePoller(hub)
-    assert [service.context.poller for service in found] == [hub] * 4
+    registry.usePoller(hub)
+    assert [service.context.poller for service in registry] == [hub] * 4
 
 
 def test_neighbours() -> None:
