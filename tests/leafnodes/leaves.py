@@ -224,7 +224,9 @@ def connect(**changes: Any) -> bytes:
 def info(**changes: Any) -> bytes:
     """An INFO line of a peer."""
     left = {name: value for name, value in INFO.items() if changes.get(name, value) is not None}
-    return said(b"INFO", left, {name: each for name, each in changes.items() if each is not None})
+    return said(
+        b"INFO", left, {name: change for name, change in changes.items() if change is not None}
+    )
 
 
 class Wire(LinkWire):

@@ -227,7 +227,7 @@ class TestLettingIn:
         wire = broker.spoke()
         wire.send(info(export={"allow": [">"]}, **{"import": {"allow": [">"]}}))
         wire.send(b"LMSG ok 1\r\nx\r\n" + b"LMSG no 1\r\nx\r\n")
-        assert [each.subject for each, _ in ear.got] == [b"ok"]
+        assert [message.subject for message, _ in ear.got] == [b"ok"]
         assert wire.lines()[-1] == b"-ERR 'Permissions Violation for Publish to \"no\"'"
         assert wire.closed == "Protocol Violation"
 
@@ -490,7 +490,7 @@ class TestCompression:
         heard = broker.subscribe(b"foo")
         wire.send(info(compression="s2_fast"))
         wire.squeeze(connect(), b"LMSG foo 5000\r\n" + bytes(5000) + b"\r\n")
-        assert [len(each) for each in heard.bodies] == [5000] and not wire.closed
+        assert [len(body) for body in heard.bodies] == [5000] and not wire.closed
 
     def test_waiting(self) -> None:
         """While the authorizer decides, nothing more is decoded."""

@@ -152,7 +152,7 @@ class TestPermissions:
         wire.send(info(connect_info=True, **permissions))
         assert sorted(wire.lines()) == [b"LS+ >", b"LS+ in.a"]
         wire.send(b"LMSG in.a 1\r\n1\r\nLMSG no.a 1\r\n2\r\nLMSG in.x 1\r\n3\r\n")
-        assert [each.body for each, _ in ear.got] == [b"1"] and not wire.closed
+        assert [message.body for message, _ in ear.got] == [b"1"] and not wire.closed
 
     def test_exports(self) -> None:
         """What we may not give is not sent."""
@@ -174,7 +174,7 @@ class TestPermissions:
         wire.send(info(connect_info=True))
         assert wire.lines() == [b"LS+ *.a"]
         wire.send(b"LMSG no.a 1\r\n1\r\nLMSG ok.a 1\r\n2\r\nLS+ secret.>\r\nLS+ ok.b\r\n")
-        assert [each.body for each, _ in ear.got] == [b"2"]
+        assert [message.body for message, _ in ear.got] == [b"2"]
         assert (broker.publish(b"secret.x"), broker.publish(b"ok.b")) == (0, 1)
 
     def test_changed(self) -> None:
@@ -248,14 +248,14 @@ class TestAddresses:
         broker.hub(
             remote, leafnode_urls=["127.0.0.1:7777", "10.0.0.1:1", "[::1]:2", "x", "y:99999"]
         )
-        assert [str(each) for each in remote.urls] == ["10.0.0.1:1", "[::1]:2", "127.0.0.1:7777"]
+        assert [str(url) for url in remote.urls] == ["10.0.0.1:1", "[::1]:2", "127.0.0.1:7777"]
 
     def test_ignored(self) -> None:
         """Unless the settings say that it does not matter."""
         broker = Broker("spoke")
         remote = broker.remote(ignore_discovered_servers=True)
         broker.hub(remote, leafnode_urls=["10.0.0.1:1"])
-        assert [str(each) for each in remote.urls] == ["127.0.0.1:7777"]
+        assert [str(url) for url in remote.urls] == ["127.0.0.1:7777"]
 
 
 class TestCompression:
@@ -330,7 +330,7 @@ class TestCompression:
         assert heard[0].bodies == [b"x" * 1000]
         assert heard[1].bodies == [b"y" * 1000]
         levels = [leaf.compression.level for broker in (above, below) for leaf in broker.leafs]
-        assert [each.startswith("s2") for each in levels] in ([True, True], [False, False])
+        assert [level.startswith("s2") for level in levels] in ([True, True], [False, False])
 
     def test_reload(self) -> None:
         """A remote's compression is that of its connection alone."""

@@ -34,20 +34,22 @@ class Listener:
         got = list(self._recorder.got)
         del self._recorder.got[:]
         server = self.host.broker.serverId
-        found = {
+        documents = {
             message.subject.decode().replace(server, "ID"): json.loads(message.body)
             for message, _ in got
         }
-        return {subject: each for subject, each in found.items() if "CONNS" not in subject}
+        return {
+            subject: document for subject, document in documents.items() if "CONNS" not in subject
+        }
 
 
 def test_accepted() -> None:
     """A leafnode that connects is named with its user, and counted when it goes."""
     listener = Listener(HUB)
     peer = listener.host.peer(name="leafy", version="2.15.1")
-    found = listener.events()
-    assert list(found) == ["$SYS.ACCOUNT.A.CONNECT"]
-    event = found["$SYS.ACCOUNT.A.CONNECT"]
+    events = listener.events()
+    assert list(events) == ["$SYS.ACCOUNT.A.CONNECT"]
+    event = events["$SYS.ACCOUNT.A.CONNECT"]
     assert list(event) == ["type", "id", "timestamp", "server", "client"]
     assert event["type"] == "io.nats.server.advisory.v1.client_connect"
     client = event["client"]
@@ -86,9 +88,9 @@ def test_wrongPasswordIsNoEventOfAnAccount() -> None:
     """A leafnode that is not let in is in no account."""
     listener = Listener(HUB)
     listener.host.peer(**{"pass": "wrong", "name": "leafy", "version": "2.15.1"})
-    found = listener.events()
-    assert list(found) == ["$SYS.SERVER.ID.CLIENT.AUTH.ERR"]
-    event = found["$SYS.SERVER.ID.CLIENT.AUTH.ERR"]
+    events = listener.events()
+    assert list(events) == ["$SYS.SERVER.ID.CLIENT.AUTH.ERR"]
+    event = events["$SYS.SERVER.ID.CLIENT.AUTH.ERR"]
     client = event["client"]
     assert list(client) == [
         *("start", "host", "id", "acc", "user", "name", "ver", "rtt", "stop", "kind")
@@ -101,9 +103,9 @@ def test_gateways() -> None:
     """With gateways, the cluster learns that an account has a leafnode."""
     listener = Listener(HUB + GATEWAY)
     listener.host.peer()
-    found = listener.events()
-    assert list(found) == ["$SYS.ACCOUNT.A.CONNECT", "$SYS.ACCOUNT.A.LEAFNODE.CONNECT"]
-    event = found["$SYS.ACCOUNT.A.LEAFNODE.CONNECT"]
+    events = listener.events()
+    assert list(events) == ["$SYS.ACCOUNT.A.CONNECT", "$SYS.ACCOUNT.A.LEAFNODE.CONNECT"]
+    event = events["$SYS.ACCOUNT.A.LEAFNODE.CONNECT"]
     assert list(event) == ["server", "acc"]
     assert (event["server"]["name"], event["acc"]) == ("n1", "A")
 

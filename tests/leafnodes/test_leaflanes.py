@@ -122,11 +122,11 @@ def inOrder(data: bytes) -> list[Any]:
     Frames, with the members of groups in a fixed order: who is chosen is a matter of luck only
     where there are several.
     """
-    found = []
+    received = []
     for frame in re.split(rb"(?<=\r\n)(?=(?:[RHL]?MSG|-ERR|INFO|LS[+-]) )", data):
         line, _, body = frame.partition(b"\r\n")
-        found.append([sorted(line.split(b" ")), line.split(b" ")[0], body])
-    return found
+        received.append([sorted(line.split(b" ")), line.split(b" ")[0], body])
+    return received
 
 
 def fixed(listeners: Any) -> Any:
@@ -190,7 +190,8 @@ def test_taken(isHub: bool, cluster: str) -> None:
         assert ear.heard == b"MSG foo 1 2\r\nhi\r\nMSG foo 1 rep 2\r\nho\r\n"
         first, second = Message(b"foo", b"hi"), Message(b"foo", b"ho", b"rep")
         told = [
-            route.messageFrame(b"A", each, (), True, cluster.encode()) for each in (first, second)
+            route.messageFrame(b"A", subject, (), True, cluster.encode())
+            for subject in (first, second)
         ]
         assert member.heard == (b"" if isHub else b"".join(told))
 

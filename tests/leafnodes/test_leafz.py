@@ -133,8 +133,11 @@ def test_connz() -> None:
     keys = ("name", "version", "authorized_user", "account", "subscriptions")
     assert [row[key] for key in keys] == ["peer", "2.15.1", "a", "A", 2]
     listed = row["subscriptions_list_detail"]
-    assert [each["sid"] for each in listed] == ["foo", "bar q"]
-    assert [each["kind"] for each in page(host, "/connz")["connections"]] == ["Client", "Leafnode"]
+    assert [subscription["sid"] for subscription in listed] == ["foo", "bar q"]
+    assert [connection["kind"] for connection in page(host, "/connz")["connections"]] == [
+        "Client",
+        "Leafnode",
+    ]
     assert page(host, "/connz", cid="2")["connections"][0]["kind"] == "Leafnode"
     assert page(host, "/connz", acc="B")["total"] == 0
     assert page(host, "/varz")["total_connections"] == 1

@@ -24,7 +24,9 @@ def leafnodesOf(text: str, more: str = "accounts { A {}, B {} }") -> Leafnodes:
 
 def errorsOf(text: str, more: str = "") -> list[str]:
     """What is wrong with a leafnodes block, without its place in the file."""
-    return [each.split(": ", 1)[1] for each in complaintsOf(f"{more}\nleafnodes {{ {text} }}")]
+    return [
+        complaint.split(": ", 1)[1] for complaint in complaintsOf(f"{more}\nleafnodes {{ {text} }}")
+    ]
 
 
 def test_absent() -> None:
@@ -93,7 +95,7 @@ def test_compression() -> None:
     auto = Compression("s2_auto", (0.01, 0.05, 0.1))
     leafnodes = leafnodesOf("compression: off, remotes: [ {url: h}, {url: i, compression: on} ]")
     assert leafnodes.compression == Compression("off") and Leafnodes().compression == auto
-    assert [each.compression for each in leafnodes.remotes] == [auto, auto]
+    assert [remote.compression for remote in leafnodes.remotes] == [auto, auto]
 
 
 def test_single() -> None:
@@ -146,7 +148,7 @@ def test_single() -> None:
 )
 def test_mistakes(text: str, problem: str) -> None:
     """What makes no sense is refused, in nats-server's words where it has some."""
-    assert any(problem in each for each in errorsOf(text))
+    assert any(problem in error for error in errorsOf(text))
 
 
 @pytest.mark.parametrize(
@@ -184,8 +186,8 @@ def test_proxy(text: str, expected: LeafProxy | None) -> None:
 def test_proxyMistakes(text: str, error: str) -> None:
     """What makes no sense is said, and no password with it."""
     remote = f"{{url: h, proxy {{ {text} }}}}"
-    found = [str(each) for each in mistakesIn(f"leafnodes {{ remotes: [ {remote} ] }}")]
-    assert any(error in each for each in found) and "canary" not in "".join(found)
+    mistakes = [str(mistake) for mistake in mistakesIn(f"leafnodes {{ remotes: [ {remote} ] }}")]
+    assert any(error in mistake for mistake in mistakes) and "canary" not in "".join(mistakes)
 
 
 def test_proxyWithoutTLS() -> None:
@@ -205,8 +207,8 @@ def test_proxyWithoutTLS() -> None:
 )
 def test_notYet(text: str) -> None:
     """What is not done is refused by name."""
-    found = mistakesIn(f"leafnodes {{ {text} }}")
-    assert [type(each) for each in found] == [NotSupportedYet]
+    mistakes = mistakesIn(f"leafnodes {{ {text} }}")
+    assert [type(mistake) for mistake in mistakes] == [NotSupportedYet]
 
 
 def test_seed() -> None:

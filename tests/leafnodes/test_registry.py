@@ -51,7 +51,7 @@ class TestBoth:
         for _ in range(10):
             hub.publish(b"foo", b"hub")
             spoke.publish(b"foo", b"spoke", "B")
-        assert [{each.body for each, _ in member.got} for member in members] == [
+        assert [{message.body for message, _ in member.got} for member in members] == [
             {b"hub"},
             {b"spoke"},
         ]
@@ -87,7 +87,7 @@ class TestBoth:
         assert isinstance(leaf, DialledLeaf)
         hub.leafs.useUrls(["10.0.0.1:1", "10.0.0.2:2"])
         hub.settle()
-        assert [str(each) for each in leaf.target.urls][:2] == ["10.0.0.1:1", "10.0.0.2:2"]
+        assert [str(url) for url in leaf.target.urls][:2] == ["10.0.0.1:1", "10.0.0.2:2"]
 
 
 def chain(*names: str) -> list[Broker]:
@@ -109,7 +109,7 @@ class TestTopologies:
         for broker in brokers:
             broker.publish(b"foo", broker.leafs.identity.server_name.encode())
         for ear in ears:
-            assert sorted(each.body for each, _ in ear.got) == [b"a", b"b", b"c", b"d"]
+            assert sorted(message.body for message, _ in ear.got) == [b"a", b"b", b"c", b"d"]
         ears[0].subscription.cancel()
         ears[0].got.clear()
         brokers[3].settle()
@@ -122,7 +122,7 @@ class TestTopologies:
         members = [brokers[0].subscribe(b"foo", b"q"), brokers[3].subscribe(b"foo", b"q")]
         for number in range(20):
             brokers[number % 4].publish(b"foo", b"%d" % number)
-        got = [each.body for member in members for each, _ in member.got]
+        got = [message.body for member in members for message, _ in member.got]
         assert len(got) == len(set(got)) == 20
 
     def test_siblings(self) -> None:
@@ -145,7 +145,7 @@ class TestTopologies:
         ears = [broker.subscribe(b"foo") for broker in (one, two)]
         one.publish(b"foo", b"1")
         hub.publish(b"foo", b"h")
-        assert [[each.body for each, _ in ear.got] for ear in ears] == [[b"1", b"h"], [b"h"]]
+        assert [[message.body for message, _ in ear.got] for ear in ears] == [[b"1", b"h"], [b"h"]]
 
     def test_twoUplinks(self) -> None:
         """A spoke of two hubs that know nothing of each other has the messages of both."""
@@ -156,9 +156,9 @@ class TestTopologies:
         ears = [broker.subscribe(b"foo") for broker in (spoke, one, two)]
         one.publish(b"foo", b"1")
         two.publish(b"foo", b"2")
-        assert [each.body for each, _ in ears[0].got] == [b"1", b"2"]
+        assert [message.body for message, _ in ears[0].got] == [b"1", b"2"]
         spoke.publish(b"foo", b"s")
-        assert [sum(each.body == b"s" for each, _ in ear.got) for ear in ears] == [1, 1, 1]
+        assert [sum(message.body == b"s" for message, _ in ear.got) for ear in ears] == [1, 1, 1]
         assert not any(broker.redialled for broker in (spoke, one, two))
 
     def test_loop(self) -> None:

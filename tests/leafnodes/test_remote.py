@@ -43,7 +43,9 @@ def test_turns() -> None:
 def test_named() -> None:
     """The log names the address that was dialled, without the login."""
     target = remote(A, B)
-    names = [f'as leafnode to remote server "{each}"' for each in ("a.example:1", "10.0.0.2:2")]
+    names = [
+        f'as leafnode to remote server "{address}"' for address in ("a.example:1", "10.0.0.2:2")
+    ]
     for name in names:
         target.next()
         assert str(target) == name

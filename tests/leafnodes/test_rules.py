@@ -64,8 +64,8 @@ class TestGate:
     ) -> None:
         """Whatever a pattern matches that passes, interest in the pattern stands."""
         gate = Gate(allow, deny)
-        isAllowed = allow is None or any(matches(each, subject) for each in allow)
-        passes = isAllowed and not any(matches(each, subject) for each in deny)
+        isAllowed = allow is None or any(matches(rule, subject) for rule in allow)
+        passes = isAllowed and not any(matches(rule, subject) for rule in deny)
         assert gate.allows(subject) is passes
         if passes and matches(pattern, subject):
             assert gate.verdict(pattern) is not Verdict.DENIED
@@ -190,8 +190,8 @@ class TestJetStream:
         self, domains: tuple[str, str], extends: bool, defaults: dict[str, str], isApart: bool
     ) -> None:
         """The system account's traffic passes within one domain."""
-        found = domainDenials("SYS", "SYS", domains, extends, defaults)
-        assert found == (CLIENTS + SERVERS if isApart else ())
+        denials = domainDenials("SYS", "SYS", domains, extends, defaults)
+        assert denials == (CLIENTS + SERVERS if isApart else ())
 
 
 @given(
@@ -205,19 +205,19 @@ def test_verdict(
 ) -> None:
     """The verdict on a pattern is that of comparing it with each entry."""
     allow = allow and [*allow, allow[0] + b" q"]
-    deny += [each + b" v1" for each in deny[:1]]
+    deny += [rule + b" v1" for rule in deny[:1]]
 
     def concerned(entries: list[bytes]) -> list[bytes]:
-        parts = (each.partition(b" ") for each in entries)
-        return [each for each, _, group in parts if group in (b"", queue)]
+        parts = (entry.partition(b" ") for entry in entries)
+        return [rule for rule, _, group in parts if group in (b"", queue)]
 
     denied = concerned(deny)
     allowed = [b">"] if allow is None else concerned(allow)
-    isWhole = any(isSubset(pattern, each) for each in allowed)
-    isPart = isWhole or any(overlaps(pattern, each) for each in allowed)
-    if any(isSubset(pattern, each) for each in denied) or not isPart:
+    isWhole = any(isSubset(pattern, rule) for rule in allowed)
+    isPart = isWhole or any(overlaps(pattern, rule) for rule in allowed)
+    if any(isSubset(pattern, rule) for rule in denied) or not isPart:
         expected = Verdict.DENIED
-    elif isWhole and not any(overlaps(pattern, each) for each in denied):
+    elif isWhole and not any(overlaps(pattern, rule) for rule in denied):
         expected = Verdict.ALLOWED
     else:
         expected = Verdict.FILTERED
@@ -229,7 +229,7 @@ def test_verdictWork() -> None:
     """The verdict on a pattern costs the same with any number of entries."""
     calls = []
     for count in (100, 4000):
-        gate = Gate([b"a.%d" % each for each in range(count)], [b"d.*.%d" % count])
+        gate = Gate([b"a.%d" % number for number in range(count)], [b"d.*.%d" % count])
         gate.verdict(b"a.*")
         calls.append(callsOf(partial(gate.verdict, b"a.*")))
     assert calls[0] == calls[1] > 0

@@ -183,7 +183,7 @@ class TestReload:
         host.answer()
         service = host.broker.leafnodes
         assert service is not None
-        dialled, accepted = sorted(service.leafs, key=lambda each: not each.isDialled)
+        dialled, accepted = sorted(service.leafs, key=lambda leaf: not leaf.isDialled)
         assert dialled.compression.wanted.mode == "s2_auto"
         assert accepted.compression.wanted.mode == "s2_fast"
         with logLines() as lines:
@@ -191,7 +191,7 @@ class TestReload:
         assert dialled.compression.wanted.mode == "s2_best"
         assert accepted.compression.wanted.mode == "off"
         assert service.leafs.block.compression.mode == "off"
-        said = [each for each in lines if "Compression value is" in each]
+        said = [line for line in lines if "Compression value is" in line]
         assert "Reloaded: LeafNode Compression value is: {off []}" in said[0]
         assert 'account="B" Compression value is: {s2_best []}' in said[1] and "u:p" not in said[1]
 
@@ -218,4 +218,4 @@ class TestReload:
         text = "port: 4222, server_name: n1, accounts { A {}, B {} }\nleafnodes { %s }"
         host.broker.reload(settingsOf(text % SPOKE))
         host.settle()
-        assert [each[0] for each in host.reactor.tcpClients] == ["10.0.0.1"]
+        assert [client[0] for client in host.reactor.tcpClients] == ["10.0.0.1"]

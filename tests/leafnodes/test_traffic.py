@@ -287,6 +287,6 @@ class TestOrigin:
         wire.send(b"LS+ ask\r\n")
         broker.publish(b"ask", reply=b"inbox")
         wire.send(b"LMSG inbox 2\r\nok\r\n")
-        assert [each.subject for each, _ in ear.got] == [b"ask", b"inbox"] and wire.isOpen()
+        assert [message.subject for message, _ in ear.got] == [b"ask", b"inbox"] and wire.isOpen()
         wire.send(b"LMSG inbox 2\r\nok\r\n")
         assert len(ear.got) == 2 and wire.closed == "Protocol Violation"

@@ -36,15 +36,15 @@ class Pair:
 
     def connect(self) -> None:
         address = IPv4Address("TCP", "127.0.0.1", 50001)
-        accepting = next(each[1] for each in self.hub.reactor.tcpServers if each[0] == 8080)
+        accepting = next(server[1] for server in self.hub.reactor.tcpServers if server[0] == 8080)
         host, port, dialling, *_ = self.spoke.reactor.tcpClients.pop()
         assert (host, port) == ("127.0.0.1", 8080)
         hub = MemoryTransport(self.hub.reactor, accepting.buildProtocol(address), address)
         protocol: Any = dialling.buildProtocol(address)
         spoke = MemoryTransport(self.spoke.reactor, protocol, IPv4Address("TCP", host, port))
         self.ends = [hub, spoke]
-        for each in self.ends:
-            each.connect()
+        for end in self.ends:
+            end.connect()
         self.pump()
 
     def pump(self) -> None:
@@ -167,5 +167,5 @@ def test_urls() -> None:
     pair.pump()
     service: Any = pair.spoke.broker.leafnodes
     (remote,) = service._remotes.values()
-    urls = [(str(each), each.isWebSocket) for each in remote.urls]
+    urls = [(str(url), url.isWebSocket) for url in remote.urls]
     assert urls == [("other:9", True), ("127.0.0.1:8080", True)]
