@@ -207,9 +207,9 @@ class Joined(LinkNode):
     def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
         """A connection that we dialled."""
         target = RemoteURL("127.0.0.1", port)
-        found = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
+        known = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
         return GatewayWire(
-            self, LinkProtocol(partial(OutboundGateway, self.gateways, found, target), None)
+            self, LinkProtocol(partial(OutboundGateway, self.gateways, known, target), None)
         )
 
     def arrived(self, **changes: Any) -> GatewayWire:

@@ -250,11 +250,11 @@ def test_isUnderstood(steps: list[tuple[str, Any]], switchAfter: int) -> None:
         for line in told.take():
             table = understood(table, policy, line)
             for pattern in there:
-                tokens = [b"x" if each in (b"*", b">") else each for each in pattern.split(b".")]
+                tokens = [b"x" if token in (b"*", b">") else token for token in pattern.split(b".")]
                 literal = b".".join(tokens)
                 assert table.match(literal)[0], (line, pattern)
         if sign == "!" and sent and sent[-1] == what:
-            assert not table.match(what)[0] or any(matches(each, what) for each in there)
+            assert not table.match(what)[0] or any(matches(entry, what) for entry in there)
 
 
 class TestShares:
@@ -299,7 +299,7 @@ class TestShares:
         lines = told.take()
         assert (lines.count(START), lines.count(COMPLETE)) == (1, 1)
         listed = lines[lines.index(START) + 1 : lines.index(COMPLETE)]
-        there = {each.pattern for each in told.account.subscriptions()}
+        there = {subscription.pattern for subscription in told.account.subscriptions()}
         assert self.known(listed) == there
         assert lines[-1] == COMPLETE
         assert told.advertiser.figures()["mode"] == "interest-only"

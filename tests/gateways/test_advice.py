@@ -95,7 +95,7 @@ def test_bounded() -> None:
         times.policy.advise(PolicyAdvice("A8", "b", "interest-only", 100.0))
     times.now = 115.0
     times.policy.advise(PolicyAdvice("more", "b", "optimistic", 120.0))
-    assert [each.account for each in times.policy.advice()] == ["A7", "more"]
+    assert [advice.account for advice in times.policy.advice()] == ["A7", "more"]
 
 
 CLIENT = b'CONNECT {"verbose":false,"user":"s","pass":"s"}\r\n'
@@ -135,8 +135,8 @@ class Desk:
         """Somebody asks the broker."""
         payload = json.dumps(fields).encode() if fields else b""
         text = b"PUB $NB.API.GATEWAY.%b.A _INBOX.1 %d\r\n%b\r\n" % (verb, len(payload), payload)
-        found: dict[str, Any] = json.loads(self.client.ask(text).split(b"\r\n")[1])
-        return found
+        document: dict[str, Any] = json.loads(self.client.ask(text).split(b"\r\n")[1])
+        return document
 
     def advise(self, mode: str, seconds: float, **more: Any) -> dict[str, Any]:
         """Advise about the other cluster and the account."""

@@ -86,9 +86,9 @@ class Office:
         text = payload if isinstance(payload, bytes) else json.dumps(payload or {}).encode()
         subject = f"$NB.API.GATEWAY.{verb}.{gateway}".encode()
         self.client.send(b"PUB %b _INBOX.1 %d\r\n%b\r\n" % (subject, len(text), text))
-        lines = [each for each in self.client.receive().split(b"\r\n") if each.startswith(b"{")]
-        found: dict[str, Any] = json.loads(lines[0]) if lines else {}
-        return found
+        lines = [line for line in self.client.receive().split(b"\r\n") if line.startswith(b"{")]
+        document: dict[str, Any] = json.loads(lines[0]) if lines else {}
+        return document
 
 
 def test_advice() -> None:
@@ -97,7 +97,7 @@ def test_advice() -> None:
         office = Office(broker)
         assert office.ask("ADVISE", RIGHT) == {"advice": RIGHT, "server": "ID"}
         assert office.book.kept["A", "there"] == PolicyAdvice("A", "there", "interest-only", 60.0)
-        assert [each for each in lines if "is advised to be interest-only" in each]
+        assert [line for line in lines if "is advised to be interest-only" in line]
         more = {**RIGHT, "account": "B", "mode": "optimistic", "max_no_interest": 7}
         more["until"] = "1970-01-01T01:01:00+01:00"
         assert office.ask("ADVISE", more)["advice"] == {**more, "until": MINUTE}

@@ -124,4 +124,4 @@ def test_mappedReply() -> None:
         ("A", prefix + b"foo", b"", b"", True),
         ("A", b"foo", b"r", prefix, True),
     ]
-    assert [(each.body, each.reply) for each, _ in ears.got] == [(b"ho", b"r")]
+    assert [(message.body, message.reply) for message, _ in ears.got] == [(b"ho", b"r")]

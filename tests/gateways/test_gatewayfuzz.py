@@ -84,8 +84,8 @@ class FuzzedBuses(FakeBuses):
         )
 
     def busOf(self, account: str) -> IMessageBus | None:
-        found = self.accounts.get(account)
-        return None if found is None else found.busFor(Kind.GATEWAY)
+        known = self.accounts.get(account)
+        return None if known is None else known.busFor(Kind.GATEWAY)
 
 
 def made() -> tuple[Joined, FuzzedBuses]:

@@ -175,7 +175,7 @@ def test_accounts() -> None:
 def test_oneAccount() -> None:
     """An account that is named is shown alone, without asking for accounts."""
     page = staged().page("/gatewayz", acc_name="B")
-    assert [each["name"] for each in page["outbound_gateways"]["B"]["accounts"]] == ["B"]
+    assert [account["name"] for account in page["outbound_gateways"]["B"]["accounts"]] == ["B"]
     assert "accounts" not in page["outbound_gateways"]["C"]
 
 
@@ -185,7 +185,7 @@ def test_subscriptions() -> None:
     assert row["accounts"][0]["subscriptions_list"] == ["foo.*", "bar"]
     row = staged().page("/gatewayz", acc_name="A", subs="detail")["outbound_gateways"]["B"]
     detail = row["accounts"][0]["subscriptions_list_detail"]
-    assert [(each["subject"], each.get("qgroup")) for each in detail] == [
+    assert [(entry["subject"], entry.get("qgroup")) for entry in detail] == [
         ("foo.*", None),
         ("bar", "q"),
     ]

@@ -311,8 +311,8 @@ class TestLanes:
         left to chance.
         """
         assert COMPILED is not None
-        groups = [each for each in mine if each[1]]
-        mine = [each for each in mine if not each[1]] + groups[:1]
+        groups = [interest for interest in mine if interest[1]]
+        mine = [interest for interest in mine if not interest[1]] + groups[:1]
         data = arriving(messages)
         assert inbound(COMPILED, mine, data, cuts) == inbound(PURE, mine, data, cuts)
 

@@ -53,9 +53,9 @@ class TestModes:
             town = Town()
             wire = town.leaving()
             wire.say(b"RS- A x.1", b"RS- A x.2", b"RS- A x.3", b"RS+ A x.1")
-            sent = [town.publish(each) for each in (b"x.1", b"x.2", b"x.3")]
+            sent = [town.publish(subject) for subject in (b"x.1", b"x.2", b"x.3")]
             wire.say(b"RS+ A x.*")
-            sent += [town.publish(each) for each in (b"x.1", b"x.2", b"x.3")]
+            sent += [town.publish(subject) for subject in (b"x.1", b"x.2", b"x.3")]
             wire.say(b"A- A")
             sent.append(town.publish(b"x.1"))
             wire.say(b"A+ A")
@@ -181,7 +181,10 @@ class TestAccounts:
         wire.say(b"RS- B x", b"RS+ B y q 1")
         town.add("B")
         wire.traffic.accountsChanged()
-        assert [town.bus(account="B").publish(Message(each)) for each in (b"x", b"y")] == [0, 1]
+        assert [town.bus(account="B").publish(Message(subject)) for subject in (b"x", b"y")] == [
+            0,
+            1,
+        ]
         assert wire.take() == b"RMSG B y | q 0\r\n\r\n"
 
     def test_gone(self) -> None:
@@ -335,8 +338,8 @@ class TestLanes:
     def test_same(self, steps: list[tuple[str, Any]], headers: bool) -> None:
         """Other clusters and clients get the same bytes on either, whatever the peer has said."""
         assert COMPILED is not None
-        members = [each for each in steps if each[0] == "here" and each[1][1]]
-        steps = [each for each in steps if each not in members[1:]]
+        members = [step for step in steps if step[0] == "here" and step[1][1]]
+        steps = [step for step in steps if step not in members[1:]]
         assert played(COMPILED, steps, headers) == played(PURE, steps, headers)
 
     def test_taken(self) -> None:

@@ -46,14 +46,16 @@ def test_tells(
 ) -> None:
     """The promise of a policy, and when it sends all interest, at once or later."""
     assert policy.tellsAll is tellsAll
-    assert [policy.introduces("there", "A", each) for each in (False, True)] == introduces
-    assert [policy.switches("there", "A", each) for each in (999, 1000)] == switches
+    assert [policy.introduces("there", "A", isQueue) for isQueue in (False, True)] == introduces
+    assert [policy.switches("there", "A", count) for count in (999, 1000)] == switches
 
 
 def test_switchAfter() -> None:
     """How many refusals are enough can be said."""
     policy = SwitchingPolicy(3)
-    assert [policy.switches("there", "A", each) for each in range(5)] == [False] * 3 + [True] * 2
+    assert [policy.switches("there", "A", number) for number in range(5)] == [False] * 3 + [
+        True
+    ] * 2
 
 
 def test_transition() -> None:
@@ -67,13 +69,13 @@ def test_transition() -> None:
     policy.lost(table, b"refused", b"")
     policy.listed(table, False)
     assert (table.mode, table.switched) == ("transitioning", 10.0)
-    assert [table.match(each)[0] for each in (b"refused", b"unspoken")] == [False, True]
+    assert [table.match(account)[0] for account in (b"refused", b"unspoken")] == [False, True]
     policy.gained(table, b"wanted", b"")
     policy.gained(table, b"gone", b"")
     policy.lost(table, b"gone", b"")
     policy.listed(table, True)
     assert (table.mode, table.switched, table.switches) == ("interest-only", 20.0, 2)
-    answers = [table.match(each)[0] for each in (b"wanted", b"gone", b"refused", b"unspoken")]
+    answers = [table.match(account)[0] for account in (b"wanted", b"gone", b"refused", b"unspoken")]
     assert answers == [True, False, False, False]
 
 
@@ -113,4 +115,4 @@ def test_refusalTakenBackIsAnotherTable() -> None:
     policy.accountWanted(table, False)
     again = policy.gained(table, b"a", b"")
     assert again is not table
-    assert [each.match(b"other")[0] for each in (table, again)] == [False, True]
+    assert [policyTable.match(b"other")[0] for policyTable in (table, again)] == [False, True]

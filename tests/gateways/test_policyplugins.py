@@ -72,7 +72,7 @@ def test_optimistic() -> None:
     assert not policy.tellsAll and not policy.switches("B", "A", 1_000_000)
 
 
-@pytest.mark.parametrize("plugin", READY_MADE, ids=lambda each: each.name)
+@pytest.mark.parametrize("plugin", READY_MADE, ids=lambda plugin: plugin.name)
 def test_provide(plugin: Any) -> None:
     """They are what they say."""
     verifyObject(IGatewayPolicyPlugin, plugin)

@@ -19,7 +19,7 @@ def gatewayOf(text: str) -> Gateway:
 
 def errorsOf(text: str) -> list[str]:
     """What is wrong with a gateway block, without its place in the file."""
-    return [each.split(": ", 1)[1] for each in complaintsOf(f"gateway {{ {text} }}")]
+    return [complaint.split(": ", 1)[1] for complaint in complaintsOf(f"gateway {{ {text} }}")]
 
 
 def test_absent() -> None:
@@ -120,9 +120,9 @@ LOCAL = "name: A, listen: '127.0.0.1:1'"
 )
 def test_nonsense(text: str, error: str) -> None:
     """What makes no sense is said, and no password with it."""
-    found = errorsOf(text)
-    assert any(each.endswith(error) for each in found), found
-    assert "canary" not in "".join(found)
+    errors = errorsOf(text)
+    assert any(problem.endswith(error) for problem in errors), errors
+    assert "canary" not in "".join(errors)
 
 
 @pytest.mark.parametrize("text", ["listen: 7222", 'listen: "10.0.0.1:7222"', "port: -1"])

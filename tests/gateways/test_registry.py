@@ -91,7 +91,7 @@ class TestCommands:
         node = Joined()
         wire = node.reached()
         wire.send(info(gateway_cmd=2, gateway_cmd_payload="QQ=="))
-        assert [each.gateway_cmd_payload for each in node.traffic.commands] == ["QQ=="]
+        assert [command.gateway_cmd_payload for command in node.traffic.commands] == ["QQ=="]
         assert not wire.closed
 
     def test_unknown(self) -> None:

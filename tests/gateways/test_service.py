@@ -30,7 +30,7 @@ class TestListening:
         """It listens for clusters before it listens for members, which learn where, and says so."""
         with logLines(False) as lines:
             host = Edge(more=CLUSTER).start()
-        assert [each[0] for each in host.reactor.tcpServers] == [4222, 7222, 6222]
+        assert [server[0] for server in host.reactor.tcpServers] == [4222, 7222, 6222]
         assert lines[-7:] == [
             "[INF] Listening for client connections on 0.0.0.0:4222",
             "[INF] Gateway name is A",

@@ -76,7 +76,7 @@ def test_permitted() -> None:
     made = InterestTable("there", "A", OPTIMISTIC, PermissionSet([b"eu.>"], [b"eu.secret"]))
     made.want(b">", b"q")
     assert plain(made, b"eu.x", b"us.x", b"eu.secret") == [True, False, False]
-    assert [list(made.match(each)[1]) for each in (b"eu.x", b"us.x")] == [[b"q"], []]
+    assert [list(made.match(subject)[1]) for subject in (b"eu.x", b"us.x")] == [[b"q"], []]
 
 
 def test_mostRefused() -> None:
@@ -137,7 +137,7 @@ def test_figures() -> None:
     }
     assert list(made.interests()) == [(b"a", b""), (b"a", b"q")]
     asked = [(b"a", b""), (b"a", b"q"), (b"a", b"r"), (b"b", b"")]
-    assert [made.wants(*each) for each in asked] == [True, True, False, False]
+    assert [made.wants(*request) for request in asked] == [True, True, False, False]
 
 
 def test_isOpen() -> None:

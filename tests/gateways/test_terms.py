@@ -75,8 +75,8 @@ def test_tls(tmp_path: Path) -> None:
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     own = TLSSettings(certs=(files,), ca_file=str(tmp_path / "ca.pem"))
     gateway = Gateway(gateways=(RemoteGateway("B", ("b:1",), own), RemoteGateway("C", ("c:1",))))
-    found = termsFrom(Settings(), gateway, False).remoteTLS
-    assert found["B"] is not None and found["C"] is None
+    tls = termsFrom(Settings(), gateway, False).remoteTLS
+    assert tls["B"] is not None and tls["C"] is None
     bad = Gateway(gateways=(RemoteGateway("B", ("b:1",), TLSSettings(certs=(("/no", "/no"),))),))
     with pytest.raises(TLSSettingsError):
         termsFrom(Settings(), bad, False)

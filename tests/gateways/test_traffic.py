@@ -80,8 +80,8 @@ def test_bothWays(one: Any, other: Any) -> None:
                 here.publish(subject)
                 pair.settle()
             assert (len(heard.got), len(member.got)) == (2, 1)
-            for each in subscriptions:
-                each.cancel()
+            for subscription in subscriptions:
+                subscription.cancel()
             pair.settle()
             here.publish(b"a.1")
             pair.settle()
