@@ -80,8 +80,8 @@ def server() -> str:
     if path is None:
         pytest.skip("nats-server is neither beside the interpreter nor on the path")
     shown = subprocess.run([path, "-v"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"v(\d+)\.(\d+)", shown)
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+    match = re.search(r"v(\d+)\.(\d+)", shown)
+    if match is None or (int(match[1]), int(match[2])) < OLDEST:
         pytest.skip(f"nats-server is older than {OLDEST}: {shown.strip()}")
     return path
 
@@ -126,8 +126,8 @@ class Answer:
         """
         The lines of s.conf that it complains about.
         """
-        found = re.findall(r"s\.conf:(\d+):\d+: |on line (\d+)", self.text)
-        return {int(first or second) for first, second in found}
+        places = re.findall(r"s\.conf:(\d+):\d+: |on line (\d+)", self.text)
+        return {int(first or second) for first, second in places}
 
 
 def ask(folder: Path, *arguments: str) -> Answer:
@@ -188,8 +188,8 @@ def read(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Ours:
     try:
         built = buildFile("s.conf", ENVIRONMENT)
     except ConfigErrors as errors:
-        found = [error for error in errors.errors if not isinstance(error, NotSupportedYet)]
-        return Ours(tuple(found), (), "")
+        problems = [error for error in errors.errors if not isinstance(error, NotSupportedYet)]
+        return Ours(tuple(problems), (), "")
     return Ours((), built.warnings, built.settings.config_digest)
 
 
@@ -206,10 +206,10 @@ class TestFiles:
 
     def test_enough(self) -> None:
         """There are enough cases of each kind to mean something."""
-        found = [case.verdict for case in cases()]
-        assert found.count("ACCEPTED") > 60
-        assert found.count("REFUSED") > 60
-        assert found.count("STRICTER") > 10
+        verdicts = [case.verdict for case in cases()]
+        assert verdicts.count("ACCEPTED") > 60
+        assert verdicts.count("REFUSED") > 60
+        assert verdicts.count("STRICTER") > 10
 
     @select("ACCEPTED")
     def test_accepted(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,22 +71,22 @@ def test_users() -> None:
 
 def test_tlsComes() -> None:
     """A block that appears is one change; what follows from it is another."""
-    found = changes("port: 4222", f"tls {{ {CERTIFICATE} }}")
-    assert [change.path for change in found] == ["tls", "authorization.timeout"]
+    changed = changes("port: 4222", f"tls {{ {CERTIFICATE} }}")
+    assert [change.path for change in changed] == ["tls", "authorization.timeout"]
 
 
 def test_secretsStayOut() -> None:
     """The text of a change shows no password, token or option of a plugin."""
     old = "authorization { plugin: p, token: canary1, o: canary2 }\nplugins { p { k: canary3 } }"
-    found = changes(old, "authorization { plugin: p, user: u, pass: canary4 }")
-    assert {change.path for change in found} == {
+    changed = changes(old, "authorization { plugin: p, user: u, pass: canary4 }")
+    assert {change.path for change in changed} == {
         "authorization.user",
         "authorization.password",
         "authorization.token",
         "authorization.options.o",
         "plugins.p",
     }
-    assert "canary" not in f"{found} {[str(change) for change in found]}"
+    assert "canary" not in f"{changed} {[str(change) for change in changed]}"
     users = changes(
         "authorization { users: [ {user: a, pass: canary} ] }", "authorization { users: [] }"
     )
@@ -131,9 +131,9 @@ def test_problems(old: str, new: str, problem: str) -> None:
 )
 def test_noProblems(old: str, new: str) -> None:
     """Limits, logs and accounts change while running, and a random port keeps what it has."""
-    found = changes(old, new)
-    assert found
-    assert reloadProblems(found) == []
+    changed = changes(old, new)
+    assert changed
+    assert reloadProblems(changed) == []
 
 
 def test_below() -> None:
@@ -147,8 +147,8 @@ def test_clusterName() -> None:
     """Keys of features to come are known already."""
     before = replace(Settings(), deferred={"cluster": {"name": "a", "token": "canary"}})
     after = replace(Settings(), deferred={"cluster": {"name": "b", "routes": ["canary"]}})
-    found = differences(before, after)
-    assert "canary" not in str([str(change) for change in found])
+    changed = differences(before, after)
+    assert "canary" not in str([str(change) for change in changed])
     before = replace(Settings(), deferred={"cluster": {"name": "a"}})
     after = replace(Settings(), deferred={"cluster": {"name": "b"}})
     assert reloadProblems(differences(before, after)) == [

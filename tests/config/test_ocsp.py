@@ -76,8 +76,8 @@ def test_peer(text: str, expected: OCSPPeer) -> None:
 )
 def test_mistakes(text: str, error: str) -> None:
     """Nothing else is a mode or a type."""
-    (found,) = complaintsOf(text)
-    assert error in found
+    (problem,) = complaintsOf(text)
+    assert error in problem
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_mistakes(text: str, error: str) -> None:
 def test_needsVerify(text: str) -> None:
     """Clients and leafnodes that need not show a certificate cannot be checked by it."""
     tls = "tls {{ cert_file: cert.pem, key_file: key.pem, verify: {}, ocsp_peer: true }}"
-    (found,) = complaintsOf(text.format(tls.format("false")))
-    assert "tls.ocsp_peer: OCSP peer verification needs verify: true" in found
+    (problem,) = complaintsOf(text.format(tls.format("false")))
+    assert "tls.ocsp_peer: OCSP peer verification needs verify: true" in problem
     assert built(text.format(tls.format("true")))

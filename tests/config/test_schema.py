@@ -37,8 +37,8 @@ def document(node: Node) -> Any:
     if isinstance(node, ScalarNode):
         return node.value
     if isinstance(node, ArrayNode):
-        return [document(each) for each in node.items]
-    return {each.key.lower(): document(each.node) for each in node if not each.used}
+        return [document(item) for item in node.items]
+    return {entry.key.lower(): document(entry.node) for entry in node if not entry.used}
 
 
 def tree(value: Any) -> Node:
@@ -47,9 +47,9 @@ def tree(value: Any) -> Node:
     """
     here = Position()
     if isinstance(value, list):
-        return ArrayNode([tree(each) for each in value], here)
+        return ArrayNode([tree(item) for item in value], here)
     if isinstance(value, dict):
-        entries = {key: TableEntry(key, tree(each), here) for key, each in value.items()}
+        entries = {key: TableEntry(key, tree(item), here) for key, item in value.items()}
         return TableNode(here, entries)
     return ScalarNode(value, here)
 
@@ -58,25 +58,25 @@ def starting() -> list[Case]:
     """
     @return: the cases of corpus.txt with which the broker starts.
     """
-    found = []
+    usable = []
     for case in cases():
         try:
             buildTree(parse(case.text, ENVIRONMENT, "s.conf", READ), "s.conf", read=READ)
         except (ConfigError, ConfigErrors):
             continue
-        found.append(case)
-    return found
+        usable.append(case)
+    return usable
 
 
 def blocks() -> list[tuple[BlockSchema, str]]:
     """
     @return: the blocks of the top level with the names of their schemas, and the top level.
     """
-    found = [(ROOT, "top_level")]
+    sections = [(ROOT, "top_level")]
     for name, key in ROOT.keys.items():
-        inner = [each for each in key.types if isinstance(each, BlockSchema)]
-        found += [(each, name) for each in inner if each.title == name]
-    return found
+        inner = [schema for schema in key.types if isinstance(schema, BlockSchema)]
+        sections += [(schema, name) for schema in inner if schema.title == name]
+    return sections
 
 
 def test_isSchema() -> None:
@@ -89,11 +89,11 @@ def test_startingConfigurations() -> None:
     taken = starting()
     assert len(taken) > 100
     for case in taken:
-        found = document(parse(case.text, ENVIRONMENT, "s.conf", READ))
-        assert list(VALIDATOR.iter_errors(found)) == [], case.text
+        body = document(parse(case.text, ENVIRONMENT, "s.conf", READ))
+        assert list(VALIDATOR.iter_errors(body)) == [], case.text
 
 
-@pytest.mark.parametrize(("block", "name"), blocks(), ids=lambda each: str(each)[:20])
+@pytest.mark.parametrize(("block", "name"), blocks(), ids=lambda value: str(value)[:20])
 def test_besideTheReader(block: BlockSchema, name: str) -> None:
     """
     For every key and value of many types, the schema takes what the reader takes, and refuses what

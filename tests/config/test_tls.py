@@ -138,7 +138,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "complaint"), MISTAKES)
 def test_mistakes(text: str, complaint: str) -> None:
     """What a listener cannot do is reported with its path."""
-    complaints = [each.partition(" ")[2] for each in complaintsOf(f"tls {{ {text} }}")]
+    complaints = [problem.partition(" ")[2] for problem in complaintsOf(f"tls {{ {text} }}")]
     assert complaints == [complaint]
 
 

@@ -151,7 +151,7 @@ def manual() -> dict[str, dict[str, tuple[str, str, str]]]:
     """
     Read the tables of the manual: title -> key -> spellings, types, supported.
     """
-    found: dict[str, dict[str, tuple[str, str, str]]] = {}
+    results: dict[str, dict[str, tuple[str, str, str]]] = {}
     title = ""
     for line in MANUAL.read_text("utf-8").splitlines():
         heading, row = HEADING.match(line), ROW.match(line)
@@ -159,8 +159,8 @@ def manual() -> dict[str, dict[str, tuple[str, str, str]]]:
             title = heading[1]
         if row:
             names = re.findall(r"`([^`]+)`", row[1])
-            found.setdefault(title, {})[names[0]] = (" ".join(names[1:]), row[2], row[3])
-    return found
+            results.setdefault(title, {})[names[0]] = (" ".join(names[1:]), row[2], row[3])
+    return results
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ def everyPath(section: BlockSchema, prefix: str = "", isRefused: bool = False) -
     """
     List every path of a block.
     """
-    found = []
+    rows = []
     for name, key in section.keys.items():
         path = f"{prefix}.{name}" if prefix else name
         row = Row(path, section, name, isRefused or key.unsupported is not None)
-        found.append(row)
+        rows.append(row)
         for kind in key.types:
-            found += below(kind, path, row.isRefused)
-    return found
+            rows += below(kind, path, row.isRefused)
+    return rows
 
 
 def below(kind: AnyType, path: str, isRefused: bool) -> list[Row]:
@@ -225,9 +225,9 @@ def defaultOf(title: str, name: str) -> object:
     Get the default of a key from its frozen field; L{None} for a key without one.
     """
     for kind in FROZEN.get(title, ()):
-        for each in fields(kind):
-            if each.name == name and isinstance(each.default, (str, bool, int, float)):
-                return each.default
+        for field in fields(kind):
+            if field.name == name and isinstance(field.default, (str, bool, int, float)):
+                return field.default
     return None
 
 
@@ -293,14 +293,14 @@ class TestManual:
         compared = 0
         for line, title, name, text in defaults():
             default = defaultOf(title, name)
-            found = re.fullmatch(r'`"?([^`"]*)"?`', text)
-            if found is None or not default or default is True:
+            match = re.fullmatch(r'`"?([^`"]*)"?`', text)
+            if match is None or not default or default is True:
                 continue
             if isinstance(default, float):
-                text = found[1] if found[1][-1].isalpha() else f"{found[1]}s"
+                text = match[1] if match[1][-1].isalpha() else f"{match[1]}s"
                 assert secondsFrom(text) == default, line
             else:
-                assert found[1] == str(default), line
+                assert match[1] == str(default), line
             compared += 1
         assert compared > 20
 
@@ -332,9 +332,9 @@ def test_keysAreKeys() -> None:
 
 def unsupported(path: str) -> Unsupported:
     """The feature that a key asks for."""
-    found = keyAt(path).unsupported
-    assert found is not None
-    return found
+    notice = keyAt(path).unsupported
+    assert notice is not None
+    return notice
 
 
 def test_unsupportedFeature() -> None:

@@ -136,8 +136,8 @@ def test_containers() -> None:
 def test_spellings() -> None:
     """A key is found by its name and aliases, in any case."""
     section = BlockSchema("x", password=Key(STRING, aliases="pass pw"))
-    found = [section.canonical(spelling) for spelling in ("password", "PASS", "Pw", "p")]
-    assert found == ["password", "password", "password", None]
+    paths = [section.canonical(spelling) for spelling in ("password", "PASS", "Pw", "p")]
+    assert paths == ["password", "password", "password", None]
 
 
 def test_written() -> None:
@@ -167,8 +167,8 @@ def keysOf(kind: AnyType, path: str = "") -> Iterator[tuple[str, Key]]:
     for where, key in inner:
         if where.count(".") < 12:
             yield where, key
-            for each in key.types:
-                yield from keysOf(each, where)
+            for keyType in key.types:
+                yield from keysOf(keyType, where)
 
 
 class TestSizes:
@@ -190,11 +190,11 @@ class TestSizes:
 
     def test_everyKey(self) -> None:
         """No key reads seconds in another way."""
-        found = {path: key for path, key in keysOf(ROOT) if DURATION in key.types}
-        assert len(found) > 30
-        for path, key in found.items():
-            others = [each for each in key.types if each not in (DURATION, ALWAYS)]
-            assert all(isinstance(each, SecondsType) for each in others), path
+        keys = {path: key for path, key in keysOf(ROOT) if DURATION in key.types}
+        assert len(keys) > 30
+        for path, key in keys.items():
+            others = [kind for kind in key.types if kind not in (DURATION, ALWAYS)]
+            assert all(isinstance(kind, SecondsType) for kind in others), path
 
 
 def test_directions() -> None:

@@ -15,8 +15,8 @@ TEXT = "ab\ncd\n\nef"
 def test_at() -> None:
     """Lines and columns count from 1, and a line end belongs to its line."""
     places = LineIndex("s.conf", TEXT)
-    found = [(places.at(offset).line, places.at(offset).column) for offset in range(len(TEXT))]
-    assert found == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1), (4, 1), (4, 2)]
+    positions = [(places.at(offset).line, places.at(offset).column) for offset in range(len(TEXT))]
+    assert positions == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1), (4, 1), (4, 2)]
 
 
 def test_behindTheEnd() -> None:
@@ -61,11 +61,11 @@ def tokens(text: str) -> str:
     Write the tokens of a text in one line.
     """
     shown = {"MAP_START": "{", "MAP_END": "}", "ARRAY_START": "[", "ARRAY_END": "]"}
-    found = [
+    kinds = [
         shown.get(token.kind.name, f"{token.kind.name.lower()}:{token.text}")
         for token in Lexer(text, "s.conf")
     ]
-    return " ".join(found)
+    return " ".join(kinds)
 
 
 VALUES = [
@@ -209,8 +209,8 @@ def test_unreadable(text: str, line: int, message: str) -> None:
 def test_offsets() -> None:
     """Each token knows where it begins, with its quotes or dollar."""
     text = "ab: 12\n'c': {d: $e}"
-    found = [text[token.offset] for token in Lexer(text, "s.conf")]
-    assert found == ["a", "1", "'", "{", "d", "$", "}"]
+    characters = [text[token.offset] for token in Lexer(text, "s.conf")]
+    assert characters == ["a", "1", "'", "{", "d", "$", "}"]
 
 
 def test_longTexts() -> None:

@@ -134,8 +134,8 @@ def test_loginProblems(user: str, password: str, isMapped: bool, isRight: bool) 
     """User and password come together, unless certificates name the user."""
     tls = TLSSettings(verify_and_map=isMapped)
     problem = "authorization", "a user needs a password, and a password a user"
-    found = list(loginProblems(ListenerSettings(user=user, password=password, tls=tls)))
-    assert found == ([] if isRight else [problem])
+    problems = list(loginProblems(ListenerSettings(user=user, password=password, tls=tls)))
+    assert problems == ([] if isRight else [problem])
 
 
 def test_certificate() -> None:
@@ -148,9 +148,9 @@ def test_certificate() -> None:
 
 def test_urls() -> None:
     """Each text that is no URL is complained of, the others are not."""
-    found = list(urlProblems("urls", "number", ["1", "x", "2", "y"], int))
-    assert [name for name, _ in found] == ["urls", "urls"]
-    assert "'x'" in found[0][1] and "'y'" in found[1][1]
+    problems = list(urlProblems("urls", "number", ["1", "x", "2", "y"], int))
+    assert [name for name, _ in problems] == ["urls", "urls"]
+    assert "'x'" in problems[0][1] and "'y'" in problems[1][1]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_urls() -> None:
 )
 def test_urlsWithoutScheme(url: str, messages: list[str]) -> None:
     """An address alone is no URL for nats-server; passwords are not shown."""
-    expected = [("urls", each) for each in messages]
+    expected = [("urls", message) for message in messages]
     assert list(urlProblems("urls", "route", [url], splitRoute)) == expected
 
 
@@ -180,7 +180,7 @@ def test_urlsWithoutScheme(url: str, messages: list[str]) -> None:
 )
 def test_advertiseProblems(text: str, messages: list[str]) -> None:
     """The advertised address is a host and a port."""
-    expected = [("advertise", each) for each in messages]
+    expected = [("advertise", message) for message in messages]
     assert list(advertiseProblems("advertise", text, 1)) == expected
 
 

@@ -25,8 +25,8 @@ def limits(**channels: dict[str, float]) -> Streaming:
     """Limits by pattern; C{_} stands for a full stop, C{any} for C{*}, C{rest} for C{>}."""
     return Streaming(
         channels={
-            name.replace("_", ".").replace("any", "*").replace("rest", ">"): each
-            for name, each in channels.items()
+            name.replace("_", ".").replace("any", "*").replace("rest", ">"): channel
+            for name, channel in channels.items()
         }
     )
 
@@ -41,30 +41,30 @@ class TestInheritance:
 
     def test_literal(self) -> None:
         """A channel that is named has what is said of it, and the rest from all channels."""
-        found = limits(foo={"max_msgs": 5}).limitsOf("foo")
-        assert found == ChannelLimits(max_msgs=5)
+        terms = limits(foo={"max_msgs": 5}).limitsOf("foo")
+        assert terms == ChannelLimits(max_msgs=5)
 
     def test_unlimited(self) -> None:
         """0 is without limit, not open."""
-        found = limits(foo_rest={"max_msgs": 5}, foo_bar={"max_msgs": 0})
-        assert found.limitsOf("foo.bar").max_msgs == 0
-        assert found.limitsOf("foo.baz").max_msgs == 5
+        terms = limits(foo_rest={"max_msgs": 5}, foo_bar={"max_msgs": 0})
+        assert terms.limitsOf("foo.bar").max_msgs == 0
+        assert terms.limitsOf("foo.baz").max_msgs == 5
 
     def test_chain(self) -> None:
         """What is left open comes from the narrowest pattern that covers it."""
-        found = limits(
+        terms = limits(
             foo_rest={"max_msgs": 1, "max_bytes": 1, "max_age": 1.0},
             foo_any={"max_bytes": 2},
             foo_bar={"max_age": 3.0},
         )
-        bar = found.limitsOf("foo.bar")
+        bar = terms.limitsOf("foo.bar")
         assert (bar.max_msgs, bar.max_bytes, bar.max_age) == (1, 2, 3.0)
-        assert found.limitsOf("foo.x.y").max_bytes == 1
+        assert terms.limitsOf("foo.x.y").max_bytes == 1
 
     def test_crossing(self) -> None:
         """Of two patterns that do not cover each other, only one counts for a channel of both."""
-        found = limits(any_bar={"max_msgs": 1}, foo_any={"max_bytes": 2})
-        bar = found.limitsOf("foo.bar")
+        terms = limits(any_bar={"max_msgs": 1}, foo_any={"max_bytes": 2})
+        bar = terms.limitsOf("foo.bar")
         assert (bar.max_msgs, bar.max_bytes) == (1_000_000, 2)
 
     def test_orderOfTheFileDoesNotMatter(self) -> None:
@@ -110,7 +110,7 @@ def test_accountOf() -> None:
     accounts = {"a.>": "A", "a.*": "B", "a.b": "C"}
     streaming = Streaming(jetstream_accounts=accounts)
     channels = ("a.b", "a.c", "a.b.c", "b")
-    assert [streaming.accountOf(each) for each in channels] == ["C", "B", "A", ""]
+    assert [streaming.accountOf(channel) for channel in channels] == ["C", "B", "A", ""]
     assert list(streaming.problems()) == []
 
 
