@@ -41,9 +41,9 @@ def certificate(
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
     )
-    alternatives: list[x509.GeneralName] = [x509.RFC822Name(each) for each in emails]
-    alternatives += [x509.DNSName(each) for each in names]
-    alternatives += [x509.UniformResourceIdentifier(each) for each in urls]
+    alternatives: list[x509.GeneralName] = [x509.RFC822Name(email) for email in emails]
+    alternatives += [x509.DNSName(hostName) for hostName in names]
+    alternatives += [x509.UniformResourceIdentifier(url) for url in urls]
     if alternatives:
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), False)
     return builder.sign(_key(), hashes.SHA256())

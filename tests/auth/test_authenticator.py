@@ -76,13 +76,13 @@ HELLO = ConnectRequest(options={"user": "alice", "pass": "secret"})
 
 def outcome(authenticator: Authenticator, hello: ConnectRequest = HELLO) -> list[Any]:
     """Where the answer will be: a grant, or the exception."""
-    found: list[Any] = []
+    results: list[Any] = []
     answer = authenticator.grantFor(hello)
     if isinstance(answer, Deferred):
-        answer.addCallbacks(found.append, lambda failure: found.append(failure.value))
+        answer.addCallbacks(results.append, lambda failure: results.append(failure.value))
     else:
-        found.append(answer)
-    return found
+        results.append(answer)
+    return results
 
 
 class Named(Authenticator):
@@ -217,10 +217,10 @@ class TestOverriding:
             async def grant(self, avatar: str, hello: ConnectRequest) -> Grant:
                 return Grant("A", avatar)
 
-        found = outcome(Slow())
-        assert found == []
+        result = outcome(Slow())
+        assert result == []
         gate.callback(None)
-        assert found == [Grant("A", "bob")]
+        assert result == [Grant("A", "bob")]
 
     def test_deferreds(self) -> None:
         """Both may answer with a Deferred."""

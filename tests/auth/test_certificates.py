@@ -71,7 +71,7 @@ class TestReading:
     def test_anything(self, text: str) -> None:
         """Whatever a user is called, it is read or it is none."""
         read = readName(text)
-        assert read is None or all(count >= len(found) > 0 for count, found in read)
+        assert read is None or all(count >= len(names) > 0 for count, names in read)
 
 
 class TestSubjects:
@@ -90,7 +90,7 @@ class TestSubjects:
     def test_unknownAttribute(self, oid: x509.ObjectIdentifier) -> None:
         """One with an attribute that nats-server does not know has no name."""
         attributes = [(NameOID.COMMON_NAME, "bob"), (oid, "x")]
-        name = x509.Name([x509.NameAttribute(each, value) for each, value in attributes])
+        name = x509.Name([x509.NameAttribute(kind, value) for kind, value in attributes])
         assert nameOf(name) is None
 
     def test_empty(self) -> None:
@@ -125,8 +125,8 @@ class TestAlternatives:
         """They are tried in this order, and each kind in the certificate's order."""
         alternatives = {"emails": ["e@x", "f@x"], "names": ["n.x"], "urls": ["u:x"]}
         given = certificate(SUBJECT, **alternatives)
-        found = CertificateNames(["u:x", "n.x", "f@x", "e@x"]).namesIn(given)
-        assert list(found) == ["e@x", "f@x", "n.x", "u:x"]
+        names = CertificateNames(["u:x", "n.x", "f@x", "e@x"]).namesIn(given)
+        assert list(names) == ["e@x", "f@x", "n.x", "u:x"]
 
     def test_exact(self) -> None:
         """A name must be the same, wildcards and case included."""
@@ -152,10 +152,10 @@ class TestSubject:
 
     def test_equalBeforeReordered(self) -> None:
         """The user with the same order is preferred."""
-        found = CertificateNames(["OU=eng,CN=bob", "CN=bob,OU=eng"]).namesIn(
+        names = CertificateNames(["OU=eng,CN=bob", "CN=bob,OU=eng"]).namesIn(
             certificate("CN=bob,OU=eng")
         )
-        assert next(found) == "CN=bob,OU=eng"
+        assert next(names) == "CN=bob,OU=eng"
 
     @pytest.mark.parametrize(
         "user", ["CN=bob", "CN=bob,OU=eng", SUBJECT + ",DC=org", "CN=bob,CN=bob,OU=eng,O=acme"]
@@ -234,10 +234,10 @@ class TestDescribed:
         """The digests are those of the key and of the whole."""
         given = certificate("CN=x")
         whole = hashlib.sha256(given.public_bytes(Encoding.DER)).hexdigest()
-        found = described(given)
-        assert (found["cert_sha256"], list(found)[1]) == (whole, "spki_sha256")
+        description = described(given)
+        assert (description["cert_sha256"], list(description)[1]) == (whole, "spki_sha256")
         again = described(certificate("CN=y"))
-        assert found["spki_sha256"] == again["spki_sha256"] != whole
+        assert description["spki_sha256"] == again["spki_sha256"] != whole
 
     def test_nobody(self) -> None:
         """Who has no name is shown none."""

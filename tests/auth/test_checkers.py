@@ -87,11 +87,11 @@ async def coroutine(value: Any) -> Any:
 def outcome(authenticator: CheckerAuthenticator, asked: ConnectRequest = ANNA) -> Any:
     """The grant, or the type of the failure; C{None} while there is no answer."""
     answer: Any = authenticator.grantFor(asked)
-    found: list[Any] = []
+    errors: list[Any] = []
     if not isinstance(answer, Deferred):
         answer = ensureDeferred(answer)
-    answer.addCallbacks(found.append, lambda why: found.append(type(why.value)))
-    return found[0] if found else None
+    answer.addCallbacks(errors.append, lambda why: errors.append(type(why.value)))
+    return errors[0] if errors else None
 
 
 class TestTwisted:
@@ -266,9 +266,9 @@ class TestAnswers:
         checker = Scripted(lambda: Deferred(cancelled.append))
         asking: Any = CheckerAuthenticator([checker]).grantFor(ANNA)
         asking.cancel()
-        found: list[Any] = []
-        asking.addErrback(found.append)
-        assert len(cancelled) == len(found) == 1
+        results: list[Any] = []
+        asking.addErrback(results.append)
+        assert len(cancelled) == len(results) == 1
 
     def test_nobodyAsked(self) -> None:
         """Without a checker for what somebody brings, nobody is let in."""

@@ -46,7 +46,7 @@ TOKEN = UserEntry("t", Grant())
 
 def authorizer(*identities: UserEntry, threads: Any = None, **more: Any) -> SettingsAuthorizer:
     """An authorizer with these users."""
-    users = {each.grant.user: each for each in identities}
+    users = {identity.grant.user: identity for identity in identities}
     return SettingsAuthorizer(PasswordChecks(threads or Threads()), Logins(users, **more))
 
 
@@ -269,20 +269,20 @@ class TestHashes:
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "secret"))
         assert isinstance(answer, Deferred)
-        found: list[Any] = []
-        answer.addCallback(found.append)
+        results: list[Any] = []
+        answer.addCallback(results.append)
         threads.run()
-        assert found == [CAROL.grant]
+        assert results == [CAROL.grant]
 
     def test_wrongPasswordIsDeniedLater(self) -> None:
         """So does the denial."""
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "x"))
         assert isinstance(answer, Deferred)
-        found: list[Any] = []
-        answer.addErrback(lambda failure: found.append(failure.value))
+        results: list[Any] = []
+        answer.addErrback(lambda failure: results.append(failure.value))
         threads.run()
-        assert isinstance(found[0], errors.Unauthorized)
+        assert isinstance(results[0], errors.Unauthorized)
 
     def test_unknownAreLikeOthers(self) -> None:
         """
@@ -315,10 +315,10 @@ class TestHashes:
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("nobody", "secret"))
         assert isinstance(answer, Deferred)
-        found: list[Any] = []
-        answer.addErrback(lambda failure: found.append(failure.value))
+        results: list[Any] = []
+        answer.addErrback(lambda failure: results.append(failure.value))
         threads.run()
-        assert isinstance(found[0], errors.Unauthorized)
+        assert isinstance(results[0], errors.Unauthorized)
 
     def test_wrongKindTakesTheSamePath(self) -> None:
         """For a user of another kind of connection too."""
@@ -326,10 +326,10 @@ class TestHashes:
         dave = UserEntry(HASH, Grant(user="dave"), frozenset({"WEBSOCKET"}))
         answer = authorizer(dave, threads=threads).grantFor(hello("dave", "secret"))
         assert isinstance(answer, Deferred)
-        found: list[Any] = []
-        answer.addErrback(lambda failure: found.append(failure.value))
+        results: list[Any] = []
+        answer.addErrback(lambda failure: results.append(failure.value))
         threads.run()
-        assert isinstance(found[0], errors.Unauthorized)
+        assert isinstance(results[0], errors.Unauthorized)
 
 
 class TestNobody:

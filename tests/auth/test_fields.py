@@ -122,8 +122,8 @@ class TestMembers:
         assert inner is not None
         part = whole.part({"a"}, b=inner.part({"c"}), tags=["x"])
         assert sorted(part) == ["a", "b", "tags"] and part.integer("a") == 1
-        found = part.block("b")
-        assert found is not None and list(found) == ["c"]
+        block = part.block("b")
+        assert block is not None and list(block) == ["c"]
         assert part.texts("tags") == ("x",)
 
     def test_values(self) -> None:
@@ -147,7 +147,7 @@ class TestMembers:
         assert fields.integers("numbers") == {"A": 1, "a": 2}
         block = fields.block("block")
         assert block is not None and block.integer("x") == 1
-        assert [each.integer("x") for each in fields.blocks("blocks")] == [0, 2]
+        assert [part.integer("x") for part in fields.blocks("blocks")] == [0, 2]
         assert fields.blocksByName("named")["k"][0].integer("x") == 3
         first, second = fields.textsOrBlocks("mixed")
         assert first == "a" and isinstance(second, Fields) and second.integer("x") == 4

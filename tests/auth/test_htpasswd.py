@@ -153,15 +153,15 @@ class TestParsing:
 
 def check(checker: HtpasswdChecker, name: bytes, password: bytes) -> Any:
     """The avatar id, or the type of the failure."""
-    found: list[Any] = []
+    errors: list[Any] = []
     try:
         answer = checker.requestAvatarId(UsernamePassword(name, password))
     except Exception as error:
         return type(error)
     if not isinstance(answer, Deferred):
         return answer
-    answer.addCallbacks(found.append, lambda why: found.append(type(why.value)))
-    return found[0] if found else None
+    answer.addCallbacks(errors.append, lambda why: errors.append(type(why.value)))
+    return errors[0] if errors else None
 
 
 def atOnce(call: Any, *arguments: Any) -> Any:
@@ -245,10 +245,10 @@ class TestChecking:
         assert len(threads) == PasswordChecks.AT_A_TIME == 2
         for call, arguments, done in threads:
             done.callback(call(*arguments))
-        found: list[Any] = []
-        for each in outcomes:
-            each.addCallbacks(found.append, lambda why: found.append(type(why.value)))
-        assert found == [b"a", UnauthorizedLogin, b"a"]
+        errors: list[Any] = []
+        for outcome in outcomes:
+            outcome.addCallbacks(errors.append, lambda why: errors.append(type(why.value)))
+        assert errors == [b"a", UnauthorizedLogin, b"a"]
 
 
 ANNA = ConnectRequest(options={"user": "anna", "pass": "apple"})
@@ -277,13 +277,13 @@ class World:
 
     def ask(self, user: str = "anna", password: str = "apple") -> Any:
         """The grant, or the type of the failure."""
-        found: list[Any] = []
+        errors: list[Any] = []
         asking = self.authenticator.grantFor(
             ConnectRequest(options={"user": user, "pass": password})
         )
         assert isinstance(asking, Deferred)
-        asking.addCallbacks(found.append, lambda why: found.append(type(why.value)))
-        return found[0]
+        asking.addCallbacks(errors.append, lambda why: errors.append(type(why.value)))
+        return errors[0]
 
 
 @pytest.fixture
@@ -332,10 +332,10 @@ def test_prepared(world: World) -> None:
 def test_missing(world: World) -> None:
     """Without the file it is not prepared."""
     world.path.unlink()
-    found: list[Any] = []
-    world.authenticator.whenPrepared().addErrback(found.append)
-    assert found[0].check(BrokerError)
-    assert str(found[0].value) == (
+    results: list[Any] = []
+    world.authenticator.whenPrepared().addErrback(results.append)
+    assert results[0].check(BrokerError)
+    assert str(results[0].value) == (
         f"authorization: cannot read {world.path}: No such file or directory"
     )
 

@@ -269,24 +269,24 @@ class World:
 
     def ask(self, hello: ConnectRequest = ANNA) -> list[Any]:
         """Where the grant will be, or the type of the failure."""
-        found: list[Any] = []
+        results: list[Any] = []
         try:
             answer = self.authorizer.grantFor(hello)
         except Unauthorized:
             return [Unauthorized]
         if isinstance(answer, Deferred):
-            answer.addCallbacks(found.append, lambda why: found.append(type(why.value)))
+            answer.addCallbacks(results.append, lambda why: results.append(type(why.value)))
         else:
-            found.append(answer)
-        return found
+            results.append(answer)
+        return results
 
 
 def told(world: World, happens: Callable[[], object]) -> str:
     """Ask, let something happen that denies, and give the reason in the log."""
-    found = world.ask()
+    answer = world.ask()
     with logLines() as lines:
         happens()
-    assert found == [Unauthorized]
+    assert answer == [Unauthorized]
     [line] = lines
     start = "[ERR] The authorization service failed, logins are denied: "
     assert line.startswith(start)
@@ -361,18 +361,18 @@ class TestAsking:
     def test_grant(self) -> None:
         """What it answers is the grant."""
         world = World()
-        found = world.ask()
-        assert found == []
+        answer = world.ask()
+        assert answer == []
         world.agent.answer(200, b'{"user":"a","account":"A","max_payload":5}')
-        assert found == [Grant("A", "a", maxPayload=5)]
+        assert answer == [Grant("A", "a", maxPayload=5)]
 
     @pytest.mark.parametrize("status", [401, 403])
     def test_denial(self, status: int) -> None:
         """401 and 403 deny, whatever else is said."""
         world = World()
-        found = world.ask()
+        answer = world.ask()
         world.agent.answer(status, b'{"user":"anna"}')
-        assert found == [Unauthorized]
+        assert answer == [Unauthorized]
 
     @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 400, 404, 429, 500, 503])
     def test_outOfOrder(self, status: int) -> None:
@@ -397,9 +397,9 @@ class TestAsking:
     def test_slow(self) -> None:
         """Nor one that comes too late."""
         world = World(timeout=1.5)
-        found = world.ask()
+        answer = world.ask()
         world.clock.advance(1.4)
-        assert found == []
+        assert answer == []
         world.agent.answer(403, b"")
         assert told(world, lambda: world.clock.advance(1.5)).startswith("TimeoutError ")
         assert world.agent.cancelled == 1

@@ -22,13 +22,13 @@ HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 
 def outcome(checks: PasswordChecks, expected: str, given: str) -> list[Any]:
     """Where the outcome of a check will be."""
-    found: list[Any] = []
+    results: list[Any] = []
     answer = checks.check(expected, given)
     if isinstance(answer, Deferred):
-        answer.addBoth(found.append)
+        answer.addBoth(results.append)
     else:
-        found.append(answer)
-    return found
+        results.append(answer)
+    return results
 
 
 class TestKinds:
@@ -93,22 +93,22 @@ class TestQueue:
     def test_hashLater(self) -> None:
         """A hash is compared in another thread."""
         threads = Threads()
-        found = outcome(PasswordChecks(threads), HASH, "secret")
-        assert found == []
+        result = outcome(PasswordChecks(threads), HASH, "secret")
+        assert result == []
         threads.run()
-        assert found == [True]
+        assert result == [True]
 
     def test_atATime(self) -> None:
         """Only a few run at a time; the others follow in order."""
         threads = Threads()
         checks = PasswordChecks(threads)
-        found = [outcome(checks, HASH, given) for given in ("secret", "x", "secret")]
+        outcomes = [outcome(checks, HASH, given) for given in ("secret", "x", "secret")]
         assert len(threads.calls) == PasswordChecks.AT_A_TIME == 2
         threads.run()
         assert len(threads.calls) == 2
         threads.run()
         threads.run()
-        assert found == [[True], [False], [True]]
+        assert outcomes == [[True], [False], [True]]
 
     def test_full(self) -> None:
         """When too many wait, one more is denied."""
@@ -132,7 +132,7 @@ class TestQueue:
         given.addErrback(lambda failure: None)
         given.cancel()
         clock.advance(0.1)
-        assert [each.type for each in denied] == [errors.Unauthorized]
+        assert [denial.type for denial in denied] == [errors.Unauthorized]
         assert not clock.getDelayedCalls()
 
     def test_cancelWaiting(self) -> None:
@@ -142,10 +142,10 @@ class TestQueue:
         waiting = [checks.check(HASH, "secret") for _ in range(3)]
         last = waiting[2]
         assert isinstance(last, Deferred)
-        found: list[Any] = []
-        last.addBoth(found.append)
+        results: list[Any] = []
+        last.addBoth(results.append)
         last.cancel()
-        assert found[0].check(CancelledError)
+        assert results[0].check(CancelledError)
         threads.run()
         assert len(threads.calls) == 1
 
@@ -160,17 +160,17 @@ class TestQueue:
         answer.cancel()
         assert gone[0].check(CancelledError)
         threads.run()
-        found = outcome(checks, HASH, "secret")
+        result = outcome(checks, HASH, "secret")
         threads.run()
-        assert found == [True]
+        assert result == [True]
 
     def test_threadFails(self) -> None:
         """What goes wrong in the thread reaches who waits, and the next one is served."""
         threads = Threads()
         checks = PasswordChecks(threads)
-        found = outcome(checks, HASH, "secret")
+        result = outcome(checks, HASH, "secret")
         threads.calls.pop(0)[1].errback(ZeroDivisionError())
-        assert found[0].check(ZeroDivisionError)
+        assert result[0].check(ZeroDivisionError)
         again = outcome(checks, HASH, "secret")
         threads.run()
         assert again == [True]

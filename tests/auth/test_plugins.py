@@ -55,8 +55,8 @@ class SettingsHost:
 
 def avatars(host: Any = None) -> SettingsAvatars:
     """Avatars of some settings."""
-    found: Any = host or SettingsHost()
-    return SettingsAvatars(found)
+    settingsHost: Any = host or SettingsHost()
+    return SettingsAvatars(settingsHost)
 
 
 def test_provides() -> None:
@@ -101,11 +101,11 @@ def test_guests() -> None:
 def test_reload() -> None:
     """Other settings hold from then on."""
     host = SettingsHost()
-    found = avatars(host)
-    assert found.grantOf("bob", ConnectRequest()).publish == PermissionSet([b"bobs"])
+    provider = avatars(host)
+    assert provider.grantOf("bob", ConnectRequest()).publish == PermissionSet([b"bobs"])
     host.settings = settingsOf("accounts { A { users: [ {user: bob} ] } }")
-    assert found.grantOf("bob", ConnectRequest()) == Grant("A", "bob")
-    assert found.grantOf("anna", ConnectRequest()) == Grant(user="anna")
+    assert provider.grantOf("bob", ConnectRequest()) == Grant("A", "bob")
+    assert provider.grantOf("anna", ConnectRequest()) == Grant(user="anna")
 
 
 ACCOUNTS = """
@@ -134,18 +134,18 @@ def reload(broker: MemoryBroker, text: str) -> None:
 
 def account(broker: MemoryBroker, user: str) -> str:
     """The account of a user's only connection."""
-    [found] = [
+    [owner] = [
         session.grant.account
         for session in sessionsOf(broker.broker.clientContext.connections)
         if session.grant is not None and session.grant.user == user
     ]
-    return str(found)
+    return str(owner)
 
 
 def test_provide() -> None:
     """Each is a plugin with a name."""
     assert all(map(IAuthorizerPlugin.providedBy, READY_MADE))
-    assert sorted(each.name for each in READY_MADE) == ["cred", "htpasswd", "http"]
+    assert sorted(plugin.name for plugin in READY_MADE) == ["cred", "htpasswd", "http"]
 
 
 @pytest.mark.parametrize(
@@ -241,11 +241,11 @@ class TestHtpasswd:
         reactor = MemoryReactor()  # type: ignore[no-untyped-call]
         broker = Broker(settingsOf(self.text(path)), reactor=reactor)
         broker.startService()
-        found: list[Any] = []
-        broker.whenReady().addErrback(found.append)
+        results: list[Any] = []
+        broker.whenReady().addErrback(results.append)
         broker.reactor.advance(0)
-        assert found[0].check(BrokerError)
-        assert "No such file" in str(found[0].value)
+        assert results[0].check(BrokerError)
+        assert "No such file" in str(results[0].value)
 
     def test_reload(self, path: Path) -> None:
         """A reload takes another file, and permissions of the settings."""

@@ -339,15 +339,15 @@ def test_noCalloutByDefault() -> None:
 
 def test_least() -> None:
     """Issuer and users are needed; the service is asked in the global account."""
-    found = settingsOf(block(f"issuer: {ACCOUNT}, auth_users: [a]")).authorization.auth_callout
-    assert found == AuthCallout(ACCOUNT, "$G", ("a",))
+    callout = settingsOf(block(f"issuer: {ACCOUNT}, auth_users: [a]")).authorization.auth_callout
+    assert callout == AuthCallout(ACCOUNT, "$G", ("a",))
 
 
 def test_most() -> None:
     """All that can be said, under other names of the keys."""
     text = f"issuer: {ACCOUNT}, users: [a], acc: A, key: {CURVE}, allowed_accounts: [A, B]"
-    found = settingsOf(f"{block(text)}, accounts {{ A {{}}, B {{}} }}").authorization.auth_callout
-    assert found == AuthCallout(ACCOUNT, "A", ("a",), CURVE, ("A", "B"))
+    callout = settingsOf(f"{block(text)}, accounts {{ A {{}}, B {{}} }}").authorization.auth_callout
+    assert callout == AuthCallout(ACCOUNT, "A", ("a",), CURVE, ("A", "B"))
 
 
 @pytest.mark.parametrize(
@@ -366,23 +366,23 @@ def test_most() -> None:
 )
 def test_calloutMistakes(text: str, complaint: str) -> None:
     """What is wrong is refused in nats-server's words."""
-    (found,) = complaintsOf(block(text))
-    assert complaint in found
+    (problem,) = complaintsOf(block(text))
+    assert complaint in problem
 
 
 def test_operators() -> None:
     """In operator mode accounts say who is asked, and the configuration does not."""
-    found = complaintsOf(
+    problems = complaintsOf(
         f"operator: eyJ\nauthorization {{ auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
     )
-    assert any("operators do not allow authorization callouts" in each for each in found)
+    assert any("operators do not allow authorization callouts" in problem for problem in problems)
 
 
 def test_plugin() -> None:
     """One decides: a plugin or a service."""
     text = f"authorization {{ plugin: p, auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
-    (found,) = complaintsOf(text)
-    assert "auth_callout does not go with a plugin" in found
+    (problem,) = complaintsOf(text)
+    assert "auth_callout does not go with a plugin" in problem
 
 
 @pytest.mark.parametrize(

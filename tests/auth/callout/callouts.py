@@ -34,12 +34,12 @@ def outcomeOf(call: Callable[[], Any]) -> list[Any]:
     """
     outcome: list[Any] = []
     try:
-        found = call()
+        answer = call()
     except Unauthorized as error:
         return [error]
-    if not isinstance(found, Deferred):
-        return [found]
-    found.addCallbacks(outcome.append, lambda why: outcome.append(why.value))
+    if not isinstance(answer, Deferred):
+        return [answer]
+    answer.addCallbacks(outcome.append, lambda why: outcome.append(why.value))
     return outcome
 
 

@@ -28,10 +28,10 @@ def claimsIn(text: str) -> dict[str, Any]:
     The claims of a JWT, unverified.
     """
     payload = text.split(".")[1]
-    found: dict[str, Any] = json.loads(
+    document: dict[str, Any] = json.loads(
         base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
     )
-    return found
+    return document
 
 
 class Curve:

@@ -74,8 +74,8 @@ class World(CalloutWorld):
     def ask(self, user: str = "bob", password: str = "right") -> Any:
         """What somebody is granted, or the error that there is instead."""
         hello = ConnectRequest(options={"user": user, "pass": password})
-        (found,) = outcomeOf(lambda: self.authorizer.grantFor(hello))
-        return found
+        (outcome,) = outcomeOf(lambda: self.authorizer.grantFor(hello))
+        return outcome
 
 
 def letIn(question: Question, issuer: KeyPair = ISSUER, **claims: Any) -> bytes:

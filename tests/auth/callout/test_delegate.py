@@ -55,14 +55,14 @@ class World(CalloutWorld):
     def ask(self) -> Any:
         """What a bearer of the account is granted."""
         user = UserClaims.decode(AUTH.user(USER, {"tags": ["t"]}, name="sentinel"))
-        (found,) = outcomeOf(lambda: self.delegate.ask(self.account, self.hello, user))
-        return found
+        (outcome,) = outcomeOf(lambda: self.delegate.ask(self.account, self.hello, user))
+        return outcome
 
     def again(self, grant: Grant) -> Any:
         """What is granted when the connection is looked at again."""
         hello = replace(self.hello, granted=grant)
-        (found,) = outcomeOf(lambda: self.delegate.reconsidered(hello))
-        return found
+        (outcome,) = outcomeOf(lambda: self.delegate.reconsidered(hello))
+        return outcome
 
 
 def letIn(

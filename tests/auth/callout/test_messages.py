@@ -66,8 +66,8 @@ def test_most() -> None:
     hello = ConnectRequest(
         options=options, host="10.0.0.1", nonce="abc", connectionType="WEBSOCKET", cid=7
     )
-    found = question(hello, CalloutUser("K", "jwt", ("a", "b"), "tag"))
-    assert found["client_info"] == {
+    asked = question(hello, CalloutUser("K", "jwt", ("a", "b"), "tag"))
+    assert asked["client_info"] == {
         "host": "10.0.0.1",
         "id": 7,
         "user": "K",
@@ -78,7 +78,7 @@ def test_most() -> None:
         "type": "websocket",
         "nonce": "abc",
     }
-    assert found["connect_opts"] == {
+    assert asked["connect_opts"] == {
         "jwt": "jwt",
         "nkey": "k",
         "sig": "s",
@@ -90,7 +90,7 @@ def test_most() -> None:
         "version": "2",
         "protocol": 1,
     }
-    assert "client_tls" not in found
+    assert "client_tls" not in asked
 
 
 def test_nonceWithoutSignature() -> None:
@@ -100,8 +100,8 @@ def test_nonceWithoutSignature() -> None:
 
 def test_tls() -> None:
     """A request has the TLS facts of the connection, and the client's certificate."""
-    found = question(ConnectRequest(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
-    assert found == {"version": "1.3", "cipher": "TLS_AES_128_GCM_SHA256"}
+    tls = question(ConnectRequest(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
+    assert tls == {"version": "1.3", "cipher": "TLS_AES_128_GCM_SHA256"}
     theirs = (certificate("CN=alice"), certificate("CN=authority"))
     [chain] = question(ConnectRequest(tls=Security(chain=theirs)))["client_tls"]["verified_chains"]
     assert tuple(load_pem_x509_certificate(text.encode()) for text in chain) == theirs
@@ -155,17 +155,17 @@ def read(data: bytes, unseal: Any = None) -> AuthorizationResponse:
 
 def test_letsIn() -> None:
     """An answer says who is let in, and who says so."""
-    found = read(answer())
-    assert (found.user.token.audience, found.issuer) == ("APP", ISSUER.key)
-    assert not found.isSealed
+    decoded = read(answer())
+    assert (decoded.user.token.audience, decoded.issuer) == ("APP", ISSUER.key)
+    assert not decoded.isSealed
     signed = read(answer({"jwt": jwt(), "issuer_account": ISSUER.key}, ISSUER.signing))
     assert (signed.issuer, signed.issuerAccount) == (ISSUER.signing.key, ISSUER.key)
 
 
 def test_sealed() -> None:
     """What does not begin like a JWT is opened, where it can be."""
-    found = read(b"sealed", lambda data: answer() if data == b"sealed" else b"")
-    assert found.isSealed
+    decoded = read(b"sealed", lambda data: answer() if data == b"sealed" else b"")
+    assert decoded.isSealed
     assert not read(answer(), lambda data: b"").isSealed
 
 
@@ -232,10 +232,10 @@ def test_anyClaims(changes: dict[str, Any]) -> None:
         **changes,
     }
     try:
-        found = read(token(ISSUER, claims).encode())
+        decoded = read(token(ISSUER, claims).encode())
     except Unauthorized:
         return
-    assert (found.user.token.subject, found.issuer) == (USER_KEYS.key, ISSUER.key)
+    assert (decoded.user.token.subject, decoded.issuer) == (USER_KEYS.key, ISSUER.key)
     assert claims["sub"] == USER_KEYS.key and claims["aud"] == SERVER_KEYS.key
 
 

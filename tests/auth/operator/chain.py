@@ -82,8 +82,8 @@ def token(
     if header is None:
         header = {"typ": "JWT", "alg": "ed25519-nkey"}
     parts = [
-        raw(each if isinstance(each, bytes) else json.dumps(each).encode())
-        for each in (header, claims)
+        raw(part if isinstance(part, bytes) else json.dumps(part).encode())
+        for part in (header, claims)
     ]
     signed = ".".join(parts)
     return f"{signed}.{raw(signer.sign(signed.encode()))}"

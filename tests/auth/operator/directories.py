@@ -41,10 +41,10 @@ class Resolver:
 
     def fetch(self, account: str) -> Any:
         self.asked.append(account)
-        found = self.tokens[account]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        token = self.tokens[account]
+        if isinstance(token, Exception):
+            raise token
+        return token
 
 
 class Observer:
@@ -81,13 +81,13 @@ class World:
         """
         outcome: list[Any] = []
         try:
-            found = self.directory.find(account)
+            entry = self.directory.find(account)
         except Unauthorized as error:
             return error
-        if isinstance(found, Deferred):
-            found.addCallbacks(outcome.append, lambda why: outcome.append(why.value))
+        if isinstance(entry, Deferred):
+            entry.addCallbacks(outcome.append, lambda why: outcome.append(why.value))
             return outcome[0] if outcome else None
-        return found
+        return entry
 
 
 def issued(at: int = 1, **changes: Any) -> str:

@@ -54,7 +54,7 @@ class TestAccountClaims:
         assert claims.terms == OperatorLimits(10, NO_LIMIT, 20, 1024, True)
         assert claims.defaults == PermissionClaims(publishDeny=("no",))
         assert list(claims.revocations.values()) == [500, 1000]
-        plain, scoped = sorted(claims.signers.items(), key=lambda each: each[1] is not None)
+        plain, scoped = sorted(claims.signers.items(), key=lambda item: item[1] is not None)
         assert plain[1] is None
         template = scoped[1]
         assert template is not None and template.subscriptions == 5
@@ -62,8 +62,8 @@ class TestAccountClaims:
         assert template.rules == PermissionClaims(
             ("work.{{name()}}",), (), (), ("secret.> q",), (3, 60_000_000_000)
         )
-        assert [each.export.subject for each in claims.exports] == ["svc.*"]
-        assert [each.activation is not None for each in claims.imports] == [True]
+        assert [export.export.subject for export in claims.exports] == ["svc.*"]
+        assert [imported.activation is not None for imported in claims.imports] == [True]
         assert claims.mappings == (
             SubjectMapping(
                 "m.*", (MappingDestination("n.$1", 40), MappingDestination("o.$1", 60, "c"))
@@ -128,8 +128,8 @@ class TestAccountClaims:
     @pytest.mark.parametrize(
         ("value", "meant"),
         [
-            *((each, each) for each in (2**31, 2**40, 2**63 - 1, NO_LIMIT)),
-            *((each, 0) for each in (0, -2, -(2**33), -(2**63))),
+            *((number, number) for number in (2**31, 2**40, 2**63 - 1, NO_LIMIT)),
+            *((number, 0) for number in (0, -2, -(2**33), -(2**63))),
         ],
     )
     def test_numbers(self, value: int, meant: int) -> None:

@@ -40,8 +40,8 @@ class World:
     """
 
     def __init__(self, exports: list[Any] | None = None, imports: list[Any] | None = None) -> None:
-        for each in imports or []:
-            each.setdefault("account", ONE.key)
+        for imported in imports or []:
+            imported.setdefault("account", ONE.key)
         one = AccountClaims.decode(ONE.jwt({"exports": exports or []}))
         self.known = {
             ONE.key: replace(one, signers={**one.signers, ONE.key: None}),
@@ -204,8 +204,10 @@ class TestMappings:
         mappings = {"a": [{"subject": "b", "weight": 40}], "c": [], "d.*": [{"subject": "e.$7"}]}
         told: list[tuple[str, str]] = []
         claims = AccountClaims.decode(ONE.jwt({"mappings": mappings}))
-        found = accountsFrom({ONE.key: claims}, 0.0, lambda *each: told.append(each))
-        assert found[ONE.key].mappings == (SubjectMapping("a", (MappingDestination("b", 40, ""),)),)
+        settings = accountsFrom({ONE.key: claims}, 0.0, lambda *arguments: told.append(arguments))
+        assert settings[ONE.key].mappings == (
+            SubjectMapping("a", (MappingDestination("b", 40, ""),)),
+        )
         assert [text.split(":")[0] for _, text in told] == ["mapping of c", "mapping of d.*"]
 
 
@@ -215,5 +217,5 @@ class TestTraces:
     def test_made(self) -> None:
         """A destination in the JWT is that of the account, also if it has nothing else."""
         claims = AccountClaims.decode(ONE.jwt({"trace": {"dest": "t.x", "sampling": 30}}))
-        found = accountsFrom({ONE.key: claims}, 0.0, lambda *each: None)
-        assert found[ONE.key].trace == MessageTraces("t.x", 30)
+        settings = accountsFrom({ONE.key: claims}, 0.0, lambda *arguments: None)
+        assert settings[ONE.key].trace == MessageTraces("t.x", 30)

@@ -124,14 +124,14 @@ class TestUpdating:
     def test_anotherName(self, broker: Broker, name: str, tmp_path: Path) -> None:
         """The subject must name the JWT's account; no other name becomes a file's."""
         broker.refused(f"$SYS.REQ.ACCOUNT.{name}.CLAIMS.UPDATE", issued())
-        assert [each.name for each in tmp_path.rglob("*")] == ["jwt"]
+        assert [path.name for path in tmp_path.rglob("*")] == ["jwt"]
 
     @pytest.mark.parametrize("subject", ["/..", "..", "../../etc/passwd", ""])
     def test_keysThatArePaths(self, broker: Broker, subject: str, tmp_path: Path) -> None:
         """A JWT, truly signed, about an account whose key is a path is refused (CVE-2022-28357)."""
         forged = token(OPERATOR, claimsOf("account", OPERATOR, subject, {}))
         broker.refused("$SYS.REQ.CLAIMS.UPDATE", forged)
-        assert [each.name for each in tmp_path.rglob("*")] == ["jwt"]
+        assert [path.name for path in tmp_path.rglob("*")] == ["jwt"]
 
     def test_full(self, tmp_path: Path) -> None:
         """A folder that is full takes no more, and says so."""

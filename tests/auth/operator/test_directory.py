@@ -30,13 +30,13 @@ class TestFinding:
     def test_found(self) -> None:
         """An account is fetched once, and told before anybody has it."""
         world = World(issued())
-        found = world.find()
-        assert found.token.subject == ACCOUNT.key
+        account = world.find()
+        assert account.token.subject == ACCOUNT.key
         assert world.observer.told == [("changed", ACCOUNT.key)]
-        assert world.find() is found
+        assert world.find() is account
         assert world.resolver.asked == [ACCOUNT.key]
-        assert world.directory.known(ACCOUNT.key) is found
-        assert [each.token.subject for each in world.directory] == [ACCOUNT.key]
+        assert world.directory.known(ACCOUNT.key) is account
+        assert [entry.token.subject for entry in world.directory] == [ACCOUNT.key]
         assert ACCOUNT.key in world.directory
 
     def test_surroundedByBlanks(self) -> None:
@@ -98,20 +98,20 @@ class TestFinding:
         operator = OperatorClaims.decode(OPERATOR.jwt({"strict_signing_key_usage": True}))
         trust = TrustedKeys.of([operator])
         assert isinstance(World(issued(), trust=trust).find(), Unauthorized)
-        found = World(issued(signer=OPERATOR.signing), trust=trust).find()
-        assert set(found.signers) == {ACCOUNT.signing.key}
+        account = World(issued(signer=OPERATOR.signing), trust=trust).find()
+        assert set(account.signers) == {ACCOUNT.signing.key}
 
     def test_togetherOnce(self) -> None:
         """Many who ask at a time make one request, and all have its answer."""
         answer: Deferred[str] = Deferred()
         world = World(answer)
-        found: list[Any] = []
+        results: list[Any] = []
         for _ in range(3):
             asking = world.directory.find(ACCOUNT.key)
             assert isinstance(asking, Deferred)
-            asking.addCallback(found.append)
+            asking.addCallback(results.append)
         answer.callback(issued())
-        assert len(found) == 3 and found[0] is found[1] is found[2]
+        assert len(results) == 3 and results[0] is results[1] is results[2]
         assert world.resolver.asked == [ACCOUNT.key]
 
     def test_oneGivesUp(self) -> None:
@@ -121,13 +121,13 @@ class TestFinding:
         first, second = world.directory.find(ACCOUNT.key), world.directory.find(ACCOUNT.key)
         assert isinstance(first, Deferred) and isinstance(second, Deferred)
         gone: list[Any] = []
-        found: list[Any] = []
+        results: list[Any] = []
         first.addErrback(gone.append)
-        second.addCallback(found.append)
+        second.addCallback(results.append)
         first.cancel()
         answer.callback(issued())
         assert gone[0].check(CancelledError)
-        assert found[0].token.subject == ACCOUNT.key
+        assert results[0].token.subject == ACCOUNT.key
 
     def test_nobodyWaits(self) -> None:
         """When all have given up, so does the directory, and the next one asks again."""
@@ -270,12 +270,12 @@ class TestRefreshing:
         world.directory.refresh(ACCOUNT.key)
         assert world.observer.told == [("changed", ACCOUNT.key)]
 
-    @pytest.mark.parametrize("found", [KeyError("none"), "nonsense", 5, issued(exp=999)])
-    def test_gone(self, found: Any) -> None:
+    @pytest.mark.parametrize("token", [KeyError("none"), "nonsense", 5, issued(exp=999)])
+    def test_gone(self, token: Any) -> None:
         """If there is none that is true, the account is no more."""
         world = World(issued())
         world.find()
-        world.resolver.tokens[ACCOUNT.key] = found
+        world.resolver.tokens[ACCOUNT.key] = token
         world.directory.refresh(ACCOUNT.key)
         assert world.observer.told[1:] == [("ended", ACCOUNT.key)]
         assert ACCOUNT.key not in world.directory
@@ -283,10 +283,10 @@ class TestRefreshing:
     def test_cannotBeTold(self) -> None:
         """A resolver that fails takes nothing away."""
         world = World(issued())
-        found = world.find()
+        account = world.find()
         world.resolver.tokens[ACCOUNT.key] = OSError("the disk is gone")
         world.directory.refresh(ACCOUNT.key)
-        assert world.find() is found
+        assert world.find() is account
 
     def test_placeholder(self) -> None:
         """An account that is there before its JWT stays until that is found."""

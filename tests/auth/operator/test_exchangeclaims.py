@@ -131,14 +131,14 @@ class TestImports:
         Read one import of the stream C{a.b}.
         """
         entry = {"subject": "a.b", "type": "stream", "account": EXPORTER.key, **changes}
-        (found,) = readImports(fieldsOf(imports=[entry]), IMPORTER.key)
-        return found
+        (imported,) = readImports(fieldsOf(imports=[entry]), IMPORTER.key)
+        return imported
 
     def test_read(self) -> None:
         """An import is read with all that is said of it."""
-        found = self.read(local_subject="b.c", share=True, allow_trace=True, token=activation())
-        assert found.wanted == StreamImport(EXPORTER.key, "a.b", "b.c", True)
-        assert found.activation.subject == IMPORTER.key
+        imported = self.read(local_subject="b.c", share=True, allow_trace=True, token=activation())
+        assert imported.wanted == StreamImport(EXPORTER.key, "a.b", "b.c", True)
+        assert imported.activation.subject == IMPORTER.key
         service = self.read(type="service", local_subject="b.c", share=True)
         assert service.wanted == ServiceImport(EXPORTER.key, "a.b", "b.c", True)
 

@@ -25,7 +25,7 @@ class TestSaving:
         """A JWT is in a file of its own that is named after the account, and nothing else is."""
         folder = TokenFolder(str(tmp_path / "a" / "b"))
         assert folder.save(ONE, "jwt") is True
-        assert [each.name for each in (tmp_path / "a" / "b").iterdir()] == [f"{ONE}.jwt"]
+        assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [f"{ONE}.jwt"]
         assert (tmp_path / "a" / "b" / f"{ONE}.jwt").read_text() == "jwt"
         assert (folder[ONE], ONE in folder, list(folder), len(folder)) == ("jwt", True, [ONE], 1)
 
@@ -74,7 +74,7 @@ class TestSaving:
         with pytest.raises(NkeyError):
             folder.delete(name)
         assert name not in folder
-        assert sorted(each.name for each in tmp_path.rglob("*")) == ["jwt", "x.jwt"]
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["jwt", "x.jwt"]
 
     def test_limit(self, tmp_path: Path) -> None:
         """A folder that is full takes no other account, but changes of those that it has."""
@@ -155,7 +155,7 @@ class TestDeleting:
         folder.save(ONE, "jwt")
         assert folder.delete(ONE) is True
         assert folder.delete(ONE) is False
-        assert (ONE in folder, [each.name for each in tmp_path.iterdir()]) == (False, left)
+        assert (ONE in folder, [path.name for path in tmp_path.iterdir()]) == (False, left)
 
 
 THREE = KeyPair("A").key
@@ -180,7 +180,7 @@ def test_limit(tmp_path: Path) -> None:
     assert folder[ONE] == "1"
     folder.save(THREE, "3")
     assert set(folder) == {ONE, THREE}
-    assert {each.stem for each in tmp_path.iterdir()} == {ONE, THREE}
+    assert {path.stem for path in tmp_path.iterdir()} == {ONE, THREE}
     folder.save(ONE, "another")
     assert set(folder) == {ONE, THREE}
 

@@ -62,7 +62,7 @@ class TestTrust:
     def test_everyKey(self) -> None:
         """An operator's own key and its signing keys count."""
         one, two = Operator(), Operator()
-        trust = TrustedKeys.of(OperatorClaims.decode(each.jwt()) for each in (one, two))
+        trust = TrustedKeys.of(OperatorClaims.decode(operator.jwt()) for operator in (one, two))
         assert trust.keys == {one.key, one.signing.key, two.key, two.signing.key}
         assert not trust.strictKeys
 
@@ -106,9 +106,9 @@ class TestOperators:
 
     def test_trustedKeys(self) -> None:
         """Keys may be named without JWTs."""
-        found = operatorsIn(settingsOf(f"trusted_keys: [{OPERATOR.key}]\n{MEMORY}"))
-        assert found.trust.keys == {OPERATOR.key}
-        assert found.systemAccount == "$SYS"
+        operators = operatorsIn(settingsOf(f"trusted_keys: [{OPERATOR.key}]\n{MEMORY}"))
+        assert operators.trust.keys == {OPERATOR.key}
+        assert operators.systemAccount == "$SYS"
 
     def test_decorated(self) -> None:
         """The JWT may stand between lines of dashes."""
@@ -119,8 +119,8 @@ class TestOperators:
     def test_accountServer(self) -> None:
         """The operator may name the place of its accounts; the configuration goes first."""
         text = f"operator: {OPERATOR.jwt({'account_server_url': 'http://a:1/jwt/v1'})}\n"
-        found = operatorsIn(settingsOf(text)).resolver
-        assert found == Resolver("url", "http://a:1/jwt/v1/accounts/")
+        resolver = operatorsIn(settingsOf(text)).resolver
+        assert resolver == Resolver("url", "http://a:1/jwt/v1/accounts/")
         assert operatorsIn(settingsOf(text + MEMORY)).resolver == Resolver("memory")
 
     def test_systemAccount(self) -> None:

@@ -146,8 +146,8 @@ class TestLookUp:
         for answer, expected in ((b"jwt of ACCOUNT", "jwt of ACCOUNT"), (b"", "nobody has it")):
             world = World(listening=False)
             RequestResponder(world.bus).on(b"$SYS.REQ.>", partial(_say, answer))
-            (found,) = world.lookUp()
-            assert expected in str(found)
+            (resolution,) = world.lookUp()
+            assert expected in str(resolution)
 
     def test_several(self) -> None:
         """Answers belong to their questions."""
@@ -182,7 +182,7 @@ class TestKeepingUp:
         world.neighbours.keepUp(60.0, lambda: b"digest", lambda account, text: succeed(None))
         assert world.asked == []
         world.clock.pump([60.0, 60.0])
-        assert [(each.subject, each.body) for each in world.asked] == [
+        assert [(request.subject, request.body) for request in world.asked] == [
             (b"$SYS.REQ.CLAIMS.PACK", b"digest")
         ] * 2
         world.neighbours.close()

@@ -119,8 +119,8 @@ def test_cache() -> None:
 )
 def test_notForCaches(more: str, complaint: str) -> None:
     """What a cache does not have is an error."""
-    (found,) = complaintsOf(f"resolver {{ type: cache, dir: a, {more} }}")
-    assert complaint in found
+    (problem,) = complaintsOf(f"resolver {{ type: cache, dir: a, {more} }}")
+    assert complaint in problem
 
 
 def test_folder() -> None:
@@ -180,14 +180,16 @@ def test_tls() -> None:
 )
 def test_notWithOperators(text: str, complaint: str) -> None:
     """Where accounts come from operators, they and their users come from nowhere else."""
-    (found,) = complaintsOf(f"operator: eyJ\n{text}")
-    assert complaint in found
+    (problem,) = complaintsOf(f"operator: eyJ\n{text}")
+    assert complaint in problem
 
 
 def test_noAuthUser() -> None:
     """C{no_auth_user} is refused."""
-    found = complaintsOf("operator: eyJ\nno_auth_user: a")
-    assert any("no_auth_user not compatible with Trusted Operator" in each for each in found)
+    problems = complaintsOf("operator: eyJ\nno_auth_user: a")
+    assert any(
+        "no_auth_user not compatible with Trusted Operator" in problem for problem in problems
+    )
 
 
 def test_sentinel() -> None:

@@ -89,8 +89,8 @@ class TestURL:
         agent, clock = FakeAgent(), Clock()
         resolver = URLResolver("http://x/", agent, clock)
         asking: list[Deferred[str]] = [resolver.fetch(str(number)) for number in range(40)]
-        for each in asking:
-            each.addErrback(lambda why: None)
+        for deferred in asking:
+            deferred.addErrback(lambda why: None)
         assert len(agent.requests) == 16
         agent.answer(404, b"")
         assert len(agent.requests) == 17
@@ -203,7 +203,7 @@ class TestElsewhere:
         )
         return resolver
 
-    def found(self, resolver: FolderResolver, account: str = ACCOUNT.key) -> list[Any]:
+    def lookUp(self, resolver: FolderResolver, account: str = ACCOUNT.key) -> list[Any]:
         """What comes of looking for an account."""
         outcome: list[Any] = []
         maybeDeferred(resolver.fetch, account).addBoth(outcome.append)
@@ -212,21 +212,21 @@ class TestElsewhere:
     def test_kept(self, tmp_path: Path) -> None:
         """What is found elsewhere is kept, and there the next time."""
         resolver = self.resolver(tmp_path)
-        assert self.found(resolver) == [issued()]
+        assert self.lookUp(resolver) == [issued()]
         assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == issued()
         resolver.elsewhere = None
-        assert self.found(resolver) == [issued()]
+        assert self.lookUp(resolver) == [issued()]
 
     def test_notFound(self, tmp_path: Path) -> None:
         """What is nowhere is not found."""
-        (why,) = self.found(self.resolver(tmp_path), "other")
+        (why,) = self.lookUp(self.resolver(tmp_path), "other")
         assert why.check(LookupError)
 
     def test_noRoom(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
         """What there is no room for is used all the same."""
         resolver = self.resolver(tmp_path, 1)
         resolver.folder.save(KeyPair("A").key, "jwt")
-        assert self.found(resolver) == [issued()]
+        assert self.lookUp(resolver) == [issued()]
         assert len(flushLoggedErrors(FolderError)) == 1
 
     def test_expire(self, tmp_path: Path) -> None:

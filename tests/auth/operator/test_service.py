@@ -83,8 +83,8 @@ def update(broker: OperatorBroker, account: Account, text: str) -> dict[str, Any
     subject = f"$SYS.REQ.ACCOUNT.{account.key}.CLAIMS.UPDATE"
     answer = operator.request(pub(subject, text.encode(), "_INBOX.x"))
     operator.close()
-    found: dict[str, Any] = json.loads(answer.split(b"\r\n")[1])
-    return found
+    document: dict[str, Any] = json.loads(answer.split(b"\r\n")[1])
+    return document
 
 
 class TestLogin:
@@ -204,7 +204,7 @@ class TestLogin:
         """Where accounts are pinned, only theirs and the system account's users come."""
         memory.more = f"resolver_pinned_accounts: [{ONE.key}]\n"
         with memory.start() as broker:
-            answers = [broker.login(each.user(USER), USER)[1] for each in (ONE, SYSTEM, TWO)]
+            answers = [broker.login(account.user(USER), USER)[1] for account in (ONE, SYSTEM, TWO)]
             assert answers == [PONG, PONG, DENIED]
 
 

@@ -150,19 +150,19 @@ class TestVersionOne:
         text = oldToken("user", account, user.key, nats, tags=["t"], issuer_account=account.key)
         decoded = decodeToken(text, "user")
         assert decoded.isOld and decoded.subject == user.key
-        found = decoded.nats
-        assert (found.text("type"), found.texts("tags")) == ("user", ("t",))
-        assert found.text("issuer_account") == account.key
-        assert "pub" in found and "allowed_connection_types" not in found
+        fields = decoded.nats
+        assert (fields.text("type"), fields.texts("tags")) == ("user", ("t",))
+        assert fields.text("issuer_account") == account.key
+        assert "pub" in fields and "allowed_connection_types" not in fields
 
     def test_account(self) -> None:
         """Limits of JetStream, mappings and scopes came with version 2."""
         operator, account = KeyPair("O"), KeyPair("A")
         nats = {"limits": {"conn": 3, "mem_storage": 5}, "mappings": {}, "signing_keys": ["x"]}
-        found = decodeToken(oldToken("account", operator, account.key, nats), "account").nats
-        limits = found.block("limits")
+        fields = decodeToken(oldToken("account", operator, account.key, nats), "account").nats
+        limits = fields.block("limits")
         assert limits is not None and list(limits) == ["conn"] and limits.integer("conn") == 3
-        assert "mappings" not in found and found.texts("signing_keys") == ("x",)
+        assert "mappings" not in fields and fields.texts("signing_keys") == ("x",)
         with pytest.raises(FieldError):
             scoped = {"signing_keys": [{"kind": "user_scope"}]}
             decodeToken(oldToken("account", operator, account.key, scoped), "account")
@@ -171,8 +171,8 @@ class TestVersionOne:
         """What is imported is called its kind; limits that nobody applies are an error."""
         account, other = KeyPair("A"), KeyPair("A")
         nats = {"subject": "a", "type": "stream"}
-        found = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
-        assert (found.text("kind"), found.text("subject")) == ("stream", "a")
+        fields = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
+        assert (fields.text("kind"), fields.text("subject")) == ("stream", "a")
         with pytest.raises(FieldError, match="only version 1 had"):
             decodeToken(
                 oldToken("activation", account, other.key, {**nats, "max": 1}), "activation"

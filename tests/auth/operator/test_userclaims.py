@@ -133,9 +133,9 @@ class TestChecking:
     )
     def test_times(self, time: str) -> None:
         """What is no time of a day is refused."""
-        for each in ((time, "10:00:00"), ("10:00:00", time)):
+        for span in ((time, "10:00:00"), ("10:00:00", time)):
             with pytest.raises(FieldError):
-                check(UserPermissionLimits(times=(each,)))
+                check(UserPermissionLimits(times=(span,)))
 
     @pytest.mark.parametrize(
         "zone", ["Nowhere/City", "../../etc/passwd", "/etc/localtime", "\0", "."]
