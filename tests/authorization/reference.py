@@ -46,7 +46,7 @@ def fits(pattern: str, subject: str) -> bool:
 
 
 def _alike(wanted: list[str], words: list[str]) -> bool:
-    return all(each in ("*", word) for each, word in zip(wanted, words, strict=False))
+    return all(token in ("*", word) for token, word in zip(wanted, words, strict=False))
 
 
 def covers(pattern: str, other: str) -> bool:
@@ -59,7 +59,7 @@ def covers(pattern: str, other: str) -> bool:
 
 
 def _entries(entries: tuple[str, ...]) -> list[tuple[str, str]]:
-    return [(each.partition(" ")[0], each.partition(" ")[2].strip()) for each in entries]
+    return [(entry.partition(" ")[0], entry.partition(" ")[2].strip()) for entry in entries]
 
 
 def _inQueue(queue: str, wanted: str) -> bool:
@@ -85,8 +85,8 @@ def may(rules: Rules, verb: str, subject: str, queue: str = "") -> bool:
         allowed = rules.publish
         if allowed is None and not rules.notPublish and rules.answers:
             return False
-        return (allowed is None or any(fits(each, subject) for each in allowed)) and not any(
-            fits(each, subject) for each in rules.notPublish
+        return (allowed is None or any(fits(entry, subject) for entry in allowed)) and not any(
+            fits(entry, subject) for entry in rules.notPublish
         )
     if _deaf(rules, subject, queue):
         return False

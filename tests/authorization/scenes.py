@@ -51,7 +51,7 @@ def check(isSo: bool, *what: object) -> None:
     @raise Disagreement: if something is not so.
     """
     if not isSo:
-        raise Disagreement(" ".join(each if isinstance(each, str) else repr(each) for each in what))
+        raise Disagreement(" ".join(part if isinstance(part, str) else repr(part) for part in what))
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def grantOf(rules: Rules, account: str, user: str = "u", expires: float | None =
 
 
 def _encoded(texts: tuple[str, ...] | None) -> list[bytes] | None:
-    return None if texts is None else [each.encode() for each in texts]
+    return None if texts is None else [text.encode() for text in texts]
 
 
 class Leaves:
@@ -370,17 +370,17 @@ class Scene:
         Have somebody publish, and compare what is delivered to one subscription.
         """
         subjects = sorted({somePattern(self._rng, 0) for _ in range(6)} | {"s.a", "s.a.b", "s.b"})
-        subjects = [each for each in subjects if "*" not in each]
+        subjects = [subject for subject in subjects if "*" not in subject]
         wire.receive()
         for subject in subjects:
             self._feed(subject.encode())
         words = [line.split() for line in wire.receive().split(b"\r\n") if line[:4] == b"MSG "]
-        delivered = {each[1].decode() for each in words if each[2] == sid.encode()}
+        delivered = {word[1].decode() for word in words if word[2] == sid.encode()}
         for subject in subjects:
             expected = isMade and fits(pattern, subject)
             expected = expected and may(self.rules, "hear", subject, queue)
-            found = subject in delivered
-            self._agree(found is expected, subject, "for", pattern, queue, self.rules)
+            isDelivered = subject in delivered
+            self._agree(isDelivered is expected, subject, "for", pattern, queue, self.rules)
 
     def _feed(self, subject: bytes) -> None:
         """
@@ -430,7 +430,9 @@ class Scene:
         """
         grant = grantOf(replace(self.rules, answers=False), "A")
         rules = replace(self.rules, answers=False)
-        literal = [each for each in subjects if each not in RESERVED and "*" not in each]
+        literal = [
+            subject for subject in subjects if subject not in RESERVED and "*" not in subject
+        ]
         for subject in self._rng.sample(literal, min(4, len(literal))):
             queue = self._rng.choice(("", *QUEUES))
             isSent = may(rules, "publish", subject)

@@ -66,7 +66,7 @@ def subjectsOf(output: bytes) -> list[bytes]:
     """The subjects of the messages in what somebody got."""
     frames, rest = splitFrames(output)
     assert rest == b""
-    return [each.split()[1] for each in frames if each.startswith((b"MSG ", b"HMSG "))]
+    return [frame.split()[1] for frame in frames if frame.startswith((b"MSG ", b"HMSG "))]
 
 
 class TestLogin:
@@ -247,12 +247,12 @@ class TestAccounts:
         """Nothing of another account is heard, not of the system account and not with any
         prefix."""
         listening = [host.client(hello(user)) for user in ("a", "b")]
-        for each in listening:
-            each.ask(
+        for client in listening:
+            client.ask(
                 b"SUB > 1\r\nSUB $SYS.> 2\r\nSUB _INBOX.> 3\r\nSUB $JS.> 4\r\nSUB _STAN.> 5\r\n"
             )
         host.client(hello("s")).ask(b"PUB %b 1\r\nx\r\n" % subject)
-        assert [each.receive() for each in listening] == [b"", b""]
+        assert [client.receive() for client in listening] == [b"", b""]
 
     @pytest.mark.parametrize(
         "subject", [b"$SYS.REQ.SERVER.PING", b"$SYS.REQ.CLAIMS.UPDATE", b"$JS.API.INFO", b"x"]
@@ -260,12 +260,12 @@ class TestAccounts:
     def test_speaking(self, host: Host, subject: bytes) -> None:
         """Nor is anything heard there of somebody in an ordinary account."""
         system, b = host.client(hello("s")), host.client(hello("b"))
-        for each in (system, b):
-            each.ask(b"SUB > 1\r\n")
-            each.receive()
+        for client in (system, b):
+            client.ask(b"SUB > 1\r\n")
+            client.receive()
         host.client(hello("a")).ask(b"PUB %b inbox 1\r\nx\r\n" % subject)
-        heard = [message for each in (system, b) for message in subjectsOf(each.receive())]
-        assert [each for each in heard if not each.startswith(b"$SYS.ACCOUNT")] == []
+        heard = [message for client in (system, b) for message in subjectsOf(client.receive())]
+        assert [message for message in heard if not message.startswith(b"$SYS.ACCOUNT")] == []
 
 
 class TestAmbiguity:

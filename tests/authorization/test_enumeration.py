@@ -201,12 +201,12 @@ class TestOthersDoNotWait:
         early = login(host, "plain", "p")
         assert early.receive() == b"PONG\r\n"
         waiting = [login(host, user, "secret") for user in ("hashed", "another")]
-        assert [each.receive() for each in waiting] == [b"", b""]
+        assert [client.receive() for client in waiting] == [b"", b""]
         assert gate.held == 2
         assert early.ask(b"SUB a 1\r\nPUB a 2\r\nhi\r\nPING\r\n") == b"MSG a 1 2\r\nhi\r\nPONG\r\n"
         assert login(host, "plain", "p").receive() == b"PONG\r\n"
         gate.open()
-        assert [each.receive() for each in waiting] == [b"PONG\r\n", b"PONG\r\n"]
+        assert [client.receive() for client in waiting] == [b"PONG\r\n", b"PONG\r\n"]
 
     def test_flood(self, host: Host, gate: Gate) -> None:
         """A flood of such logins takes two threads, makes the next ones wait, and holds nobody
@@ -218,12 +218,12 @@ class TestOthersDoNotWait:
         assert early.ask(b"PING\r\n") == b"PONG\r\n"
         assert login(host, "plain", "p").receive() == b"PONG\r\n"
         host.advance(PasswordChecks.DENIAL_DELAY + 0.1)
-        denied = [each for each in flood if each.closed]
+        denied = [client for client in flood if client.closed]
         assert len(denied) == 200 - PasswordChecks.AT_A_TIME - PasswordChecks.WAITING
         for _ in range(200):
             gate.open()
             host.settle()
-        assert all(each.closed for each in flood)
+        assert all(client.closed for client in flood)
         assert early.ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_reads(self, host: Host, gate: Gate) -> None:

@@ -108,7 +108,7 @@ class TestSending:
             assert b"_GR_" not in border.out.take()
 
 
-@pytest.mark.parametrize("names", [each for each in (PURE, COMPILED) if each is not None])
+@pytest.mark.parametrize("names", [lane for lane in (PURE, COMPILED) if lane is not None])
 @settings(max_examples=60, deadline=None)
 @given(operations=st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
 def test_injection(names: Names, operations: list[tuple[bytes, bytes, bytes]]) -> None:

@@ -97,7 +97,7 @@ def test_garbage(state: Callable[[Broker], Wire]) -> None:
         wire.send(data[cut:])
         broker.settle(6.0)
         isHub = state in (dialled, ourHub)
-        subjects = {each.subject for each, _ in heard.got}
+        subjects = {message.subject for message, _ in heard.got}
         assert isHub or subjects <= {b"b"}, (seed, data)
 
 

@@ -90,7 +90,7 @@ def test_everyModule() -> None:
 @pytest.mark.parametrize("flag", ["-O", "-OO"])
 def test_help(flag: str) -> None:
     """The help text is no docstring; Twisted finds the plugin."""
-    optimized, plain = (run("-m", "natsbroker", "--help", flag=each) for each in (flag, "-B"))
+    optimized, plain = (run("-m", "natsbroker", "--help", flag=option) for option in (flag, "-B"))
     assert (optimized.returncode, optimized.stdout) == (0, plain.stdout)
     twisted = run("-m", "twisted", "natsbroker", "--help", flag=flag)
     assert twisted.returncode == 0 and "--config" in twisted.stdout

@@ -9,7 +9,7 @@ import pytest
 from tests.authorization.table import ADVISORIES, ATTEMPTS
 from tests.listed import Listed, missingFrom
 
-ALL = {**{str(number): each for number, each in ATTEMPTS.items()}, **ADVISORIES}
+ALL = {**{str(number): attempt for number, attempt in ATTEMPTS.items()}, **ADVISORIES}
 
 
 def test_numbers() -> None:

@@ -73,9 +73,9 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.authorization.timing")
     parser.add_argument("--logins", type=int, default=400)
-    parser.add_argument("--flavour", choices=[each.name for each in ALL], default=OURS_FAST.name)
+    parser.add_argument("--flavour", choices=[entry.name for entry in ALL], default=OURS_FAST.name)
     options = parser.parse_args()
-    flavour = next(each for each in ALL if each.name == options.flavour)
+    flavour = next(entry for entry in ALL if entry.name == options.flavour)
     for kind in ("plain", "bcrypt"):
         with tempfile.TemporaryDirectory() as place:
             server = Server(flavour, Path(place), config(kind)).start()
