@@ -111,7 +111,7 @@ class TestHealthz:
         """A question that makes no sense is not put to the checks."""
         status, document = ask(Healthz([broken]), stream="S", details="1")
         assert status == 400
-        assert [each["type"] for each in document["errors"]] == ["BAD_REQUEST"]
+        assert [error["type"] for error in document["errors"]] == ["BAD_REQUEST"]
 
 
 class TestListening:
@@ -186,8 +186,8 @@ def test_streaming() -> None:
     """Without streaming, nothing is wrong with its store."""
     assert [list(check(HealthQuery())) for check in storeChecks(lambda: None)] == [[], []]
     store = SimpleNamespace(trouble="full", losses=["a"])
-    found = [list(check(HealthQuery())) for check in storeChecks(lambda: store)]
-    assert [len(each) for each in found] == [1, 1]
+    problems = [list(check(HealthQuery())) for check in storeChecks(lambda: store)]
+    assert [len(problem) for problem in problems] == [1, 1]
 
 
 class TestRisks:

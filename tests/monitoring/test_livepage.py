@@ -26,7 +26,7 @@ def served() -> list[Path]:
     """
     The files that a browser may load.
     """
-    return [each for each in FOLDER.iterdir() if each.suffix in (".css", ".js", ".svg")]
+    return [path for path in FOLDER.iterdir() if path.suffix in (".css", ".js", ".svg")]
 
 
 class TestPage:
@@ -69,7 +69,7 @@ class TestPage:
 class TestFiles:
     """What the page loads."""
 
-    @pytest.mark.parametrize("path", served(), ids=lambda each: each.name)
+    @pytest.mark.parametrize("path", served(), ids=lambda path: path.name)
     def test_get(self, path: Path) -> None:
         """Each file comes with its type, under the same policy."""
         kind = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[path.suffix]

@@ -31,10 +31,10 @@ class TestHistogram:
         metrics = metricsOf(stage)
         stage.model.figures.turnLengths = lambda: ([0.001, 0.01], [3, 2, 1], 0.5)
         text = b"".join(metrics({}).body).decode()
-        families = {each.name: each for each in text_string_to_metric_families(text)}
+        families = {family.name: family for family in text_string_to_metric_families(text)}
         turns = families["natsbroker_turn_seconds"]
         assert turns.type == "histogram"
-        samples = {(each.name, each.labels.get("le")): each.value for each in turns.samples}
+        samples = {(sample.name, sample.labels.get("le")): sample.value for sample in turns.samples}
         assert samples == {
             ("natsbroker_turn_seconds_bucket", "0.001"): 3,
             ("natsbroker_turn_seconds_bucket", "0.01"): 5,
@@ -64,13 +64,13 @@ class TestPage:
         assert (answer.status, answer.contentType.partition(";")[0]) == (200, "text/plain")
         text = b"".join(answer.body).decode()
         families = list(text_string_to_metric_families(text))
-        names = [each.name for each in families]
+        names = [family.name for family in families]
         assert len(names) == len(set(names)) >= 15
-        assert all(each.startswith("natsbroker_") for each in names)
+        assert all(name.startswith("natsbroker_") for name in names)
         samples = {
-            (each.name, *each.labels.values()): each.value
+            (sample.name, *sample.labels.values()): sample.value
             for family in families
-            for each in family.samples
+            for sample in family.samples
         }
         assert samples["natsbroker_client_messages_total", "in"] == 1
         assert samples["natsbroker_stream_messages", "A", "S"] == 2
@@ -83,12 +83,12 @@ class TestPage:
         stage, name = Stage(), 'a"\\\nb'
         stage.world.accounts["A"].name = name
         text = b"".join(metricsOf(stage)({}).body).decode()
-        found = list(text_string_to_metric_families(text))
+        families = list(text_string_to_metric_families(text))
         labels = {
-            each.labels["account"]
-            for family in found
-            for each in family.samples
-            if "account" in each.labels
+            sample.labels["account"]
+            for family in families
+            for sample in family.samples
+            if "account" in sample.labels
         }
         assert name in labels
         assert loadClient() is client

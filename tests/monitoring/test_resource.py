@@ -274,7 +274,7 @@ class TestOrigins:
     def test_none(self) -> None:
         """Unless the configuration names them, they are not allowed to read anything."""
         headers = self.ask().headers
-        assert not {"access-control-allow-origin", "vary"} & {each.lower() for each in headers}
+        assert not {"access-control-allow-origin", "vary"} & {header.lower() for header in headers}
 
     @pytest.mark.parametrize("allowed", ["*", "https://a.example"])
     def test_named(self, allowed: str) -> None:
@@ -286,7 +286,7 @@ class TestOrigins:
     def test_unnamed(self) -> None:
         """An origin that is not named is not allowed."""
         headers = self.ask("https://b.example").headers
-        assert "access-control-allow-origin" not in {each.lower() for each in headers}
+        assert "access-control-allow-origin" not in {header.lower() for header in headers}
 
 
 class TestLongAnswers:
@@ -344,18 +344,20 @@ class TestLongAnswers:
         model.answers["/long"] = lambda: Answer(body=iter([b"x" * 300_000]), isLong=True)
         port = Port(model)
         transports = [port.dial() for _ in range(MOST_LONG_ANSWERS + 3)]
-        for each in transports:
-            each.taking = False
-            each.send(request("/long"))
+        for transport in transports:
+            transport.taking = False
+            transport.send(request("/long"))
         port.settle()
-        assert [bool(each.waiting) for each in transports] == [True] * MOST_LONG_ANSWERS + [
-            False
-        ] * 3
+        assert [bool(transport.waiting) for transport in transports] == [
+            True
+        ] * MOST_LONG_ANSWERS + [False] * 3
         assert port.get("/short").status == 200
-        for each in transports:
-            each.taking = True
+        for transport in transports:
+            transport.taking = True
         port.settle()
-        assert [len(parsed(each.take()).body) for each in transports] == [300_000] * len(transports)
+        assert [len(parsed(transport.take()).body) for transport in transports] == [300_000] * len(
+            transports
+        )
 
     def test_leavingMakesRoom(self) -> None:
         """Who leaves while the answer is made, sent or waited for makes room for others."""
@@ -370,27 +372,27 @@ class TestLongAnswers:
         model.answers["/long"] = lambda: Answer(body=iter([b"x" * 300_000]), isLong=True)
         port = Port(model)
         making = [port.dial() for _ in range(MOST_LONG_ANSWERS)]
-        for each in making:
-            each.send(request("/endless"))
+        for greedy in making:
+            greedy.send(request("/endless"))
         waiting = port.dial()
         waiting.send(request("/long"))
         for _ in range(20):
             port.settle()
         waiting.hangUp()
-        for each in making:
-            each.hangUp()
+        for greedy in making:
+            greedy.hangUp()
         port.settle()
-        made = [each.made for each in counters]
+        made = [counter.made for counter in counters]
         sending = [port.dial() for _ in range(MOST_LONG_ANSWERS)]
-        for each in sending:
-            each.taking = False
-            each.send(request("/long"))
+        for long in sending:
+            long.taking = False
+            long.send(request("/long"))
         port.settle()
-        for each in sending:
-            each.hangUp()
+        for long in sending:
+            long.hangUp()
         port.settle()
         assert len(port.get("/long").body) == 300_000
-        assert [each.made for each in counters] == made
+        assert [counter.made for counter in counters] == made
         assert len(counters) == MOST_LONG_ANSWERS
 
     def test_nothingIsLeft(self) -> None:

@@ -21,7 +21,7 @@ from tests.server.support import Host, logLines, settingsOf
 
 def pages(host: Host) -> MonitoringService:
     """The service of the pages."""
-    [service] = [each for each in host.broker if isinstance(each, MonitoringService)]
+    [service] = [child for child in host.broker if isinstance(child, MonitoringService)]
     return service
 
 
@@ -30,7 +30,7 @@ class TestListening:
 
     def test_none(self) -> None:
         """Without a port there are none."""
-        assert not any(isinstance(each, MonitoringService) for each in Host().broker)
+        assert not any(isinstance(service, MonitoringService) for service in Host().broker)
 
     def test_address(self) -> None:
         """By default they are where clients connect; the line is nats-server's."""

@@ -61,8 +61,8 @@ class Port:
     def ask(self, *data: bytes) -> tuple[bytes, str]:
         """Send bytes on a new connection; give what comes, and how the connection ended."""
         transport = self.dial()
-        for each in data:
-            transport.send(each)
+        for byte in data:
+            transport.send(byte)
         self.clock.advance(0)
         return transport.take(), transport.closed
 
@@ -283,7 +283,7 @@ class TestNumber:
         new.send(GET)
         port.clock.advance(0)
         assert new.take().endswith(b"hello")
-        assert [n for n, each in enumerate(transports) if each.closed] == [1]
+        assert [n for n, transport in enumerate(transports) if transport.closed] == [1]
 
     def test_flood(self) -> None:
         """However many connections send nothing, one that asks is answered."""
@@ -298,18 +298,18 @@ class TestNumber:
         port = Port()
         transports = [port.dial() for _ in range(MOST_CONNECTIONS + 10)]
         port.clock.advance(0)
-        assert [n for n, each in enumerate(transports) if each.closed] == list(range(10))
+        assert [n for n, transport in enumerate(transports) if transport.closed] == list(range(10))
 
     def test_allAtWork(self) -> None:
         """If all others wait for their answers, the new one is cut."""
         port = Port(waits=True)
         transports = [port.dial() for _ in range(MOST_CONNECTIONS)]
-        for each in transports:
-            each.send(GET)
+        for transport in transports:
+            transport.send(GET)
         new = port.dial()
         port.clock.advance(0)
         assert new.closed == "aborted"
-        assert not any(each.closed for each in transports)
+        assert not any(transport.closed for transport in transports)
 
     def test_stop(self) -> None:
         """When the port is closed its connections are, too."""
@@ -317,5 +317,5 @@ class TestNumber:
         transports = [port.dial() for _ in range(3)]
         port.site.doStop()  # type: ignore[no-untyped-call]
         port.clock.advance(0)
-        assert {each.closed for each in transports} == {"aborted"}
+        assert {transport.closed for transport in transports} == {"aborted"}
         assert port.clock.getDelayedCalls() == []

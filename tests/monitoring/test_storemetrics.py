@@ -42,8 +42,8 @@ class Measured:
 
 def seriesOf(**stores: Any) -> dict[str, MetricSeries]:
     """The metrics of stores by name."""
-    found = complete(storeSeries({name: partial(stores.get, name) for name in stores}))
-    return {each.name: each for each in found}
+    metrics = complete(storeSeries({name: partial(stores.get, name) for name in stores}))
+    return {metric.name: metric for metric in metrics}
 
 
 def test_figures() -> None:
@@ -85,12 +85,16 @@ def test_scrape() -> None:
     for name in ("streaming", "jetstream"):
         model.stores[name] = lambda: Measured(ScrubFigures())
     text = b"".join(model.metrics({}).body).decode()
-    families = {each.name: each for each in text_string_to_metric_families(text)}
+    families = {family.name: family for family in text_string_to_metric_families(text)}
     records = families["natsbroker_store_commit_records"]
     assert records.type == "histogram"
     samples = {
-        (each.name.rpartition("_")[2], each.labels.get("le"), each.labels["store"]): each.value
-        for each in records.samples
+        (
+            sample.name.rpartition("_")[2],
+            sample.labels.get("le"),
+            sample.labels["store"],
+        ): sample.value
+        for sample in records.samples
     }
     for store in ("streaming", "jetstream"):
         assert samples["bucket", "1.0", store] == 2

@@ -14,7 +14,7 @@ from natsbroker.monitoring.top.tables import INTERNAL, Row, Table, View, tableFr
 from natsbroker.monitoring.top.views import VIEWS
 from tests.monitoring.top.test_views import PAGES
 
-VIEW_BY_TITLE = {each.title: each for each in VIEWS}
+VIEW_BY_TITLE = {view.title: view for view in VIEWS}
 
 
 def opened(title: str, page: bytes) -> tuple[View, Table]:
@@ -78,8 +78,10 @@ def test_members() -> None:
         "consumers": [{"name": "c1", "delivered": {"seq": 1}}],
         "tags": [],
     }
-    found = [(each["member"], each["value"], each.get("number")) for each in membersOf(item)]
-    assert found == [
+    members = [
+        (member["member"], member["value"], member.get("number")) for member in membersOf(item)
+    ]
+    assert members == [
         ("name", "ORDERS", "ORDERS"),
         ("sealed", "false", False),
         ("state.messages", "3", 3),
@@ -92,7 +94,7 @@ def test_members() -> None:
 
 def test_longList() -> None:
     """Numbers of elements have as many digits, so that they sort."""
-    names = [each["member"] for each in membersOf({"list": list(range(12))})]
+    names = [member["member"] for member in membersOf({"list": list(range(12))})]
     assert names == sorted(names)
     assert (names[0], names[-1]) == ("list[00]", "list[11]")
 
@@ -107,8 +109,8 @@ def test_rates() -> None:
     parent = VIEW_BY_TITLE["Streams"]
     view = detailView(parent, tableFrom(parent, page(1), 0.0).rows[0])
     before = tableFrom(view, page(10), 1.0)
-    found = {each.values[0]: each.values[2] for each in tableFrom(view, page(30), 3.0, before).rows}
-    assert found == {"account": None, "name": None, "x": None, "state.n": 10.0}
+    values = {row.values[0]: row.values[2] for row in tableFrom(view, page(30), 3.0, before).rows}
+    assert values == {"account": None, "name": None, "x": None, "state.n": 10.0}
 
 
 def test_gone() -> None:

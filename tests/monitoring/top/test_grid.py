@@ -47,7 +47,7 @@ ROWS = range(9)
 
 def fill(grid: Grid, rows: Iterable[int]) -> None:
     """Show rows with these numbers."""
-    names = [f"row {each}" for each in rows]
+    names = [f"row {row}" for row in rows]
     texts = [(name, name[4:]) for name in names]
     grid.fill(["Name", "Count"], texts, [False, True], names)
 

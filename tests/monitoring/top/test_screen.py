@@ -55,7 +55,7 @@ class Server:
             ]
             return {**head, "connections": rows, "total": 1030}
         if path == "/subsz":
-            rows = [{"subject": each, "msgs": 1} for each in ("jobs", "$SYS.x")]
+            rows = [{"subject": subject, "msgs": 1} for subject in ("jobs", "$SYS.x")]
             return {**head, "subscriptions_list": rows}
         if path == "/jsz":
             return {**head, "disabled": True}
@@ -109,12 +109,12 @@ class Scene:
     @property
     def rows(self) -> list[str]:
         """The lines of the table with single blanks."""
-        return [" ".join(each.split()) for each in self._app.query_one(Grid).texts]
+        return [" ".join(line.split()) for line in self._app.query_one(Grid).texts]
 
     @property
     def names(self) -> list[str]:
         """The names of the connections."""
-        return [each.split()[2] for each in self.rows[1:]]
+        return [row.split()[2] for row in self.rows[1:]]
 
     def text(self, name: str) -> str:
         """The text of a part of the screen."""
@@ -227,7 +227,7 @@ def test_opened() -> None:
         await screen.press("r", "slash", "c", "i", "enter")
         assert screen.rows[1:] == ["cid 1 0"]
         await screen.press("enter", "escape")
-        assert [each.split()[0] for each in screen.rows[1:]] == [
+        assert [row.split()[0] for row in screen.rows[1:]] == [
             "tls.version",
             "in_msgs",
             "host",
@@ -386,7 +386,7 @@ def test_runningBroker() -> None:
                     assert first in screen.rows[1]
                     await screen.show("enter")
                     for member in members:
-                        assert any(each.startswith(member) for each in screen.rows), screen.rows
+                        assert any(row.startswith(member) for row in screen.rows), screen.rows
                     await screen.show("escape")
 
         asyncio.run(scene())

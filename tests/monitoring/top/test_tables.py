@@ -54,9 +54,9 @@ def table(body: bytes, time: float = 0.0, before: Table | None = None) -> Table:
     return tableFrom(VIEW, json.loads(body), time, before)
 
 
-def names(found: Table, sort: int, isDescending: bool, wanted: str = "") -> list[object]:
+def names(drawn: Table, sort: int, isDescending: bool, wanted: str = "") -> list[object]:
     """The names of the rows in their order."""
-    return [each.values[0] for each in chosenRows(found, VIEW, sort, isDescending, wanted)]
+    return [row.values[0] for row in chosenRows(drawn, VIEW, sort, isDescending, wanted)]
 
 
 class TestRates:
@@ -66,7 +66,7 @@ class TestRates:
         """The change is divided by the time between; the first reading has no rates."""
         first = table(page({"name": "a", "msgs": 100}), 10.0)
         second = table(page({"name": "a", "msgs": 150}), 12.5, first)
-        assert [each.rows[0].values[2] for each in (first, second)] == [None, 20.0]
+        assert [drawn.rows[0].values[2] for drawn in (first, second)] == [None, 20.0]
 
     @pytest.mark.parametrize(
         ("body", "time"),
@@ -113,8 +113,8 @@ class TestRows:
 
     def test_twins(self) -> None:
         """Of two items that cannot be told apart the first is shown."""
-        found = table(page({"name": "a", "msgs": 1}, {"name": "a", "msgs": 2}))
-        assert len(found.rows) == 1
+        drawn = table(page({"name": "a", "msgs": 1}, {"name": "a", "msgs": 2}))
+        assert len(drawn.rows) == 1
 
     def test_part(self) -> None:
         """What a page leaves out is counted."""
@@ -139,21 +139,21 @@ class TestOrder:
 
     def test_sorted(self) -> None:
         """Numbers sort as numbers, texts in any case, and empty cells come last."""
-        found = table(self.BODY)
-        assert names(found, 1, True) == ["A", "b", "$x", "c"]
-        assert names(found, 1, False) == ["$x", "b", "A", "c"]
-        assert names(found, 0, False) == ["$x", "A", "b", "c"]
+        drawn = table(self.BODY)
+        assert names(drawn, 1, True) == ["A", "b", "$x", "c"]
+        assert names(drawn, 1, False) == ["$x", "b", "A", "c"]
+        assert names(drawn, 0, False) == ["$x", "A", "b", "c"]
 
     def test_filter(self) -> None:
         """Rows are kept that have a text in any cell, as it is shown."""
-        found = table(self.BODY)
-        assert names(found, 0, False, "a") == ["A"]
-        assert names(found, 0, False, "10b") == ["A"]
+        drawn = table(self.BODY)
+        assert names(drawn, 0, False, "a") == ["A"]
+        assert names(drawn, 0, False, "10b") == ["A"]
 
     def test_internal(self) -> None:
         """The server's own rows can be left out."""
         rows = chosenRows(table(self.BODY), VIEW, 0, False, internal=False)
-        assert [each.values[0] for each in rows] == ["A", "b", "c"]
+        assert [row.values[0] for row in rows] == ["A", "b", "c"]
 
 
 class TestShown:
@@ -199,7 +199,7 @@ class TestShown:
 
     def test_spans(self) -> None:
         """Short durations keep their unit, long ones have whole seconds."""
-        assert [spanText(each) for each in (0.0015, 3725.5)] == ["1.5ms", "1h2m5s"]
+        assert [spanText(seconds) for seconds in (0.0015, 3725.5)] == ["1.5ms", "1h2m5s"]
 
     def test_control(self) -> None:
         """A name that a client chose cannot send commands to the terminal."""

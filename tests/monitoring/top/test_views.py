@@ -89,8 +89,8 @@ ROWS = {
 def texts(view: View, body: bytes) -> list[str]:
     """The rows as texts, without empty cells."""
     rows = tableFrom(view, json.loads(body), 0.0).rows
-    cells = [zip(view.columns, each.values, strict=True) for each in rows]
-    return [" ".join(filter(None, (column.textOf(each) for column, each in row))) for row in cells]
+    cells = [zip(view.columns, row.values, strict=True) for row in rows]
+    return [" ".join(filter(None, (column.textOf(cell) for column, cell in row))) for row in cells]
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.title)
@@ -102,7 +102,7 @@ def test_rows(view: View) -> None:
 def test_internal() -> None:
     """Subjects of the server's own are marked."""
     rows = tableFrom(VIEWS[1], json.loads(PAGES["Subjects"]), 0.0).rows
-    assert [each.isInternal for each in rows] == [False, False, True]
+    assert [row.isInternal for row in rows] == [False, False, True]
 
 
 def test_server() -> None:
@@ -113,7 +113,7 @@ def test_server() -> None:
 
 def test_keys() -> None:
     """Views have keys of their own, and columns titles of their own."""
-    assert [each.key for each in VIEWS] == list("1234567890")
+    assert [view.key for view in VIEWS] == list("1234567890")
     for view in VIEWS:
-        titles = [each.title for each in view.columns]
+        titles = [column.title for column in view.columns]
         assert len(set(titles)) == len(titles)
