@@ -157,23 +157,23 @@ class TestAccountz:
 
     def test_exchanges(self) -> None:
         """Exports, imports and mappings of the settings are shown; what is empty is left out."""
-        found = detail(Stage(settingsOf("accounts { A { exports: [{stream: s}] } }")), "A")
-        assert found["exports"] == [{"subject": "s", "type": "stream"}]
-        assert "mappings" not in found
+        shown = detail(Stage(settingsOf("accounts { A { exports: [{stream: s}] } }")), "A")
+        assert shown["exports"] == [{"subject": "s", "type": "stream"}]
+        assert "mappings" not in shown
 
     def test_systemServices(self) -> None:
         """Every account has the requests about itself; the system account has what serves them."""
         stage = Stage()
         mine, system = detail(stage, "A"), detail(stage, "$SYS")
-        assert [each["local_subject"] for each in mine["imports"]] == [
+        assert [entry["local_subject"] for entry in mine["imports"]] == [
             "$SYS.REQ.ACCOUNT.PING.CONNZ",
             "$SYS.REQ.SERVER.PING.CONNZ",
             "$SYS.REQ.ACCOUNT.PING.STATZ",
             "$SYS.REQ.USER.INFO",
         ]
         assert "exports" not in mine
-        assert [each["subject"] for each in system["imports"]] == ["$SYS.REQ.USER.$SYS.INFO"]
-        assert "$SYS.REQ.USER.*.INFO" in [each["subject"] for each in system["exports"]]
+        assert [entry["subject"] for entry in system["imports"]] == ["$SYS.REQ.USER.$SYS.INFO"]
+        assert "$SYS.REQ.USER.*.INFO" in [export["subject"] for export in system["exports"]]
         without = detail(Stage(Settings(no_system_account=True)), "A")
         assert not {"imports", "exports"} & set(without)
 

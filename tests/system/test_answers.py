@@ -166,9 +166,9 @@ class TestAccounts:
         (row,) = asker.ask("ACCOUNT.A.STATZ")["data"]["account_statz"]
         assert (row["acc"], row["conns"], row["received"]["msgs"]) == ("A", 1, 1)
         every = asker.ask("ACCOUNT.PING.STATZ")["data"]["account_statz"]
-        assert [each["acc"] for each in every] == ["A"]
+        assert [report["acc"] for report in every] == ["A"]
         every = asker.ask("ACCOUNT.PING.STATZ", include_unused=True)["data"]["account_statz"]
-        assert {"A", "$G", "$SYS"} <= {each["acc"] for each in every}
+        assert {"A", "$G", "$SYS"} <= {report["acc"] for report in every}
         asked: dict[str, Any] = {"accounts": ["$G"], "include_unused": True}
         (row,) = asker.ask("ACCOUNT.PING.STATZ", **asked)["data"]["account_statz"]
         assert (row["acc"], row["conns"]) == ("$G", 0)

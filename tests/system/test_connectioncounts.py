@@ -33,7 +33,7 @@ class Counted:
         """
         self.recorder.got.clear()
         self.host.advance(seconds)
-        return [(each.subject, json.loads(each.payload)) for each, _ in self.recorder.got]
+        return [(message.subject, json.loads(message.payload)) for message, _ in self.recorder.got]
 
 
 def test_changes() -> None:

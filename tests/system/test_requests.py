@@ -152,8 +152,8 @@ class Peer:
 
     def deliver(self, message: Message, tag: Any) -> None:
         self.asked.append(message.payload)
-        for each in self.answers:
-            self.bus.publish(Message(message.reply, each))
+        for answer in self.answers:
+            self.bus.publish(Message(message.reply, answer))
 
     def subscriptionEnded(self, tag: Any) -> None:
         """Not called: the subscription has no maximum."""
@@ -184,7 +184,7 @@ def test_debugSubscribersElsewhere() -> None:
     stage.peers = 2
     peer = Peer(stage, b"4", b"5")
     assert stage.request(COUNTING, b"foo q") == [b"12"]
-    assert [json.loads(each) for each in peer.asked] == [
+    assert [json.loads(request) for request in peer.asked] == [
         {"acc": "$SYS", "subject": "foo", "queue": "cQ=="}
     ]
     assert stage.clock.getDelayedCalls() == []
@@ -205,14 +205,14 @@ def test_debugSubscribersSilent() -> None:
 def test_debugSubscribersImported() -> None:
     """An account that the broker names in the request asks about itself."""
     stage = Stage()
-    bus, found = stage.system.busFor(Kind.CLIENT), []
+    bus, received = stage.system.busFor(Kind.CLIENT), []
     for info in (b'{"acc":"A"}', b'{"acc":"A","svc":"B"}', b"{", b"[]"):
         block = b"NATS/1.0\r\nNats-Request-Info: %b\r\n\r\n" % info
         bus.publish(Message(COUNTING, block + b"foo", b"_INBOX.one", len(block), object()))
         stage.world.settle()
         assert stage.answers.counted is not None
-        found.append(stage.answers.counted[0])
-    assert found == ["A", "B", "$SYS", "$SYS"]
+        received.append(stage.answers.counted[0])
+    assert received == ["A", "B", "$SYS", "$SYS"]
 
 
 @pytest.mark.parametrize(

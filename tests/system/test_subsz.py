@@ -115,11 +115,11 @@ class Changing:
 
     def subscriptions(self) -> Iterator[Any]:
         """Raise as a changed dictionary does."""
-        for place, each in enumerate(self._account.subscriptions()):
+        for place, subscription in enumerate(self._account.subscriptions()):
             if place == 2_000 and self.disturbances:
                 self.disturbances -= 1
                 raise RuntimeError("dictionary changed size during iteration")
-            yield each
+            yield subscription
 
 
 class TestSteps:
