@@ -66,11 +66,11 @@ class Equal:
     __hash__ = None  # type: ignore[assignment]
 
 
-def sameEntries(found: list[Any] | tuple[Any, ...], expected: list[Any]) -> bool:
+def sameEntries(entries: list[Any] | tuple[Any, ...], expected: list[Any]) -> bool:
     """
     Tell whether two collections hold the very same objects equally often.
     """
-    return sorted(map(id, found)) == sorted(map(id, expected))
+    return sorted(map(id, entries)) == sorted(map(id, expected))
 
 
 class IndexBehaviour:
@@ -320,7 +320,7 @@ class IndexBehaviour:
         assert index.shapes <= 1024
         assert index.match(b".".join([b"b"] * 11)) == []
         subject = b".".join([b"a", b"b"] * 5 + [b"a"])
-        expected = sorted(each for each in taken if matches(each, subject))
+        expected = sorted(candidate for candidate in taken if matches(candidate, subject))
         assert len(expected) > 10
         assert sorted(index.match(subject)) == expected
 
@@ -363,7 +363,7 @@ class IndexMachine(RuleBasedStateMachine):
                 self.index.insert(pattern, entry)
             return
         self.index.insert(pattern, entry)
-        if not any(known == pattern and each is entry for known, each in self.held):
+        if not any(known == pattern and other is entry for known, other in self.held):
             self.held.append((pattern, entry))
 
     @rule(pattern=PATTERNS | DELIVERABLE)
@@ -399,7 +399,7 @@ class IndexMachine(RuleBasedStateMachine):
             for pattern, entry in self.held:
                 if pattern == victim:
                     assert self.index.remove(pattern, entry)
-            self.held = [each for each in self.held if each[0] != victim]
+            self.held = [pair for pair in self.held if pair[0] != victim]
 
     @rule(pattern=PATTERNS)
     def removeStranger(self, pattern: bytes) -> None:

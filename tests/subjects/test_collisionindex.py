@@ -27,12 +27,12 @@ _OWNED = st.dictionaries(st.sampled_from("ABCD"), _LISTS, max_size=4)
 
 
 def _ownersOf(owned: Mapping[str, tuple[str, ...]]) -> dict[str, _Owner]:
-    return {name: _Owner(each) for name, each in owned.items()}
+    return {name: _Owner(subjects) for name, subjects in owned.items()}
 
 
 def _meets(owned: dict[str, tuple[str, ...]], patterns: tuple[str, ...], owner: str) -> bool:
-    theirs = [each for name, some in owned.items() if name != owner for each in some]
-    return any(overlaps(one.encode(), each.encode()) for one in patterns for each in theirs)
+    theirs = [subject for name, some in owned.items() if name != owner for subject in some]
+    return any(overlaps(one.encode(), other.encode()) for one in patterns for other in theirs)
 
 
 @given(st.lists(st.tuples(_OWNED, _LISTS, st.sampled_from("ABCDE")), max_size=5))
@@ -46,7 +46,7 @@ def test_meets(history: list[tuple[dict[str, tuple[str, ...]], tuple[str, ...], 
 
 def test_between() -> None:
     """A change between the steps of a question is part of the answer."""
-    owned = {str(each): (f"a.{each}.x",) for each in range(1000)}
+    owned = {str(number): (f"a.{number}.x",) for number in range(1000)}
     index = CollisionIndex()
     finish(index.update(_ownersOf(owned)))
     asking = index.meets(["*.b.y"], "")
@@ -60,7 +60,7 @@ def test_work() -> None:
     calls = []
     for count in (1000, 4000):
         index = CollisionIndex()
-        owned = {str(each): (f"a.{each}",) for each in range(count)}
+        owned = {str(number): (f"a.{number}",) for number in range(count)}
         owners = _ownersOf(owned)
         finish(index.update(owners))
         for pattern in ("a.x", "b.*"):
@@ -77,9 +77,9 @@ def test_work() -> None:
 def test_tables() -> None:
     """Questions of very many shapes do not fill the memory."""
     index = CollisionIndex()
-    owned = {str(each): ("a." * 11 + str(each),) for each in range(3000)}
+    owned = {str(number): ("a." * 11 + str(number),) for number in range(3000)}
     finish(index.update(_ownersOf(owned)))
-    for each in range(64):
-        stars = ["*" if each >> place & 1 else "b" for place in range(12)]
+    for number in range(64):
+        stars = ["*" if number >> place & 1 else "b" for place in range(12)]
         assert not finish(index.meets([".".join(stars) + ".c", "a." * 11 + "x"], ""))
         assert index.entries <= 4 * 3000 + 4096 + 3000

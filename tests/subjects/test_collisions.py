@@ -51,7 +51,7 @@ def test_inside(patterns: list[bytes]) -> None:
     inside = [
         place
         for place, one in enumerate(patterns)
-        if any(isSubset(one, each) for each in patterns[:place] + patterns[place + 1 :])
+        if any(isSubset(one, pattern) for pattern in patterns[:place] + patterns[place + 1 :])
     ]
     assert finish(firstInside(_placed(patterns))) == (inside[0] if inside else None)
 
@@ -60,7 +60,7 @@ def test_inside(patterns: list[bytes]) -> None:
 def test_meeting(mine: list[bytes], theirs: list[bytes]) -> None:
     """The first that overlaps with another list is that which comparing each with each finds."""
     meeting = [
-        place for place, one in enumerate(mine) if any(overlaps(one, each) for each in theirs)
+        place for place, one in enumerate(mine) if any(overlaps(one, other) for other in theirs)
     ]
     assert finish(firstMeeting(mine, theirs)) == (meeting[0] if meeting else None)
 
@@ -79,11 +79,13 @@ def _crossing(count: int) -> list[bytes]:
     others unless their last tokens come first.
     """
     half = count // 2
-    return [b"a%d.*.x" % each for each in range(half)] + [b"*.b%d.y" % each for each in range(half)]
+    return [b"a%d.*.x" % number for number in range(half)] + [
+        b"*.b%d.y" % number for number in range(half)
+    ]
 
 
 def _flat(count: int) -> list[bytes]:
-    return [b"a.%d" % each for each in range(count)]
+    return [b"a.%d" % number for number in range(count)]
 
 
 @pytest.mark.parametrize("make", [_crossing, _flat])

@@ -19,8 +19,8 @@ TEXT = PAGE.read_text("utf-8")
 
 def test_examples() -> None:
     """The page's examples print the text on it, and there are examples for every part."""
-    found = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-    test = doctest.DocTestParser().get_doctest("".join(found), {}, PAGE.name, str(PAGE), 0)
+    blocks = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, PAGE.name, str(PAGE), 0)
     report: list[str] = []
     result = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
     assert "".join(report) == ""
@@ -59,8 +59,8 @@ def test_longestSubject() -> None:
 @pytest.mark.parametrize("row", re.findall(r"^\| (`.*`) \| (made.*|refused.*) \|$", TEXT, re.M))
 def test_queueTables(row: tuple[str, str]) -> None:
     """Each row about queue entries says what becomes of the three subscriptions."""
-    entries = [each.encode() for each in re.findall(r"`([^`]*)`", row[0])]
+    entries = [text.encode() for text in re.findall(r"`([^`]*)`", row[0])]
     denying = TEXT.index(" | ".join(row)) > TEXT.index("| denied entries |")
     permissions = SubscribePermissions(None, entries) if denying else SubscribePermissions(entries)
-    found = [permissions.verdict(b"foo", queue) is ALLOWED for queue in (b"", b"v1", b"v2")]
-    assert [("refused", "made")[each] for each in found] == row[1].split(" | ")
+    verdicts = [permissions.verdict(b"foo", queue) is ALLOWED for queue in (b"", b"v1", b"v2")]
+    assert [("refused", "made")[verdict] for verdict in verdicts] == row[1].split(" | ")

@@ -265,7 +265,7 @@ class TestRelations:
         subjects = [general]
         if narrow.endswith(b">") and narrow.split(b".")[-1] == b">":
             subjects.append([*general, *[b"fresh"] * 8])
-        expected = all(matches(wide, b".".join(each)) for each in subjects)
+        expected = all(matches(wide, b".".join(tokens)) for tokens in subjects)
         assert isSubset(narrow, wide) is expected
 
     @given(LITERALS, PATTERNS)

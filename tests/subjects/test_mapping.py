@@ -193,9 +193,9 @@ class TestMappingTable:
         """With real random numbers the shares come out about right."""
         mapping = Mapping(b"a", [Destination(b"b", 20), Destination(b"c", 80)])
         table = MappingTable([mapping], random.Random(1).randrange)
-        found = Counter(table.map(b"a") for _ in range(2000))
-        assert 300 < found[b"b"] < 500
-        assert found[b"b"] + found[b"c"] == 2000
+        counts = Counter(table.map(b"a") for _ in range(2000))
+        assert 300 < counts[b"b"] < 500
+        assert counts[b"b"] + counts[b"c"] == 2000
 
     def test_fixed(self) -> None:
         """Where everything goes is known beforehand; what chance decides is not."""

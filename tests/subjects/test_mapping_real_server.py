@@ -127,7 +127,7 @@ class TestBesideNatsServer:
         ours = Counter(table.map(subject) for _ in range(1000))
         theirs = Counter(published(line, subject) for _ in range(1000))
         assert ours.keys() == theirs.keys()
-        assert all(abs(ours[each] - theirs[each]) < 150 for each in ours)
+        assert all(abs(ours[target] - theirs[target]) < 150 for target in ours)
 
     def test_errors(self, tmp_path: Path) -> None:
         """The server refuses the same destinations for the same reasons."""

@@ -33,7 +33,7 @@ class ListRouter:
     def match(self, subject: bytes) -> Iterable[Any]:
         """All entries for a subject."""
         self.asked.append(subject)
-        return [each for each in self.entries if reaches(each.pattern, subject)]
+        return [entry for entry in self.entries if reaches(entry.pattern, subject)]
 
 
 class Desk:
@@ -110,7 +110,7 @@ class TestRemembering:
         desk.add(b"foo")
         answers = [desk.matcher.match(b"foo") for _ in range(5)]
         assert desk.router.asked == [b"foo"]
-        assert all(each is answers[0] for each in answers)
+        assert all(answer is answers[0] for answer in answers)
         assert (desk.matcher.hits, desk.matcher.misses, len(desk.matcher)) == (4, 1, 1)
 
     @pytest.mark.parametrize("pattern", [b"a.b", b"a.*", b"*.b", b">", b"a.>", b"*.*"])
@@ -279,9 +279,9 @@ class TestAnything:
             else:
                 desk.add(pattern, queue, kind)
             asked.append(subject)
-            for each in asked:
-                answer = desk.matcher.match(each)
-                expected = sortMatches(desk.router.match(each), each)
+            for literal in asked:
+                answer = desk.matcher.match(literal)
+                expected = sortMatches(desk.router.match(literal), literal)
                 assert set(answer.plain) == set(expected.plain)
                 assert set(answer.links) == set(expected.links)
                 assert asSets(answer.groups) == asSets(expected.groups)

@@ -55,8 +55,8 @@ class TestPermissionSet:
     ) -> None:
         """A deny beats an allow; no list allows all; wildcards in the subject are literal."""
         permissions = PermissionSet(allow, deny)
-        assert [each for each in allowed if not permissions.allows(each)] == []
-        assert [each for each in refused if permissions.allows(each)] == []
+        assert [subject for subject in allowed if not permissions.allows(subject)] == []
+        assert [subject for subject in refused if permissions.allows(subject)] == []
 
     @pytest.mark.parametrize(
         ("allow", "deny", "isAllowed"),
@@ -205,8 +205,8 @@ class TestSubscribePermissions:
         entries, expected = row
         allow, deny = permissionsOf(entries)
         permissions = SubscribePermissions(allow, deny)
-        found = [permissions.verdict(b"foo", queue) is ALLOWED for queue in (b"", b"q", b"r")]
-        assert "".join("-+"[each] for each in found) == expected
+        verdicts = [permissions.verdict(b"foo", queue) is ALLOWED for queue in (b"", b"q", b"r")]
+        assert "".join("-+"[verdict] for verdict in verdicts) == expected
 
     def test_delivery(self) -> None:
         """What is denied is not delivered to a wider subscription, in a queue or not."""
@@ -374,12 +374,12 @@ def concerned(entries: list[bytes], queue: bytes) -> list[bytes]:
     """
     @return: the patterns of the entries that concern a subscription in this queue, or in none.
     """
-    found = []
+    patterns = []
     for pattern, wanted in [[*entry.split(), b""][:2] for entry in entries]:
         covered = queue and all(reach(wanted, example) for example in examplesOf(queue))
         if not wanted or wanted == queue or covered:
-            found.append(pattern)
-    return found
+            patterns.append(pattern)
+    return patterns
 
 
 def may(user: dict[str, list[bytes] | None], verb: str, subject: bytes, queue: bytes) -> bool:
@@ -390,9 +390,9 @@ def may(user: dict[str, list[bytes] | None], verb: str, subject: bytes, queue: b
     """
     if verb == "PUB":
         allow, deny = user["pub"], user["nopub"] or []
-        allowed = allow is None or any(reach(each, subject) for each in allow)
-        return allowed and not any(reach(each, subject) for each in deny)
-    if any(reach(each, subject) for each in concerned(user["nosub"] or [], queue)):
+        allowed = allow is None or any(reach(entry, subject) for entry in allow)
+        return allowed and not any(reach(entry, subject) for entry in deny)
+    if any(reach(entry, subject) for entry in concerned(user["nosub"] or [], queue)):
         return False
     if verb == "MSG" or user["sub"] is None:
         return True

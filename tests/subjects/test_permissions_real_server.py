@@ -169,12 +169,12 @@ class TestBesideNatsServer:
         """The table of plain and queue entries is the server's own."""
         _, expected = ROWS[list(ROW_USERS).index(name)]
         line = Line(port, name)
-        found = ""
+        marks = ""
         for queue in (b"", b"q", b"r"):
-            found += "-+"[subscribed(line, b"foo", queue)]
+            marks += "-+"[subscribed(line, b"foo", queue)]
             line.ask(b"UNSUB 1\r\n")
         line.close()
-        assert found == expected
+        assert marks == expected
 
     def test_theDifference(self, port: int) -> None:
         """The server lets C{foo.*} allow C{SUB foo.>}, and delivers C{foo.a.b}; this does not."""
@@ -194,4 +194,4 @@ def readOtherwise(allow: list[bytes], pattern: bytes) -> bool:
     entry covers: the difference that L{natsbroker.subjects.permissions} states.
     """
     patterns = [entry.split()[0] for entry in allow]
-    return any(matches(each, pattern) and not isSubset(pattern, each) for each in patterns)
+    return any(matches(other, pattern) and not isSubset(pattern, other) for other in patterns)

@@ -65,7 +65,7 @@ def test_events(subject: bytes) -> None:
     assert not isRequest(subject)
 
 
-@pytest.mark.parametrize("subject", [each for each in (*REQUESTS, *OTHERS) if each])
+@pytest.mark.parametrize("subject", [request for request in (*REQUESTS, *OTHERS) if request])
 def test_matches(subject: bytes) -> None:
     """The matches of a subject say the same, and that a service is subscribed."""
     batch = hot.FlushBatch(lambda call: None)

@@ -25,13 +25,13 @@ def test_nothingMissed(pattern: bytes, subjects: set[bytes]) -> None:
     """Every match is selected, and none is passed over on the way to it."""
     search = PatternSearch(pattern)
     ordered = sorted(subjects)
-    expected = [each for each in ordered if matches(pattern, each)]
+    expected = [candidate for candidate in ordered if matches(pattern, candidate)]
     assert search.select(ordered) == expected
     for subject in ordered:
         place = search.following(subject)
         assert place == b"" or place > subject
-        behind = [each for each in expected if each > subject]
-        assert [each for each in behind if place and each >= place] == behind
+        behind = [candidate for candidate in expected if candidate > subject]
+        assert [candidate for candidate in behind if place and candidate >= place] == behind
 
 
 def test_passesOver() -> None:
@@ -48,16 +48,18 @@ def test_passesOver() -> None:
 @given(st.lists(PATTERNS, max_size=30), st.lists(SUBJECTS, max_size=20))
 def test_together(patterns: list[bytes], subjects: list[bytes]) -> None:
     """Searches for many patterns together find what each of them finds."""
-    found = {
-        each
+    hits = {
+        subject
         for pattern, isWanted in searchesFor(patterns)
-        for each in subjects
-        if matches(pattern, each) and (isWanted is None or isWanted(each))
+        for subject in subjects
+        if matches(pattern, subject) and (isWanted is None or isWanted(subject))
     }
-    assert found == {each for each in subjects if any(matches(one, each) for one in patterns)}
+    assert hits == {
+        subject for subject in subjects if any(matches(one, subject) for one in patterns)
+    }
 
 
 def test_alike() -> None:
     """Patterns that look at the same subjects are one search; subjects are one each."""
-    patterns = [b"*.x%d" % each for each in range(3000)] + [b"a.b", b"c.*"]
+    patterns = [b"*.x%d" % number for number in range(3000)] + [b"a.b", b"c.*"]
     assert [pattern for pattern, _ in searchesFor(patterns)] == [b"a.b", b">", b"c.*"]

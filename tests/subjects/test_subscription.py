@@ -142,8 +142,8 @@ class TestSidTable:
         """A table with subscriptions."""
         table = names.SidTable()
         made = [names.Subscription(None, b"foo", b"", 0, None, tag) for tag in tags]
-        for each in made:
-            table.add(each)
+        for subscription in made:
+            table.add(subscription)
         return table, made
 
     def test_empty(self, names: Names) -> None:
@@ -157,9 +157,9 @@ class TestSidTable:
         table, made = self.make(names, b"1", b"two", b"\xff")
         assert len(table) == 3
         assert set(table) == set(made)
-        for each in made:
-            assert each.tag in table
-            assert table.get(bytes(bytearray(each.tag))) is each
+        for subscription in made:
+            assert subscription.tag in table
+            assert table.get(bytes(bytearray(subscription.tag))) is subscription
         assert table.pop(b"two") is made[1]
         assert table.pop(b"two") is None
         assert (b"two" in table, table.get(b"two"), len(table)) == (False, None, 2)
@@ -176,9 +176,9 @@ class TestSidTable:
         """Subscriptions may be taken out while the table is walked through."""
         table, made = self.make(names, *[b"%d" % number for number in range(50)])
         seen = []
-        for each in table:
-            seen.append(each)
-            table.pop(each.tag)
+        for entry in table:
+            seen.append(entry)
+            table.pop(entry.tag)
         assert set(seen) == set(made)
         assert len(table) == 0
 
@@ -195,4 +195,4 @@ class TestSidTable:
                 table.add(alive[tag])
         assert len(table) == len(alive)
         assert set(table) == set(alive.values())
-        assert all(table.get(tag) is each for tag, each in alive.items())
+        assert all(table.get(tag) is subscription for tag, subscription in alive.items())

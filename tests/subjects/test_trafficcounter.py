@@ -20,8 +20,8 @@ def test_sums(names: Names) -> None:
     tally = names.TrafficCounter()
     tally.add(2, 10, 3)
     tally.add(1, 5, 0)
-    found = (tally.messages, tally.size, tally.copies, tally.copiedSize)
-    assert found == (3, 15, 6, 30)
+    counts = (tally.messages, tally.size, tally.copies, tally.copiedSize)
+    assert counts == (3, 15, 6, 30)
 
 
 class Counted:
@@ -132,7 +132,7 @@ CHANGES = st.sampled_from([b"SUB a.> 1\r\n", b"SUB a.b q 2\r\n", b"UNSUB 1\r\n",
 @given(st.lists(st.tuples(st.lists(CHANGES, max_size=2), st.lists(MESSAGES)), max_size=6))
 def test_lanesCountAlike(names: Names, script: list[tuple[list[bytes], list[bytes]]]) -> None:
     """Whatever is published, a lane counts what the readable path does."""
-    found = []
+    rows = []
     with using(names):
         for lane in (True, False):
             counted = Counted(names, lane)
@@ -140,8 +140,8 @@ def test_lanesCountAlike(names: Names, script: list[tuple[list[bytes], list[byte
             for changes, messages in script:
                 subscriber.send(b"".join(changes))
                 publisher.send(b"".join(messages))
-            sums = {each: counted.figures(each) for each in counted.tallies}
-            found.append({each: figures for each, figures in sums.items() if any(figures)})
-    assert found[0] == found[1]
+            sums = {tally: counted.figures(tally) for tally in counted.tallies}
+            rows.append({key: figures for key, figures in sums.items() if any(figures)})
+    assert rows[0] == rows[1]
     count = sum(len(messages) for _, messages in script)
-    assert sum(figures[0] for figures in found[0].values()) == count
+    assert sum(figures[0] for figures in rows[0].values()) == count

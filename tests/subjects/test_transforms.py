@@ -173,12 +173,12 @@ def test_partitionIsExported() -> None:
 def test_list(sources: list[bytes], subjects: list[bytes]) -> None:
     """Of a list the first transform counts that makes a valid subject."""
     pairs = [
-        (each, b"to.%d" % place + (b".>" if each.split(b".")[-1] == b">" else b""))
-        for place, each in enumerate(sources)
+        (source, b"to.%d" % place + (b".>" if source.split(b".")[-1] == b">" else b""))
+        for place, source in enumerate(sources)
     ]
-    transforms, several = [SubjectTransform(*each) for each in pairs], TransformList(pairs)
+    transforms, several = [SubjectTransform(*pair) for pair in pairs], TransformList(pairs)
     for subject in subjects:
-        changed = [each.apply(subject, noChance) for each in transforms]
+        changed = [transform.apply(subject, noChance) for transform in transforms]
         expected = next(filter(None, changed), subject)
         assert several.rewrite(subject, noChance) == expected
 
@@ -186,9 +186,9 @@ def test_list(sources: list[bytes], subjects: list[bytes]) -> None:
 def test_listOfMany() -> None:
     """A message costs the same with any number of transforms."""
     few, many = (
-        TransformList((b"a.%d" % each, b"b.%d" % each) for each in range(count))
+        TransformList((b"a.%d" % number, b"b.%d" % number) for number in range(count))
         for count in (10, 3000)
     )
-    calls = [callsOf(partial(each.rewrite, b"a.7", noChance)) for each in (few, many)]
+    calls = [callsOf(partial(transform.rewrite, b"a.7", noChance)) for transform in (few, many)]
     assert calls[0] == calls[1] > 0
     assert many.rewrite(b"a.2999", noChance) == b"b.2999"

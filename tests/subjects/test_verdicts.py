@@ -23,19 +23,21 @@ def test_asTheGrammar(patterns: list[bytes], subjects: list[bytes]) -> None:
     """Each subject has the verdict of the grammar, however often it is asked for."""
     verdicts = SubjectVerdicts(patterns)
     for subject in subjects * 2:
-        assert verdicts[subject] == any(matches(each, subject) for each in patterns)
+        assert verdicts[subject] == any(matches(pattern, subject) for pattern in patterns)
 
 
 def test_prefixes() -> None:
     """A pattern that ends with a wildcard for the rest matches what is longer than it."""
     verdicts = SubjectVerdicts([b"load.>"])
-    found = [verdicts[each] for each in (b"load.1", b"load", b"load.", b"loads.1", b"load.a.b")]
-    assert found == [True, False, False, False, True]
+    answers = [
+        verdicts[subject] for subject in (b"load.1", b"load", b"load.", b"loads.1", b"load.a.b")
+    ]
+    assert answers == [True, False, False, False, True]
 
 
 def test_many() -> None:
     """The verdict on a subject costs about the same with any number of patterns."""
-    few, many = (SubjectVerdicts([b"a.%d" % each for each in range(n)]) for n in (10, 3000))
-    calls = [callsOf(partial(each.__missing__, b"a.x")) for each in (few, many)]
+    few, many = (SubjectVerdicts([b"a.%d" % number for number in range(n)]) for n in (10, 3000))
+    calls = [callsOf(partial(known.__missing__, b"a.x")) for known in (few, many)]
     assert calls[0] == calls[1] > 0
     assert many[b"a.2999"]

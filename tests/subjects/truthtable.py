@@ -40,5 +40,5 @@ def permissionsOf(entries: str) -> tuple[list[bytes], list[bytes]]:
     @return: the allowed and the denied entries of a row.
     """
     meaning = {"A": b"foo", "a": b"foo q", "D": b"foo", "d": b"foo q"}
-    allow = [b"other", *[meaning[each] for each in entries if each in "Aa"]]
-    return allow, [meaning[each] for each in entries if each in "Dd"]
+    allow = [b"other", *[meaning[entry] for entry in entries if entry in "Aa"]]
+    return allow, [meaning[entry] for entry in entries if entry in "Dd"]
