@@ -121,10 +121,10 @@ class History:
         See that nothing went too early.
         """
         bounds = self._stage.service.context.channels.get("foo").bounds  # type: ignore[union-attr]
-        young = [each for each, at in self._times.items() if at >= self._latest - AGE * SECOND]
+        young = [number for number, at in self._times.items() if at >= self._latest - AGE * SECOND]
         if young:
             assert bounds.first <= min(young), f"{min(young)} went too early"
-        for sequence in [each for each in self._sent if each < bounds.first]:
+        for sequence in [number for number in self._sent if number < bounds.first]:
             self.gone += 1
             del self._sent[sequence]  # it is not there any more, and does not come again
 

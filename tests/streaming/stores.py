@@ -127,8 +127,8 @@ class HeldLog:
         self._store.reads.append((sequence, limit))
         if self._store.unreadable is not None:
             return fail(self._store.unreadable)
-        found: Deferred[list[Record]] = self.inner.read(sequence, limit, maxBytes)
-        return found
+        deferred: Deferred[list[Record]] = self.inner.read(sequence, limit, maxBytes)
+        return deferred
 
     def bounds(self) -> LogBounds:
         bounds: LogBounds = self.inner.bounds()
@@ -137,8 +137,8 @@ class HeldLog:
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
         if self._store.unreadable is not None:
             return fail(self._store.unreadable)
-        found: Deferred[int] = self.inner.sequenceAt(timestamp)
-        return found
+        deferred: Deferred[int] = self.inner.sequenceAt(timestamp)
+        return deferred
 
     def retain(self, retention: Retention) -> None:
         self.inner.retain(retention)
@@ -164,8 +164,8 @@ class HeldStates:
         self._inner = inner
 
     def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
-        found: Deferred[dict[bytes, bytes]] = self._inner.load(prefix)
-        return found
+        deferred: Deferred[dict[bytes, bytes]] = self._inner.load(prefix)
+        return deferred
 
     def put(self, key: bytes, value: bytes) -> Deferred[None]:
         return self.change({key: value})
@@ -194,9 +194,9 @@ class Shared:
     def free(self) -> None:
         """The leases are over: who waits for them first gets them; who had them knows nothing."""
         self.holder = None
-        for each in self.waiting[:1]:
-            self.waiting.remove(each)
-            store, name, waiting = each
+        for deferred in self.waiting[:1]:
+            self.waiting.remove(deferred)
+            store, name, waiting = deferred
             store.open(name).chainDeferred(waiting)
 
 
@@ -244,8 +244,8 @@ class LeasedStore(HeldStore):
 
     def notice(self, log: str) -> None:
         """Notice that a log is another broker's."""
-        for each in list(self._watchers):
-            each.logLost(log)
+        for watcher in list(self._watchers):
+            watcher.logLost(log)
 
     def close(self) -> Deferred[None]:
         self._isClosed = True

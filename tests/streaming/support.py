@@ -313,8 +313,8 @@ class Client:
         """Publish several in one chunk of input; what comes back is in the inbox."""
         inbox = Inbox(self.stage)
         subject = b"_STAN.pub." + self.cluster + b"." + channel.encode()
-        for each in data:
-            self.stage.send(subject, self.pubMsg(channel, each), inbox.subject, self.origin)
+        for byte in data:
+            self.stage.send(subject, self.pubMsg(channel, byte), inbox.subject, self.origin)
         return inbox
 
     def subscribe(self, channel: str, **more: Any) -> Listener:
@@ -415,19 +415,19 @@ class Listener:
     @property
     def sequences(self) -> list[int]:
         """The sequences of the messages that came since the last look."""
-        return [each.sequence for each in self.taken()]
+        return [message.sequence for message in self.taken()]
 
     @property
     def data(self) -> list[bytes]:
         """The data of the messages that came since the last look."""
-        return [each.data for each in self.taken()]
+        return [message.data for message in self.taken()]
 
     @property
     def again(self) -> list[tuple[int, int]]:
         """Sequence and redelivery count of what came; the count is 0 for what is new."""
         return [
-            (each.sequence, each.redeliveryCount if each.redelivered else 0)
-            for each in self.taken()
+            (message.sequence, message.redeliveryCount if message.redelivered else 0)
+            for message in self.taken()
         ]
 
 

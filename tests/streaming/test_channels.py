@@ -72,7 +72,9 @@ def test_offlineDoesNotCount() -> None:
     assert client.subscribe("foo", durableName="d").sequences == [1]
     stage.stop()
     stage.restart()
-    assert [each.durable_name for each in stage.model.channelSubscriptions("foo")] == ["d"]
+    assert [
+        subscription.durable_name for subscription in stage.model.channelSubscriptions("foo")
+    ] == ["d"]
 
 
 def test_clientDies() -> None:
@@ -93,7 +95,7 @@ def test_beginsAnew() -> None:
     stage.advance(11)
     client.publish("foo", b"new")
     got = client.subscribe("foo").taken()
-    assert [(each.sequence, each.data) for each in got] == [(1, b"new")]
+    assert [(message.sequence, message.data) for message in got] == [(1, b"new")]
 
 
 def test_whileItIsDeleted() -> None:
@@ -201,7 +203,7 @@ class Shelf:
 
 def entries(*data: bytes) -> Any:
     """Entries for a log."""
-    return [(b"foo", b"", each, 0) for each in data]
+    return [(b"foo", b"", payload, 0) for payload in data]
 
 
 class TestDemand:
@@ -306,7 +308,7 @@ class TestAppend:
     def test_timestamps(self) -> None:
         """Timestamps never go back, whatever the clock does."""
         channel = Shelf(isHeld=False).channels.demand("foo")
-        assert [channel.timestamp(each) for each in (5, 3, 7)] == [5, 5, 7]
+        assert [channel.timestamp(number) for number in (5, 3, 7)] == [5, 5, 7]
 
     def test_timestampsWhileOpening(self) -> None:
         """The timestamp of what waits for a new channel's log counts after the log is there."""
@@ -372,7 +374,7 @@ class TestRecover:
             shelf.store, Streaming(cluster_id="c", max_channels=1), lambda channel: None
         )
         ensureDeferred(again.recover())
-        assert [(each.name, each.last) for each in again] == [("foo", 1)]
+        assert [(channel.name, channel.last) for channel in again] == [("foo", 1)]
 
     def test_fails(self) -> None:
         """If a log cannot be opened, that is the reason why nothing is recovered."""
@@ -417,8 +419,8 @@ def test_read() -> None:
     shelf = Shelf(isHeld=False)
     channel = shelf.channels.demand("foo")
     channel.append(entries(b"1", b"2", b"3"))
-    [found] = shelf.outcome(ensureDeferred(channel.read(2, 1)))
-    assert [(each.sequence, each.size) for each in found] == [(2, 1)]
+    [records] = shelf.outcome(ensureDeferred(channel.read(2, 1)))
+    assert [(record.sequence, record.size) for record in records] == [(2, 1)]
 
 
 class _Plain:
@@ -501,9 +503,9 @@ def test_states() -> None:
     user = User()
     stage = staged(user)
     user.catalogue.states().put(b"key", b"value")
-    found: list[Any] = []
-    stage.store.states("pipeline/stan/test-cluster").load().addCallback(found.append)
-    assert found == [{b"key": b"value"}]
+    results: list[Any] = []
+    stage.store.states("pipeline/stan/test-cluster").load().addCallback(results.append)
+    assert results == [{b"key": b"value"}]
 
 
 def test_beginsAndEnds() -> None:

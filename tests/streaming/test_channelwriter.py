@@ -54,7 +54,7 @@ def test_nobodyThere() -> None:
         writer.write(b"two")
         broker.advance(1)
         assert (writer.stored, writer.lost) == (0, 2)
-        assert len([each for each in lines if "could not be stored in channel E" in each]) == 2
+        assert len([line for line in lines if "could not be stored in channel E" in line]) == 2
         writer.close()
 
 

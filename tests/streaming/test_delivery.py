@@ -23,7 +23,7 @@ def filled(stage: Stage, count: int) -> Client:
     client = stage.client()
     for start in range(0, count, 500):
         client.publishMany(
-            "foo", [b"%d" % (each + 1) for each in range(start, min(start + 500, count))]
+            "foo", [b"%d" % (number + 1) for number in range(start, min(start + 500, count))]
         )
         stage.settle()
     return client
@@ -37,15 +37,15 @@ class TestNew:
         stage = Stage()
         client = stage.client()
         listeners = [client.subscribe("foo") for _ in range(3)]
-        client.publishMany("foo", [b"%d" % each for each in range(1, 6)])
+        client.publishMany("foo", [b"%d" % number for number in range(1, 6)])
         stage.settle()
         for listener in listeners:
             got = listener.taken()
-            assert [(each.sequence, each.data) for each in got] == [
-                (each, b"%d" % each) for each in range(1, 6)
+            assert [(message.sequence, message.data) for message in got] == [
+                (number, b"%d" % number) for number in range(1, 6)
             ]
-            assert {each.subject for each in got} == {"foo"}
-            assert not any(each.redelivered for each in got)
+            assert {message.subject for message in got} == {"foo"}
+            assert not any(message.redelivered for message in got)
 
     def test_otherChannels(self) -> None:
         """A subscription gets no messages of another channel."""
@@ -84,7 +84,7 @@ class TestNew:
         client = Stage().client()
         listener = client.subscribe("foo")
         client.publish("foo", b"x")
-        assert [each.reply for each in listener.inbox.got] == [b""]
+        assert [message.reply for message in listener.inbox.got] == [b""]
 
 
 class TestCatchingUp:
@@ -114,10 +114,10 @@ class TestCatchingUp:
         for number in range(501, 520):
             client.publish("foo", b"%d" % number)
         while got := listener.taken():
-            assert [each.sequence for each in got] == list(
+            assert [message.sequence for message in got] == list(
                 range(got[0].sequence, got[0].sequence + len(got))
             )
-            listener.ackNow(*[each.sequence for each in got])
+            listener.ackNow(*[message.sequence for message in got])
             last = got[-1].sequence
         assert last == 519
 
@@ -191,4 +191,4 @@ class TestCatchingUp:
         stage = Stage()
         client = filled(stage, 700)
         listeners = [client.subscribe("foo", maxInFlight=50) for _ in range(3)]
-        assert [each.sequences for each in listeners] == [list(range(1, 701))] * 3
+        assert [listener.sequences for listener in listeners] == [list(range(1, 701))] * 3

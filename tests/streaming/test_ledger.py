@@ -36,9 +36,9 @@ class Desk:
 
     def load(self) -> Remembered:
         """What a new ledger finds."""
-        [found] = self.outcome(ensureDeferred(Desk(self.store).ledger.load()))
-        assert isinstance(found, Remembered), found
-        return found
+        [remembered] = self.outcome(ensureDeferred(Desk(self.store).ledger.load()))
+        assert isinstance(remembered, Remembered), remembered
+        return remembered
 
 
 def subscription(number: int = 1, group: Group | None = None) -> ChannelSubscription:
@@ -78,7 +78,7 @@ class TestLoad:
         desk.ledger.clientCame(StreamingClient("me", "hb", b"", 1, ""))
         desk.states.put(b"client/you", b"\xff")
         desk.states.put(b"subscription/0000000000000001", b"\xff")
-        assert [each.clientID for each in desk.load().clients] == ["me"]
+        assert [client.clientID for client in desk.load().clients] == ["me"]
 
 
 class TestClients:
@@ -90,9 +90,9 @@ class TestClients:
         desk.load()
         client = StreamingClient("me", "hb", b"id", 1, "A/u")
         assert desk.outcome(desk.ledger.clientCame(client)) == [None]
-        [found] = desk.load().clients
-        assert (found.clientID, found.heartbeatInbox, found.connID) == ("me", "hb", b"id")
-        assert (found.protocol, found.owner) == (1, "A/u")
+        [loaded] = desk.load().clients
+        assert (loaded.clientID, loaded.heartbeatInbox, loaded.connID) == ("me", "hb", b"id")
+        assert (loaded.protocol, loaded.owner) == (1, "A/u")
         desk.ledger.clientWent(client)
         assert desk.load().clients == []
 
@@ -103,7 +103,7 @@ class TestClients:
         names = ["x" * 500, "x" * 501, "x" * 200, "x" * 201]
         for name in names:
             desk.ledger.clientCame(StreamingClient(name, "hb", b"", 1, ""))
-        assert sorted(each.clientID for each in desk.load().clients) == sorted(names)
+        assert sorted(client.clientID for client in desk.load().clients) == sorted(names)
 
 
 class TestSubscriptions:
@@ -121,16 +121,21 @@ class TestSubscriptions:
         one.sent(2, 1.0, 1)
         group.lastSent = 4
         desk.ledger.changed(one)
-        [found] = desk.load().subscriptions
-        assert (found.id, found.channel, found.queue, found.isDurable) == (7, "foo", "d:q", True)
-        assert (found.inbox, found.ackInbox, found.maxInFlight, found.ackWaitInSecs) == (
+        [loaded] = desk.load().subscriptions
+        assert (loaded.id, loaded.channel, loaded.queue, loaded.isDurable) == (
+            7,
+            "foo",
+            "d:q",
+            True,
+        )
+        assert (loaded.inbox, loaded.ackInbox, loaded.maxInFlight, loaded.ackWaitInSecs) == (
             "in",
             "ack",
             5,
             9,
         )
-        assert (list(found.pending), found.lastSent, found.owner) == ([2, 3], 4, "A/u")
-        assert (found.isOffline, found.clientID) == (False, "me")
+        assert (list(loaded.pending), loaded.lastSent, loaded.owner) == ([2, 3], 4, "A/u")
+        assert (loaded.isOffline, loaded.clientID) == (False, "me")
 
     def test_ended(self) -> None:
         """What has ended is forgotten, also if it was touched right before."""
@@ -149,7 +154,7 @@ class TestSubscriptions:
         desk.load()
         for number in (300, 2, 70000):
             desk.ledger.changed(subscription(number))
-        assert [each.id for each in desk.load().subscriptions] == [2, 300, 70000]
+        assert [entry.id for entry in desk.load().subscriptions] == [2, 300, 70000]
 
 
 class TestProgress:
@@ -185,7 +190,7 @@ class TestProgress:
         desk.ledger.changed(two)
         assert len(desk.store.waiting) == 1
         desk.store.commit()
-        assert [list(each.pending) for each in desk.load().subscriptions] == [[1], [2]]
+        assert [list(entry.pending) for entry in desk.load().subscriptions] == [[1], [2]]
 
     def test_announced(self) -> None:
         """What may be sent before it is written down again is announced, and then again at once:
@@ -235,8 +240,8 @@ class TestProgress:
         one.client = None
         one.group.lastSent = 3
         desk.ledger.changed(one)
-        [found] = desk.load().subscriptions
-        assert (found.isOffline, found.mayBeSent) == (True, 3)
+        [loaded] = desk.load().subscriptions
+        assert (loaded.isOffline, loaded.mayBeSent) == (True, 3)
 
     def test_finish(self) -> None:
         """At the end everything is written down as it is, and nothing can be sent any more."""
@@ -245,8 +250,8 @@ class TestProgress:
         one = subscription()
         one.group.lastSent = 8
         assert desk.outcome(desk.ledger.finish([one])) == [None]
-        [found] = desk.load().subscriptions
-        assert (found.lastSent, found.mayBeSent) == (8, 8)
+        [loaded] = desk.load().subscriptions
+        assert (loaded.lastSent, loaded.mayBeSent) == (8, 8)
 
 
 class TestFailures:

@@ -35,11 +35,11 @@ def reachable(*roots: object) -> int:
     seen: dict[int, object] = {}
     rest = list(roots)
     while rest:
-        each = rest.pop()
-        if id(each) in seen or isinstance(each, OUTSIDE) or IReactorTime.providedBy(each):
+        item = rest.pop()
+        if id(item) in seen or isinstance(item, OUTSIDE) or IReactorTime.providedBy(item):
             continue
-        seen[id(each)] = each
-        rest += gc.get_referents(each)
+        seen[id(item)] = item
+        rest += gc.get_referents(item)
     return len(seen)
 
 

@@ -71,29 +71,31 @@ class TestPublishedIn:
         """What is taken is what the library reads, and all of it is alike."""
         assert COMPILED is not None
         with using(COMPILED):
-            found = publishedIn(payloads, start)
-        if found is None:
+            published = publishedIn(payloads, start)
+        if published is None:
             return
-        assert len(found.guids) == len(found.data) > 0
-        for payload, guid, data in zip(payloads[start:], found.guids, found.data, strict=False):
+        assert len(published.guids) == len(published.data) > 0
+        for payload, guid, data in zip(
+            payloads[start:], published.guids, published.data, strict=False
+        ):
             message = read(PubMsg, payload)
-            assert message.clientID == found.clientID
-            assert message.subject == found.channel
-            assert message.connID == found.connID
+            assert message.clientID == published.clientID
+            assert message.subject == published.channel
+            assert message.connID == published.connID
             assert message.guid.encode() == guid != b""
             assert message.data == data
             assert message.reply == "" and message.sha256 == b""
-        assert found.size == sum(map(len, found.data))
+        assert published.size == sum(map(len, published.data))
 
     @needsCompiled
     def test_run(self) -> None:
         """What a client usually sends is taken together, up to where something changes."""
         assert COMPILED is not None
         payloads = [
-            PubMsg(clientID="me", guid=f"g{each}", subject=name, data=b"x", connID=b"c")
-            for each, name in enumerate(["foo", "foo", "foo", "bar"])
+            PubMsg(clientID="me", guid=f"g{number}", subject=name, data=b"x", connID=b"c")
+            for number, name in enumerate(["foo", "foo", "foo", "bar"])
         ]
-        encoded = [each.SerializeToString() for each in payloads]
+        encoded = [payload.SerializeToString() for payload in payloads]
         with using(COMPILED):
             assert publishedIn(encoded, 1) == Published(
                 "me", "foo", b"c", [b"g1", b"g2"], [b"x", b"x"], 2
@@ -115,8 +117,8 @@ class TestAcknowledgedIn:
         """What is taken is what the library reads."""
         assert COMPILED is not None
         with using(COMPILED):
-            found = acknowledgedIn(payloads, start, b"foo")
-        for payload, sequence in zip(payloads[start:], found, strict=False):
+            acknowledged = acknowledgedIn(payloads, start, b"foo")
+        for payload, sequence in zip(payloads[start:], acknowledged, strict=False):
             assert read(Ack, payload) == Ack(subject="foo", sequence=sequence)
 
     @needsCompiled
@@ -124,7 +126,9 @@ class TestAcknowledgedIn:
         """What clients send is taken, up to what is for another channel."""
         assert COMPILED is not None
         sequences = [1, 127, 128, 1 << 40, (1 << 62) - 1]
-        payloads = [Ack(subject="foo", sequence=each).SerializeToString() for each in sequences]
+        payloads = [
+            Ack(subject="foo", sequence=sequence).SerializeToString() for sequence in sequences
+        ]
         payloads.append(Ack(subject="fob", sequence=1).SerializeToString())
         with using(COMPILED):
             assert acknowledgedIn(payloads, 0, b"foo") == sequences
@@ -141,8 +145,8 @@ class TestAcknowledgedIn:
 def test_pubAcks(names: Names, guids: list[str]) -> None:
     """Each is what the library writes."""
     with using(names):
-        found = pubAcks([each.encode() for each in guids])
-    assert found == [PubAck(guid=each).SerializeToString() for each in guids]
+        acks = pubAcks([guid.encode() for guid in guids])
+    assert acks == [PubAck(guid=guid).SerializeToString() for guid in guids]
 
 
 class TestStoredMessages:
@@ -166,8 +170,8 @@ class TestStoredMessages:
     def test_encoded(self, names: Names, records: list[Record], channel: str) -> None:
         """Each is what the library writes, with the reply subject of the record's headers."""
         with using(names):
-            found = storedMessages(channel.encode(), records)
-        for message, record in zip(found, records, strict=True):
+            messages = storedMessages(channel.encode(), records)
+        for message, record in zip(messages, records, strict=True):
             expected = MsgProto(
                 sequence=record.sequence,
                 subject=channel,
@@ -247,8 +251,8 @@ class TestTail:
         """Messages come in order, up to the first one that is not here."""
         tail = Tail()
         tail.add(map(stored, (1, 2, 4)))
-        assert [each.sequence for each in tail.following(1, 9)] == [1, 2]
-        assert [each.sequence for each in tail.following(1, 1)] == [1]
+        assert [message.sequence for message in tail.following(1, 9)] == [1, 2]
+        assert [message.sequence for message in tail.following(1, 1)] == [1]
         assert tail.following(3, 9) == []
 
     def test_trimMessages(self) -> None:
@@ -258,7 +262,12 @@ class TestTail:
             tail.add([stored(sequence)])
         assert len(tail) == 4
         tail.trim()
-        assert [tail.get(each) is not None for each in range(1, 5)] == [False, False, True, True]
+        assert [tail.get(number) is not None for number in range(1, 5)] == [
+            False,
+            False,
+            True,
+            True,
+        ]
 
     def test_trimBytes(self) -> None:
         """They go as well when they are too large."""

@@ -27,9 +27,9 @@ def group(queue: str = "q", members: int = 1, maxInFlight: int = 2) -> Group:
     return made
 
 
-def numbers(found: list[ChannelSubscription | None]) -> list[int | None]:
+def numbers(subscriptions: list[ChannelSubscription | None]) -> list[int | None]:
     """Their numbers."""
-    return [None if each is None else each.number for each in found]
+    return [None if subscription is None else subscription.number for subscription in subscriptions]
 
 
 def test_queueName() -> None:
@@ -99,13 +99,13 @@ class TestChoose:
     def test_turns(self) -> None:
         """Members with equally much to do take turns."""
         three = group(members=3, maxInFlight=9)
-        found = []
+        members = []
         for sequence in range(6):
             member = three.choose()
-            found.append(member)
+            members.append(member)
             assert member is not None
             member.sent(sequence, 1.0, 1)
-        assert sorted(map(str, numbers(found))) == ["0", "0", "1", "1", "2", "2"]
+        assert sorted(map(str, numbers(members))) == ["0", "0", "1", "1", "2", "2"]
 
     def test_leastPending(self) -> None:
         """The member with the fewest pending messages is chosen, and no stalled one."""
@@ -169,4 +169,4 @@ def test_subscriptions() -> None:
     assert len(one.subscriptions) == 2
     one.members = []
     one.offline = ChannelSubscription(7, one)
-    assert [each.number for each in one.subscriptions] == [7]
+    assert [subscription.number for subscription in one.subscriptions] == [7]

@@ -48,8 +48,8 @@ def test_client() -> None:
     client.subscribe("bar")
     client.subscribe("bar", durableName="d").close()
     assert stage.model.client("me") == ClientFigures("me", client.heartbeats.subject.decode(), 3)
-    found = stage.model.clientSubscriptions("me")
-    assert {name: len(each) for name, each in found.items()} == {"foo": 2, "bar": 1}
+    subscriptions = stage.model.clientSubscriptions("me")
+    assert {name: len(listed) for name, listed in subscriptions.items()} == {"foo": 2, "bar": 1}
     assert stage.model.clientNames() == ["me"]
 
 

@@ -73,11 +73,11 @@ def test_debug(name: str) -> None:
 
 def test_commandLine() -> None:
     """A command line for nats-streaming-server does what it did."""
-    found = settings(
+    overridden = settings(
         "-cid", "c", "--store", "file", "-dir", "x", "--max_bytes", "1KB", "-ma", "1h30m",
         "--hb_interval=2s", "-mc", "5", "-p", "0", "--file_sync=false", "-io_batch_size", "100",
     )  # fmt: skip
-    assert found.streaming == Streaming(
+    assert overridden.streaming == Streaming(
         cluster_id="c",
         store="lmdb",
         dir="x",
@@ -91,9 +91,9 @@ def test_commandLine() -> None:
 @pytest.mark.parametrize("flag", ["-c", "-sc", "--stan_config"])
 def test_file(flag: str) -> None:
     """Flags win over the file, which may be given as nats-streaming-server has it."""
-    found = settings(flag, "s.conf", "-cid", "flag")
-    assert found.streaming == Streaming(cluster_id="flag", store="lmdb", dir="d", max_msgs=7)
-    assert found.port == 5
+    overridden = settings(flag, "s.conf", "-cid", "flag")
+    assert overridden.streaming == Streaming(cluster_id="flag", store="lmdb", dir="d", max_msgs=7)
+    assert overridden.port == 5
 
 
 def test_twoFiles() -> None:

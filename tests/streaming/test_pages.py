@@ -54,11 +54,11 @@ def pages() -> StagedPages:
 
 def test_serverz(pages: StagedPages) -> None:
     """The server's page has the service's figures, and those of the process."""
-    found = pages.page("serverz")
-    files = {"open_fds": found.pop("open_fds"), "max_fds": found.pop("max_fds")}
+    page = pages.page("serverz")
+    files = {"open_fds": page.pop("open_fds"), "max_fds": page.pop("max_fds")}
     assert 0 < files["open_fds"] < files["max_fds"]
-    assert found.pop("in_bytes") > 0 and found.pop("out_bytes") > 0
-    assert found == {
+    assert page.pop("in_bytes") > 0 and page.pop("out_bytes") > 0
+    assert page == {
         "cluster_id": "test-cluster",
         "server_id": "ID",
         "version": "0.25.6",
@@ -114,11 +114,11 @@ def test_limitsOfChannels() -> None:
 
 def test_clientsz(pages: StagedPages) -> None:
     """Clients are listed by id, with their subscriptions if these are asked for."""
-    found = pages.page("clientsz")
-    assert [each["id"] for each in found["clients"]] == ["me", "other"]
-    assert (found["offset"], found["limit"], found["count"], found["total"]) == (0, 1024, 2, 2)
-    assert found["clients"][0]["subs_count"] == 2
-    assert "subscriptions" not in found["clients"][0]
+    page = pages.page("clientsz")
+    assert [client["id"] for client in page["clients"]] == ["me", "other"]
+    assert (page["offset"], page["limit"], page["count"], page["total"]) == (0, 1024, 2, 2)
+    assert page["clients"][0]["subs_count"] == 2
+    assert "subscriptions" not in page["clients"][0]
     detailed = pages.page("clientsz", subs="1")["clients"]
     assert list(detailed[0]["subscriptions"]) == ["bar", "foo"]
     assert "subscriptions" not in detailed[1]
@@ -126,20 +126,20 @@ def test_clientsz(pages: StagedPages) -> None:
 
 def test_oneClient(pages: StagedPages) -> None:
     """One client can be asked for."""
-    found = pages.page("clientsz", client="me", subs="1")
-    assert found["id"] == "me" and len(found["subscriptions"]["foo"]) == 1
+    page = pages.page("clientsz", client="me", subs="1")
+    assert page["id"] == "me" and len(page["subscriptions"]["foo"]) == 1
     assert pages.refused("clientsz", client="none") == (404, "Client none not found")
 
 
 def test_channelsz(pages: StagedPages) -> None:
     """Channels are names, or with C{subs=1} rows; the list can be paged."""
-    found = pages.page("channelsz")
-    assert found["names"] == ["bar", "empty", "foo"] and "channels" not in found
+    page = pages.page("channelsz")
+    assert page["names"] == ["bar", "empty", "foo"] and "channels" not in page
     paged = pages.page("channelsz", offset="1", limit="1")
     assert (paged["names"], paged["count"], paged["total"]) == (["empty"], 1, 3)
     assert "names" not in pages.page("channelsz", offset="9")
     rows = pages.page("channelsz", subs="1")["channels"]
-    assert [(each["name"], each["msgs"], each["subs_count"]) for each in rows] == [
+    assert [(row["name"], row["msgs"], row["subs_count"]) for row in rows] == [
         ("bar", 0, 1),
         ("empty", 0, 0),
         ("foo", 3, 1),
@@ -157,8 +157,8 @@ def test_readers(expected: ExpectedAnswer, pages: StagedPages) -> None:
 
 def test_oneChannel(pages: StagedPages) -> None:
     """A subscription is shown as there: without the names that it does not have."""
-    found = pages.page("channelsz", channel="foo", subs="1")
-    [subscription] = found["subscriptions"]
+    page = pages.page("channelsz", channel="foo", subs="1")
+    [subscription] = page["subscriptions"]
     assert subscription["durable_name"] == "d" and "queue_name" not in subscription
     assert (subscription["last_sent"], subscription["pending_count"]) == (2, 2)
     assert subscription["is_stalled"] is True
@@ -191,18 +191,20 @@ def test_index(pages: StagedPages) -> None:
 
 def test_series(pages: StagedPages) -> None:
     """Channels have metrics, and subscriptions by their name how far they are behind."""
-    found = {each.name: each.samples for each in complete(streamingSeries(pages.stage.model))}
-    assert found["channel_messages"] == [(("bar",), 0), (("empty",), 0), (("foo",), 3)]
-    assert found["channel_lag"] == [(("bar", "me"), 0), (("foo", "d"), 1)]
-    assert found["channel_ack_pending"] == [(("bar", "me"), 0), (("foo", "d"), 2)]
-    assert found["channel_last_sequence"][-1] == (("foo",), 3)
-    assert found["channel_bytes"][-1] == (("foo",), 12)
+    samples = {
+        metric.name: metric.samples for metric in complete(streamingSeries(pages.stage.model))
+    }
+    assert samples["channel_messages"] == [(("bar",), 0), (("empty",), 0), (("foo",), 3)]
+    assert samples["channel_lag"] == [(("bar", "me"), 0), (("foo", "d"), 1)]
+    assert samples["channel_ack_pending"] == [(("bar", "me"), 0), (("foo", "d"), 2)]
+    assert samples["channel_last_sequence"][-1] == (("foo",), 3)
+    assert samples["channel_bytes"][-1] == (("foo",), 12)
 
 
 def test_seriesBeforeTheStart() -> None:
     """Before the service has started there are none."""
     series = complete(streamingSeries(Stage(start=False).model))
-    assert all(not each.samples for each in series)
+    assert all(not metric.samples for metric in series)
 
 
 def test_noDescriptors(tmp_path: Path) -> None:

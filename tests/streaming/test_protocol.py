@@ -42,7 +42,7 @@ FIELDS = {
 def test_numbers(name: str) -> None:
     """The fields have the numbers of the real protocol."""
     fields = getattr(protocol, name).DESCRIPTOR.fields
-    assert " ".join(f"{each.name}={each.number}" for each in fields) == FIELDS[name]
+    assert " ".join(f"{field.name}={field.number}" for field in fields) == FIELDS[name]
 
 
 def test_bytesOnTheWire() -> None:
@@ -112,7 +112,7 @@ def test_replies() -> None:
     replies.close(inbox.subject, "e")
     replies.subscription(inbox.subject)
     replies.close(inbox.subject)
-    assert [each.payload for each in inbox.got] == [
+    assert [message.payload for message in inbox.got] == [
         protocol.ConnectResponse(error="e").SerializeToString(),
         protocol.PubAck(guid="g", error="e").SerializeToString(),
         protocol.SubscriptionResponse(error="e").SerializeToString(),
@@ -166,9 +166,9 @@ def test_ownPool() -> None:
 def test_messageClasses(package: str, name: str) -> None:
     """Every message of the file has a class, which reads what it wrote."""
     source = files(package).joinpath(f"{name}.proto").read_text("utf-8")
-    found = messageClasses(package, name)
-    assert sorted(found) == sorted(
+    classes = messageClasses(package, name)
+    assert sorted(classes) == sorted(
         line.split()[1] for line in source.splitlines() if line.startswith("message ")
     )
-    for each in found.values():
-        assert each.FromString(each().SerializeToString()) == each()
+    for messageClass in classes.values():
+        assert messageClass.FromString(messageClass().SerializeToString()) == messageClass()

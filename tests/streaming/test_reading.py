@@ -141,9 +141,9 @@ def test_storeNamed(given: str, meant: str) -> None:
 )
 def test_limitsThatMakeNoSense(text: str, error: str) -> None:
     """A limit that makes no sense is an error, in nats-streaming-server's words, at its place."""
-    [found] = errorsOf(f"streaming {{\n store_limits {{\n  {text}\n }}\n}}")
-    assert found.startswith("s.conf:3:")
-    assert found.endswith(error)
+    [problem] = errorsOf(f"streaming {{\n store_limits {{\n  {text}\n }}\n}}")
+    assert problem.startswith("s.conf:3:")
+    assert problem.endswith(error)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_limitsThatMakeNoSense(text: str, error: str) -> None:
 )
 def test_mistakes(text: str, path: str) -> None:
     """Each mistake is reported with its key."""
-    [found] = errorsOf(f"streaming {{ {text} }}")
-    assert path in found
+    [error] = errorsOf(f"streaming {{ {text} }}")
+    assert path in error
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,16 @@ class TestSubscriptions:
         client.publish("foo", b"2")
         for listener in listeners:
             assert listener.sequences == [2]
-        assert [each.pending_count for each in stage.model.channelSubscriptions("foo")] == [0] * 4
+        assert [
+            subscription.pending_count for subscription in stage.model.channelSubscriptions("foo")
+        ] == [0] * 4
 
     @STOPS
     def test_publishedMeanwhile(self, how: str) -> None:
         """What was in the channel and not sent is sent; nothing is left out."""
         stage = Stage()
         client = stage.client()
-        client.publishMany("foo", [b"%d" % each for each in range(1, 31)])
+        client.publishMany("foo", [b"%d" % number for number in range(1, 31)])
         listener = client.subscribe("foo", maxInFlight=10, isAcking=False)
         assert listener.sequences == list(range(1, 11))
         listener.ackNow(*range(1, 11))
@@ -189,7 +191,9 @@ class TestSubscriptions:
         stage.advance(DELAY)
         again(stage, how)
         listener.ackNow(1)
-        assert [each.pending_count for each in stage.model.channelSubscriptions("foo")] == [0]
+        assert [
+            subscription.pending_count for subscription in stage.model.channelSubscriptions("foo")
+        ] == [0]
 
     @STOPS
     def test_ended(self, how: str) -> None:
@@ -213,7 +217,9 @@ class TestSubscriptions:
             listener.ackNow(1)
             listener.close()
         again(stage, how)
-        assert all(each.is_offline for each in stage.model.channelSubscriptions("foo"))
+        assert all(
+            subscription.is_offline for subscription in stage.model.channelSubscriptions("foo")
+        )
         client.publish("foo", b"3")
         for more in ({"durableName": "d"}, {"qGroup": "q", "durableName": "d"}):
             assert client.subscribe("foo", **more).again == [(2, 1), (3, 0)]
@@ -266,7 +272,7 @@ class TestLeftovers:
     def written(self, stage: Stage) -> list[bytes]:
         """The keys of subscriptions that are written down."""
         values = stage.store.states("stan/test-cluster").load().result
-        return [each for each in values if each.startswith(b"subscription/")]
+        return [entry for entry in values if entry.startswith(b"subscription/")]
 
     def test_channelGone(self) -> None:
         """A subscription of a channel that was deleted is forgotten."""
@@ -347,7 +353,7 @@ class TestLeftovers:
         again."""
         stage = Stage()
         client = stage.client()
-        client.publishMany("foo", [b"%d" % each for each in range(1, 7)])
+        client.publishMany("foo", [b"%d" % number for number in range(1, 7)])
         listener = client.subscribe("foo", maxInFlight=2, isAcking=False, ackWaitInSecs=5)
         assert listener.again == [(1, 0), (2, 0)]
         stage.advance(seconds)
@@ -361,7 +367,7 @@ class TestLeftovers:
         """That holds as soon as it has acknowledged nothing for a moment."""
         stage = Stage()
         client = stage.client()
-        client.publishMany("foo", [b"%d" % each for each in range(1, 7)])
+        client.publishMany("foo", [b"%d" % number for number in range(1, 7)])
         listener = client.subscribe("foo", maxInFlight=2, isAcking=False, ackWaitInSecs=5)
         listener.ackNow(1, 2)
         assert listener.sequences == [1, 2, 3, 4]

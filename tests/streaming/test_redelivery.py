@@ -22,7 +22,7 @@ def held(stage: Stage) -> HeldStore:
 def subscribed(stage: Stage, count: int = 3, **more: object) -> tuple[Client, Listener]:
     """A client with some messages, and a subscription that waits a second for each."""
     client = stage.client()
-    client.publishMany("foo", [b"%d" % (each + 1) for each in range(count)])
+    client.publishMany("foo", [b"%d" % (number + 1) for number in range(count)])
     return client, client.subscribe("foo", isAcking=False, **{"ackWaitInSecs": 1, **more})
 
 
@@ -108,7 +108,7 @@ class TestWhatIsGone:
         assert (2, 1) in listener.again
         [figures] = stage.model.channelSubscriptions("foo")
         assert figures.pending_count <= 2
-        assert 1 not in [each for each, _ in listener.again]
+        assert 1 not in [sequence for sequence, _ in listener.again]
 
     def test_deleted(self) -> None:
         """Nor is one that was deleted, or cannot be read for ever; others come."""
@@ -119,7 +119,9 @@ class TestWhatIsGone:
         channel.log.delete([2])  # type: ignore[attr-defined]
         stage.advance(1.1)
         assert listener.again == [(1, 1), (3, 1)]
-        assert [each.pending_count for each in stage.model.channelSubscriptions("foo")] == [2]
+        assert [
+            subscription.pending_count for subscription in stage.model.channelSubscriptions("foo")
+        ] == [2]
 
     def test_cannotRead(self) -> None:
         """If the store cannot be read now, the message stays pending and comes later."""
@@ -129,7 +131,9 @@ class TestWhatIsGone:
         stage.store.unreadable = StoreFailed("broken")
         stage.advance(3)
         assert listener.again == []
-        assert [each.pending_count for each in stage.model.channelSubscriptions("foo")] == [2]
+        assert [
+            subscription.pending_count for subscription in stage.model.channelSubscriptions("foo")
+        ] == [2]
         stage.store.unreadable = None
         stage.advance(1.1)
         assert listener.again == [(1, 1), (2, 1)]
@@ -176,7 +180,13 @@ class TestUnwell:
         ill.isAlive = False
         stage.advance(5)
         assert (first.again, second.again) == ([], [(1, 1)])
-        assert sum(each.pending_count for each in stage.model.channelSubscriptions("foo")) == 0
+        assert (
+            sum(
+                subscription.pending_count
+                for subscription in stage.model.channelSubscriptions("foo")
+            )
+            == 0
+        )
 
 
 class TestQueues:
@@ -209,7 +219,7 @@ class TestQueues:
         """Whatever members come and go, every message is acknowledged by somebody in the end."""
         stage = Stage()
         client = stage.client()
-        client.publishMany("foo", [b"%d" % each for each in range(count)])
+        client.publishMany("foo", [b"%d" % number for number in range(count)])
         seen: set[int] = set()
         for _ in range(4):
             member = client.subscribe(

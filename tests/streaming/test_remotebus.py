@@ -64,10 +64,10 @@ class TestOnlyServer:
     def test_another(self, stage: Stage) -> None:
         """If one is there, it is not: clients would be answered twice. The store is closed."""
         service, store = self.serve(stage), MemoryStore(stage.broker.reactor)
-        found = opened(stage, store)
-        assert isinstance(found, Failure)
-        assert found.check(StartError)
-        assert 'another streaming server with cluster ID "test-cluster"' in str(found.value)
+        outcome = opened(stage, store)
+        assert isinstance(outcome, Failure)
+        assert outcome.check(StartError)
+        assert 'another streaming server with cluster ID "test-cluster"' in str(outcome.value)
         closed: list[Any] = []
         store.logs().addErrback(closed.append)
         assert closed
@@ -93,8 +93,8 @@ class TestOnlyServer:
         stage.isDown = True
         stage.start()
         stage.fail()
-        found = opened(stage, None)
-        assert found.check(ConnectionRefusedError)
+        outcome = opened(stage, None)
+        assert outcome.check(ConnectionRefusedError)
         stage.broker.stop()
 
 
@@ -120,7 +120,7 @@ class TestServerPool:
         """Those that are named and those that were heard of take turns."""
         pool = ServerPool(splitServers("nats://a,nats://b:1"))
         places = [pool.next(["c:2", "a:4222", "nonsense"]) for _ in range(4)]
-        assert [(each.host, each.port) for each in places] == [
+        assert [(place.host, place.port) for place in places] == [
             ("c", 2), ("a", 4222), ("b", 1), ("c", 2),
         ]  # fmt: skip
 

@@ -206,7 +206,7 @@ def test_words(name: str, arguments: tuple[object, ...], text: str) -> None:
     """Everything is logged, with what it concerns."""
     with capturedLogs() as events:
         getattr(StoreWatch(), name)(*arguments)
-    assert [formatEvent(each) for each in events] == [text]
+    assert [formatEvent(event) for event in events] == [text]
 
 
 def test_writesStopped() -> None:
@@ -302,7 +302,7 @@ def test_stopped(brokers: Brokers) -> None:
     brokers.stage.settle()
     assert stateOf(second) == "FT_ACTIVE"
     assert client.publish("foo", b"2") == ""
-    assert [each.data for each in listener.taken()] == [b"1", b"2"]
+    assert [message.data for message in listener.taken()] == [b"1", b"2"]
     brokers.stop(second)
     assert brokers.stage.clock.getDelayedCalls() == []
 
@@ -326,7 +326,7 @@ def test_lost(brokers: Brokers) -> None:
     assert stateOf(first) == "FT_ACTIVE"
     assert client.publish("foo", b"3") == ""
     listener = client.subscribe("foo")
-    assert [each.data for each in listener.taken()] == [b"1", b"2", b"3"]
+    assert [message.data for message in listener.taken()] == [b"1", b"2", b"3"]
     brokers.stop(first)
 
 
@@ -349,7 +349,7 @@ def test_cannotTakeOver(brokers: Brokers) -> None:
     with capturedLogs() as events:
         brokers.stop(first)
         brokers.stage.advance(1)
-    assert sum("why" in each for each in events) >= 2
+    assert sum("why" in event for event in events) >= 2
     assert stateOf(second) == "FT_STANDBY"
     brokers.failing = None
     brokers.stage.advance(1)

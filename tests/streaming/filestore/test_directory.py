@@ -44,12 +44,14 @@ def test_recognised(tmp_path: Path) -> None:
 def test_channelNames(writer: StoreWriter) -> None:
     """Every directory with files of a channel is one, whatever its name; others are reported."""
     names = ["a.b.c", "msgs.1.dat", "subs.dat", "with space", "канал"]
-    for each in names:
-        writer.channel(each).messages(1, 1)
+    for name in names:
+        writer.channel(name).messages(1, 1)
     (writer.root / "lost+found").mkdir()
     (writer.root / "subs123").write_bytes(b"left over by a compaction")
     report = Report()
-    assert [each.name for each in SourceDirectory(writer.root, report).channels()] == sorted(names)
+    assert [channel.name for channel in SourceDirectory(writer.root, report).channels()] == sorted(
+        names
+    )
     assert report.notes == ["lost+found holds no channel: passed over"]
 
 
@@ -59,7 +61,7 @@ def test_knownPolynomials(tmp_path: Path, polynomial: int) -> None:
     writer = StoreWriter(tmp_path / "store", checksum=checksumFor(polynomial))
     writer.channel("a").messages(1, 2)
     (channel,) = opened(writer).channels()
-    assert [each.sequence for each in channel.messages(Report())] == [1, 2]
+    assert [message.sequence for message in channel.messages(Report())] == [1, 2]
 
 
 def test_otherPolynomial(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_serverMissing(writer: StoreWriter) -> None:
     (writer.root / "server.dat").unlink()
     report = Report()
     source = SourceDirectory(writer.root, report)
-    assert (source.clusterID, [each.name for each in source.channels()]) == ("", ["a"])
+    assert (source.clusterID, [channel.name for channel in source.channels()]) == ("", ["a"])
     assert report.notes == ["server.dat is missing: the cluster id is taken from the settings"]
 
 
@@ -167,11 +169,11 @@ def test_encrypted(writer: StoreWriter) -> None:
     with pytest.raises(SourceError, match="vault: its messages are encrypted"):
         list(channel.messages(Report()))
     (channel,) = opened(writer, key="sample-key").channels()
-    found = [each.data for each in channel.messages(Report())]
-    assert found == [b"secret 1", b"plain from before"]
+    payloads = [message.data for message in channel.messages(Report())]
+    assert payloads == [b"secret 1", b"plain from before"]
     report = Report()
     (channel,) = opened(writer, key="other").channels()
-    assert [each.sequence for each in channel.messages(report)] == [2]
+    assert [message.sequence for message in channel.messages(report)] == [2]
     assert report.damaged == ["vault: message 1 is damaged (it cannot be decrypted with this key)"]
 
 
@@ -183,8 +185,8 @@ def test_damagedState(writer: StoreWriter) -> None:
     flip(writer.root / "clients.dat", 14)
     flip(channel.path("subs.dat"), 14)
     source, report = opened(writer), Report()
-    (found,) = source.channels()
-    assert (source.clients(report), found.subscriptions(report)) == ({}, [])
+    (listed,) = source.channels()
+    assert (source.clients(report), listed.subscriptions(report)) == ({}, [])
     assert report.damaged == [
         "clients.dat: the record at 4 does not match its checksum: "
         "all clients count as disconnected",
@@ -200,8 +202,8 @@ def test_stateMissing(writer: StoreWriter) -> None:
     channel.path("subs.dat").unlink()
     (writer.root / "clients.dat").unlink()
     source, report = opened(writer), Report()
-    (found,) = source.channels()
-    assert (source.clients(report), found.subscriptions(report), report.damaged) == ({}, [], [])
+    (listed,) = source.channels()
+    assert (source.clients(report), listed.subscriptions(report), report.damaged) == ({}, [], [])
 
 
 RECORDS: dict[int, tuple[bytes, bytes]] = {

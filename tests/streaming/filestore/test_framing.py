@@ -20,15 +20,15 @@ from natsbroker.streaming.filestore.framing import (
 #: "publisher is deleted" in a clients.dat.
 DELETED = bytes.fromhex("0b0000024a03dc0f0a097075626c6973686572")
 #: "message 1 was sent to subscription 1" and "it was acknowledged", in a subs.dat.
-SENT, ACKNOWLEDGED = (bytes.fromhex(each + "03bff7d808011001") for each in ("04000005", "04000004"))
+SENT, ACKNOWLEDGED = (bytes.fromhex(head + "03bff7d808011001") for head in ("04000005", "04000004"))
 VERSION = b"\x01\0\0\0"
 
 
 def read(data: bytes, polynomial: int = POLYNOMIALS[0]) -> tuple[list[TypedRecord], list[str]]:
     """The records, and what was told of a torn one."""
     torn: list[str] = []
-    found = list(typedRecords("x.dat", data, checksumFor(polynomial), torn.append))
-    return found, torn
+    records = list(typedRecords("x.dat", data, checksumFor(polynomial), torn.append))
+    return records, torn
 
 
 @pytest.mark.parametrize(
@@ -42,23 +42,23 @@ def test_checkValues(polynomial: int, expected: int) -> None:
 
 def test_records() -> None:
     """Records come with type, payload and place."""
-    found, torn = read(VERSION + SENT + ACKNOWLEDGED)
+    records, torn = read(VERSION + SENT + ACKNOWLEDGED)
     payload = bytes.fromhex("08011001")
-    assert found == [TypedRecord(5, payload, 4), TypedRecord(4, payload, 16)]
+    assert records == [TypedRecord(5, payload, 4), TypedRecord(4, payload, 16)]
     assert torn == []
 
 
 def test_zerosEndTheFile() -> None:
     """A header of zeros is the end, whatever follows."""
-    found, torn = read(VERSION + DELETED + bytes(8) + DELETED)
-    assert (len(found), torn) == (1, [])
+    records, torn = read(VERSION + DELETED + bytes(8) + DELETED)
+    assert (len(records), torn) == (1, [])
 
 
 @pytest.mark.parametrize("missing", [1, 11, 12, 18])
 def test_tornTail(missing: int) -> None:
     """An incomplete last record is left out and told, cut in its header or in its payload."""
-    found, torn = read((VERSION + DELETED + DELETED)[:-missing])
-    assert len(found) == 1
+    records, torn = read((VERSION + DELETED + DELETED)[:-missing])
+    assert len(records) == 1
     assert torn == ["x.dat: the last record, at 23, is incomplete and left out"]
 
 

@@ -68,9 +68,9 @@ def channelOf(store: Any, name: str) -> Any:
 
 def recordsOf(log: Any) -> list[Any]:
     """All records."""
-    found: list[Any] = []
-    log.read(1, 10000, 1 << 30).addCallback(found.extend)
-    return found
+    results: list[Any] = []
+    log.read(1, 10000, 1 << 30).addCallback(results.extend)
+    return results
 
 
 class TestMessages:
@@ -97,7 +97,7 @@ class TestMessages:
         channel.messages(19, 20, part=7)
         stage = stageOn(writer)
         log = channelOf(stage.store, "orders")
-        assert [each.sequence for each in recordsOf(log)] == [13, 14, 15, 19, 20]
+        assert [record.sequence for record in recordsOf(log)] == [13, 14, 15, 19, 20]
         assert (log.bounds().first, log.bounds().last) == (13, 20)
         stage.client().publish("orders", b"new")
         assert log.bounds().last == 21
@@ -106,8 +106,10 @@ class TestMessages:
         """A channel of several batches is whole."""
         writer.channel("orders").messages(1, 2500)
         stage = stageOn(writer)
-        found = recordsOf(channelOf(stage.store, "orders"))
-        assert [each.payload for each in found] == [b"%d" % each for each in range(1, 2501)]
+        records = recordsOf(channelOf(stage.store, "orders"))
+        assert [record.payload for record in records] == [
+            b"%d" % number for number in range(1, 2501)
+        ]
 
     def test_maxMessages(self, writer: StoreWriter) -> None:
         """The oldest go beyond max_msgs; a channel may have limits of its own."""
@@ -123,9 +125,9 @@ class TestMessages:
         channel = writer.channel("orders")
         channel.messages(1, 9)
         size = channel.path("msgs.1.dat").stat().st_size - 4
-        each = size // 9 + 32
+        length = size // 9 + 32
         bounds = []
-        for limit in (each * 3, each * 3 - 1, 1):
+        for limit in (length * 3, length * 3 - 1, 1):
             plan = planned(writer, replace(UNLIMITED, max_bytes=limit))
             bounds.append(plan.channels[0].first)
         assert bounds == [7, 8, 9]
@@ -145,9 +147,9 @@ class TestMessages:
     def test_damagedStaysAGap(self, writer: StoreWriter) -> None:
         """A damaged message is reported; its sequence is not used again, also if it is the last."""
         channel = writer.channel("orders")
-        offsets = [channel.message(each, b"data") for each in (1, 2, 3)]
-        for each in offsets[1:]:
-            flip(channel.path("msgs.1.dat"), each + 20)
+        offsets = [channel.message(number, b"data") for number in (1, 2, 3)]
+        for offset in offsets[1:]:
+            flip(channel.path("msgs.1.dat"), offset + 20)
         plan = planned(writer)
         assert len(plan.report.damaged) == 2
         stage = Stage(start=False)
@@ -179,12 +181,12 @@ class TestMessages:
             writer.channel(name).messages(1, 1)
         stage = stageOn(writer)
         client = stage.client()
-        assert [client.publish(each, b"x") for each in ("orders", "Orders")] == ["", ""]
+        assert [client.publish(channel, b"x") for channel in ("orders", "Orders")] == ["", ""]
         channels = stage.service.context.channels
         for name in ("Orders", "orders"):
-            found = channels.get(name)
-            assert found is not None
-            stage.service.run(channels.drop(found))
+            known = channels.get(name)
+            assert known is not None
+            stage.service.run(channels.drop(known))
             stage.settle()
         assert len(channels) == 0
 
@@ -205,7 +207,7 @@ class TestDurables:
         channel.acknowledged(1, 1, 3)
         channel.subscription(1, 2, clientID="c", durableName="d", isDurable=True, isClosed=True)
         got = self.resumed(stageOn(writer), "c", durableName="d").got
-        marks = [(each.sequence, each.redelivered) for each in got]
+        marks = [(message.sequence, message.redelivered) for message in got]
         assert marks == [
             (2, True), (4, True), (5, True), (6, False), (7, False), (8, False), (9, False),
         ]  # fmt: skip
@@ -318,7 +320,9 @@ class TestClients:
         channel.subscription(1, clientID="c", inbox="_INBOX.1", ackInbox="_INBOX.2")
         channel.subscription(2, clientID="c", durableName="d", isDurable=True, lastSent=1)
         plan = planned(writer)
-        assert [each.state.id for each in plan.subscriptionsOf(plan.channels[0])] == [2]
+        assert [
+            subscription.state.id for subscription in plan.subscriptionsOf(plan.channels[0])
+        ] == [2]
         stage = Stage(start=False)
         imported(stage.store, plan)
         stage.start()
@@ -334,8 +338,12 @@ class TestClients:
             )
         channel.subscription(4, clientID="c")
         plan = planned(writer)
-        found = plan.subscriptionsOf(plan.channels[0])
-        assert [plan.isActive(each) for each in found] == [False, False, True]
+        subscriptions = plan.subscriptionsOf(plan.channels[0])
+        assert [plan.isActive(subscription) for subscription in subscriptions] == [
+            False,
+            False,
+            True,
+        ]
 
     def test_invalidName(self, writer: StoreWriter) -> None:
         """A client id that no client can have is left out, and told."""
@@ -393,7 +401,7 @@ class TestTwice:
         assert imported(stage.store, planned(writer)) is not isWhole
         for name in ("a", "b"):
             records = recordsOf(channelOf(stage.store, name))
-            assert [each.sequence for each in records] == [*range(11, 14), *range(15, 2001)]
+            assert [record.sequence for record in records] == [*range(11, 14), *range(15, 2001)]
         stage.start()
         assert stage.model.clientNames() == ["c"]
 

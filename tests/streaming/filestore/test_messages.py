@@ -31,7 +31,7 @@ def sequencesOf(channel: ChannelWriter) -> tuple[list[int], int]:
     """The sequences and the last one; nothing is damaged."""
     messages, last, report = read(channel)
     assert report.damaged == []
-    return [each.sequence for each in messages], last
+    return [message.sequence for message in messages], last
 
 
 def test_indexEntry(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_indexEntry(tmp_path: Path) -> None:
     append(channel.path("msgs.1.idx"), bytes.fromhex(index))
     channel.message(1, b"x" * 34, timestamp=0x18EA8641FD2BBC3F, isIndexed=False)
     messages, last, report = read(channel)
-    assert [(each.sequence, each.size, each.timestamp) for each in messages] == [
+    assert [(message.sequence, message.size, message.timestamp) for message in messages] == [
         (1, 55, 0x18EA8641FD2BBC3F)
     ]
     assert (last, report.notes, report.damaged) == (1, [], [])
@@ -62,7 +62,7 @@ def test_after(channel: ChannelWriter) -> None:
     """Only messages above a sequence are given; the last sequence is the channel's."""
     channel.messages(1, 5)
     messages, last, _ = read(channel, 3)
-    assert ([each.sequence for each in messages], last) == ([4, 5], 5)
+    assert ([message.sequence for message in messages], last) == ([4, 5], 5)
 
 
 def test_slicesInOrderOfNumber(channel: ChannelWriter) -> None:
@@ -86,7 +86,7 @@ def test_missingDataFile(channel: ChannelWriter) -> None:
         channel.messages(part * 10, part * 10 + 1, part)
     channel.path("msgs.2.dat").unlink()
     messages, last, report = read(channel)
-    assert ([each.sequence for each in messages], last) == ([10, 11, 30, 31], 31)
+    assert ([message.sequence for message in messages], last) == ([10, 11, 30, 31], 31)
     assert report.notes == ["orders/msgs.2.idx is there without its data file"]
 
 
@@ -110,7 +110,7 @@ class TestIndexDecides:
         channel.message(3, b"lost", isIndexed=False)
         channel.message(3, b"kept")
         messages, _, report = read(channel)
-        assert [each.data for each in messages] == [b"1", b"2", b"kept"]
+        assert [message.data for message in messages] == [b"1", b"2", b"kept"]
         assert report.damaged == []
 
     def test_hole(self, channel: ChannelWriter) -> None:
@@ -124,10 +124,10 @@ class TestIndexDecides:
 
     def test_flippedBit(self, channel: ChannelWriter) -> None:
         """A damaged message is reported by channel and sequence; those behind it are given."""
-        offsets = [channel.message(each, b"data") for each in (1, 2, 3)]
+        offsets = [channel.message(number, b"data") for number in (1, 2, 3)]
         flip(channel.path("msgs.1.dat"), offsets[1] + 20)
         messages, last, report = read(channel)
-        assert ([each.sequence for each in messages], last) == ([1, 3], 3)
+        assert ([message.sequence for message in messages], last) == ([1, 3], 3)
         assert report.damaged == [
             f"orders: message 2 is damaged (msgs.1.dat at {offsets[1]}: "
             "the checksum does not match)"
@@ -138,7 +138,11 @@ class TestIndexDecides:
         channel.message(1, b"data")
         flip(channel.path("msgs.1.dat"), channel.message(2, b"data") + 20)
         messages, last, report = read(channel)
-        assert ([each.sequence for each in messages], last, len(report.damaged)) == ([1], 2, 1)
+        assert ([message.sequence for message in messages], last, len(report.damaged)) == (
+            [1],
+            2,
+            1,
+        )
 
     def test_otherMessage(self, channel: ChannelWriter) -> None:
         """A record that is intact but another message than the index names is damage."""
@@ -150,7 +154,7 @@ class TestIndexDecides:
         entry[4 + 28 : 4 + 32] = zlib.crc32(entry[4:32]).to_bytes(4, "little")
         index.write_bytes(entry)
         messages, _, report = read(channel)
-        assert [each.sequence for each in messages] == [3]
+        assert [message.sequence for message in messages] == [3]
         assert report.damaged == ["orders: message 2 is damaged (msgs.1.dat at 4: it is message 1)"]
 
 
@@ -162,7 +166,7 @@ class TestScan:
         channel.messages(1, 3)
         channel.path("msgs.1.idx").unlink()
         messages, last, report = read(channel)
-        assert ([each.sequence for each in messages], last) == ([1, 2, 3], 3)
+        assert ([message.sequence for message in messages], last) == ([1, 2, 3], 3)
         assert report.notes == ["orders/msgs.1.idx is missing: the data file is scanned"]
 
     def test_indexDamaged(self, channel: ChannelWriter) -> None:
@@ -179,7 +183,7 @@ class TestScan:
         cut(channel.path("msgs.1.dat"), 3)
         cut(channel.path("msgs.1.idx"), 20)
         messages, last, report = read(channel)
-        assert ([each.sequence for each in messages], last) == ([1, 2], 2)
+        assert ([message.sequence for message in messages], last) == ([1, 2], 2)
         assert (len(report.notes), report.damaged) == (2, [])
         assert "are no whole record" in report.notes[1]
 
@@ -188,7 +192,7 @@ class TestScan:
         channel.messages(1, 3)
         cut(channel.path("msgs.1.dat"), 3)
         messages, last, report = read(channel)
-        assert ([each.sequence for each in messages], last) == ([1, 2], 3)
+        assert ([message.sequence for message in messages], last) == ([1, 2], 3)
         assert "the index ends with 3, the data with 2" in report.notes[-1]
 
     def test_laterCopyWins(self, channel: ChannelWriter) -> None:
@@ -197,7 +201,7 @@ class TestScan:
         channel.message(2, b"again")
         channel.path("msgs.1.idx").unlink()
         messages, last, _ = read(channel)
-        assert ([each.data for each in messages], last) == ([b"1", b"again"], 2)
+        assert ([message.data for message in messages], last) == ([b"1", b"again"], 2)
 
     def test_hole(self, channel: ChannelWriter) -> None:
         """Records behind zeros are found, so nothing that was acknowledged is lost."""
@@ -207,28 +211,28 @@ class TestScan:
         append(channel.path("msgs.1.dat"), bytes(99))
         channel.path("msgs.1.idx").unlink()
         messages, _, report = read(channel)
-        assert [each.sequence for each in messages] == [1, 2, 3, 4]
+        assert [message.sequence for message in messages] == [1, 2, 3, 4]
         assert (len(report.notes), report.damaged) == (2, [])
 
     @pytest.mark.parametrize("place", [0, 3, 9, 20])
     def test_flippedBit(self, channel: ChannelWriter, place: int) -> None:
         """A bit in any part of a record costs that record, and its place is reported."""
-        offsets = [channel.message(each, b"x" * 99) for each in range(1, 5)]
+        offsets = [channel.message(number, b"x" * 99) for number in range(1, 5)]
         flip(channel.path("msgs.1.dat"), offsets[1] + place)
         channel.path("msgs.1.idx").unlink()
         messages, last, report = read(channel)
-        assert ([each.sequence for each in messages], last) == ([1, 3, 4], 4)
+        assert ([message.sequence for message in messages], last) == ([1, 3, 4], 4)
         size = offsets[2] - offsets[1]
         assert report.damaged == [f"orders/msgs.1.dat: {size} bytes at {offsets[1]} are no record"]
 
     def test_longName(self, tmp_path: Path) -> None:
         """It works with names of channels whose length takes two bytes."""
         channel = ChannelWriter(tmp_path / ("x" * 200), zlib.crc32)
-        offsets = [channel.message(each, b"data") for each in (1, 2, 3)]
+        offsets = [channel.message(number, b"data") for number in (1, 2, 3)]
         flip(channel.path("msgs.1.dat"), offsets[1])
         channel.path("msgs.1.idx").unlink()
         messages = ChannelMessages(channel.directory, "x", zlib.crc32)
-        assert [each.sequence for each in messages.read(Report())] == [1, 3]
+        assert [record.sequence for record in messages.read(Report())] == [1, 3]
 
 
 def test_slicesOverlap(channel: ChannelWriter) -> None:
@@ -236,5 +240,5 @@ def test_slicesOverlap(channel: ChannelWriter) -> None:
     channel.messages(1, 3)
     channel.messages(3, 4, part=2)
     messages, _, report = read(channel)
-    assert [each.sequence for each in messages] == [1, 2, 3, 4]
+    assert [message.sequence for message in messages] == [1, 2, 3, 4]
     assert report.damaged == ["orders/msgs.2.dat: 3 comes again behind 3"]

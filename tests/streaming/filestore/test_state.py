@@ -54,8 +54,8 @@ def test_pending(channel: ChannelWriter) -> None:
     channel.subscription(1, durableName="d", clientID="c", isDurable=True, lastSent=4)
     channel.sent(1, 7, 5, 6, 6)
     channel.acknowledged(1, 6, 9)
-    (found,) = subscriptionsOf(channel)
-    assert (found.pending, found.lastSent) == ({5, 7}, 7)
+    (subscription,) = subscriptionsOf(channel)
+    assert (subscription.pending, subscription.lastSent) == ({5, 7}, 7)
 
 
 def test_update(channel: ChannelWriter) -> None:

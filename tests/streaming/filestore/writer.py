@@ -81,13 +81,13 @@ class ChannelWriter:
 
     def acknowledged(self, number: int, *sequences: int) -> None:
         """Append acknowledgements."""
-        for each in sequences:
-            self._typed(4, state.SubStateUpdate(id=number, seqno=each))
+        for sequence in sequences:
+            self._typed(4, state.SubStateUpdate(id=number, seqno=sequence))
 
     def sent(self, number: int, *sequences: int) -> None:
         """Append that messages were sent."""
-        for each in sequences:
-            self._typed(5, state.SubStateUpdate(id=number, seqno=each))
+        for sequence in sequences:
+            self._typed(5, state.SubStateUpdate(id=number, seqno=sequence))
 
     def path(self, name: str) -> Path:
         """A file of the channel."""

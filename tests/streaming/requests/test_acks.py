@@ -14,7 +14,7 @@ from tests.streaming.support import Client, Listener, Stage
 
 def pending(stage: Stage) -> list[int]:
     """How much each subscription to C{foo} has pending."""
-    return [each.pending_count for each in stage.model.channelSubscriptions("foo")]
+    return [subscription.pending_count for subscription in stage.model.channelSubscriptions("foo")]
 
 
 def subscribed(stage: Stage, **more: object) -> tuple[Client, Listener]:
@@ -117,7 +117,7 @@ class TestQueues:
         members = [
             client.subscribe("foo", qGroup="q", isAcking=False, maxInFlight=1) for _ in range(2)
         ]
-        client.publishMany("foo", [b"%d" % each for each in range(4)])
+        client.publishMany("foo", [b"%d" % number for number in range(4)])
         stage.settle()
         [first] = members[0].sequences
         assert len(members[1].sequences) == 1
@@ -156,7 +156,9 @@ class TestWithdrawn:
         stage, client, listener = self.withdrawn(durableName="d")
         assert listener.sequences == [1]
         listener.ackNow(1)
-        assert [each.is_offline for each in stage.model.channelSubscriptions("foo")] == [True]
+        assert [
+            subscription.is_offline for subscription in stage.model.channelSubscriptions("foo")
+        ] == [True]
         client.origin.grant = Grant(user="u")
         assert client.subscribe("foo", durableName="d").sequences == [2, 3]
 

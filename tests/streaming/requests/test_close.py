@@ -114,7 +114,7 @@ class TestSubscriptions:
         stage = Stage()
         client = stage.client()
         members = [client.subscribe("foo", qGroup="q", isAcking=False) for _ in range(3)]
-        client.publishMany("foo", [b"%d" % each for each in range(9)])
+        client.publishMany("foo", [b"%d" % number for number in range(9)])
         stage.settle()
         lost = members[0].sequences
         for member in members[1:]:
@@ -123,7 +123,7 @@ class TestSubscriptions:
         assert [member.taken() for member in members] == [[], [], []]
         stage.advance(0.2)
         again = members[1].again + members[2].again
-        assert sorted(again) == [(each, 1) for each in lost]
+        assert sorted(again) == [(sequence, 1) for sequence in lost]
 
     def test_durableQueueUnsubscribed(self) -> None:
         """A durable queue group ends when its last member unsubscribes, not before."""
@@ -182,7 +182,8 @@ class TestClose:
         assert client.close() == ""
         assert stage.model.clientNames() == []
         names = [
-            each.durable_name or each.queue_name for each in stage.model.channelSubscriptions("foo")
+            subscription.durable_name or subscription.queue_name
+            for subscription in stage.model.channelSubscriptions("foo")
         ]
         assert names == ["d", "d:q"]
 

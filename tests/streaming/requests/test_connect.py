@@ -260,7 +260,9 @@ class TestHeartbeats:
         assert stage.model.clientNames() == ["me"]
         stage.advance(0.2)
         assert stage.model.clientNames() == []
-        assert [each.is_offline for each in stage.model.channelSubscriptions("foo")] == [True]
+        assert [
+            subscription.is_offline for subscription in stage.model.channelSubscriptions("foo")
+        ] == [True]
 
     def test_recovers(self) -> None:
         """One answer makes up for those that were left out."""

@@ -83,9 +83,9 @@ def test_answersOfOthers() -> None:
     limited, client = stage.client("limited"), stage.client()
     limited.origin.grant = Grant(subscribe=mine)
     victim, answers = Inbox(stage), Inbox(stage)
-    for each, reply in ((limited, victim), (client, answers), (limited, victim)):
+    for sender, reply in ((limited, victim), (client, answers), (limited, victim)):
         subject = b"_STAN.pub.test-cluster.foo"
-        stage.send(subject, each.pubMsg("foo", b"x"), reply.subject, each.origin)
+        stage.send(subject, sender.pubMsg("foo", b"x"), reply.subject, sender.origin)
     close = protocol.CloseRequest(clientID="limited")
     stage.send(b"_STAN.close.test-cluster", close, victim.subject, limited.origin)
     stage.settle()

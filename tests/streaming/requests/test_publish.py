@@ -32,8 +32,8 @@ def held(stage: Stage) -> HeldStore:
 
 def acks(inbox: Inbox) -> list[tuple[str, str]]:
     """The guids and errors that came back."""
-    found = [protocol.PubAck.FromString(each.payload) for each in inbox.got]
-    return [(each.guid, each.error) for each in found]
+    published = [protocol.PubAck.FromString(message.payload) for message in inbox.got]
+    return [(ack.guid, ack.error) for ack in published]
 
 
 @implementer(ILinkSubscriber)
@@ -68,7 +68,7 @@ class TestChecks:
         """What is not right is refused at once, with the guid."""
         stage = Stage()
         assert stage.client().publish("foo", b"x", **more) == errors.INVALID_PUBLISH_REQUEST
-        assert sum(stage.model.channel(each).msgs for each in stage.model.channelNames()) == 0
+        assert sum(stage.model.channel(name).msgs for name in stage.model.channelNames()) == 0
 
     @pytest.mark.parametrize("more", [{"connID": b""}, {"clientID": ""}, {"clientID": "other"}])
     def test_valid(self, more: dict[str, object]) -> None:
@@ -143,9 +143,9 @@ class TestPermissions:
         stage = Stage()
         grant = Grant(user="u", publish=PermissionSet([b"other"]))
         may, mayNot = stage.client("may"), stage.client("maynot", grant=grant)
-        inboxes = [each.publishMany("foo", [b"x"]) for each in (may, mayNot, may, mayNot)]
+        inboxes = [publisher.publishMany("foo", [b"x"]) for publisher in (may, mayNot, may, mayNot)]
         stage.settle()
-        assert [acks(each)[0][1] for each in inboxes] == ["", errors.NOT_AUTHORIZED] * 2
+        assert [acks(inbox)[0][1] for inbox in inboxes] == ["", errors.NOT_AUTHORIZED] * 2
 
     def test_revoked(self) -> None:
         """The grant is read again for every chunk of input."""
@@ -217,15 +217,15 @@ class TestStoring:
         for number in range(20):
             client.publishMany(f"c{number % 2}", [b"%d" % number])
         stage.settle()
-        assert client.subscribe("c0").data == [b"%d" % each for each in range(0, 20, 2)]
+        assert client.subscribe("c0").data == [b"%d" % index for index in range(0, 20, 2)]
 
     def test_reply(self) -> None:
         """A message's own reply subject reaches subscribers, from memory and from the store."""
         client = Stage().client()
         live = client.subscribe("foo")
         client.publish("foo", b"x", reply="answers.here")
-        assert [each.reply for each in live.taken()] == ["answers.here"]
-        assert [each.reply for each in client.subscribe("foo").taken()] == ["answers.here"]
+        assert [message.reply for message in live.taken()] == ["answers.here"]
+        assert [message.reply for message in client.subscribe("foo").taken()] == ["answers.here"]
 
     def test_noReplySubject(self) -> None:
         """A publisher that does not want to know is not told."""
@@ -257,7 +257,7 @@ class TestStoring:
         client.publish("foo", b"2")
         stage.steps = 3600
         client.publish("foo", b"3")
-        times = [each.timestamp for each in client.subscribe("foo").taken()]
+        times = [message.timestamp for message in client.subscribe("foo").taken()]
         assert times == [before, before, stage.now()]
 
 
@@ -313,7 +313,9 @@ class TestFailing:
             reads.clear()
             inbox = client.publishMany("foo", [b"x" * 60] * 9)
             stage.settle()
-            assert acks(inbox) == [(f"guid-{each}", errors.TOO_MUCH_WAITS) for each in range(4, 11)]
+            assert acks(inbox) == [
+                (f"guid-{number}", errors.TOO_MUCH_WAITS) for number in range(4, 11)
+            ]
             assert len(reads) == (1 if names is COMPILED else 9)
             stage.store.isHeld = False
             stage.store.commit()

@@ -260,7 +260,7 @@ class TestResponse:
         client = Stage().client()
         inboxes = {client.subscribe("foo").ackInbox for _ in range(3)}
         assert len(inboxes) == 3
-        assert all(each.startswith(b"_INBOX.") for each in inboxes)
+        assert all(inbox.startswith(b"_INBOX.") for inbox in inboxes)
 
     def test_durableFirst(self) -> None:
         """The response and messages follow when the subscription is durable."""
@@ -417,11 +417,11 @@ class TestQueues:
         stage = Stage()
         client = stage.client()
         members = [client.subscribe("foo", qGroup="q") for _ in range(3)]
-        client.publishMany("foo", [b"%d" % each for each in range(30)])
+        client.publishMany("foo", [b"%d" % number for number in range(30)])
         stage.settle()
         got = [member.sequences for member in members]
-        assert sorted(each for some in got for each in some) == list(range(1, 31))
-        assert all(len(each) == 10 for each in got)
+        assert sorted(message for some in got for message in some) == list(range(1, 31))
+        assert all(len(batch) == 10 for batch in got)
 
     def test_newMember(self) -> None:
         """A new member joins at the group's position, whatever it asks for."""
@@ -434,12 +434,12 @@ class TestQueues:
     def test_groups(self) -> None:
         """Two groups, and a durable group of the same name, have nothing to do with each other."""
         client = published(Stage(), 2)
-        found = [
+        listeners = [
             client.subscribe("foo", qGroup="q"),
             client.subscribe("foo", qGroup="r"),
             client.subscribe("foo", qGroup="q", durableName="d"),
         ]
-        assert [each.sequences for each in found] == [[1, 2]] * 3
+        assert [listener.sequences for listener in listeners] == [[1, 2]] * 3
 
     def test_endsWithLastMember(self) -> None:
         """A group that is not durable ends with its last member."""
