@@ -149,8 +149,8 @@ class TestStamped:
         said = [line for line in lines if line.split(b":")[0].strip().lower() == HEADER.lower()]
         assert said == [OURS.strip()]
         parsed = email.parser.BytesParser().parsebytes(text.partition(b"\r\n")[2])
-        found = parsed.get_all("Nats-Request-Info") or []
-        assert found in ([], ['{"acc":"B","rtt":5}'])
+        values = parsed.get_all("Nats-Request-Info") or []
+        assert values in ([], ['{"acc":"B","rtt":5}'])
 
     def test_ourReader(self) -> None:
         """natsbroker's own reader finds it too."""

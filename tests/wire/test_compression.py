@@ -59,7 +59,7 @@ class TestSelection:
         """A side that accepts takes what the peer asks for; two of them have none."""
         assert wanted(ACCEPT).selected(ACCEPT) == OFF
         assert wanted(ACCEPT).selected(AUTO) == FAST
-        assert [wanted(ACCEPT).selected(each) for each in LEVELS] == list(LEVELS)
+        assert [wanted(ACCEPT).selected(level) for level in LEVELS] == list(LEVELS)
 
     @pytest.mark.parametrize("mode", S2)
     @pytest.mark.parametrize("peer", [ACCEPT, *S2])
@@ -73,7 +73,7 @@ class TestSelection:
         for mine in modes:
             for yours in modes:
                 results = wanted(mine).selected(yours), wanted(yours).selected(mine)
-                assert len({each in S2 for each in results}) == 1
+                assert len({result in S2 for result in results}) == 1
 
 
 class TestLevels:
@@ -93,11 +93,11 @@ class TestLevels:
         """The first threshold that is not exceeded decides, or the last level that is used."""
         auto = Compression(AUTO, thresholds)
         trips = [0.0, 0.01, 0.02, 0.08, 9.0]
-        assert [auto.levelFor(AUTO, each) for each in trips] == levels
+        assert [auto.levelFor(AUTO, trip) for trip in trips] == levels
 
     def test_fixed(self) -> None:
         """Other modes are levels themselves."""
-        assert [wanted(ACCEPT).levelFor(each, 1.0) for each in LEVELS] == list(LEVELS)
+        assert [wanted(ACCEPT).levelFor(level, 1.0) for level in LEVELS] == list(LEVELS)
 
     def test_text(self) -> None:
         """It is logged as nats-server logs it."""

@@ -288,7 +288,7 @@ class TestRows:
     def test_byteByByte(self, names: Names, row: Row) -> None:
         """The row one byte at a time gives the same frames."""
         decoder = make(names, **row.settings)
-        assert run(decoder, *[bytes([each]) for each in row.data]) == row.frames
+        assert run(decoder, *[bytes([byte]) for byte in row.data]) == row.frames
 
     @eachRow
     def test_everySplit(self, names: Names, row: Row) -> None:
@@ -553,7 +553,7 @@ class TestAnyBytes:
         """Any bytes give the same frames in any pieces, and never an exception."""
         whole = run(make(names, **settings), data)
         assert run(make(names, **settings), *pieces(data, cuts)) == whole
-        assert run(make(names, **settings), *[bytes([each]) for each in data]) == whole
+        assert run(make(names, **settings), *[bytes([byte]) for byte in data]) == whole
 
     @given(INPUT, INPUT, SETTINGS)
     def test_moreInputKeepsWhatWasRead(
@@ -587,7 +587,7 @@ class TestAnyBytes:
         self, names: Names, messages: list[tuple[bytes, bytes]], cuts: list[int]
     ) -> None:
         """What is written as publishes is read as the same publishes."""
-        named = [(bytes(65 + each % 26 for each in name), body) for name, body in messages]
+        named = [(bytes(65 + byte % 26 for byte in name), body) for name, body in messages]
         data = b"".join(b"PUB %b %d\r\n%b\r\n" % (name, len(body), body) for name, body in named)
         expected = [pub(name, body) for name, body in named]
         assert run(make(names), *pieces(data, cuts)) == expected
@@ -608,9 +608,12 @@ class TestCompiledAgrees:
             one, other = map(drain, decoders)
             assert one == other
             assert (
-                len({(each.messages, each.messageBytes, each.received) for each in decoders}) == 1
+                len(
+                    {(reader.messages, reader.messageBytes, reader.received) for reader in decoders}
+                )
+                == 1
             )
-            assert len({each.pending for each in decoders}) == 1
+            assert len({reader.pending for reader in decoders}) == 1
 
     @given(st.lists(st.tuples(INPUT, SETTINGS, st.integers(0, 3)), max_size=5))
     def test_sameFramesWithChanges(self, steps: list[tuple[bytes, dict[str, Any], int]]) -> None:

@@ -27,7 +27,7 @@ KEYS = {
 @pytest.mark.parametrize("role", KEYS)
 def test_keys(role: Role) -> None:
     """A key, as the Go library makes it, is one of its role and of no other."""
-    assert [each for each in KEYS if isKey(KEYS[role], each)] == [role]
+    assert [key for key in KEYS if isKey(KEYS[role], key)] == [role]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,12 @@ def received(fastLane: bool, makeService: Callable[[], Recorder], queue: bytes =
     answer = client.ask(b"SUB s.a 1\r\n", *PUBLISHED, b"PING\r\n", b"".join(PUBLISHED))
     assert all(message.origin is client.session for message, _ in service.got)
     traffic = client.session.traffic
-    return [[(fields(each), tag) for each, tag in service.got], service.ended, answer, traffic]
+    return [
+        [(fields(message), tag) for message, tag in service.got],
+        service.ended,
+        answer,
+        traffic,
+    ]
 
 
 @onEach
@@ -76,7 +81,7 @@ def received(fastLane: bool, makeService: Callable[[], Recorder], queue: bytes =
 def test_serviceReceives(names: Names, queue: bytes, makeService: Callable[[], Recorder]) -> None:
     """A service gets the same messages whether the lane or the readable path brings them."""
     with using(names):
-        by_lane, readable = (received(each, makeService, queue) for each in (True, False))
+        by_lane, readable = (received(isMany, makeService, queue) for isMany in (True, False))
         assert by_lane == readable
         assert len(by_lane[0]) == 2 * len(PUBLISHED) + 2
 
@@ -101,8 +106,8 @@ def test_runs(names: Names) -> None:
         client = world.client(HEADERS)
         client.send(b"PUB s.a r 1\r\n1\r\n" * 3 + b"PUB s.a 1\r\n2\r\n" + b"".join(PUBLISHED[2:4]))
         world.settle()
-        assert [len(each) for each in service.runs] == [3, 1, 1, 1]
-        assert [each.payload for each, _ in service.got[4:]] == [b"44", b""]
+        assert [len(run) for run in service.runs] == [3, 1, 1, 1]
+        assert [message.payload for message, _ in service.got[4:]] == [b"44", b""]
 
 
 @onEach

@@ -91,7 +91,7 @@ class TestRows:
     @eachRow
     def test_byteByByte(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:
         """One byte at a time."""
-        assert run(*[bytes([each]) for each in data]) == frames
+        assert run(*[bytes([byte]) for byte in data]) == frames
 
     @eachRow
     def test_everySplit(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:

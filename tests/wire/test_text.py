@@ -172,11 +172,11 @@ class TestEverywhere:
 
     def check(self, lines: list[bytes]) -> int:
         """Fail for JSON with anything else in it. Returns how much JSON there is."""
-        found = [line for line in lines if line.startswith(b"{")]
-        for line in found:
+        documents = [line for line in lines if line.startswith(b"{")]
+        for line in documents:
             text = json.dumps(json.loads(line.decode("utf-8")), ensure_ascii=False)
             text.encode("utf-8")
-        return len(found)
+        return len(documents)
 
     def test_jetStream(self, broker: MemoryBroker) -> None:
         """JetStream's API, its acknowledgements and its advisories."""
