@@ -58,10 +58,10 @@ class Stage:
 
     def client(self) -> Client:
         """Another client of the broker."""
-        found: list[Client] = []
-        connectInProcess(self.broker.broker).addCallback(found.append)
+        clients: list[Client] = []
+        connectInProcess(self.broker.broker).addCallback(clients.append)
         self.settle()
-        return found[0]
+        return clients[0]
 
     def fail(self) -> None:
         """Let time pass until the first connection is given up."""

@@ -112,7 +112,7 @@ class TestMessages:
         client.publish(b"a.2", b"two")
         stage.settle()
         assert listener.heard == [(b"one", "tag"), (b"two", "tag")]
-        assert [each.reply for each, _ in listener.got] == [b"answers", b""]
+        assert [message.reply for message, _ in listener.got] == [b"answers", b""]
 
     def test_sent(self, stage: Stage) -> None:
         """All ways of publishing reach others, in order."""
@@ -209,14 +209,14 @@ class TestSubscriptions:
     def test_cancelAll(self, stage: Stage) -> None:
         """Many end at once."""
         listener = Listener()
-        made = [stage.bus.subscribe(each, listener) for each in (b"a", b"b")]
+        made = [stage.bus.subscribe(subject, listener) for subject in (b"a", b"b")]
         stage.settle()
         stage.bus.cancelAll(made)
         client = stage.client()
-        for each in (b"a", b"b"):
-            client.publish(each, b"x")
+        for subject in (b"a", b"b"):
+            client.publish(subject, b"x")
         stage.settle()
-        assert (listener.got, [each.closed for each in made]) == ([], [True, True])
+        assert (listener.got, [subscription.closed for subscription in made]) == ([], [True, True])
 
     def test_cancelAfter(self, stage: Stage) -> None:
         """It ends with the last message that it may have, over connections also."""
@@ -234,7 +234,7 @@ class TestSubscriptions:
         client.publish(b"a", b"3")
         client.publish(b"a", b"4")
         stage.settle()
-        assert [each[0] for each in listener.heard] == [b"1", b"2", b"3"]
+        assert [message[0] for message in listener.heard] == [b"1", b"2", b"3"]
         assert (subscription.closed, subscription.delivered, listener.ended) == (True, 3, ["tag"])
 
     def test_cancelAfter_reached(self, stage: Stage) -> None:
@@ -246,8 +246,8 @@ class TestSubscriptions:
     def test_queue(self, stage: Stage) -> None:
         """Each message reaches one member of a group."""
         one, two = Listener(), Listener()
-        for each in (one, two):
-            stage.bus.subscribe(b"a", each, queue=b"q")
+        for side in (one, two):
+            stage.bus.subscribe(b"a", side, queue=b"q")
         stage.settle()
         client = stage.client()
         for _ in range(20):

@@ -41,7 +41,7 @@ class Room:
     def subscriptions(self) -> int:
         """How many subscriptions the clients have."""
         account = self.broker.broker.accounts["$G"]
-        return sum(each.kind == Kind.CLIENT for each in account.subscriptions())
+        return sum(subscription.kind == Kind.CLIENT for subscription in account.subscriptions())
 
     def client(self, **options: Any) -> Client:
         """A client that has been let in."""
@@ -195,7 +195,7 @@ class TestRequests:
         answerer.subscribe(b"double", lambda m: answerer.publish(m.reply, m.payload * 2))
         room.settle()
         asking = [asker.request(b"double", b"%d" % number) for number in range(5)]
-        answers = [room.result(each).payload for each in asking]
+        answers = [room.result(deferred).payload for deferred in asking]
         assert answers == [b"00", b"11", b"22", b"33", b"44"]
         assert room.subscriptions == 2
 
@@ -247,8 +247,8 @@ class TestRequests:
         room.settle()
         waiting = [client.request(b"ask"), client.flush()]
         client.close()
-        for each in waiting:
-            assert isinstance(room.result(each), ConnectionEnded)
+        for deferred in waiting:
+            assert isinstance(room.result(deferred), ConnectionEnded)
 
 
 class TestTheEnd:
@@ -304,8 +304,8 @@ class TestTheEnd:
         closed = [client.whenClosed(), client.whenClosed()]
         [session] = list[Any](room.broker.broker.clientContext.connections)
         session.close(errors.AUTH_REVOKED)
-        for each in closed:
-            assert str(room.result(each)) == "User Authentication Revoked"
+        for deferred in closed:
+            assert str(room.result(deferred)) == "User Authentication Revoked"
 
     def test_connectingTwice(self, room: Room) -> None:
         """Whether it is connected is asked once."""

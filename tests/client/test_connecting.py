@@ -146,11 +146,11 @@ class TestEndpoint:
         """Connecting can be given up, before and after there is a connection."""
         before, after = Dialling(), Dialling()
         after.endpoint.open()
-        for each in (before, after):
-            each.connecting.cancel()
-            assert isinstance(each.error, CancelledError)
-            each.clock.advance(0)
-            assert each.clock.getDelayedCalls() == []
+        for dialling in (before, after):
+            dialling.connecting.cancel()
+            assert isinstance(dialling.error, CancelledError)
+            dialling.clock.advance(0)
+            assert dialling.clock.getDelayedCalls() == []
         assert before.endpoint.cancelled
         assert after.endpoint.transport.closed == "aborted"
 

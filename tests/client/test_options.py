@@ -73,7 +73,7 @@ class TestOptions:
 
     def test_nothingElse(self) -> None:
         """There is no place for anything else, and what is there cannot be changed."""
-        assert {each.name for each in fields(ConnectOptions)} == {
+        assert {field.name for field in fields(ConnectOptions)} == {
             *("name", "user", "password", "token", "nkey", "jwt", "sign", "echo")
         }
         with pytest.raises(FrozenInstanceError):

@@ -332,7 +332,7 @@ class TestTheEnd:
             if b"PING" in call.hear():
                 call.say(b"PONG\r\n")
         assert call.transport.connected
-        assert ConnectionEnded not in [type(each) for each in call.events]
+        assert ConnectionEnded not in [type(event) for event in call.events]
 
     def test_close(self) -> None:
         """Closing sends what waits; the first reason counts; later messages are not handed over."""

@@ -124,8 +124,8 @@ class Pipe:
         self.one, self.other = Recording(), Recording()
         connectPipe(self.clock, self.one, self.other)
         assert self.one.events == self.other.events == ["made"]
-        for each in (self.one, self.other):
-            each.events.clear()
+        for end in (self.one, self.other):
+            end.events.clear()
         self.left: Any = self.one.transport
         self.right: Any = self.other.transport
 
@@ -182,7 +182,7 @@ class TestBackPressure:
         assert pipe.other.events == []
         pipe.settle()
         assert pipe.one.events == ["pause", "resume"]
-        assert [len(each) for each in pipe.other.events] == [(1 << 16) + 1]
+        assert [len(event) for event in pipe.other.events] == [(1 << 16) + 1]
 
     def test_producers(self) -> None:
         """There is one producer at a time, a streaming one; one that comes too late is stopped."""
