@@ -48,7 +48,7 @@ def finds(
     Cut the power at random moments, the earliest first.
 
     @param directory: what was there before the first of the events.
-    @param found: where what is found is written each time; it must be gone before the next.
+    @param result: where what is found is written each time; it must be gone before the next.
     @return: what the process had said by each of the moments.
     """
     disk, followed = Disk(directory, isHonest), 0
