@@ -49,12 +49,12 @@ def exchange(circle: Circle, rounds: int = 3) -> None:
     """
     sent = bodies() * rounds
     for place, client in enumerate(circle.clients):
-        ears = [each.subscribe(b"data.%d" % place) for each in circle.clients if each is not client]
+        ears = [peer.subscribe(b"data.%d" % place) for peer in circle.clients if peer is not client]
         circle.sync()
         for body in sent:
             client.publish(b"data.%d" % place, body)
         client.flush()
-        others = [each for each in circle.clients if each is not client]
+        others = [peer for peer in circle.clients if peer is not client]
         for other, ear in zip(others, ears, strict=True):
             assert other.take(ear, len(sent)) == sent
             other.unsubscribe(ear)
@@ -70,8 +70,8 @@ def shows(server: Server, page: str, expected: set[str]) -> None:
     key = {"routez": "routes", "leafz": "leafs"}[page]
     while True:
         shown: Any = server.monitor(f"/{page}")
-        found = {row.get("compression", "") for row in shown[key]}
-        if found == expected or time.monotonic() > deadline:
-            assert found == expected
+        compressions = {row.get("compression", "") for row in shown[key]}
+        if compressions == expected or time.monotonic() > deadline:
+            assert compressions == expected
             return
         time.sleep(0.05)

@@ -168,19 +168,19 @@ def main(arguments: list[str]) -> int:
     chosen = range(options.cases)
     if options.only is not None:
         chosen = range(options.only, options.only + 1)
-    found = total = 0
+    differing = total = 0
     with tempfile.TemporaryDirectory() as directory, ExitStack() as servers:
         for name in options.world or sorted(WORLDS):
             comparison = Comparison(WORLDS[name], flavour, Path(directory))
             servers.enter_context(comparison)
             for difference in comparison.differences(options.seed, chosen):
-                found += 1
+                differing += 1
                 print(difference, flush=True)
             total += comparison.cases
             for reason, count in comparison.explained.items():
                 print(f"{name}: {count} explained: {reason}")
-    print(f"{total} scripts, {found} differences")
-    return 1 if found else 0
+    print(f"{total} scripts, {differing} differences")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

@@ -235,13 +235,13 @@ def _importAll(package: str) -> None:
     """
     Import each module that a broker may import.
     """
-    for each in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-        if each.name.startswith(_UNUSED) or each.name.endswith("__main__"):
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        if module.name.startswith(_UNUSED) or module.name.endswith("__main__"):
             continue
-        if each.ispkg:
-            _importAll(each.name)
+        if module.ispkg:
+            _importAll(module.name)
         else:
-            importlib.import_module(each.name)
+            importlib.import_module(module.name)
 
 
 def _prepare() -> None:

@@ -109,12 +109,12 @@ async def _reached(request: Callable[[], Awaitable[Any]]) -> Any:
 async def _pulls(stream: Any, name: str, subject: str) -> None:
     pulls = await _reached(partial(stream.pull_subscribe, f"{name}.>", "pulls"))
     taken = [*await _reached(partial(pulls.fetch, 2)), *await pulls.fetch(2)]
-    assert [(each.subject, each.data) for each in taken] == [
+    assert [(message.subject, message.data) for message in taken] == [
         (subject, b"%d" % number) for number in range(1, 5)
     ]
-    for each in taken:
-        assert each.metadata.stream == name
-        await each.ack_sync(timeout=_REQUEST)
+    for message in taken:
+        assert message.metadata.stream == name
+        await message.ack_sync(timeout=_REQUEST)
     assert (await stream.consumer_info(name, "pulls")).num_ack_pending == 0
 
 
@@ -136,7 +136,7 @@ async def _keeps(stream: Any, bucket: str) -> None:
     assert await kept.keys() == ["key"]
     assert await watcher.updates() is None
     seen = [await watcher.updates() for _ in range(2)]
-    assert [(each.key, each.value) for each in seen] == [("key", b"one"), ("key", b"two")]
+    assert [(update.key, update.value) for update in seen] == [("key", b"one"), ("key", b"two")]
     await watcher.stop()
     await stream.delete_key_value(bucket)
 

@@ -57,7 +57,7 @@ class LinkedServer(Server):
         known = (*self.EXPECTED, *allowed)
         log = self._before + self.log()
         lines = [line for line in log.splitlines() if re.search(r"\[(ERR|WRN|FTL)\]", line)]
-        return [line for line in lines if not any(each in line for each in known)]
+        return [line for line in lines if not any(text in line for text in known)]
 
 
 class Circle:

@@ -123,8 +123,8 @@ class Monitored:
         """
         Have the clients go.
         """
-        for each in self._clients:
-            each.close()
+        for client in self._clients:
+            client.close()
 
 
 def readBy(server: Server, expected: ExpectedAnswer) -> Any:
@@ -160,11 +160,11 @@ def _ordered(value: Any) -> Any:
     The same with rows that have names in their order: nats-server's stand in random order.
     """
     if isinstance(value, dict):
-        return {key: _ordered(each) for key, each in value.items()}
+        return {key: _ordered(item) for key, item in value.items()}
     if isinstance(value, list):
-        rows = [_ordered(each) for each in value]
-        isNamed = all(isinstance(each, dict) and "name" in each for each in rows)
-        return sorted(rows, key=lambda each: str(each["name"])) if isNamed else rows
+        rows = [_ordered(element) for element in value]
+        isNamed = all(isinstance(row, dict) and "name" in row for row in rows)
+        return sorted(rows, key=lambda row: str(row["name"])) if isNamed else rows
     return value
 
 
@@ -174,15 +174,15 @@ def assertSamePlaces(
     """
     Compare two documents whose rows may stand in any order: what any row has, with its type.
     """
-    real, ours = (placesOf(each, DATA_PLACES) for each in (there, here))
+    real, ours = (placesOf(document, DATA_PLACES) for document in (there, here))
     for places, excused in ((real - ours, absent), (ours - real, extra)):
-        found = sorted(places, key=len)
-        heads = [each.partition(":")[0] for each in found]
+        ordered = sorted(places, key=len)
+        heads = [place.partition(":")[0] for place in ordered]
         # What is below an excused place is excused, too.
-        allowed = [each for each in heads if each in excused]
+        allowed = [head for head in heads if head in excused]
         assert [
-            each
-            for each, head in zip(found, heads, strict=True)
+            place
+            for place, head in zip(ordered, heads, strict=True)
             if not any(head == one or head.startswith(f"{one}.") for one in allowed)
         ] == []
 
@@ -198,9 +198,9 @@ def assertSameShape(
     """
     difference = Difference("", set(), set(), [], [])
     difference.compare(_ordered(there), _ordered(here))
-    missing = {each.strip() for each in difference.missing}
-    more = {each.strip() for each in difference.extra}
-    assert [each for each in sorted(missing) if each not in absent] == []
-    assert [each for each in sorted(more) if each not in extra] == []
+    missing = {missed.strip() for missed in difference.missing}
+    more = {place.strip() for place in difference.extra}
+    assert [place for place in sorted(missing) if place not in absent] == []
+    assert [place for place in sorted(more) if place not in extra] == []
     assert (difference.types, difference.order) == ([], [])
     return difference

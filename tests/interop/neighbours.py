@@ -62,7 +62,7 @@ def sub(*patterns: bytes) -> bytes:
     @param patterns: a queue group follows its pattern and a space.
     @return: a SUB for each, with sids from 1 on.
     """
-    return b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns, 1))
+    return b"".join(b"SUB %b %d\r\n" % (pattern, sid) for sid, pattern in enumerate(patterns, 1))
 
 
 def ask(subject: bytes, reply: bytes = b"inbox.1", *, headers: bytes = b"") -> bytes:
@@ -125,7 +125,7 @@ def scenario(
     """
     @param steps: those of which there is no more to say than who sends what may be pairs.
     """
-    done = [Step(*each) if isinstance(each, tuple) else each for each in steps]
+    done = [Step(*step) if isinstance(step, tuple) else step for step in steps]
     return Scenario(name, done, options, anyMember)
 
 

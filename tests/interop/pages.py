@@ -37,14 +37,16 @@ def placesOf(value: Any, names: Container[str] = (), place: str = "") -> set[str
     @param names: the places of objects whose keys are data; C{*} stands for these.
     """
     if isinstance(value, list):
-        return {each for row in value for each in placesOf(row, names, place)} | {f"{place}: list"}
+        return {entry for row in value for entry in placesOf(row, names, place)} | {
+            f"{place}: list"
+        }
     if not isinstance(value, dict):
         return {f"{place}: {typeOf(value)}"}
-    found = {f"{place}: dict"}
+    places = {f"{place}: dict"}
     for key, inner in value.items():
         name = "*" if place in names else key
-        found |= placesOf(inner, names, f"{place}.{name}" if place else name)
-    return found
+        places |= placesOf(inner, names, f"{place}.{name}" if place else name)
+    return places
 
 
 @dataclass

@@ -46,7 +46,7 @@ def everywhere(linked: Linked, count: int, headers: bytes = HEADERS) -> None:
         for sid in (wide[place], wider[place]):
             messages = client.messages(sid, count * len(linked.clients))
             for sender in range(len(linked.clients)):
-                heard = [each for each in messages if each[2].startswith(b"%d " % sender)]
+                heard = [message for message in messages if message[2].startswith(b"%d " % sender)]
                 assert heard == [
                     (b"r", headers if number % 2 else b"", b"%d %d" % (sender, number))
                     for number in range(count)
@@ -125,7 +125,7 @@ def distantQueues(
     @param rounds: how often everybody is synchronized before all has arrived.
     @return: what each member of the first group heard, the distant one last.
     """
-    here, one, two = (linked.clients[(first + each) % 3] for each in range(3))
+    here, one, two = (linked.clients[(first + index) % 3] for index in range(3))
     ones = [one.subscribe(b"far", b"q") for _ in range(3)]
     twos = [two.subscribe(b"far", b"q"), two.subscribe(b"far", b"r")]
     linked.sync()
@@ -136,7 +136,7 @@ def distantQueues(
         linked.sync()
     heard = [one.arrived(sid) for sid in ones]
     second, other = (two.arrived(sid) for sid in twos)
-    assert sorted(body for each in (*heard, second) for body in each) == sorted(expected)
+    assert sorted(body for frames in (*heard, second) for body in frames) == sorted(expected)
     assert other == expected
     for sid in ones:
         one.unsubscribe(sid)

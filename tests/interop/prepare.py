@@ -53,7 +53,7 @@ def cPrograms() -> bool:
 
     @return: whether they are there.
     """
-    return all([_built(each) for each in (C_PROGRAM, C_JETSTREAM)])
+    return all([_built(program) for program in (C_PROGRAM, C_JETSTREAM)])
 
 
 def _built(program: Path) -> bool:

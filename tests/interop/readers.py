@@ -55,13 +55,13 @@ class ExpectedAnswer:
         What the tool could not read. A list or an object without anything in it is a problem: the
         server that is asked has to have something to show.
         """
-        found = []
+        problems = []
         for name, places in self.members.items():
             for place in places.split():
                 for value in _at(document, place.split(".")):
                     if not _TYPES[name](value):
-                        found.append(f"{place} is no {name}: {value!r}")
-        return found
+                        problems.append(f"{place} is no {name}: {value!r}")
+        return problems
 
 
 def _at(value: Any, tokens: list[str]) -> Iterator[Any]:
@@ -77,7 +77,7 @@ def _at(value: Any, tokens: list[str]) -> Iterator[Any]:
     if "{}" in token:
         rows = list(inner.values()) if isinstance(inner, dict) else []
     if "[]" in token or (rows and isinstance(rows[0], list) and rest):
-        rows = [each for row in rows for each in (row if isinstance(row, list) else ())]
+        rows = [item for row in rows for item in (row if isinstance(row, list) else ())]
     if not rows:
         yield f"nothing in {name}"
     for row in rows:
@@ -265,7 +265,7 @@ PLAIN = [
         {
             **_SERVER,
             "int": "data.num_connections data.total data.offset data.limit "
-            + " ".join(f"data.{each}" for each in _TOP_ROW.split()),
+            + " ".join(f"data.{key}" for key in _TOP_ROW.split()),
             "text": _below("data.connections[]", "kind ip name? account? reason? authorized_user?"),
             "instant": "data.connections[].start",
             "uptime": _below("data.connections[]", "uptime idle"),
@@ -400,7 +400,7 @@ def _streams(head: str) -> dict[str, str]:
     return {
         "int": f"{head}streams {head}consumers {head}messages {head}bytes "
         f"{head}config.max_memory {head}config.max_storage "
-        + " ".join(f"{head}{each}" for each in _USAGE.split())
+        + " ".join(f"{head}{key}" for key in _USAGE.split())
         + " "
         + _below(stream, f"{_STREAM} config.max_bytes config.max_msgs")
         + " "
@@ -458,7 +458,7 @@ JETSTREAM = [
         {
             **_SERVER,
             "int": "data.streams data.consumers data.messages data.bytes "
-            + " ".join(f"data.{each}" for each in _USAGE.split()),
+            + " ".join(f"data.{key}" for key in _USAGE.split()),
             "text": "server.name data.config.store_dir",
         },
         {"account": "", "tags": None},

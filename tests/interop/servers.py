@@ -116,14 +116,14 @@ def missing(what: str) -> NoReturn:
 @functools.lru_cache(maxsize=1)
 def _findRealServer() -> tuple[Path | None, str]:
     beside = Path(sys.executable).with_name("nats-server")
-    found = str(beside) if beside.exists() else shutil.which("nats-server")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("nats-server")
+    if program is None:
         return None, "no nats-server beside the interpreter or on PATH"
-    text = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"v(\d+)\.(\d+)", text)
     if version is None or (int(version[1]), int(version[2])) < OLDEST_ORACLE:
-        return None, f"{found} is {text.strip()}, too old to compare with"
-    return Path(found), ""
+        return None, f"{program} is {text.strip()}, too old to compare with"
+    return Path(program), ""
 
 
 def requireRealServer() -> Path:
@@ -282,12 +282,12 @@ class Server:
         @raise TimeoutError: with the log, when it does not come.
         """
 
-        def found() -> re.Match[str] | bool | None:
+        def searched() -> re.Match[str] | bool | None:
             text = "".join(self._lines[since:])
             return re.search(pattern, text) or (fromStart and self._ended())
 
         with self._change:
-            match = self._change.wait_for(found, PATIENCE)
+            match = self._change.wait_for(searched, PATIENCE)
         if not isinstance(match, re.Match):
             raise TimeoutError(f"{pattern!r} is not in the log:\n{self.log(since)}")
         return match

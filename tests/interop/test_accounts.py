@@ -120,7 +120,7 @@ def service(name: str, pattern: bytes, request: bytes, *answers: bytes) -> Scena
     """
     @return: somebody in A serves, somebody in B asks, and gets some answers.
     """
-    said = [("a", answer(each)) for each in answers]
+    said = [("a", answer(reply)) for reply in answers]
     return scenario(f"service {name}", INBOX, ("a", sub(pattern)), ("b", request), *said)
 
 
@@ -147,7 +147,7 @@ MAPPINGS = [
     scenario(
         "mapping and permissions",
         HEARS_A,
-        *(("narrow", pub(each)) for each in (b"pub.in", b"pub.out", b"w.x", b"w2.x", b"foo")),
+        *(("narrow", pub(subject)) for subject in (b"pub.in", b"pub.out", b"w.x", b"w2.x", b"foo")),
     ),
     scenario(
         "mapping and nobody there",

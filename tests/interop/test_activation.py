@@ -39,7 +39,7 @@ def started(
     """
     Start a Python program with passed sockets, and wait until it is ready.
     """
-    numbers = [each.fileno() for each in sockets]
+    numbers = [bound.fileno() for bound in sockets]
     passed = ",".join(map(str, numbers))
     with listeningManager(folder) as manager:
         process = subprocess.Popen(

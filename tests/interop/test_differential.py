@@ -24,8 +24,8 @@ def test_agreement(world: World, flavour: Flavour, tmp_path: Path) -> None:
     """natsbroker's answer to bytes that nobody wrote is nats-server's, or explained."""
     requireRealServer()
     with Comparison(world, flavour, tmp_path) as comparison:
-        found = [str(each) for each in comparison.differences(SEED, range(CASES))]
-    assert not found, "\n".join(found)
+        differences = [str(difference) for difference in comparison.differences(SEED, range(CASES))]
+    assert not differences, "\n".join(differences)
 
 
 def test_oracleIsRepeatable(tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_oracleIsRepeatable(tmp_path: Path) -> None:
 def test_differencesAreFound(tmp_path: Path) -> None:
     """A server that answers otherwise is found out."""
     with Comparison(WORLDS["plain"], REAL, tmp_path, config="max_sub_tokens: 1\n") as comparison:
-        found = list(comparison.differences(SEED, range(200)))
-    assert found
-    assert all(b"too many tokens" in b"".join(each.ours.errors) for each in found)
+        differences = list(comparison.differences(SEED, range(200)))
+    assert differences
+    assert all(b"too many tokens" in b"".join(difference.ours.errors) for difference in differences)
 
 
 def test_scriptsAreRepeatable() -> None:

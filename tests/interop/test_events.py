@@ -57,13 +57,13 @@ class Ear:
     """
     A client in the system account that hears everything.
 
-    @ivar found: the events by subject and kind of connection.
+    @ivar events: the events by subject and kind of connection.
     """
 
     def __init__(self, server: Server) -> None:
         self._client = AskingClient(server, "s")
         self._sids = {subject: self._client.subscribe(subject.encode()) for subject in EVENTS}
-        self.found: dict[tuple[str, str], list[Any]] = {case: [] for case in CASES}
+        self.events: dict[tuple[str, str], list[Any]] = {case: [] for case in CASES}
 
     def hear(self, subject: str, kind: str = "") -> None:
         """
@@ -72,9 +72,9 @@ class Ear:
         while True:
             ((_, _, body),) = self._client.messages(self._sids[subject], 1, PATIENCE)
             event = json.loads(body)
-            found = event.get("client", {}).get("kind", "")
-            self.found[subject, found].append(event)
-            if found == kind:
+            seen = event.get("client", {}).get("kind", "")
+            self.events[subject, seen].append(event)
+            if seen == kind:
                 return
 
 
@@ -112,7 +112,7 @@ def heard(flavour: Flavour, directory: Path) -> dict[tuple[str, str], list[Any]]
     finally:
         server.stop()
     ear.hear("$SYS.SERVER.*.SHUTDOWN")
-    return ear.found
+    return ear.events
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
 
 def comparedPlaces(events: list[Any]) -> set[str]:
     """The places of events, without those that depend on the moment."""
-    return {each for each in placesOf(events, NAMES) if each.partition(":")[0] not in LATER}
+    return {place for place in placesOf(events, NAMES) if place.partition(":")[0] not in LATER}
 
 
 @pytest.mark.parametrize(("subject", "kind"), CASES)

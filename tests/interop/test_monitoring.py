@@ -324,13 +324,13 @@ def rowsOf(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     The rows without what differs from run to run.
     """
-    kept = [{key: each[key] for key in each if key not in VARYING} for each in rows]
+    kept = [{key: entry[key] for key in entry if key not in VARYING} for entry in rows]
     for row in kept:
         for key, order in (("subscriptions_list_detail", inOrder), ("subscriptions_list", sorted)):
             if key in row:
                 row[key] = order(row[key])
-        for each in row.get("subscriptions_list_detail", []):
-            del each["cid"]
+        for subscription in row.get("subscriptions_list_detail", []):
+            del subscription["cid"]
     return kept
 
 
@@ -396,7 +396,7 @@ def test_certificates(flavour: Flavour, startServer: StartServer, tmp_path: Path
     server = startServer(flavour, config, ["-m", "-1"])
     varz: Any = server.monitor("//varz")
     parts = [varz, *(varz[name] for name in ("cluster", "leaf", "websocket"))]
-    (end,) = {each["tls_cert_not_after"] for each in parts}
+    (end,) = {part["tls_cert_not_after"] for part in parts}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", end)
 
 

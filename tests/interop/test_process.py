@@ -19,7 +19,7 @@ import pytest
 from tests.interop.conftest import StartServer
 from tests.interop.servers import ALL, CHECKOUT, OURS, OURS_FAST, PATIENCE, REAL, Flavour, Server
 
-each = pytest.mark.parametrize("flavour", ALL, ids=lambda flavour: flavour.name)
+eachFlavour = pytest.mark.parametrize("flavour", ALL, ids=lambda flavour: flavour.name)
 eachOfOurs = pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 realAndOurs = pytest.mark.parametrize(
     "flavour", (REAL, OURS_FAST), ids=lambda flavour: flavour.name
@@ -104,7 +104,7 @@ class TestCommands:
         """A port that is taken is fatal, and named."""
         with closing(socket.create_server(("127.0.0.1", 0))) as taken:
             port = str(taken.getsockname()[1])
-            given = [port if each == "PORT" else each for each in arguments]
+            given = [port if argument == "PORT" else argument for argument in arguments]
             done = command(flavour, "-a", "127.0.0.1", *given)
         assert done.returncode == 1
         [line] = [line for line in done.stderr.splitlines() if "[FTL]" in line]
@@ -185,7 +185,7 @@ class TestAddresses:
 class TestSignals:
     """Signals to a running server."""
 
-    @each
+    @eachFlavour
     @pytest.mark.parametrize(("name", "word"), [("TERM", "terminated"), ("INT", "interrupt")])
     def test_stop(self, flavour: Flavour, startServer: StartServer, name: str, word: str) -> None:
         """TERM and INT close the clients without a word, and the exit code is 0."""
@@ -200,7 +200,7 @@ class TestSignals:
         server.waitForLog(r"\[INF\] Initiating Shutdown\.\.\.\n")
         server.waitForLog(r"\[INF\] Server Exiting\.\.\n")
 
-    @each
+    @eachFlavour
     def test_reload(self, flavour: Flavour, startServer: StartServer) -> None:
         """HUP takes what changed; clients stay."""
         server = startServer(flavour, "max_payload: 1000")
@@ -217,7 +217,7 @@ class TestSignals:
         client.close()
         other.close()
 
-    @each
+    @eachFlavour
     @pytest.mark.parametrize(
         ("text", "reason"),
         [
@@ -244,14 +244,14 @@ class TestSignals:
         assert client.line() == b"PONG\r\n"
         client.close()
 
-    @each
+    @eachFlavour
     def test_reopen(self, flavour: Flavour, startServer: StartServer) -> None:
         """USR1 is answered also where there is no log file."""
         server = startServer(flavour)
         server.signal("USR1")
         server.waitForLog(r"\[INF\] File log re-open ignored, not a file logger\n")
 
-    @each
+    @eachFlavour
     def test_lameDuckAlone(self, flavour: Flavour, startServer: StartServer) -> None:
         """USR2 without clients is the end at once, with code 0."""
         server = startServer(flavour)
@@ -259,7 +259,7 @@ class TestSignals:
         assert server.exitStatus() == 0
         server.waitForLog(r"\[INF\] Entering lame duck mode, stop accepting new clients\n")
 
-    @each
+    @eachFlavour
     def test_lameDuck(self, flavour: Flavour, startServer: StartServer) -> None:
         """With a client it tells that client, takes nobody new, and ends after the grace period."""
         times = 'lame_duck_grace_period: "300ms"\nlame_duck_duration: "30s"'
@@ -325,8 +325,8 @@ class TestTwistd:
         try:
             port = 0
             for line in process.stdout:
-                found = re.search(r"Listening for client connections on \S+:(\d+)", line)
-                port = int(found[1]) if found else port
+                match = re.search(r"Listening for client connections on \S+:(\d+)", line)
+                port = int(match[1]) if match else port
                 if "Server is ready" in line:
                     break
             server = Server(OURS_FAST, tmp_path, port=port)

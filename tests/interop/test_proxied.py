@@ -46,13 +46,13 @@ def answer(connection: socket.socket) -> bytes:
     """
     @return: what comes up to a PONG, or to the end.
     """
-    found = b""
+    received = b""
     try:
-        while b"PONG\r\n" not in found and (data := connection.recv(65536)):
-            found += data
+        while b"PONG\r\n" not in received and (data := connection.recv(65536)):
+            received += data
     except ConnectionError:
         pass
-    return found
+    return received
 
 
 def addressAt(server: Server) -> tuple[object, object]:
@@ -77,9 +77,9 @@ def refusalsAt(server: Server, count: int) -> list[str]:
     until = time.monotonic() + PATIENCE
     while True:
         closed = cast(Any, server.monitor("/connz?state=closed")["connections"])
-        found = [each["reason"] for each in closed if "Proxy" in each["reason"]]
-        if len(found) >= count or time.monotonic() > until:
-            return found
+        reasons = [connection["reason"] for connection in closed if "Proxy" in connection["reason"]]
+        if len(reasons) >= count or time.monotonic() > until:
+            return reasons
         time.sleep(0.05)
 
 
@@ -155,12 +155,12 @@ def test_trusted(flavour: Flavour, startServer: StartServer) -> None:
             if signer is not None:
                 options["proxy_sig"] = encodeRaw(signer.sign(nonce))
             connection.sendall(b"CONNECT %b\r\nPING\r\n" % json.dumps(options).encode())
-            found = answer(connection)
+            reply = answer(connection)
             if " " in key:
-                assert found.startswith(b"-ERR 'Authorization Violation'\r\n")
+                assert reply.startswith(b"-ERR 'Authorization Violation'\r\n")
                 reasons.append(key)
                 continue
-            assert found.endswith(b"PONG\r\n")
+            assert reply.endswith(b"PONG\r\n")
             addressAt(server)
             [row] = cast(Any, server.monitor("/connz")["connections"])
             assert row.get("proxy") == ({"key": key} if key else None)
@@ -182,9 +182,9 @@ def test_webSocket(flavour: Flavour, startServer: StartServer) -> None:
                 + b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 + f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
             )
-            found = b""
-            while b'"client_ip"' not in found:
-                found += connection.recv(65536)
-            info = json.loads(found[found.index(b"INFO ") + 5 : found.rindex(b"}") + 1])
+            data = b""
+            while b'"client_ip"' not in data:
+                data += connection.recv(65536)
+            info = json.loads(data[data.index(b"INFO ") + 5 : data.rindex(b"}") + 1])
             host, _ = NAMED.get(header) or connection.getsockname()
             assert info["client_ip"] == host

@@ -237,7 +237,7 @@ def bodyOf(options: dict[str, Any]) -> bytes:
     return json.dumps(options).encode() if options else b""
 
 
-@pytest.mark.parametrize(("subject", "options"), REQUESTS, ids=lambda each: str(each))
+@pytest.mark.parametrize(("subject", "options"), REQUESTS, ids=lambda request: str(request))
 def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
     """Answers have nats-server's keys, types and order, but for what the tables excuse."""
     there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
@@ -335,25 +335,25 @@ def test_pages(path: str, real: Side, ours: Side) -> None:
         assert kinds[1] == kinds[0]
 
 
-@pytest.mark.parametrize(("subject", "options"), UNSORTED, ids=lambda each: str(each))
+@pytest.mark.parametrize(("subject", "options"), UNSORTED, ids=lambda value: str(value))
 def test_unsorted(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
     """The same of answers whose rows stand in any order."""
     there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
     assertSamePlaces(there, here, ABSENT, EXTRA)
 
 
-@pytest.mark.parametrize(("subject", "body"), SAME, ids=lambda each: str(each))
+@pytest.mark.parametrize(("subject", "body"), SAME, ids=lambda value: str(value))
 def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
     """
     Refusals are the same, whatever the server says about itself, and in whatever words it refuses
     options that it cannot read.
     """
     answers = [side.answer(subject, body) for side in (real, ours)]
-    for each in answers:
-        if each is not None:
-            each.pop("server")
-            if each.get("error", {}).get("code") == 400:
-                assert each["error"].pop("description")
+    for answer in answers:
+        if answer is not None:
+            answer.pop("server")
+            if answer.get("error", {}).get("code") == 400:
+                assert answer["error"].pop("description")
     assert answers[1] == answers[0]
 
 
@@ -427,7 +427,7 @@ def test_kick(real: Side, ours: Side) -> None:
 def test_ends(signal: str, event: str, tmp_path: Path) -> None:
     """The event of a server that takes nobody new, and that of one that stops, have the keys and
     types of nats-server's, under its id."""
-    found = []
+    documents = []
     for flavour in (REAL, OURS_FAST):
         directory = tmp_path / flavour.name
         directory.mkdir()
@@ -438,10 +438,10 @@ def test_ends(signal: str, event: str, tmp_path: Path) -> None:
             sid = watching.subscribe(f"$SYS.SERVER.{number}.{event}".encode())
             server.signal(signal)
             (body,) = watching.take(sid, 1)
-            found.append(json.loads(body))
-            assert found[-1]["id"] == number
+            documents.append(json.loads(body))
+            assert documents[-1]["id"] == number
             watching.close()
         finally:
             server.stop()
-    there, here = found
+    there, here = documents
     assertSameShape({"server": there}, {"server": here}, ABSENT, EXTRA)

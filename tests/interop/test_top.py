@@ -39,13 +39,13 @@ FIRST_CELLS = {
 
 def rowOf(table: Table, start: str) -> Row:
     """The row whose first cell begins with a text."""
-    [row] = [each for each in table.rows if str(each.values[0]).startswith(start)]
+    [row] = [line for line in table.rows if str(line.values[0]).startswith(start)]
     return row
 
 
 def cell(view: View, row: Row, title: str) -> Any:
     """A cell of a row."""
-    return row.values[[each.title for each in view.columns].index(title)]
+    return row.values[[column.title for column in view.columns].index(title)]
 
 
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
@@ -77,20 +77,20 @@ def test_rows(flavour: Flavour, startServer: StartServer) -> None:
     def counted() -> tuple[dict[str, Table], dict[str, Row], bool]:
         """What is shown now, and whether the server has counted everything."""
         after = {view.title: read(view, 3.0, before[view.title]) for view in (SERVER, *views)}
-        found = {view.title: rowOf(after[view.title], FIRST_CELLS[view.title]) for view in views}
+        rows = {view.title: rowOf(after[view.title], FIRST_CELLS[view.title]) for view in views}
         rates = ((subjects, "Msgs/s", 5), (streams, "Stored/s", 5), (consumers, "Behind", 10))
-        isAll = all(cell(each, found[each.title], name) == rate for each, name, rate in rates)
-        return after, found, isAll
+        isAll = all(cell(rated, rows[rated.title], name) == rate for rated, name, rate in rates)
+        return after, rows, isAll
 
     deadline = time.monotonic() + PATIENCE
     while not (now := counted())[2] and time.monotonic() < deadline:
         time.sleep(0.05)
-    after, found, _ = now
+    after, shown, _ = now
 
     def members(view: View) -> dict[str, Any]:
         """The members of the row in full."""
-        rows = read(detailView(view, found[view.title]), 4.0).rows
-        return {str(each.values[0]): each.values[1] for each in rows}
+        rows = read(detailView(view, shown[view.title]), 4.0).rows
+        return {str(row.values[0]): row.values[1] for row in rows}
 
     assert "subject orders.*" in members(connections)["subscriptions_list_detail[0]"]
     assert members(subjects)["subscriptions[0]"]
@@ -100,11 +100,11 @@ def test_rows(flavour: Flavour, startServer: StartServer) -> None:
     assert members(consumers)["config.ack_policy"] == "explicit"
     for view, count in zip(VIEWS[6:], (1, 0, 0, 0), strict=True):
         assert len(read(view, 3.0).rows) == count, view.title
-    assert cell(subjects, found["Subjects"], "Msgs/s") == 5
-    assert cell(streams, found["Streams"], "Stored/s") == 5
-    assert cell(consumers, found["Consumers"], "Behind") == 10
+    assert cell(subjects, shown["Subjects"], "Msgs/s") == 5
+    assert cell(streams, shown["Streams"], "Stored/s") == 5
+    assert cell(consumers, shown["Consumers"], "Behind") == 10
     for view in (connections, accounts):
-        assert cell(view, found[view.title], "Msgs from/s") >= 10
+        assert cell(view, shown[view.title], "Msgs from/s") >= 10
     assert cell(SERVER, after["Server"].rows[0], "msgs in/s") >= 10
     if flavour is REAL:
         with pytest.raises(MissingPage):

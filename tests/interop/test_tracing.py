@@ -152,7 +152,7 @@ def documentOf(headers: bytes, body: bytes) -> Any:
         event.pop("cid", None)
     document["events"].sort(key=json.dumps)
     for values in document["request"].get("header", {}).values():
-        values[:] = ["_R_" if each.startswith("_R_") else each for each in values]
+        values[:] = ["_R_" if value.startswith("_R_") else value for value in values]
     return headers, document
 
 
@@ -172,13 +172,13 @@ class Side:
         self.clients = {name: Collected(self.server, name) for name in "abd"}
         listener, self.importer = self.clients["a"], self.clients["b"]
         self.traces = [
-            (each, each.subscribe(subject))
-            for each in (listener, self.importer)
+            (client, client.subscribe(subject))
+            for client in (listener, self.importer)
             for subject in (b"trace.x", b"trace.parent")
         ]
         self.receiver = Collected(self.server, "a")
         subjects = (b"foo.*", b"map.out", b"svc.*", b"str.*", b"ord.*")
-        self.deliveries = [(self.receiver, self.receiver.subscribe(each)) for each in subjects]
+        self.deliveries = [(self.receiver, self.receiver.subscribe(token)) for token in subjects]
         self.deliveries.append((self.receiver, self.receiver.subscribe(b"grp.1", b"q1")))
         self.deliveries.append((self.receiver, self.receiver.subscribe(b"grp.*", b"q2")))
         self.deliveries.append((self.importer, self.importer.subscribe(b"got.*")))
@@ -206,16 +206,16 @@ class Side:
             # A stream answers after the PONG at times.
             client.waitFor(self.answers[1], 1)
 
-    def found(self) -> dict[str, Any]:
+    def outcome(self) -> dict[str, Any]:
         """
         @return: what has come of the case by now.
         """
         for _ in range(2):
-            for each in (*self.clients.values(), self.receiver):
-                each.flush()
+            for peer in (*self.clients.values(), self.receiver):
+                peer.flush()
         answers = [] if self.answers is None else self.answers[0].got[self.answers[1]]
         return {
-            "errors": [each.errors[:] for each in self.clients.values()],
+            "errors": [client.errors[:] for client in self.clients.values()],
             "traces": self.tracesFound(),
             "deliveries": [
                 [(masked(headers), body) for _, headers, body in client.got[sid]]
@@ -244,16 +244,16 @@ class Side:
             client, sid = self.answers
             client.unsubscribe(sid)
             self.answers = None
-        for each in (*self.clients.values(), self.receiver):
-            each.errors.clear()
-            each.clear()
+        for peer in (*self.clients.values(), self.receiver):
+            peer.errors.clear()
+            peer.clear()
 
     def close(self) -> None:
         """
         Go.
         """
-        for each in (*self.clients.values(), self.receiver):
-            each.close()
+        for client in (*self.clients.values(), self.receiver):
+            client.close()
         self.server.stop()
 
 
@@ -274,9 +274,9 @@ def assertSame(real: Side | World, other: Side | World) -> None:
     Assert that the same came of a case at both. nats-server sends traces after a PONG at times.
     """
     deadline = time.monotonic() + PATIENCE
-    while (expected := real.found()) != (found := other.found()):
+    while (expected := real.outcome()) != (actual := other.outcome()):
         if time.monotonic() > deadline:
-            assert found == expected
+            assert actual == expected
         time.sleep(0.05)
 
 
@@ -285,17 +285,17 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
     """
     nats-server and natsbroker.
     """
-    made = [Side(each, tmp_path_factory.mktemp("tracing")) for each in (REAL, OURS_FAST)]
+    made = [Side(flavour, tmp_path_factory.mktemp("tracing")) for flavour in (REAL, OURS_FAST)]
     yield made[0], made[1]
-    for each in made:
-        each.close()
+    for side in made:
+        side.close()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_sameTraces(name: str, sides: tuple[Side, Side]) -> None:
     """A message has the same events, receivers, answers and errors at both servers."""
-    for each in sides:
-        each.publish(name)
+    for side in sides:
+        side.publish(name)
     assertSame(*sides)
 
 
@@ -363,9 +363,9 @@ def freePorts(count: int) -> list[int]:
     Ports that are free now.
     """
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
+    ports = [int(bound.getsockname()[1]) for bound in sockets]
+    for bound in sockets:
+        bound.close()
     return ports
 
 
@@ -393,20 +393,21 @@ class World:
             folder.mkdir()
             config = filled(LINKED + text, NAME=name, OTHER=other, LEAF=leaf)
             self.servers.append(Server(flavour, folder, config).start())
-        self.circle = Circle([(each, "a") for each in self.servers])
+        self.circle = Circle([(server, "a") for server in self.servers])
         for place in range(4):
             self.circle.connect(place)
         self.circle.form()
-        self.receivers = [Collected(each, "a") for each in self.servers]
+        self.receivers = [Collected(server, "a") for server in self.servers]
         self.deliveries = [
-            (each, each.subscribe(subject))
-            for each in self.receivers
+            (receiver, receiver.subscribe(subject))
+            for receiver in self.receivers
             for subject in (b"all", b"svc.open", b"str.open")
         ]
-        self.importers = [Collected(each, "b") for each in self.servers]
-        self.deliveries += [(each, each.subscribe(b"got.>")) for each in self.importers]
+        self.importers = [Collected(server, "b") for server in self.servers]
+        self.deliveries += [(importer, importer.subscribe(b"got.>")) for importer in self.importers]
         self.traces = [
-            (each, each.subscribe(b"trace.>")) for each in (self.receivers[0], self.importers[0])
+            (client, client.subscribe(b"trace.>"))
+            for client in (self.receivers[0], self.importers[0])
         ]
         for _ in range(2):  # Clusters learn of interest with the first messages.
             self.publish("service from s1")
@@ -414,16 +415,16 @@ class World:
 
     def _settle(self) -> None:
         for _ in range(3):
-            for each in (*self.receivers, *self.importers):
-                each.flush()
+            for client in (*self.receivers, *self.importers):
+                client.flush()
             self.circle.sync()
 
     def publish(self, name: str) -> None:
         """
         Begin a case.
         """
-        for each in (*self.receivers, *self.importers):
-            each.clear()
+        for peer in (*self.receivers, *self.importers):
+            peer.clear()
         place, user, subject, headers = LINKED_CASES[name]
         block = "\r\n".join(["NATS/1.0", *headers, "", ""]).encode()
         client = (self.receivers if user == "a" else self.importers)[place]
@@ -431,21 +432,21 @@ class World:
         self._settle()
         time.sleep(0.05)  # until traces have come too
 
-    def found(self) -> Any:
+    def outcome(self) -> Any:
         """
         @return: what has come of the case by now.
         """
         self._settle()
         traces: dict[str, list[Any]] = {}
-        for place, (each, sid) in enumerate(self.traces):
-            for _, headersOf, body in each.got[sid]:
+        for place, (peer, sid) in enumerate(self.traces):
+            for _, headersOf, body in peer.got[sid]:
                 server = json.loads(body)["server"]["name"]
-                found = traces.setdefault(f"{server} {place}", [])
-                found.append(ordered(documentOf(headersOf, body)[1]))
+                trace = traces.setdefault(f"{server} {place}", [])
+                trace.append(ordered(documentOf(headersOf, body)[1]))
         return {
             "traces": traces,
             "deliveries": [
-                sorted((unnumbered(masked(each)), body) for _, each, body in client.got[sid])
+                sorted((unnumbered(masked(headers)), body) for _, headers, body in client.got[sid])
                 for client, sid in self.deliveries
             ],
         }
@@ -455,8 +456,8 @@ class World:
         Go.
         """
         self.circle.close()
-        for each in (*self.receivers, *self.importers):
-            each.close()
+        for client in (*self.receivers, *self.importers):
+            client.close()
         for server in self.servers:
             server.stop()
 
@@ -472,7 +473,7 @@ def ordered(document: Any) -> Any:
     if headers.pop("Nats-Request-Info", None):
         del document["request"]["msgsize"]
     for values in headers.values():
-        values[:] = [each.count(".") if each[:1].isdigit() else each for each in values]
+        values[:] = [value.count(".") if value[:1].isdigit() else value for value in values]
     document["events"].sort(key=json.dumps)
     return document
 

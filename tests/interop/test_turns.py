@@ -140,9 +140,9 @@ def test_end(server: Server) -> None:
 
 def portOf(server: Server, what: str) -> str:
     """Where a server listens for links."""
-    found = re.search(rf"Listening for {what}s? connections on \S+:(\d+)", server.log())
-    assert found is not None
-    return found[1]
+    match = re.search(rf"Listening for {what}s? connections on \S+:(\d+)", server.log())
+    assert match is not None
+    return match[1]
 
 
 def calm(servers: list[Server], least: float) -> None:
@@ -244,5 +244,5 @@ no_auth_user: v
     server.writeConfig(text.replace("$DENIED", "y"))
     server.signal("HUP")
     calm([server], 0.1)
-    for each in crowd:
-        each.socket.close()
+    for client in crowd:
+        client.socket.close()

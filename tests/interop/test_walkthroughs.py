@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 DOCS = ROOT / "docs"
 PAGES = [
-    *(DOCS / each for each in ("installation.md", "tutorial.md", "topics/plugins.md")),
+    *(DOCS / page for page in ("installation.md", "tutorial.md", "topics/plugins.md")),
     *sorted(DOCS.glob("howto/*.md")),
 ]
 
@@ -34,11 +34,11 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         made, programs = Path(name, "page"), Path(name, "programs")
-        for each in (made, programs):
-            each.mkdir()
+        for place in (made, programs):
+            place.mkdir()
         if os.getuid() == 0:
-            for each in (made.parent, made):
-                each.chmod(0o777)
+            for place in (made.parent, made):
+                place.chmod(0o777)
             for program in filter(shutil.which, RELUCTANT):
                 script = programs / program
                 run = (

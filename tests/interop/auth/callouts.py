@@ -147,8 +147,8 @@ class Worlds:
             with closing(Peer(server)) as peer:
                 answers = [peer.login(options=hello)]
                 if not answers[0]:
-                    answers += [peer.ask(each) for each in asks]
+                    answers += [peer.ask(ask) for ask in asks]
                 return answers
 
-        found: list[str] = self.compare(decide, play)
-        return found
+        compared: list[str] = self.compare(decide, play)
+        return compared

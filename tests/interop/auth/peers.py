@@ -180,8 +180,8 @@ class Peer:
         """
         while mark not in self._unread and self._read():
             pass
-        before, found, self._unread = self._unread.partition(mark)
-        return before + found
+        before, marked, self._unread = self._unread.partition(mark)
+        return before + marked
 
     def _read(self) -> bool:
         try:

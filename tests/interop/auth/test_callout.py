@@ -116,7 +116,7 @@ def hours(start: int, end: int) -> dict[str, Any]:
     A time of the day, some hours from now.
     """
     now = time.time()
-    texts = [time.strftime("%H:%M:%S", time.gmtime(now + each * 3600)) for each in (start, end)]
+    texts = [time.strftime("%H:%M:%S", time.gmtime(now + offset * 3600)) for offset in (start, end)]
     return {"times": [{"start": texts[0], "end": texts[1]}], "times_location": "UTC"}
 
 
@@ -221,8 +221,8 @@ def test_expires(worlds: Worlds) -> None:
             return peer.login(options={"user": "bob"}), peer.end()
 
     expires = int(time.time()) + 2
-    found = worlds.compare(claims(exp=expires + 1), play)
-    assert found == ("", "User Authentication Expired")
+    outcomes = worlds.compare(claims(exp=expires + 1), play)
+    assert outcomes == ("", "User Authentication Expired")
 
 
 class TestWhoIsAskedAbout:

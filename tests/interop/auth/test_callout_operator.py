@@ -201,8 +201,8 @@ def test_itsOwn(worlds: Worlds) -> None:
             answer = peer.login(AUTH.user(SERVICE), SERVICE)
             return [answer, peer.ask(b"PUB $SYS.REQ.USER.AUTH 0\r\n\r\n")]
 
-    found = worlds.compare(placed(), play)
-    assert found == ["", 'Permissions Violation for Publish to "$SYS.REQ.USER.AUTH"']
+    outcomes = worlds.compare(placed(), play)
+    assert outcomes == ["", 'Permissions Violation for Publish to "$SYS.REQ.USER.AUTH"']
     assert worlds.counts() == before
 
 

@@ -56,7 +56,7 @@ def rows(server: Server, path: str) -> list[dict[str, Any]]:
     The rows of a page, oldest first.
     """
     page: Any = server.monitor(path)
-    found = []
+    listed = []
     for row in sorted(page["connections"], key=lambda row: row["cid"]):
         fixed = {key: "" if key in VOLATILE else value for key, value in row.items()}
         if fixed.get("tls_version") == "1.3":
@@ -66,8 +66,8 @@ def rows(server: Server, path: str) -> list[dict[str, Any]]:
             fixed["reason"] = "Client Closed"
         if "closed" in path:
             fixed["pending_bytes"] = 0  # how much of that there was depends on the moment
-        found.append(fixed)
-    return found
+        listed.append(fixed)
+    return listed
 
 
 def _untilClosed(server: Server) -> None:
@@ -80,11 +80,11 @@ def _untilClosed(server: Server) -> None:
         time.sleep(0.02)
 
 
-def ordered(found: list[dict[str, Any]]) -> list[list[str]]:
+def ordered(listed: list[dict[str, Any]]) -> list[list[str]]:
     """
     The keys of rows in their order.
     """
-    return [list(row) for row in found]
+    return [list(row) for row in listed]
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +116,9 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 @pytest.mark.parametrize("path", PAGES)
 def test_operator(chained: Both, path: str) -> None:
     """Names, tags, issuers and JWTs are the same; a bearer's JWT is never shown."""
-    found = chained.compare(lambda server: rows(server, path))
+    listed = chained.compare(lambda server: rows(server, path))
     assert chained.compare(lambda server: ordered(rows(server, path)))
-    shown = json.dumps(found)
+    shown = json.dumps(listed)
     if "auth" in path or "closed" in path:
         assert '"jwt"' in shown and '"tags": ["blue", "size:9"]' in shown
     assert BEARER.key not in shown or "auth" in path
@@ -172,8 +172,8 @@ def _dial(server: Server, context: Any, first: bool, key: KeyPair | None = None)
 @pytest.mark.parametrize("path", PAGES)
 def test_tls(secured: Both, path: str) -> None:
     """Versions, cipher suites and certificates are the same."""
-    found = secured.compare(lambda server: rows(server, path))
+    listed = secured.compare(lambda server: rows(server, path))
     assert secured.compare(lambda server: ordered(rows(server, path)))
-    versions = {row["tls_version"] for row in found}
+    versions = {row["tls_version"] for row in listed}
     assert versions == ({"1.3"} if "closed" in path else {"1.2", "1.3"})
-    assert ("tls_peer_certs" in json.dumps(found)) is (path == "/connz?auth=1")
+    assert ("tls_peer_certs" in json.dumps(listed)) is (path == "/connz?auth=1")

@@ -42,11 +42,11 @@ def answers(server: Server) -> dict[bytes, bytes]:
     for first, peer in peers.items():
         peer.sendall(first)
     time.sleep(TIMEOUT + MARGIN)
-    found = {}
+    rests = {}
     for first, peer in peers.items():
         with peer:
-            found[first] = _rest(peer, b"\r\nPING\r\n" if first[-1:] != b"\n" else b"PING\r\n")
-    return found
+            rests[first] = _rest(peer, b"\r\nPING\r\n" if first[-1:] != b"\n" else b"PING\r\n")
+    return rests
 
 
 def _rest(peer: socket.socket, last: bytes) -> bytes:
@@ -73,9 +73,9 @@ def test_beginnings(config: str, tmp_path: Path) -> None:
     """Both say the same, and at the same time, to everybody who begins in an odd way."""
     both = Both(tmp_path, config % TIMEOUT)
     try:
-        found = both.compare(answers)
+        compared = both.compare(answers)
     finally:
         both.stop()
     if config is not OPEN:
-        assert b"Authentication Timeout" in found[b""]
-        assert b"Authentication Timeout" in found[b"C"]
+        assert b"Authentication Timeout" in compared[b""]
+        assert b"Authentication Timeout" in compared[b"C"]

@@ -330,15 +330,17 @@ class TestReload:
             reload(server, self.BEFORE.format(self.RULED.format('"b"')))
             told = {goes.line() for _ in range(3)}
             assert told == {
-                f"-ERR 'Permissions Violation for Subscription to {each}'\r\n".encode()
-                for each in (
+                f"-ERR 'Permissions Violation for Subscription to {subject}'\r\n".encode()
+                for subject in (
                     '"a" (sid "1")',
                     '"c" using queue "g" (sid "3")',
                     '"d" using queue "q" (sid "4")',
                 )
             }
             server.waitForLog(r'Removed sub "a" \(sid "1"\) for User "goes" - not authorized')
-            published = b"".join(b"PUB %b 1\r\nx\r\n" % each for each in (b"a", b"c", b"d", b"b"))
+            published = b"".join(
+                b"PUB %b 1\r\nx\r\n" % subject for subject in (b"a", b"c", b"d", b"b")
+            )
             assert stays.ask(published) == b"PONG\r\n"
             assert goes.ask() == b"MSG b 2 1\r\nx\r\nPONG\r\n"
 

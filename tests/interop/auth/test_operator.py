@@ -70,7 +70,7 @@ def hours(start: int, end: int) -> dict[str, str]:
     """
     A time of the day, some hours from now.
     """
-    texts = [time.strftime("%H:%M:%S", time.gmtime(NOW + each * 3600)) for each in (start, end)]
+    texts = [time.strftime("%H:%M:%S", time.gmtime(NOW + offset * 3600)) for offset in (start, end)]
     return {"start": texts[0], "end": texts[1]}
 
 
@@ -191,7 +191,7 @@ def tried(attempt: Attempt) -> Callable[[Server], list[str]]:
         with Peer(server) as peer:
             answers = [peer.login(attempt.jwt, attempt.signer, attempt.options)]
             if not answers[0]:
-                answers += [peer.ask(each) for each in attempt.asks]
+                answers += [peer.ask(ask) for ask in attempt.asks]
             return answers
 
     return play

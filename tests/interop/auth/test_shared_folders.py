@@ -133,7 +133,7 @@ def fileOf(server: Server, account: Account) -> Path:
     return server.directory / "jwt" / f"{account.key}.jwt"
 
 
-@pytest.fixture(params=PAIRS, ids=lambda pair: "-".join(each.name for each in pair))
+@pytest.fixture(params=PAIRS, ids=lambda pair: "-".join(flavour.name for flavour in pair))
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     """
     Two members whose folders are full resolvers'.
@@ -169,7 +169,9 @@ def test_keepsUp(pair: Pair) -> None:
     until(fileOf(pair.first, theirs), theirs.jwt(**newer))
 
 
-@pytest.mark.parametrize("flavours", PAIRS, ids=lambda pair: "-".join(each.name for each in pair))
+@pytest.mark.parametrize(
+    "flavours", PAIRS, ids=lambda pair: "-".join(flavour.name for flavour in pair)
+)
 def test_cache(flavours: tuple[Flavour, ...], tmp_path: Path) -> None:
     """A member with a cache asks one that has everything, and keeps what it got."""
     pair = Pair(flavours, tmp_path, "cache")

@@ -108,5 +108,5 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
 )
 def test_operatorMode(both: Both, jwt: str) -> None:
     """Users with JWTs."""
-    found = both.compare(lambda server: told(server, signed(jwt)))
-    assert found["user"] == USER.key
+    infos = both.compare(lambda server: told(server, signed(jwt)))
+    assert infos["user"] == USER.key

@@ -106,9 +106,11 @@ class Browser:
         """
         Click the button with this label.
         """
-        found = "[...document.querySelectorAll('button')].find((e) => e.innerText === arguments[0])"
-        self.until(lambda: self.run(f"return !!{found}", label), label)
-        self.run(f"{found}.click()", label)
+        button = (
+            "[...document.querySelectorAll('button')].find((e) => e.innerText === arguments[0])"
+        )
+        self.until(lambda: self.run(f"return !!{button}", label), label)
+        self.run(f"{button}.click()", label)
 
     def until(self, done: Callable[[], Any], what: str) -> Any:
         """
@@ -116,11 +118,11 @@ class Browser:
         @raise TimeoutError: with what the page shows, if there is none.
         """
         deadline = time.monotonic() + PATIENCE
-        while not (found := done()):
+        while not (answer := done()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{what}; the page shows:\n{self.text()}\n{self.messages()}")
             time.sleep(0.05)
-        return found
+        return answer
 
     def shows(self, *texts: str, selector: str = "main") -> None:
         """
@@ -128,8 +130,8 @@ class Browser:
         """
 
         def missing() -> list[str]:
-            found = self.text(selector)
-            return [text for text in texts if text not in found]
+            shown = self.text(selector)
+            return [text for text in texts if text not in shown]
 
         self.until(lambda: not missing(), f"not all of {texts}")
 
@@ -137,19 +139,19 @@ class Browser:
         """
         @return: the warnings and errors of the console since the last call.
         """
-        return [str(each["message"]) for each in self.driver.get_log("browser")]
+        return [str(entry["message"]) for entry in self.driver.get_log("browser")]
 
     def origins(self) -> set[str]:
         """
         @return: where requests have gone since the last call.
         """
-        found = set()
+        origins = set()
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
                 url = urlsplit(message["params"]["request"]["url"])
-                found.add(f"{url.scheme}://{url.netloc}")
-        return found
+                origins.add(f"{url.scheme}://{url.netloc}")
+        return origins
 
     def isTooWide(self) -> bool:
         """

@@ -90,8 +90,8 @@ class LivePage(Browser):
             return [...(panel?.querySelectorAll("tbody tr") ?? [])].map((row) =>
               [...row.cells].filter((cell) => cell.offsetParent).map((cell) => cell.innerText));
         """
-        found: list[list[str]] = self.run(script, title)
-        return found
+        rows: list[list[str]] = self.run(script, title)
+        return rows
 
     def names(self, title: str = "") -> list[str]:
         """
@@ -110,9 +110,9 @@ class LivePage(Browser):
         """
         Click the link in a table with this text.
         """
-        found = "[...document.querySelectorAll('td a')].find((a) => a.innerText === arguments[0])"
-        self.until(lambda: self.run(f"return !!{found}", text), text)
-        self.run(f"{found}.click()", text)
+        link = "[...document.querySelectorAll('td a')].find((a) => a.innerText === arguments[0])"
+        self.until(lambda: self.run(f"return !!{link}", text), text)
+        self.run(f"{link}.click()", text)
 
     def choose(self, label: str, value: str) -> None:
         """
@@ -252,10 +252,10 @@ def test_stream(page: LivePage) -> None:
     depth = page.figure("Messages")
     page.until(lambda: page.figure("Messages") > depth, "depth")
     (stream,) = (
-        each
+        stream
         for account in page.json("jsz?acc=SHOP&consumers=1")["account_details"]
-        for each in account["stream_detail"]
-        if each["name"] == "ORDERS"
+        for stream in account["stream_detail"]
+        if stream["name"] == "ORDERS"
     )
     page.until(lambda: page.figure("Messages") >= stream["state"]["messages"], "messages of /jsz")
     assert page.figure("Subjects") == stream["state"]["num_subjects"] == 3
@@ -307,11 +307,11 @@ def test_subjects(page: LivePage) -> None:
     patterns = {"shop.orders.*", "shop.orders.paid", "shop.>"}
     page.until(lambda: set(page.names()) == patterns, "receivers")
     # A stream in the broker, and clients.
-    numbers = {str(numberOf(page, each)) for each in ("kitchen display", "dashboard", "audit")}
+    numbers = {str(numberOf(page, label)) for label in ("kitchen display", "dashboard", "audit")}
     page.until(lambda: {row[-1] for row in page.rows()} == {"broker", *numbers}, "receivers")
     page.choose("Who receives this subject?", "not valid..")
     page.shows("invalid test subject")
-    assert [each for each in page.messages() if "400 (Bad Request)" not in each] == []
+    assert [message for message in page.messages() if "400 (Bad Request)" not in message] == []
     page.choose("Who receives this subject?", "")
     page.until(lambda: HOSTILE_SUBJECT in page.names(), "all subjects")
 
@@ -406,7 +406,7 @@ def test_dark(page: LivePage) -> None:
 
 def test_formats(page: LivePage) -> None:
     """Numbers, sizes and durations are short, and have their units."""
-    found = page.wait(
+    texts = page.wait(
         """
         const f = await import("/nats/live/format.js");
         return [
@@ -420,7 +420,7 @@ def test_formats(page: LivePage) -> None:
         """
     )
     thin = "\u202f"
-    assert [each.replace(thin, " ") if isinstance(each, str) else each for each in found] == [
+    assert [text.replace(thin, " ") if isinstance(text, str) else text for text in texts] == [
         *("0", "9,999", "10.0 k", "1.00 M", "12.3 M", "\u2013"),
         *("0 /s", "12.3 /s", "54.3 k/s", "1023 B", "1.00 KiB", "4.66 GiB", "2.00 KiB/s"),
         *("440 µs", "12.3 ms", "2.50 s", "12.3 %", "59s", "1d 2h", "no limit", "50.0 k"),
@@ -430,19 +430,19 @@ def test_formats(page: LivePage) -> None:
 
 def test_rates(page: LivePage) -> None:
     """A rate is there from the second value on, and not where a counter has begun again."""
-    found = page.wait(
+    rates = page.wait(
         """
         const { Rates } = await import("/nats/live/feed.js");
         const rates = new Rates();
         return [[1, 10], [3, 30], [4, 5], [5, 6]].map(([time, n]) => rates.of("a", time, { n }).n);
         """
     )
-    assert found == [None, 10, None, 1]
+    assert rates == [None, 10, None, 1]
 
 
 def test_history(page: LivePage) -> None:
     """A history forgets the oldest values, and a line does not go on where the broker was away."""
-    found = page.wait(
+    points = page.wait(
         """
         const { History } = await import("/nats/live/feed.js");
         const history = new History(["a"], 4);
@@ -452,12 +452,12 @@ def test_history(page: LivePage) -> None:
         return history.data(["a"]);
         """
     )
-    assert found == [[2, 3, 3.001, 9], [2, 3, None, 9]]
+    assert points == [[2, 3, 3.001, 9], [2, 3, None, 9]]
 
 
 def test_rise(page: LivePage) -> None:
     """A counter rises within a time, and not by beginning again or while the broker was away."""
-    found = page.wait(
+    points = page.wait(
         """
         const { History } = await import("/nats/live/feed.js");
         const history = new History(["a"]);
@@ -469,7 +469,7 @@ def test_rise(page: LivePage) -> None:
         return rises;
         """
     )
-    assert found == [0, 0, 1, 3, 3, 0, 0]
+    assert points == [0, 0, 1, 3, 3, 0, 0]
 
 
 def test_bounded(page: LivePage) -> None:
@@ -514,7 +514,7 @@ def test_pictures(page: LivePage) -> None:
 def test_quiet(page: LivePage) -> None:
     """All the time nothing was written to the console, and no request went to another origin."""
     assert page.messages() == []
-    local = {each for each in page.origins() if not each.startswith(("chrome:", "data:"))}
+    local = {origin for origin in page.origins() if not origin.startswith(("chrome:", "data:"))}
     assert local == {page.origin}
 
 

@@ -107,9 +107,9 @@ def _listening(directory: Path, origin: str, compression: bool) -> WebSocketServ
 
 
 def _talk(browser: Browser, server: WebSocketServer) -> None:
-    found = browser.wait(_TALK, f"ws://127.0.0.1:{server.webSocketPort}")
-    assert found["heard"] == [f"{number} 1" for number in range(200)]
-    assert (found["sizes"], found["answer"]) == ([500_000], "hello!")
+    talk = browser.wait(_TALK, f"ws://127.0.0.1:{server.webSocketPort}")
+    assert talk["heard"] == [f"{number} 1" for number in range(200)]
+    assert (talk["sizes"], talk["answer"]) == ([500_000], "hello!")
 
 
 def test_javaScriptInPage(tmp_path: Path) -> None:

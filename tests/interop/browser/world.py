@@ -134,8 +134,8 @@ class LiveServer(LinkedServer):
 
     def start(self) -> LiveServer:
         super().start()
-        found = re.findall(r"Listening for (\w+) connections on \S+:(\d+)", self.log())
-        self.ports = {kind: int(port) for kind, port in found}
+        ports = re.findall(r"Listening for (\w+) connections on \S+:(\d+)", self.log())
+        self.ports = {kind: int(port) for kind, port in ports}
         return self
 
 
@@ -216,7 +216,7 @@ class LiveWorld:
         for client in self._clients:
             await client.flush()
         self._tasks = [
-            self._loop.create_task(each) for each in (_sell(till, meters), _append(publish))
+            self._loop.create_task(task) for task in (_sell(till, meters), _append(publish))
         ]
 
     async def _streams(self, till: NATS, kitchen: NATS) -> None:

@@ -112,9 +112,9 @@ def _freePorts(count: int) -> list[int]:
     Ports that were free just now.
     """
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in listeners]
-    for each in listeners:
-        each.close()
+    ports = [int(listener.getsockname()[1]) for listener in listeners]
+    for listener in listeners:
+        listener.close()
     return ports
 
 
@@ -174,8 +174,8 @@ def together(calls: Sequence[Callable[[], object]]) -> None:
     """
     with ThreadPoolExecutor(max(len(calls), 1)) as pool:
         done = [pool.submit(call) for call in calls]
-    for each in done:
-        each.result()
+    for error in done:
+        error.result()
 
 
 def formed(

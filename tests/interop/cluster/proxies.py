@@ -57,8 +57,8 @@ class Proxy:
         self._wake.send(b"x")
         self._thread.join()
         self.cut()
-        for each in (self._listener, self._waker, self._wake):
-            each.close()
+        for end in (self._listener, self._waker, self._wake):
+            end.close()
         self._selector.close()
 
     def cut(self, refuse: bool = False) -> None:
@@ -78,8 +78,8 @@ class Proxy:
         """
         with self._lock:
             self._isSilent = True
-            for each in self._pairs:
-                self._ignore(each)
+            for pair in self._pairs:
+                self._ignore(pair)
 
     def heal(self) -> None:
         """
@@ -125,17 +125,17 @@ class Proxy:
             pass  # either end is gone: so is the other
         self._drop(source)
 
-    def _ignore(self, each: socket.socket) -> None:
+    def _ignore(self, peer: socket.socket) -> None:
         try:
-            self._selector.unregister(each)
+            self._selector.unregister(peer)
         except KeyError:
             pass  # it is ignored already
 
     def _drop(self, source: socket.socket) -> None:
         other = self._pairs.pop(source, None)
-        for each in (source, other):
-            if each is not None:
-                self._pairs.pop(each, None)
-                self._ignore(each)
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                each.close()
+        for end in (source, other):
+            if end is not None:
+                self._pairs.pop(end, None)
+                self._ignore(end)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                end.close()

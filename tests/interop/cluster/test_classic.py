@@ -123,9 +123,9 @@ def test_nobodyLeft(mesh: Mesh, how: str) -> None:
         member = leaver.subscribe(subject, b"q")
         mesh.sync()
         others = [
-            each
-            for number, each in enumerate(mesh.clients)
-            if each is not client and isOurs(mesh, number)
+            peer
+            for number, peer in enumerate(mesh.clients)
+            if peer is not client and isOurs(mesh, number)
         ]
         if how == "max":
             leaver.unsubscribe(sid, 2)
@@ -227,7 +227,7 @@ def test_newerIsDialled(started: Start) -> None:
     newer.waitForLog('Rejecting connection, cluster name "" does not match "C1"')
 
 
-@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda each: each.name)
+@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("isFirst", [True, False], ids=["first", "last"])
 def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> None:
     """Routes are encrypted from their first byte, and both ends show certificates."""
@@ -254,7 +254,7 @@ def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> N
     assert mesh.complaints() == []
 
 
-@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda each: each.name)
+@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda flavour: flavour.name)
 def test_permissions(started: Start, other: Flavour) -> None:
     """What may not pass does not, and what is denied within a pattern is left out."""
     rules = "permissions { import { deny: 'hidden.>' }, export { deny: 'closed.>' } }"
@@ -279,12 +279,12 @@ def test_permissions(started: Start, other: Flavour) -> None:
         client.close()
 
 
-@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda each: each.name)
+@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("isFirst", [True, False], ids=["first", "last"])
 def test_passwords(started: Start, other: Flavour, isFirst: bool) -> None:
     """A peer with a wrong password is refused with an error."""
     wrong = "authorization { user: u, password: wrong }"
-    blocks = {each.name: CLASSIC if each in OURS else "" for each in (OURS_FAST, other)}
+    blocks = {flavour.name: CLASSIC if flavour in OURS else "" for flavour in (OURS_FAST, other)}
     first, second = (OURS_FAST, other) if isFirst else (other, OURS_FAST)
     one = started(first, f"{blocks[first.name]}\n{wrong}")
     two = started(second, blocks[second.name], one.routePort)

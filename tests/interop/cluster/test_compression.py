@@ -47,7 +47,7 @@ Form = Callable[..., Mesh]
 
 def named(pair: tuple[Flavour, Flavour]) -> str:
     """What a pair is called."""
-    return "-".join(each.name for each in pair)
+    return "-".join(flavour.name for flavour in pair)
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def form(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Form]:
 
     def start(pair: tuple[Flavour, Flavour], ours: str, theirs: str, more: str = "") -> Mesh:
         wanted = {
-            f"n{place}": f"compression: {ours if each is not REAL else theirs}, {more}"
-            for place, each in enumerate(pair)
-            if each is not OLD
+            f"n{place}": f"compression: {ours if flavour is not REAL else theirs}, {more}"
+            for place, flavour in enumerate(pair)
+            if flavour is not OLD
         }
         mesh = formed(pair, tmp_path, wanted, TEMPLATE)
         made.append(mesh)

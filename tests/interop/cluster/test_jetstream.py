@@ -28,7 +28,7 @@ cluster {
 """
 
 
-@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda each: each.name)
+@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda flavour: flavour.name)
 def test_mixed(flavour: Flavour, tmp_path: Path) -> None:
     """Streams, both kinds of consumers, acknowledgements and buckets work as on those servers."""
     members: list[Member] = []
@@ -37,7 +37,7 @@ def test_mixed(flavour: Flavour, tmp_path: Path) -> None:
             home = tmp_path / f"n{place}"
             home.mkdir()
             top = storage() if kind is REAL else ""
-            routes = [each.routePort for each in members]
+            routes = [member.routePort for member in members]
             member = Member(kind, home, f"n{place}", routes, top=top, template=CONFIG)
             members.append(member.start())
         for place, member in enumerate(members):

@@ -24,7 +24,7 @@ SETS = [
 COUNT = 100
 
 
-@pytest.fixture(scope="module", params=SETS, ids=lambda each: "-".join(x.name for x in each))
+@pytest.fixture(scope="module", params=SETS, ids=lambda pair: "-".join(x.name for x in pair))
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mesh]:
@@ -69,7 +69,7 @@ def test_nobodyLeft(mesh: Mesh, how: str) -> None:
         sid = leaver.subscribe(subject)
         member = leaver.subscribe(subject, b"q")
         mesh.sync()
-        others = [each for each in mesh.clients if each is not client]
+        others = [peer for peer in mesh.clients if peer is not client]
         if how == "max":
             leaver.unsubscribe(sid, 2)
             leaver.unsubscribe(member, 1)

@@ -56,11 +56,11 @@ def rows(page: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """
     The rows of a page: the one of the system account, the one with account A, and another.
     """
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for row in page["routes"]:
         isOurs = row["subscriptions"] and "account" not in row
-        found["system" if "account" in row else "A" if isOurs else "idle"] = row
-    return found
+        results["system" if "account" in row else "A" if isOurs else "idle"] = row
+    return results
 
 
 @pytest.mark.parametrize("path", ["/routez", "/routez?subs=1", "/routez?subs=detail"])

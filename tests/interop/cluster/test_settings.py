@@ -103,7 +103,7 @@ def test_tls(form: Form, pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
     assert mesh.complaints() == []
 
 
-@pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda each: each.name)
+@pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda flavour: flavour.name)
 def test_otherName(dialled: Flavour, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """A peer with a certificate for another name is disconnected."""
     writeCertificates(tmp_path)
@@ -162,7 +162,7 @@ def test_noPool(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 def test_compression(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> None:
     """A real server that would compress is a member without compression."""
     blocks = {"real": f"compression: {mode}", "ours-fast": "compression: accept"}
-    mesh = form(pair, {f"n{place}": blocks[each.name] for place, each in enumerate(pair)})
+    mesh = form(pair, {f"n{place}": blocks[flavour.name] for place, flavour in enumerate(pair)})
     exchanged(mesh, b"plain")
     assert mesh.complaints() == []
 
@@ -192,7 +192,7 @@ def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
             member.stop()
 
 
-@pytest.mark.parametrize("hub", [REAL, OLD], ids=lambda each: each.name)
+@pytest.mark.parametrize("hub", [REAL, OLD], ids=lambda flavour: flavour.name)
 def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
     """
     Who is behind a leafnode of a real member hears our clients, and they hear it: plain, in queue
@@ -209,8 +209,8 @@ def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
     for place in range(2):
         mesh.connect(place)
     mesh.form()
-    found = mesh.members[0].waitForLog(r"Listening for leafnode connections on \S+:(\d+)")
-    remote = f'url: "nats-leaf://a:a@127.0.0.1:{found[1]}", account: A'
+    match = mesh.members[0].waitForLog(r"Listening for leafnode connections on \S+:(\d+)")
+    remote = f'url: "nats-leaf://a:a@127.0.0.1:{match[1]}", account: A'
     template = CONFIG.replace("name: C1", "name: LC")
     remotes = f"leafnodes {{ remotes: [ {{ {remote} }} ] }}"
     leaf = Member(REAL, homes[2], "leaf", [], top=remotes, template=template)

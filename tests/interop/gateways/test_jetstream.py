@@ -15,7 +15,7 @@ from tests.interop.servers import OURS_FAST, OURS_PURE, REAL, Flavour
 ACCOUNT = "J { users: [ {user: j, password: j} ], jetstream: enabled }"
 
 
-@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda each: each.name)
+@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda flavour: flavour.name)
 def test_behindAGateway(flavour: Flavour, tmp_path: Path) -> None:
     """
     They do beside servers that count our gateway among the voters for a leader, and that have not
@@ -35,5 +35,5 @@ def test_behindAGateway(flavour: Flavour, tmp_path: Path) -> None:
         usesJetStream(sites[1], "two", "j")
         assert sites[0].complaints() == []
     finally:
-        for each in sites:
-            each.stop()
+        for site in sites:
+            site.stop()

@@ -75,7 +75,7 @@ def exchanged(world: World, subject: bytes) -> None:
 @pytest.mark.parametrize(
     "peer, dialler",
     SIDES + OTHERS if EVERYTHING else SIDES,
-    ids=lambda each: each.name if isinstance(each, Flavour) else ("dialled", "dials")[each],
+    ids=lambda value: value.name if isinstance(value, Flavour) else ("dialled", "dials")[value],
 )
 def test_restart(form: Form, peer: Flavour, dialler: int) -> None:
     """Either side is restarted, and is found again by the other."""
@@ -160,7 +160,7 @@ def test_switchUnderLoad(form: Form) -> None:
     until(lambda: publisher.sent > before + 100, "it goes on")
     publisher.finish()
     world.sync()
-    wanted = [b"%d" % each for each in range(publisher.sent)]
+    wanted = [b"%d" % index for index in range(publisher.sent)]
     assert hearing.arrived(plain) == wanted
     worked = [body for sid in members for body in hearing.arrived(sid)]
     assert sorted(worked, key=int) == wanted
@@ -170,7 +170,9 @@ def test_switchUnderLoad(form: Form) -> None:
 
 
 @pytest.mark.parametrize(
-    "peer", [OURS_PURE, REAL, OLD] if EVERYTHING else [OURS_PURE, REAL], ids=lambda each: each.name
+    "peer",
+    [OURS_PURE, REAL, OLD] if EVERYTHING else [OURS_PURE, REAL],
+    ids=lambda flavour: flavour.name,
 )
 def test_cutWhileSwitching(peer: Flavour, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The connections are cut again and again while interest is sent and changes: each cut costs

@@ -18,11 +18,11 @@ from tests.interop.plainclients import Client
 from tests.interop.servers import OURS, OURS_FAST, Flavour
 
 
-@pytest.fixture(params=OURS if EVERYTHING else [OURS_FAST], ids=lambda each: each.name)
+@pytest.fixture(params=OURS if EVERYTHING else [OURS_FAST], ids=lambda pair: pair.name)
 def flavour(request: pytest.FixtureRequest) -> Flavour:
     """With the compiled lane, and in the long form without."""
-    found: Flavour = request.param
-    return found
+    chosen: Flavour = request.param
+    return chosen
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.interop.pages import placesOf
 from tests.interop.readers import GATEWAYS
 from tests.interop.servers import OURS_FAST, REAL, Flavour
 
-BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
+BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_wrongGateway(flavour: Flavour, start: Started, fake: FakeGateway) -> No
 @pytest.mark.parametrize(
     "pair",
     [(OURS_FAST, REAL), (REAL, OURS_FAST), (OURS_FAST, OURS_FAST)],
-    ids=lambda pair: "-".join(each.name for each in pair),
+    ids=lambda pair: "-".join(flavour.name for flavour in pair),
 )
 def test_tls(pair: tuple[Flavour, Flavour], tmp_path: Path, start: Started) -> None:
     """Connections are encrypted, and both ends show certificates."""
@@ -125,7 +125,7 @@ def test_tls(pair: tuple[Flavour, Flavour], tmp_path: Path, start: Started) -> N
     assert world.complaints() == []
 
 
-@pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda each: each.name)
+@pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda flavour: flavour.name)
 def test_otherName(dialled: Flavour, tmp_path: Path, start: Started) -> None:
     """A peer with the certificate of another host is rejected."""
     writeCertificates(tmp_path)
@@ -168,7 +168,7 @@ def keysOf(page: Any) -> set[str]:
     """
     The places of a page.
     """
-    return {each.partition(":")[0] for each in placesOf(page, NAMES)}
+    return {place.partition(":")[0] for place in placesOf(page, NAMES)}
 
 
 #: What only ours shows, since it says what a policy has decided.
@@ -201,7 +201,7 @@ def test_pages(tmp_path: Path) -> None:
         for query in ("", "?accs=1", "?acc_name=A&subs=1", "?acc_name=A&subs=detail"):
             mine, theirs = (keysOf(site.monitor(f"/gatewayz{query}")) for site in (ours, real))
             optional = {"no_interest_count", "num_subs", "num_queue_subs", *EXTRA}
-            strip = {each for each in mine | theirs if each.rpartition(".")[2] in optional}
+            strip = {place for place in mine | theirs if place.rpartition(".")[2] in optional}
             assert mine - strip == theirs - strip
         for expected in GATEWAYS:
             assert [expected.problems(readBy(site, expected)) for site in (ours, real)] == [[], []]
@@ -211,11 +211,11 @@ def test_pages(tmp_path: Path) -> None:
             assert keysOf(ours.monitor(path)) == keysOf(real.monitor(path))
         shown: Any = [site.monitor("/varz")["gateway"] for site in (ours, real)]
         told = {"gateways", "gateways.name", "gateways.urls"}  # ours was told of nobody
-        mine, theirs = (keysOf(each) for each in shown)
+        mine, theirs = (keysOf(document) for document in shown)
         assert mine - told == theirs - told
         page: Any = ours.monitor("/gatewayz?acc_name=A&subs=1")
         wanted = page["outbound_gateways"]["GB"]["accounts"][0]["subscriptions_list"]
-        assert sorted(each for each in wanted if each.startswith("some")) == ["some.*"] * 2
+        assert sorted(subject for subject in wanted if subject.startswith("some")) == ["some.*"] * 2
     finally:
         world.close()
 
@@ -229,7 +229,7 @@ def test_reload(start: Started) -> None:
     for site in (one, two):
         config = site._config or ""
         text = re.sub(
-            r"(user: b, password: b\} \] \})\s*\n\}", lambda found: f"{found[1]}\n{added}", config
+            r"(user: b, password: b\} \] \})\s*\n\}", lambda match: f"{match[1]}\n{added}", config
         )
         site.writeConfig(text)
         site.signal("HUP")

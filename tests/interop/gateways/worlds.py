@@ -255,8 +255,8 @@ def started(
         for place, plan in enumerate(plans):
             home = directory / f"s{place}"
             home.mkdir()
-            mates = [each.routePort for each in sites if each.gateway == plan.gateway]
-            isCluster = sum(each.gateway == plan.gateway for each in plans) > 1
+            mates = [site.routePort for site in sites if site.gateway == plan.gateway]
+            isCluster = sum(other.gateway == plan.gateway for other in plans) > 1
             remotes = {name: known[name] for name in plan.remotes if name in known}
             name = f"{plan.gateway}-{place}".lower()
             site = Site(plan, home, name, remotes, mates if isCluster else None)

@@ -41,8 +41,8 @@ def storageOf(users: Iterable[str]) -> str:
     @return: a configuration in which each user has an account with JetStream.
     """
     accounts = (
-        f"{each} {{ jetstream: enabled, users: [{{user: {each}, password: {each}}}] }}"
-        for each in users
+        f"{user} {{ jetstream: enabled, users: [{{user: {user}, password: {user}}}] }}"
+        for user in users
     )
     return f"{STORAGE}\naccounts {{ {', '.join(accounts)} }}"
 
@@ -139,7 +139,7 @@ class Model:
         Take over a consumer as the server has it, with its random name.
         """
         config = finish(parseConsumer(json.dumps({"config": answer["config"]}).encode())).config
-        kept = {key: each for key, each in config.metadata.items() if key not in _DYNAMIC}
+        kept = {key: value for key, value in config.metadata.items() if key not in _DYNAMIC}
         self.consumers[stream][answer["name"]] = replace(config, metadata=kept)
 
 

@@ -80,7 +80,7 @@ class DatabaseRestarts:
             *(self._publish(stream, f"{stream[0].lower()}.x") for stream in list(_STREAMS)[:3]),
             *(self._take(stream, name) for stream, name in _CONSUMERS),
         ]
-        running = [asyncio.ensure_future(each) for each in works]
+        running = [asyncio.ensure_future(work) for work in works]
         for _ in range(restarts):
             await self._load()
             await asyncio.to_thread(self._restart)
@@ -94,7 +94,7 @@ class DatabaseRestarts:
         """
         Wait until publishes to all streams are acknowledged again, and then a little.
         """
-        before = {name: len(each) for name, each in self.stored.items() if name != "SOURCED"}
+        before = {name: len(bodies) for name, bodies in self.stored.items() if name != "SOURCED"}
         deadline = time.monotonic() + PATIENCE
         while any(len(self.stored[name]) == count for name, count in before.items()):
             if time.monotonic() > deadline:
@@ -111,7 +111,7 @@ class DatabaseRestarts:
         context = client.jetstream(timeout=1)
         while not self._isOver:
             bodies = [b"%d" % next(self._numbers) for _ in range(20)]
-            sending = (context.publish(subject, each) for each in bodies)
+            sending = (context.publish(subject, payload) for payload in bodies)
             answers = await asyncio.gather(*sending, return_exceptions=True)
             for body, answer in zip(bodies, answers, strict=True):
                 if not isinstance(answer, BaseException):
@@ -141,12 +141,12 @@ class DatabaseRestarts:
             messages = await puller.fetch(100, 0.5)
         except _GONE:
             return False
-        for place, each in enumerate(messages):
-            if each.data in known and place >= sentBefore:
-                self.problems.append(f"{name} has {each.data!r} again, after it was confirmed")
-            sequences = self.seen[name].setdefault(each.data, set())
-            sequences.add(each.metadata.sequence.stream)
-        await asyncio.gather(*(self._confirm(name, each) for each in messages))
+        for place, message in enumerate(messages):
+            if message.data in known and place >= sentBefore:
+                self.problems.append(f"{name} has {message.data!r} again, after it was confirmed")
+            sequences = self.seen[name].setdefault(message.data, set())
+            sequences.add(message.metadata.sequence.stream)
+        await asyncio.gather(*(self._confirm(name, message) for message in messages))
         return True
 
     async def _confirm(self, name: str, message: Any) -> None:
@@ -160,8 +160,8 @@ class DatabaseRestarts:
             deadline = time.monotonic() + 4 * PATIENCE
             while not await self._isDrained(context, puller, stream, name):
                 if time.monotonic() > deadline:
-                    found = await context.stream_info(stream)
-                    waiting = len(self.seen[name]), found.state, found.sources
+                    info = await context.stream_info(stream)
+                    waiting = len(self.seen[name]), info.state, info.sources
                     self.problems.append(f"{name} does not come to the end: {waiting}")
                     break
         for stream, name in _CONSUMERS:
@@ -169,7 +169,7 @@ class DatabaseRestarts:
             missing = self.stored[origin] - self.seen[name].keys()
             if missing:
                 self.problems.append(f"{len(missing)} of {stream} did not come to {name}")
-        twice = [body for body, found in self.seen["s"].items() if len(found) > 1]
+        twice = [body for body, takers in self.seen["s"].items() if len(takers) > 1]
         if twice:
             self.problems.append(f"{len(twice)} were taken from the source twice")
         for stream in dict(_CONSUMERS):
@@ -194,8 +194,8 @@ class DatabaseRestarts:
                 self.problems.append(f"{left} messages stay in {stream}")
                 break
             await asyncio.sleep(0.1)
-        for each, name in _CONSUMERS:
-            if each == stream:
+        for origin, name in _CONSUMERS:
+            if origin == stream:
                 await context.delete_consumer(stream, name)
         later = await context.pull_subscribe("", "later", stream)
         with contextlib.suppress(*_GONE):
@@ -229,6 +229,6 @@ def restartDatabase(directory: Path, restarts: int) -> DatabaseRestarts:
 
 if __name__ == "__main__":
     _done = restartDatabase(Path(sys.argv[1]), int(sys.argv[2]))
-    print({name: len(each) for name, each in _done.stored.items()})
-    print({name: len(each) for name, each in _done.confirmed.items()})
+    print({name: len(bodies) for name, bodies in _done.stored.items()})
+    print({name: len(bodies) for name, bodies in _done.confirmed.items()})
     print(Counter(_done.problems) or "nothing stays, nothing comes back")

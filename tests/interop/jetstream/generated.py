@@ -35,17 +35,20 @@ _SUBJECTS = (
     *("$JSC.a", "$NRG.a", "", "a..b", " a", "a b", ".a", "a.", "a.>.b", "$KV.x.>", "S1", "S2"),
 )
 _TRANSFORMS: tuple[Any, ...] = (
-    *({"src": "a", "dest": each} for each in ("b", "z.{{wildcard(1)}}", "z.{{partition(5)}}")),
     *(
-        {"src": "a.*", "dest": f"z.{each}"}
-        for each in (
+        {"src": "a", "dest": destination}
+        for destination in ("b", "z.{{wildcard(1)}}", "z.{{partition(5)}}")
+    ),
+    *(
+        {"src": "a.*", "dest": f"z.{function}"}
+        for function in (
             *("{{wildcard(1)}}", "$1", "$2", "{{wildcard(3)}}", "{{zork(1)}}", "{{left(1,2)}}"),
             *("{{partition(3,1)}}", "{{split(1,-)}}", "{{wildcard()}}", "{{wildcard(1,2)}}"),
             *("{{wildcard(x)}}", ".a", ">", "*", "{{random(5)}}", "{{splitFromLeft(1,2)}}"),
             *("{{sliceFromRight(1)}}", ">.b"),
         )
     ),
-    *({"src": "a.>", "dest": each} for each in ("z.>", ">")),
+    *({"src": "a.>", "dest": destination} for destination in ("z.>", ">")),
     *({"src": "a..b", "dest": "c"}, {"src": "", "dest": "q.>"}, {"dest": "q.>"}, {"src": "a.*"}),
     *({"src": ">", "dest": "m.>"}, {"src": "b.*.*", "dest": "r.$2.$1"}, None, 5, "x", {}),
 )
@@ -54,7 +57,7 @@ _SOURCE: dict[str, tuple[Any, ...]] = {
     "opt_start_seq": (0, 5, -1),
     "opt_start_time": ("2024-01-01T00:00:00Z", "2024-01-01T00:00:00.12+02:00", "zork", None),
     "filter_subject": _SUBJECTS,
-    "subject_transforms": tuple([each] for each in _TRANSFORMS),
+    "subject_transforms": tuple([transform] for transform in _TRANSFORMS),
     "external": (
         *({"api": "$JS.hub.API", "deliver": "d"}, {"api": "$JS.API"}, {"api": "$JS.*.API"}),
         *({"api": "$JS.>"}, {"api": "JS.x", "deliver": "a.*"}, {}, {"api": 'a"b..c'}),

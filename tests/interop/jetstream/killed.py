@@ -100,13 +100,13 @@ class Api:
         reply = next(self._replies)
         body = json.dumps({"batch": count, "no_wait": True}).encode()
         self.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}".encode(), body, reply)
-        found: list[tuple[bytes, bytes]] = []
-        while len(found) < count:
+        failures: list[tuple[bytes, bytes]] = []
+        while len(failures) < count:
             address, headers, payload = self.client.messages(self._inbox, 1)[0]
             if headers and not address:
                 break
-            found.append((address, payload))
-        return found
+            failures.append((address, payload))
+        return failures
 
 
 def _position(reply: bytes) -> tuple[int, int]:
@@ -201,13 +201,13 @@ class Workload:
             threading.Thread(target=self._run, args=[work, Random(seed)])
             for work, seed in zip(works, seeds, strict=True)
         ]
-        for each in threads:
-            each.start()
+        for thread in threads:
+            thread.start()
         time.sleep(seconds)
         self.server.signal("KILL")
         self.server.exitStatus()
-        for each in threads:
-            each.join(PATIENCE)
+        for thread in threads:
+            thread.join(PATIENCE)
         if self.problems:
             raise self.problems[0]
         self.server.restart()
@@ -242,7 +242,7 @@ class Workload:
             self.identified = [b"id-%d" % next(self._numbers) for _ in range(30)]
             self.asked.update(self.identified)
         bodies = list(self.identified)
-        headers = [b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n" % each for each in bodies]
+        headers = [b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n" % payload for payload in bodies]
         answers = api.published("LIMITS.identified", bodies, headers)
         for body, answer in zip(bodies, answers, strict=True):
             self._learn("LIMITS", answer, body)
@@ -334,12 +334,15 @@ class Workload:
         api.client.close()
 
     def _compareConfigurations(self, api: Api, kind: str, kept: dict[str, str | None]) -> None:
-        for key in {*kept, *(each for each in self.unsure if ("." in each) == (kind != "STREAM"))}:
+        for key in {
+            *kept,
+            *(unsureKey for unsureKey in self.unsure if ("." in unsureKey) == (kind != "STREAM")),
+        }:
             answer = json.loads(api.request(f"$JS.API.{kind}.INFO.{key}"))
-            found = None if "error" in answer else answer["config"]["description"]
-            if key not in self.unsure and found != kept.get(key):
-                raise Lost(f"{kind} {key} is {found}, and {kept.get(key)} was answered")
-            kept[key] = found
+            description = None if "error" in answer else answer["config"]["description"]
+            if key not in self.unsure and description != kept.get(key):
+                raise Lost(f"{kind} {key} is {description}, and {kept.get(key)} was answered")
+            kept[key] = description
         self.unsure -= set(kept)
 
     def finish(self) -> None:
@@ -382,11 +385,11 @@ class Workload:
         """
         config = {"durable_name": "reader", "ack_policy": "none"}
         api.ask("CONSUMER.DURABLE.CREATE.LIMITS.reader", stream_name="LIMITS", config=config)
-        found: dict[int, bytes] = {}
+        bodies: dict[int, bytes] = {}
         while messages := api.fetch("LIMITS", "reader", 1000):
-            found.update((_position(reply)[0], body) for reply, body in messages)
+            bodies.update((_position(reply)[0], body) for reply, body in messages)
         api.ask("CONSUMER.DELETE.LIMITS.reader")
-        return found
+        return bodies
 
     def _drain(self, api: Api, stream: str, name: str) -> None:
         deadline = time.monotonic() + 2 * PATIENCE
@@ -427,4 +430,4 @@ def work(directory: Path, rounds: int, seed: int, interval: str = "always") -> W
 
 if __name__ == "__main__":
     done = work(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:5])
-    print(len(done.stored), {name: len(each) for name, each in done.acked.items()})
+    print(len(done.stored), {name: len(acks) for name, acks in done.acked.items()})

@@ -100,8 +100,8 @@ class Side:
         self.delivered: list[bytes] = []
         self._numbers = itertools.count()
         self._pin = ""
-        self._pushed = [self.client.subscribe(each) for each in _DELIVER]
-        self._pushed += [self.client.subscribe(each, b"g") for each in _DELIVER]
+        self._pushed = [self.client.subscribe(subject) for subject in _DELIVER]
+        self._pushed += [self.client.subscribe(subject, b"g") for subject in _DELIVER]
 
     def begin(self) -> None:
         """
@@ -141,14 +141,14 @@ class Side:
         reply, sid = self._inbox()
         self.client.publish(b"$JS.API." + request.subject.encode(), request.body, reply)
         self.client.wait(sid, 1, _SILENCE if request.isSilent else PATIENCE)
-        found = self._finished(sid)
-        return [normalAnswer(*each[2:]) for each in found]
+        deliveries = self._finished(sid)
+        return [normalAnswer(*delivery[2:]) for delivery in deliveries]
 
     def _publish(self, message: Publish) -> Any:
         reply, sid = self._inbox()
         self.client.publish(message.subject.encode(), message.payload, reply, message.headers)
         self.client.wait(sid, 1, PATIENCE)
-        return [normalAnswer(*each[2:]) for each in self._finished(sid)]
+        return [normalAnswer(*delivery[2:]) for delivery in self._finished(sid)]
 
     def _pull(self, pull: Pull) -> Any:
         reply, sid = self._inbox()
@@ -157,11 +157,11 @@ class Side:
         self.client.flush()
         if pull.meanwhile:
             time.sleep(0.03)
-        answers = [self._publish(each) for each in pull.meanwhile]
+        answers = [self._publish(publish) for publish in pull.meanwhile]
         deadline = time.monotonic() + 1.5
         while time.monotonic() < deadline:
             got = self.client.got[sid]
-            statuses = [each for each in got if _status(each) not in (b"", b"100")]
+            statuses = [message for message in got if _status(message) not in (b"", b"100")]
             if statuses or len(got) - _heartbeats(got) >= pull.batch:
                 break
             self.client.wait(sid, len(got) + 1, max(deadline - time.monotonic(), 0.01))
@@ -191,12 +191,15 @@ class Side:
         @return: the messages that came to deliver subjects, by subscription and consumer.
         """
         return [
-            sorted(self._received(self.client.taken(sid)), key=lambda each: each[1].split(b".")[:4])
+            sorted(
+                self._received(self.client.taken(sid)),
+                key=lambda delivery: delivery[1].split(b".")[:4],
+            )
             for sid in self._pushed
         ]
 
     def _received(self, deliveries: list[_Delivery]) -> list[_Delivery]:
-        found = []
+        received = []
         for subject, reply, headers, body in deliveries:
             if reply.startswith(b"$JS.ACK."):
                 self.delivered.append(reply)
@@ -216,17 +219,17 @@ class Side:
                 subject = b"_INBOX"
             headers = _ACKED.sub(rb"\1.T.\2", headers)
             headers = _MALFORMED.sub(rb"\1", headers)
-            found.append((subject, reply, headers, body))
-        return found
+            received.append((subject, reply, headers, body))
+        return received
 
 
 def _status(message: tuple[bytes, bytes, bytes]) -> bytes:
-    found = re.match(rb"NATS/1.0 (\d+)", message[1])
-    return found[1] if found else b""
+    match = re.match(rb"NATS/1.0 (\d+)", message[1])
+    return match[1] if match else b""
 
 
 def _heartbeats(messages: list[tuple[bytes, bytes, bytes]]) -> int:
-    return sum(_status(each) == b"100" for each in messages)
+    return sum(_status(message) == b"100" for message in messages)
 
 
 def normalAnswer(headers: bytes, body: bytes) -> Any:
@@ -240,19 +243,19 @@ def normalAnswer(headers: bytes, body: bytes) -> Any:
 
 def _normal(value: Any) -> Any:
     if isinstance(value, list):
-        return [_normal(each) for each in value]
+        return [_normal(element) for element in value]
     if not isinstance(value, dict):
         return value
     shown = {}
     if value.get("deleted") == _EMPTY:
-        value = {key: each for key, each in value.items() if key not in ("deleted", "num_deleted")}
-    for key, each in value.items():
+        value = {key: item for key, item in value.items() if key not in ("deleted", "num_deleted")}
+    for key, item in value.items():
         if key in _TIMES:
-            shown[key] = _ZERO if each == _ZERO else "T"
+            shown[key] = _ZERO if item == _ZERO else "T"
         elif key in _VARYING:
             shown[key] = "V"
         else:
-            shown[key] = _normal(wordless(each) if key == "error" else each)
+            shown[key] = _normal(wordless(item) if key == "error" else item)
     return shown
 
 
@@ -289,12 +292,12 @@ class Lockstep:
         self.begin()
         following = setUp(random)
         for _ in range(length):
-            delivered = min(len(each.delivered) for each in self._sides)
+            delivered = min(len(side.delivered) for side in self._sides)
             operation = following.pop(0) if following else nextOperation(random, delivered)
             done.append(operation)
             difference = self.step(operation)
             if difference:
-                before = "\n".join(f"  {each}" for each in done)
+                before = "\n".join(f"  {step}" for step in done)
                 return f"history {seed}:\n{before}\n{difference}"
         return ""
 
@@ -322,16 +325,16 @@ class Lockstep:
             if ours == real:
                 break
             time.sleep(0.05)
-            ours, real = (each.ask(request) for each in self._sides)
+            ours, real = (side.ask(request) for side in self._sides)
         return ours, real
 
     def _pushes(self) -> tuple[Any, Any]:
         for _ in range(20):
-            ours, real = (each.pushed() for each in self._sides)
+            ours, real = (side.pushed() for side in self._sides)
             if ours == real:
                 break
             time.sleep(0.02)
-        ours, real = (each.takePushed() for each in self._sides)
+        ours, real = (side.takePushed() for side in self._sides)
         return ours, real
 
 
@@ -348,11 +351,11 @@ def together(work: Callable[[Lockstep, int], str], chosen: range, accounts: int)
 
     def workAll(lockstep: Lockstep) -> None:
         for seed in seeds:
-            found = work(lockstep, seed)
-            if found:
+            problems = work(lockstep, seed)
+            if problems:
                 again = work(lockstep, seed)
                 (twice if again else once).append(seed)
-                print(f"{seed}, {'twice' if again else 'once'}: {found}", flush=True)
+                print(f"{seed}, {'twice' if again else 'once'}: {problems}", flush=True)
 
     with ExitStack() as stack:
         servers = []
@@ -364,7 +367,7 @@ def together(work: Callable[[Lockstep, int], str], chosen: range, accounts: int)
         locksteps = [Lockstep(*servers, user=user) for user in users]
         with ThreadPoolExecutor(accounts) as workers:
             list(workers.map(workAll, locksteps))
-    requests = sum(each.requests for each in locksteps)
+    requests = sum(lockstep.requests for lockstep in locksteps)
     print(
         f"{len(chosen)} from {chosen.start}, {requests} requests: "
         f"{len(twice)} differ {sorted(twice)}, {len(once)} differed once {sorted(once)}"

@@ -131,25 +131,25 @@ def _shown(value: Any) -> Any:
     @return: what is compared of an answer.
     """
     if isinstance(value, list):
-        return [_shown(each) for each in value]
+        return [_shown(element) for element in value]
     if not isinstance(value, dict):
         return value
     if "config" in value and "state" in value:
         # What mirrors and sources received is a matter of time, and nats-server lists sources in
         # any order.
-        value = {key: each for key, each in value.items() if key not in ("mirror", "sources")}
-    return {key: _shown(each) for key, each in value.items()}
+        value = {key: item for key, item in value.items() if key not in ("mirror", "sources")}
+    return {key: _shown(item) for key, item in value.items()}
 
 
 def _answered(side: Side, request: Ask) -> Any:
     """
     Ask, and delete a consumer whose name the server chose, because it would end by itself.
     """
-    found = next(iter(side.ask(request)), "{}")
-    if isinstance(found, list):
+    reply = next(iter(side.ask(request)), "{}")
+    if isinstance(reply, list):
         # Of a consumer for sources, with headers that name it.
-        found = normalAnswer(b"", found[1])
-    answer = _shown(json.loads(found))
+        reply = normalAnswer(b"", reply[1])
+    answer = _shown(json.loads(reply))
     name = answer.get("name", "")
     if "stream_name" in answer and name not in CONSUMERS:
         side.ask(Ask(f"CONSUMER.DELETE.{answer['stream_name']}.{name}"))
@@ -165,10 +165,10 @@ def compareRound(lockstep: Lockstep, seed: int) -> str:
     """
     random = Random(seed)
     state, isOfStreams = _Round(random), seed % 2 == 0
-    for name in (*NAMES, *(each["name"] for each in QUEUES)):
+    for name in (*NAMES, *(queue["name"] for queue in QUEUES)):
         lockstep.both(partial(Side.ask, request=Ask(f"STREAM.DELETE.{name}")))
-    for each in () if isOfStreams else QUEUES:
-        made = Ask(f"STREAM.CREATE.{each['name']}", _json(each))
+    for queue in () if isOfStreams else QUEUES:
+        made = Ask(f"STREAM.CREATE.{queue['name']}", _json(queue))
         lockstep.both(partial(Side.ask, request=made))
     for number in range(EACH):
         request = state.nextStream() if isOfStreams else state.nextConsumer()

@@ -70,8 +70,8 @@ class SharedBrokers:
             server = Server(OURS_FAST, directory, config, port=port).start()
             self.servers[name] = server
             self._clientPorts[name] = server.port
-            found = server.waitForLog(r"Listening for route connections on \S+:(\d+)")
-            self._ports[name] = found[1]
+            match = server.waitForLog(r"Listening for route connections on \S+:(\d+)")
+            self._ports[name] = match[1]
             for _ in others:
                 server.waitForLog(r"Route connection created")
         return self
@@ -95,8 +95,8 @@ class SharedBrokers:
         """
         End all.
         """
-        for each in self.servers.values():
-            each.stop()
+        for server in self.servers.values():
+            server.stop()
 
 
 async def ask(client: Any, subject: str, body: Any = None, timeout: float = PATIENCE) -> Any:

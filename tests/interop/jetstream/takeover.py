@@ -203,8 +203,10 @@ class Takeovers:
             body = json.dumps({"batch": _BATCH, "expires": _SECOND * 3 // 10}).encode()
             await client.publish(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", body, inbox)
             await asyncio.wait_for(isFull.wait(), 0.5)
-        acks = [each for each in arrived if share == 1.0 or each.metadata.sequence.stream % 2]
-        await asyncio.gather(*(self._settle(name, fetch, each) for each in acks))
+        acks = [
+            message for message in arrived if share == 1.0 or message.metadata.sequence.stream % 2
+        ]
+        await asyncio.gather(*(self._settle(name, fetch, ack) for ack in acks))
         if len(self._inboxes) > _LATE:
             with contextlib.suppress(*_GONE):
                 await self._inboxes.popleft().unsubscribe()
@@ -221,22 +223,22 @@ class Takeovers:
             if not info["num_pending"] and not info["num_ack_pending"]:
                 break
         reader = await client.jetstream().pull_subscribe("s.>", "reader", "S")
-        found: dict[int, bytes] = {}
+        results: dict[int, bytes] = {}
         state = (await asked(client, "STREAM.INFO.S"))["state"]
-        while len(found) < state["messages"]:
+        while len(results) < state["messages"]:
             for message in await reader.fetch(500, PATIENCE):
-                found[message.metadata.sequence.stream] = message.data
+                results[message.metadata.sequence.stream] = message.data
                 await message.ack()
-        lost = [each for each, body in self.stored.items() if found.get(each) != body]
+        lost = [stored for stored, body in self.stored.items() if results.get(stored) != body]
         if lost:
             self.problems.append(f"{len(lost)} acknowledged publishes are lost: {lost[:5]}")
-        twice = [body for body, count in Counter(found.values()).items() if count > 1]
+        twice = [body for body, count in Counter(results.values()).items() if count > 1]
         if twice:
             self.problems.append(f"{len(twice)} messages are stored twice: {twice[:5]}")
-        missed = found.keys() - self.seen["often"].keys()
+        missed = results.keys() - self.seen["often"].keys()
         if missed:
             self.problems.append(f"{len(missed)} messages did not come: {sorted(missed)[:5]}")
-        over = {each: lives for each, lives in self.lives.items() if len(lives) > MOST}
+        over = {body: lives for body, lives in self.lives.items() if len(lives) > MOST}
         if over:
             self.problems.append(f"delivered too often: {over}")
 
@@ -265,7 +267,7 @@ if __name__ == "__main__":
         _server.remove()
     _gaps = sorted(_done.gaps)
     print(f"{len(_gaps)} kills, {_done.pauses} pauses, {len(_done.stored)} acknowledged publishes")
-    print({name: (sum(each.values()), len(each)) for name, each in _done.seen.items()})
-    print({name: len(each) for name, each in _done.settled.items()})
+    print({name: (sum(lives.values()), len(lives)) for name, lives in _done.seen.items()})
+    print({name: len(acks) for name, acks in _done.settled.items()})
     print(f"seconds to the next publish: median {_gaps[len(_gaps) // 2]:.2f}, most {_gaps[-1]:.2f}")
     print(_done.problems or "nothing lost, none too often")

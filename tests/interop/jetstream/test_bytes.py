@@ -54,10 +54,10 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Client]]:
         directory.mkdir()
         servers.append(Server(flavour, directory, STORAGE))
     try:
-        yield [Client(each.start()) for each in servers]
+        yield [Client(server.start()) for server in servers]
     finally:
-        for each in servers:
-            each.stop()
+        for server in servers:
+            server.stop()
 
 
 def _answers(client: Client, storage: str) -> list[Any]:
@@ -73,16 +73,16 @@ def _answers(client: Client, storage: str) -> list[Any]:
         client.publish(b"s." + odd, b"x", b"_INBOX.\xff.1")
         client.take(inbox, 1)
     try:
-        found = [ask(*request) for request in REQUESTS]
+        answers = [ask(*request) for request in REQUESTS]
     finally:
         ask(b"STREAM.DELETE.S", b"")
-    return found
+    return answers
 
 
 @pytest.mark.parametrize("storage", ["memory", "file"])
 def test_answers(clients: list[Client], storage: str) -> None:
     """Each request is answered, and each byte that is not UTF-8 is U+FFFD in the answer."""
-    real, ours = (_answers(each, storage) for each in clients)
+    real, ours = (_answers(client, storage) for client in clients)
     for request, expected, answer in zip(REQUESTS, real, ours, strict=True):
         assert _essence(answer) == _essence(expected), request
     assert list(ours[0]["state"]["subjects"])[:1] == ["s.a\ufffdb"]

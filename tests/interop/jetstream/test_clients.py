@@ -20,7 +20,7 @@ from tests.interop.servers import OURS, PATIENCE, Flavour, Server
 _Scenario = Callable[[Any], Awaitable[None]]
 
 
-@pytest.fixture(params=OURS, ids=lambda each: each.name)
+@pytest.fixture(params=OURS, ids=lambda own: own.name)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """
     A broker with JetStream.
@@ -73,11 +73,11 @@ def test_pull(server: Server) -> None:
         assert (first.data, second.data) == (b"0", b"2")
         await first.ack_sync(PATIENCE)
         await second.nak()
-        found = await puller.fetch(2, PATIENCE)
-        assert [each.data for each in found] == [b"2", b"4"]
-        assert [each.metadata.num_delivered for each in found] == [2, 1]
-        for each in found:
-            await each.ack_sync(PATIENCE)
+        messages = await puller.fetch(2, PATIENCE)
+        assert [message.data for message in messages] == [b"2", b"4"]
+        assert [message.metadata.num_delivered for message in messages] == [2, 1]
+        for message in messages:
+            await message.ack_sync(PATIENCE)
         info = await puller.consumer_info()
         assert (info.num_pending, info.num_ack_pending, info.ack_floor.stream_seq) == (0, 0, 5)
 
@@ -115,19 +115,19 @@ def test_queueGroup(server: Server) -> None:
 
     async def scenario(context: Any) -> None:
         await _filled(context)
-        found: list[bytes] = []
+        payloads: list[bytes] = []
         everything = asyncio.Event()
 
         async def arrived(message: Any) -> None:
-            found.append(message.data)
-            if len(found) == 6:
+            payloads.append(message.data)
+            if len(payloads) == 6:
                 everything.set()
 
         for _ in range(2):
             await context.subscribe("s.*", queue="workers", cb=arrived)
         await asyncio.wait_for(everything.wait(), PATIENCE)
-        assert sorted(found) == [b"%d" % number for number in range(6)]
-        assert [each.name for each in await context.consumers_info("S")] == ["workers"]
+        assert sorted(payloads) == [b"%d" % number for number in range(6)]
+        assert [info.name for info in await context.consumers_info("S")] == ["workers"]
 
     _play(server, scenario)
 
@@ -158,13 +158,13 @@ def test_keys(server: Server) -> None:
         assert await bucket.put("b", b"other") == 3
         assert (await bucket.get("a")).value == b"2"
         assert (await bucket.get("a", revision=1)).value == b"1"
-        assert [each.value for each in await bucket.history("a")] == [b"1", b"2"]
+        assert [entry.value for entry in await bucket.history("a")] == [b"1", b"2"]
         assert sorted(await bucket.keys()) == ["a", "b"]
         await bucket.delete("b")
         with pytest.raises(KeyNotFoundError):
             await bucket.get("b")
         await bucket.purge("a")
-        assert [each.operation for each in await bucket.history("a")] == ["PURGE"]
+        assert [entry.operation for entry in await bucket.history("a")] == ["PURGE"]
         assert (await bucket.status()).values == 3
         assert await context.delete_key_value("B")
 
@@ -179,8 +179,8 @@ def test_watch(server: Server) -> None:
         for key, value in (("a", b"1"), ("a", b"2"), ("b", b"3"), ("a", b"4")):
             await bucket.put(key, value)
         watcher = await bucket.watchall()
-        found = [await watcher.updates(PATIENCE) for _ in range(2)]
-        assert [(each.key, each.value, each.delta) for each in found] == [
+        updates = [await watcher.updates(PATIENCE) for _ in range(2)]
+        assert [(update.key, update.value, update.delta) for update in updates] == [
             ("b", b"3", 1),
             ("a", b"4", 0),
         ]
@@ -202,10 +202,10 @@ def test_objects(server: Server) -> None:
         assert (info.size, info.chunks) == (len(content), 4)
         await store.put("small", b"s")
         assert (await store.get("big")).data == content
-        assert sorted(each.name for each in await store.list()) == ["big", "small"]
+        assert sorted(bucket.name for bucket in await store.list()) == ["big", "small"]
         await store.delete("big")
         with pytest.raises(ObjectNotFoundError):
             await store.get("big")
-        assert [each.name for each in await store.list(ignore_deletes=True)] == ["small"]
+        assert [bucket.name for bucket in await store.list(ignore_deletes=True)] == ["small"]
 
     _play(server, scenario)

@@ -58,8 +58,8 @@ def ask(client: Client, subject: bytes, **body: Any) -> dict[str, Any]:
     client.publish(b"$JS.API." + subject, json.dumps(body).encode(), inbox)
     (answer,) = client.take(sid, 1)
     client.unsubscribe(sid)
-    found: dict[str, Any] = json.loads(answer)
-    return found
+    document: dict[str, Any] = json.loads(answer)
+    return document
 
 
 def waiting(client: Client, count: int) -> None:
@@ -105,7 +105,7 @@ def givesToTheLiving(here: Server, there: Server, user: str, isAsked: bool) -> N
     owner.close()
 
 
-@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda each: each.name)
+@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda flavour: flavour.name)
 def test_twoAccounts(flavour: Flavour, tmp_path: Path) -> None:
     """The client was in another account, which imports the API."""
     top = storage().replace("$DIR", str(tmp_path))
@@ -124,13 +124,13 @@ def test_members(user: str, tmp_path: Path) -> None:
         for place, top in enumerate((storage(), "")):
             home = tmp_path / f"n{place}"
             home.mkdir()
-            routes = [each.routePort for each in members]
+            routes = [member.routePort for member in members]
             made = Member(OURS_FAST, home, f"n{place}", routes, top=top, template=CLUSTER)
             members.append(made.start())
         members[1].waitForLog("Route connection created")
         givesToTheLiving(members[0], members[1], user, True)
     finally:
-        together([each.stop for each in members])
+        together([member.stop for member in members])
 
 
 @pytest.mark.parametrize("user", ["js", "app"])
@@ -149,5 +149,5 @@ def test_clusters(user: str, tmp_path: Path) -> None:
         )
         givesToTheLiving(sites[0], sites[1], user, True)
     finally:
-        for each in sites:
-            each.stop()
+        for site in sites:
+            site.stop()

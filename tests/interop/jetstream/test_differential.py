@@ -39,17 +39,17 @@ def lockstep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lockste
         server.stop()
 
 
-@pytest.mark.parametrize("lockstep", [OURS_FAST], ids=lambda each: each.name, indirect=True)
+@pytest.mark.parametrize("lockstep", [OURS_FAST], ids=lambda flavour: flavour.name, indirect=True)
 def test_agreement(lockstep: Lockstep) -> None:
     """The answers and the deliveries of histories and the answers to requests are nats-server's."""
-    found = [lockstep.history(seed, _LENGTH) for seed in SEEDS]
-    found += [compareRound(lockstep, seed) for seed in ROUNDS]
-    assert not any(found), "\n".join(filter(None, found))
+    histories = [lockstep.history(seed, _LENGTH) for seed in SEEDS]
+    histories += [compareRound(lockstep, seed) for seed in ROUNDS]
+    assert not any(histories), "\n".join(filter(None, histories))
     assert lockstep.requests == _LENGTH * len(SEEDS) + EACH * len(ROUNDS)
 
 
-@pytest.mark.parametrize("lockstep", [REAL], ids=lambda each: each.name, indirect=True)
+@pytest.mark.parametrize("lockstep", [REAL], ids=lambda flavour: flavour.name, indirect=True)
 def test_oracleIsRepeatable(lockstep: Lockstep) -> None:
     """nats-server agrees with itself, so that a difference means something."""
-    found = [lockstep.history(seed, _LENGTH) for seed in SEEDS[:2]]
-    assert not any(found), "\n".join(filter(None, found))
+    histories = [lockstep.history(seed, _LENGTH) for seed in SEEDS[:2]]
+    assert not any(histories), "\n".join(filter(None, histories))

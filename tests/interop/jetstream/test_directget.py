@@ -96,11 +96,11 @@ def _answers(flavour: Flavour, directory: Path) -> list[list[tuple[bytes, bytes]
         headers = b"NATS/1.0\r\nX: y\r\n\r\n" if place == 1 else b""
         client.publish(subject, b"%d" % place, b"_INBOX.made", headers)
     client.take(made, 6)
-    found = [_ask(client, inbox, _GET, each) for each in _REQUESTS]
-    found += [_ask(client, inbox, f"{_GET}.{subject}", each) for subject, each in _LAST]
+    answers = [_ask(client, inbox, _GET, request) for request in _REQUESTS]
+    answers += [_ask(client, inbox, f"{_GET}.{subject}", request) for subject, request in _LAST]
     client.close()
     server.stop()
-    return found
+    return answers
 
 
 def test_sameAnswers(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ USED = {"history": ["age", "name", "v"], "keys": ["age", "name"]}
 @pytest.mark.parametrize(
     ("hub", "leaf"),
     [(REAL, REAL), (OURS_FAST, OURS_FAST), (REAL, OURS_FAST), (OURS_FAST, REAL)],
-    ids=lambda each: each.name,
+    ids=lambda flavour: flavour.name,
 )
 def test_mirrorAcrossDomains(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
     """What is put into the mirror goes to the origin and comes back."""

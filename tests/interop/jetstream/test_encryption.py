@@ -14,7 +14,7 @@ from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 STREAM = json.dumps({"name": "S", "subjects": ["s.>"]}).encode()
 
-BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
+BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 
 
 def started(flavour: Flavour, directory: Path, keys: str = "") -> Server:
@@ -30,8 +30,8 @@ def streamsOf(flavour: Flavour, directory: Path, keys: str = "") -> list[str]:
     """
     server = started(flavour, directory, keys)
     try:
-        found: list[str] = Asker(server).ask("STREAM.NAMES")["streams"] or []
-        return found
+        names: list[str] = Asker(server).ask("STREAM.NAMES")["streams"] or []
+        return names
     finally:
         server.stop()
 
@@ -53,9 +53,9 @@ def test_keys(flavour: Flavour, tmp_path: Path) -> None:
     made(flavour, tmp_path)
     for keys in ("key: one", "ek: two, cipher: AES, prev_ek: one"):
         assert streamsOf(flavour, tmp_path, keys) == ["S"]
-    files = [each for each in (tmp_path / "js").rglob("*") if each.is_file()]
+    files = [path for path in (tmp_path / "js").rglob("*") if path.is_file()]
     assert files
-    assert not [each for each in files if b"s.>" in each.read_bytes()]
+    assert not [path for path in files if b"s.>" in path.read_bytes()]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_unusedStream(tmp_path: Path, changes: tuple[str, ...]) -> None:
         directory = tmp_path / flavour.name
         directory.mkdir()
         made(flavour, directory)
-        found = [streamsOf(flavour, directory, keys) for keys in changes]
-        assert found == [["S"], ["S"], last]
+        streams = [streamsOf(flavour, directory, keys) for keys in changes]
+        assert streams == [["S"], ["S"], last]
 
 
 @pytest.mark.parametrize("keys", ["key: two", ""])

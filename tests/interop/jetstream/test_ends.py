@@ -55,8 +55,8 @@ class Watched:
 
     def stored(self, count: int) -> list[tuple[bytes, bytes]]:
         """The headers and bodies of the next messages that were stored."""
-        found = self.client.messages(self._copies, count)
-        return [(_TIME.sub(b"", headers), body) for _, headers, body in found]
+        messages = self.client.messages(self._copies, count)
+        return [(_TIME.sub(b"", headers), body) for _, headers, body in messages]
 
     def state(self, name: str, done: Callable[[Any], bool]) -> Any:
         """The state of a stream as soon as it is as wanted, or the last one of five seconds."""
@@ -84,43 +84,43 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Watched]]:
         directory.mkdir()
         servers.append(Server(flavour, directory, STORAGE))
     try:
-        for each in servers:
-            each.start()
-        yield [Watched(each) for each in servers]
+        for server in servers:
+            server.start()
+        yield [Watched(server) for server in servers]
     finally:
-        for each in servers:
-            each.stop()
+        for server in servers:
+            server.stop()
 
 
 def test_markers(pair: list[Watched]) -> None:
     """Delete markers after C{max_age} and a time to live: the same messages in the same order."""
     made, acknowledged = [], []
-    for each in pair:
+    for watched in pair:
         config = {"subject_delete_marker_ttl": 1_000_000_000, "allow_direct": True}
         made += [
-            each.make("D", max_age=1_000_000_000, **config),
-            each.make("E", storage="memory", max_msgs_per_subject=5, **config),
+            watched.make("D", max_age=1_000_000_000, **config),
+            watched.make("E", storage="memory", max_msgs_per_subject=5, **config),
         ]
         acknowledged += [
             [
-                each.publish("D.a", b"1"),
-                each.publish("D.b", b"2", A="b"),
-                each.publish("D.a", b"3", Nats_TTL="never"),
-                each.publish("D.c", b"4", KV_Operation="PURGE"),
-                each.publish("D.a", b"5"),
-                each.publish("E.a", b"1", Nats_TTL="1s", A="b"),
-                each.publish("E.b", b"1"),
-                each.publish("E.b", b"2", Nats_TTL="1s"),
+                watched.publish("D.a", b"1"),
+                watched.publish("D.b", b"2", A="b"),
+                watched.publish("D.a", b"3", Nats_TTL="never"),
+                watched.publish("D.c", b"4", KV_Operation="PURGE"),
+                watched.publish("D.a", b"5"),
+                watched.publish("E.a", b"1", Nats_TTL="1s", A="b"),
+                watched.publish("E.b", b"1"),
+                watched.publish("E.b", b"2", Nats_TTL="1s"),
             ]
         ]
     assert made[:2] == made[2:]
     assert acknowledged[0] == acknowledged[1]
     copies = []
     # Ours first, since its timer is the earlier one and a marker goes after a second.
-    for each in reversed(pair):
-        copies.append(sorted(each.stored(10)))
+    for watched in reversed(pair):
+        copies.append(sorted(watched.stored(10)))
         # Messages of one age may leave in several passes of the server's timer.
-        state = each.state("D", lambda state: state["messages"] <= 2)
+        state = watched.state("D", lambda state: state["messages"] <= 2)
         assert (state["last_seq"], state["messages"]) == (6, 2)
     ours, theirs = copies
     assert ours == theirs
@@ -139,55 +139,57 @@ def test_schedules(pair: list[Watched]) -> None:
     """Scheduled messages: the same refusals, and the same messages of each schedule."""
     made, acknowledged = [], []
     cron = {"Nats_Schedule": "*/1 * * * * *", "Nats_Schedule_Time_Zone": "Asia/Kolkata"}
-    for each in pair:
-        made.append(each.make("C", allow_msg_schedules=True, allow_msg_ttl=True))
+    for watched in pair:
+        made.append(watched.make("C", allow_msg_schedules=True, allow_msg_ttl=True))
         acknowledged.append(
             [
-                each.publish("C.source", b"from the source", A="b", Nats_Msg_Id="1"),
-                each.publish("C.1", b"1", **_EVERY, A="b", Nats_Schedule_TTL="1h"),
-                each.publish("C.2", b"2", **{**_EVERY, **cron}, Nats_Schedule_Source="C.source"),
-                each.publish("C.3", b"3", **_EVERY | {"Nats_Schedule": "@at 2009-11-10T23:00:00Z"}),
-                each.publish("C.4", b"4", **_EVERY | {"Nats_Schedule_Target": "C.4"}),
-                each.publish("C.5", b"5", **_EVERY, Nats_Schedule_Rollup="all"),
-                each.publish("C.6", b"6", **_EVERY | cron, Nats_Schedule_TTL="zork"),
-                each.publish("C.7", b"7", Nats_Schedule="* * * * *"),
-                each.publish("C.8", b"8", Nats_Schedule_Time_Zone="Mars"),
-                each.publish("C.9", b"9", Nats_Scheduler="C.1"),
-                each.publish("C.9", b"9", Nats_Scheduler="C.source", Nats_Schedule_Next="purge"),
-                each.publish("C.9", b"9", Nats_Scheduler="C.none", Nats_Schedule_Next="purge"),
+                watched.publish("C.source", b"from the source", A="b", Nats_Msg_Id="1"),
+                watched.publish("C.1", b"1", **_EVERY, A="b", Nats_Schedule_TTL="1h"),
+                watched.publish("C.2", b"2", **{**_EVERY, **cron}, Nats_Schedule_Source="C.source"),
+                watched.publish(
+                    "C.3", b"3", **_EVERY | {"Nats_Schedule": "@at 2009-11-10T23:00:00Z"}
+                ),
+                watched.publish("C.4", b"4", **_EVERY | {"Nats_Schedule_Target": "C.4"}),
+                watched.publish("C.5", b"5", **_EVERY, Nats_Schedule_Rollup="all"),
+                watched.publish("C.6", b"6", **_EVERY | cron, Nats_Schedule_TTL="zork"),
+                watched.publish("C.7", b"7", Nats_Schedule="* * * * *"),
+                watched.publish("C.8", b"8", Nats_Schedule_Time_Zone="Mars"),
+                watched.publish("C.9", b"9", Nats_Scheduler="C.1"),
+                watched.publish("C.9", b"9", Nats_Scheduler="C.source", Nats_Schedule_Next="purge"),
+                watched.publish("C.9", b"9", Nats_Scheduler="C.none", Nats_Schedule_Next="purge"),
             ]
         )
     assert made[0] == made[1]
     assert acknowledged[0] == acknowledged[1]
-    theirs, ours = ({(_nextIsLater(h), b) for h, b in each.stored(11)} for each in pair)
-    for each in pair:
-        each.delete("C")
+    theirs, ours = ({(_nextIsLater(h), b) for h, b in watched.stored(11)} for watched in pair)
+    for watched in pair:
+        watched.delete("C")
     last = re.compile(rb"(Nats-Sequence|Last-Sequence): [0-9]+")
-    theirs, ours = ({(last.sub(b"", h), b) for h, b in found} for found in (theirs, ours))
+    theirs, ours = ({(last.sub(b"", h), b) for h, b in pairs} for pairs in (theirs, ours))
     assert ours == theirs
 
 
 def test_counters(pair: list[Watched]) -> None:
     """Counters merged from two sources: the same totals, and the same headers."""
-    for each in pair:
+    for watched in pair:
         for name in ("X", "Y"):
-            each.make(name, allow_msg_counter=True, republish=None)
-            each.publish(f"{name}.a", Nats_Incr="5")
-            each.publish(f"{name}.a", Nats_Incr="-2")
+            watched.make(name, allow_msg_counter=True, republish=None)
+            watched.publish(f"{name}.a", Nats_Incr="5")
+            watched.publish(f"{name}.a", Nats_Incr="-2")
         transform = {"src": "Y.*", "dest": "Z.{{wildcard(1)}}"}
         sources = [
             {"name": "X", "subject_transforms": [{"src": "X.*", "dest": "Z.{{wildcard(1)}}"}]},
             {"name": "Y", "subject_transforms": [transform]},
         ]
-        config = each.make("Z", allow_msg_counter=True, sources=sources[:1])
+        config = watched.make("Z", allow_msg_counter=True, sources=sources[:1])
         assert config is not None
-    stored = [each.stored(2) for each in pair]
-    for number, each in enumerate(pair):
-        each.publish("Z.a", Nats_Incr="100")
+    stored = [watched.stored(2) for watched in pair]
+    for number, watched in enumerate(pair):
+        watched.publish("Z.a", Nats_Incr="100")
         update = {"name": "Z", "subjects": ["Z.>"], "allow_msg_counter": True, "sources": sources}
-        each.ask("STREAM.UPDATE.Z", {**update, "republish": {"src": ">", "dest": "copy.>"}})
-        stored[number] += each.stored(3)
+        watched.ask("STREAM.UPDATE.Z", {**update, "republish": {"src": ">", "dest": "copy.>"}})
+        stored[number] += watched.stored(3)
     origin = re.compile(rb"(Stream-Source: [^\r]* [XY]\.a)[^\r]*")
-    theirs, ours = ([(origin.sub(rb"\1", h), b) for h, b in found] for found in stored)
+    theirs, ours = ([(origin.sub(rb"\1", h), b) for h, b in record] for record in stored)
     assert ours == theirs
     assert ours[-1][1] == b'{"val":"106"}'

@@ -58,19 +58,19 @@ def _answers(flavour: Flavour, directory: Path) -> list[Any]:
             )
         client.take(answers, 2)
         client.publish(b"G.x", b"", b"_INBOX.z.5.ok.1.0.$FI")
-        found = [json.loads(client.take(answers, 1)[0])]
+        documents = [json.loads(client.take(answers, 1)[0])]
         for batch, number, operation, headers in _MESSAGES:
             lines = [f"{name}: {value}" for name, value in headers.items()]
             block = "\r\n".join(["NATS/1.0", *lines, "", ""]).encode() if lines else b""
             reply = f"_INBOX.{batch}.{number}.{operation}.$FI".encode()
             client.publish(b"F.x", b"body", reply, block)
         client.publish(b"F.x", b"", b"_INBOX.last")
-        while set(found[-1]) != {"stream", "seq"}:
-            found.append(json.loads(client.take(answers, 1)[0]))
+        while set(documents[-1]) != {"stream", "seq"}:
+            documents.append(json.loads(client.take(answers, 1)[0]))
         client.close()
     finally:
         server.stop()
-    return found
+    return documents
 
 
 def test_sameAnswers(tmp_path: Path) -> None:

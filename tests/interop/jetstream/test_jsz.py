@@ -192,7 +192,7 @@ def test_requests(subject: str, options: dict[str, Any], real: Monitored, ours: 
         answers.append(asker.answers(f"$SYS.REQ.{subject}", body))
         asker.close()
     there, here = answers
-    allowed = {f"{head}.{each}" for each in EXTRA for head in ("data", "data.jetstream")}
+    allowed = {f"{head}.{key}" for key in EXTRA for head in ("data", "data.jetstream")}
     more = {*allowed, *ALWAYS, "statsz.jetstream.config.sync_always"}
     assertSamePlaces(there, here, ABSENT, more)
 
@@ -231,7 +231,7 @@ def test_states(real: Monitored, ours: Monitored) -> None:
 
 
 def _states(page: Any) -> Any:
-    found = {}
+    results = {}
     for account in page["account_details"]:
         for stream in account["stream_detail"]:
             state = {key: stream["state"][key] for key in ("messages", "consumer_count")}
@@ -239,18 +239,20 @@ def _states(page: Any) -> Any:
                 # nats-server notes a hash of the source in each message.
                 state["bytes"] = stream["state"]["bytes"]
             consumers = [
-                (each["name"], each["config"], each["num_pending"])
-                for each in sorted(stream.get("consumer_detail", ()), key=lambda each: each["name"])
+                (consumer["name"], consumer["config"], consumer["num_pending"])
+                for consumer in sorted(
+                    stream.get("consumer_detail", ()), key=lambda consumer: consumer["name"]
+                )
             ]
-            found[stream["name"]] = (stream["config"], state, consumers)
-    return found
+            results[stream["name"]] = (stream["config"], state, consumers)
+    return results
 
 
 def test_varz(real: Monitored, ours: Monitored) -> None:
     """The part of C{/varz} has the same keys; so has that of C{/accountz}."""
     there, here = (fetched(side, "/varz")["jetstream"] for side in (real, ours))
     difference = assertSameShape(there, here, extra=EXTRA)
-    assert {each.strip() for each in difference.extra} == EXTRA.keys()
+    assert {place.strip() for place in difference.extra} == EXTRA.keys()
     for name in "ABC":
         shown = [fetched(side, f"/accountz?acc={name}")["account_detail"] for side in (real, ours)]
         assert shown[0]["jetstream_enabled"] == shown[1]["jetstream_enabled"] == (name != "C")

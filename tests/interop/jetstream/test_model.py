@@ -70,14 +70,14 @@ def test_recordedStreams(asker: Asker) -> None:
 def test_recordedConsumers(asker: Asker) -> None:
     """The recorded answers about consumers are nats-server's."""
     recorded = cases("consumer")
-    for each in recorded["streams"]:
-        asker.ask(f"STREAM.CREATE.{each['name']}", _body(each))
+    for stream in recorded["streams"]:
+        asker.ask(f"STREAM.CREATE.{stream['name']}", _body(stream))
     for tail, request, answer in recorded["creates"]:
         subject = f"CONSUMER.{tail.replace('n*256', 'n' * 256)}"
-        found = asker.ask(subject, _body(request))
-        assert _same(answerOf(found), answer), request
-        if "name" in found:
-            asker.ask(f"CONSUMER.DELETE.{request['stream_name']}.{found['name']}")
+        reply = asker.ask(subject, _body(request))
+        assert _same(answerOf(reply), answer), request
+        if "name" in reply:
+            asker.ask(f"CONSUMER.DELETE.{request['stream_name']}.{reply['name']}")
     for old, new, answer in recorded["updates"]:
         asker.ask("CONSUMER.CREATE.L.c", _body(old))
         assert _same(answerOf(asker.ask("CONSUMER.CREATE.L.c", _body(new))), answer), new
@@ -106,9 +106,9 @@ def test_generatedStreams(asker: Asker, seed: int) -> None:
         body = streamBody(random, name, toJSON(present) if present else None)
         if random.random() < 0.1:
             body = broken(random, body)
-        found = answerOf(asker.ask(f"STREAM.{operation}.{name}", body))
-        configs += isinstance(found, dict)
-        assert _same(model.stream(operation, name, body), found), (operation, body[:2000])
+        answer = answerOf(asker.ask(f"STREAM.{operation}.{name}", body))
+        configs += isinstance(answer, dict)
+        assert _same(model.stream(operation, name, body), answer), (operation, body[:2000])
     assert configs > _CASES // 10
 
 
@@ -120,10 +120,10 @@ def test_generatedConsumers(asker: Asker, seed: int) -> None:
         if turn % 100 == 0:
             # Ephemeral consumers end after five seconds, so each round has new streams.
             model = Model()
-            for each in QUEUES:
-                asker.ask(f"STREAM.DELETE.{each['name']}")
-                asker.ask(f"STREAM.CREATE.{each['name']}", _body(each))
-                model.stream("CREATE", each["name"], _body(each))
+            for queue in QUEUES:
+                asker.ask(f"STREAM.DELETE.{queue['name']}")
+                asker.ask(f"STREAM.CREATE.{queue['name']}", _body(queue))
+                model.stream("CREATE", queue["name"], _body(queue))
         stream, name = random.choice("LLLIWX"), random.choice(CONSUMERS)
         form = CreateForm[random.choice(FORMS)]
         filter_ = random.choice(["", "", "", "q.a", "q.>"]) if form is CreateForm.NAMED else ""
@@ -137,14 +137,14 @@ def test_generatedConsumers(asker: Asker, seed: int) -> None:
         }[form]
         answer = asker.ask(f"CONSUMER.{tail}", body)
         expected = model.consumer(form, stream, body, name, filter_)
-        found = answerOf(answer)
+        description = answerOf(answer)
         if "config" in answer:
             configs += 1
             model.learnConsumer(stream, answer)
             if isinstance(expected, dict) and "-RANDOM" in expected.get("name", ""):
-                found["name"] = expected["name"]
+                description["name"] = expected["name"]
             if answer["name"] not in CONSUMERS or random.random() < 0.1:
                 asker.ask(f"CONSUMER.DELETE.{stream}.{answer['name']}")
                 del model.consumers[stream][answer["name"]]
-        assert _same(expected, found), (tail, body[:2000])
+        assert _same(expected, description), (tail, body[:2000])
     assert configs > _CASES // 10

@@ -136,8 +136,8 @@ class Clients:
         """
         Have all clients go.
         """
-        for each in self._open.values():
-            await each.close()
+        for client in self._open.values():
+            await client.close()
 
 
 async def _hasJetStream(client: Any) -> bool:
@@ -243,7 +243,9 @@ def assertSame(directory: Path, config: str, steps: Steps) -> None:
     assert here == there
 
 
-@pytest.mark.parametrize("steps", [_limits, _tiers, _changes], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "steps", [_limits, _tiers, _changes], ids=lambda scenario: scenario.__name__
+)
 def test_operator(steps: Steps, tmp_path: Path) -> None:
     """Limits and tiers of a JWT bound an account, and change with it."""
     assertSame(tmp_path, configuration(), steps)

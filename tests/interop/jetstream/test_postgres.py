@@ -37,8 +37,8 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
         await first.ack_sync(PATIENCE)
         await context.add_stream(name="Q", retention="workqueue", sources=[StreamSource("S")])
         worker = await context.pull_subscribe("", "worker", "Q")
-        for each in await worker.fetch(6, PATIENCE):
-            await each.ack_sync(PATIENCE)
+        for message in await worker.fetch(6, PATIENCE):
+            await message.ack_sync(PATIENCE)
         bucket = await context.create_key_value(bucket="B")
         await bucket.put("k", b"v")
         await client.close()
@@ -50,12 +50,12 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
         for name in ("KV_B", "Q", "S"):  # Each has a lease of its own; requests before are lost.
             await asked(client, f"STREAM.INFO.{name}")
         puller = await context.pull_subscribe("s.0", "puller")
-        found = await puller.fetch(2, PATIENCE)
-        assert [each.data for each in found] == [b"2", b"4"]
+        messages = await puller.fetch(2, PATIENCE)
+        assert [message.data for message in messages] == [b"2", b"4"]
         assert (await (await context.key_value("B")).get("k")).value == b"v"
         assert (await context.publish("s.1", b"6")).seq == 7
         worker = await context.pull_subscribe("", "worker", "Q")
-        assert [each.data for each in await worker.fetch(1, PATIENCE)] == [b"6"]
+        assert [message.data for message in await worker.fetch(1, PATIENCE)] == [b"6"]
         await client.close()
 
     try:
@@ -68,7 +68,7 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
         server.stop()
 
 
-KEYS = [f"$KV.B.k{each}" for each in range(3)]
+KEYS = [f"$KV.B.k{number}" for number in range(3)]
 
 REQUESTS: list[tuple[str, Any]] = [
     ("DIRECT.GET.KV_B.$KV.B.k0", None),
@@ -101,7 +101,7 @@ def test_readersBesideWriters(postgres: PostgresServer, tmp_path: Path, brokers:
         while left > 0:
             left -= 1
             answers = await gathered(client, f"$JS.API.{subject}", data)
-            status = [(each.headers or {}).get("Status", "") for each in answers]
+            status = [(answer.headers or {}).get("Status", "") for answer in answers]
             assert not {"404", "500"} & set(status), (subject, body, status)
             assert b'"error"' not in answers[0].data, (subject, body, answers[0].data)
             if "multi_last" in (body or {}):
@@ -122,7 +122,7 @@ def test_readersBesideWriters(postgres: PostgresServer, tmp_path: Path, brokers:
         return answers
 
     async def play() -> None:
-        clients = [await nats.connect(each) for each in cluster.urls]
+        clients = [await nats.connect(url) for url in cluster.urls]
         config = {
             "name": "KV_B",
             "subjects": ["$KV.B.>"],
@@ -135,14 +135,14 @@ def test_readersBesideWriters(postgres: PostgresServer, tmp_path: Path, brokers:
         if brokers > 1:
             await asyncio.sleep(2)  # Until the others answer direct gets as well.
         await asyncio.gather(
-            *(write(clients[0], each) for each in KEYS),
+            *(write(clients[0], name) for name in KEYS),
             *(
-                read(clients[place % brokers], *each)
-                for place, each in enumerate(REQUESTS * min(brokers, 2))
+                read(clients[place % brokers], *request)
+                for place, request in enumerate(REQUESTS * min(brokers, 2))
             ),
         )
-        for each in clients:
-            await each.close()
+        for client in clients:
+            await client.close()
 
     try:
         asyncio.run(asyncio.wait_for(play(), 2 * PATIENCE))

@@ -55,7 +55,7 @@ _PRINTED: dict[str, list[Line]] = {
 }
 
 
-@pytest.fixture(params=[OURS_FAST, REAL], ids=lambda each: each.name)
+@pytest.fixture(params=[OURS_FAST, REAL], ids=lambda flavour: flavour.name)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """
     A server with JetStream.
@@ -67,7 +67,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     running.stop()
 
 
-@pytest.mark.parametrize("program", JETSTREAM_PROGRAMS, ids=lambda each: each.name)
+@pytest.mark.parametrize("program", JETSTREAM_PROGRAMS, ids=lambda program: program.name)
 @pytest.mark.parametrize("scenario", ["pull", "ordered", "keys"])
 def test_scenario(scenario: str, program: Program, server: Server) -> None:
     """The client's own API does on the server what it is documented to do."""

@@ -105,8 +105,8 @@ class Racer:
         """
         for name in "ST":
             self._ask((f"STREAM.DELETE.{name}", b""))
-        for each in before:
-            self._ask(each)
+        for request in before:
+            self._ask(request)
         if any(subject == "STREAM.CREATE.S" for subject, _ in before):
             # At times a stream of nats-server has messages of one that was deleted just before.
             self._ask(("STREAM.PURGE.S", b""))
@@ -114,11 +114,11 @@ class Racer:
                 self._client.publish(b"S.x", b"hi", b"_INBOX.stored")
             self._client.take(self._inbox, 3)
         if isTogether:
-            for number, each in enumerate(requests):
-                self._publish(number, each)
-            answers = [_shown(each) for each in self._client.take(self._inbox, len(requests))]
+            for number, request in enumerate(requests):
+                self._publish(number, request)
+            answers = [_shown(message) for message in self._client.take(self._inbox, len(requests))]
         else:
-            answers = [self._ask(each) for each in requests]
+            answers = [self._ask(request) for request in requests]
         left = [self._ask((f"STREAM.INFO.{name}", b"")) for name in "ST"]
         left.append(self._ask(("CONSUMER.INFO.S.c", b"")))
         return json.dumps([sorted(answers, key=json.dumps), left])
@@ -126,13 +126,13 @@ class Racer:
 
 def _shown(answer: bytes) -> Any:
     """What counts of an answer, and does not depend on when it was given."""
-    found = json.loads(answer)
-    state = found.get("state", {})
-    error = found.get("error", {}).get("err_code", 0)
-    lists = [len(found.get(key) or ()) for key in ("streams", "consumers")]
-    config = {key: each for key, each in found.get("config", {}).items() if key != "metadata"}
-    counts = [found.get(key) for key in ("purged", "paused", "success", "did_create")]
-    return [found["type"], error, config, state.get("messages"), lists, counts]
+    document = json.loads(answer)
+    state = document.get("state", {})
+    error = document.get("error", {}).get("err_code", 0)
+    lists = [len(document.get(key) or ()) for key in ("streams", "consumers")]
+    config = {key: value for key, value in document.get("config", {}).items() if key != "metadata"}
+    counts = [document.get(key) for key in ("purged", "paused", "success", "did_create")]
+    return [document["type"], error, config, state.get("messages"), lists, counts]
 
 
 @pytest.fixture(scope="module")
@@ -145,12 +145,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Racer]]:
         directory.mkdir()
         servers.append(Server(flavour, directory, STORAGE))
     try:
-        for each in servers:
-            each.start()
-        yield [Racer(each) for each in servers]
+        for server in servers:
+            server.start()
+        yield [Racer(server) for server in servers]
     finally:
-        for each in servers:
-            each.stop()
+        for server in servers:
+            server.stop()
 
 
 @pytest.mark.parametrize("name", RACES)
@@ -162,7 +162,7 @@ def test_oneAfterTheOther(pair: list[Racer], name: str) -> None:
     outcome = ours.run(before, *requests, isTogether=True)
     expected: set[str] = set()
     for _ in range(3):
-        expected |= {real.run(before, *each, isTogether=False) for each in orders}
+        expected |= {real.run(before, *order, isTogether=False) for order in orders}
         if outcome in expected:
             break
     assert outcome in expected

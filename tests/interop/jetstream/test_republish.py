@@ -42,11 +42,11 @@ def _copies(flavour: Flavour, directory: Path, republish: Any) -> list[tuple[byt
         client.publish(subject, b"body", b"_INBOX.a", headers)
     client.take(answers, 5)
     client.flush()
-    found = client.messages(copies, len(client.got[copies]))
+    messages = client.messages(copies, len(client.got[copies]))
     client.close()
     server.stop()
     time = rb"Time-Stamp: [0-9TZ:.-]+"
-    return [(re.sub(time, b"Time-Stamp: T", headers), body) for _, headers, body in found]
+    return [(re.sub(time, b"Time-Stamp: T", headers), body) for _, headers, body in messages]
 
 
 @pytest.mark.parametrize("republish", _REPUBLISHED)

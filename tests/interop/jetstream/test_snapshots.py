@@ -99,15 +99,15 @@ class Copier:
         info = self.api("STREAM.INFO.S", {"deleted_details": True})["state"]
         del info["last_ts"]  # An archive does not have the time of a last message that is deleted.
         messages = [
-            self.api("STREAM.MSG.GET.S", {"seq": each}).get("message")
-            for each in range(info["last_seq"] + 1)
+            self.api("STREAM.MSG.GET.S", {"seq": sequence}).get("message")
+            for sequence in range(info["last_seq"] + 1)
         ]
         consumers = self.api("CONSUMER.LIST.S")["consumers"]
         kept = ("name", "config", "num_ack_pending", "num_redelivered", "num_pending")
-        shown = [[each[key] for key in kept] for each in consumers]
+        shown = [[consumer[key] for key in kept] for consumer in consumers]
         positions = [
-            each[place][key]
-            for each in consumers
+            consumer[place][key]
+            for consumer in consumers
             for place in ("delivered", "ack_floor")
             for key in ("consumer_seq", "stream_seq")
         ]

@@ -19,7 +19,7 @@ from tests.interop.jetstreams import storage
 from tests.interop.leafnodes.brokers import Broker
 from tests.interop.servers import OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour, Server
 
-OURS = pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda each: each.name)
+OURS = pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda flavour: flavour.name)
 
 ACCOUNT = "J { users: [ {user: j, password: j} ], jetstream: enabled }"
 COUNT = 500
@@ -47,7 +47,9 @@ async def reaches(jetstream: Any, name: str, last: int) -> Any:
 
 
 async def publishes(jetstream: Any, count: int) -> None:
-    sending = [jetstream.publish_async(f"o.{each % 5}", b"%d" % each) for each in range(count)]
+    sending = [
+        jetstream.publish_async(f"o.{number % 5}", b"%d" % number) for number in range(count)
+    ]
     await asyncio.gather(*await asyncio.gather(*sending))
 
 
@@ -95,7 +97,7 @@ def test_withinOneServer(flavour: Flavour, tmp_path: Path) -> None:
         server.stop()
 
 
-@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda each: each.name)
+@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda flavour: flavour.name)
 def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
     """What a stream no longer has of its source is not taken again: not after a kill, and not by
     a source that is named again or has another filter."""
@@ -120,8 +122,8 @@ def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
             await reaches(jetstream, name, 2 if name == "OTHER" else 10)
         await jetstream.purge_stream("PURGED")
         worker = await jetstream.pull_subscribe("", durable="w", stream="QUEUE")
-        for each in await worker.fetch(10):
-            await each.ack_sync()
+        for message in await worker.fetch(10):
+            await message.ack_sync()
         for _ in range(3):
             await jetstream.publish("p", b"own")
         while (await jetstream.stream_info("AGED")).state.messages:
@@ -190,7 +192,7 @@ def test_behindLeafnode(flavour: Flavour, tmp_path: Path) -> None:
 SIDES = pytest.mark.parametrize(
     ("hub", "leaf"),
     [(REAL, REAL), (OURS_FAST, OURS_FAST), (REAL, OURS_FAST), (OURS_FAST, REAL)],
-    ids=lambda each: each.name,
+    ids=lambda flavour: flavour.name,
 )
 
 
@@ -209,9 +211,11 @@ def test_full(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
 
     async def taken(client: Any, jetstream: Any, last: int) -> list[bytes]:
         await reaches(jetstream, "T", last)
-        found = [(await jetstream.get_msg("T", each)).data for each in range(last - 2, last + 1)]
+        bodies = [
+            (await jetstream.get_msg("T", sequence)).data for sequence in range(last - 2, last + 1)
+        ]
         await jetstream.purge_stream("T")
-        return found
+        return bodies
 
     async def read(client: Any, jetstream: Any) -> None:
         source = {"name": "O", "external": {"api": "$JS.hub.API"}}
@@ -280,8 +284,10 @@ def test_namedConsumer(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
         while (await queue.stream_info("O")).state.messages:
             await asyncio.sleep(0.05)
         assert info.state.messages == 2 * COUNT
-        found = [(await jetstream.get_msg("T", each)).data for each in (1, COUNT, 2 * COUNT)]
-        assert found == [b"0", b"%d" % (COUNT - 1), b"%d" % (COUNT - 1)]
+        bodies = [
+            (await jetstream.get_msg("T", sequence)).data for sequence in (1, COUNT, 2 * COUNT)
+        ]
+        assert bodies == [b"0", b"%d" % (COUNT - 1), b"%d" % (COUNT - 1)]
 
     async def more(client: Any, jetstream: Any) -> None:
         await publishes(jetstream, COUNT)

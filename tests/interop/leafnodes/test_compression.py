@@ -40,7 +40,7 @@ PAIRS = [(OURS_FAST, REAL), (REAL, OURS_FAST)]
 
 def named(pair: tuple[Flavour, Flavour]) -> str:
     """What a pair is called."""
-    return "-".join(each.name for each in pair)
+    return "-".join(flavour.name for flavour in pair)
 
 
 class Pair:
@@ -65,7 +65,7 @@ class Pair:
         @param below: the spoke's.
         @param more: for the C{leafnodes} block of the hub, and for the remote.
         """
-        words = [f"compression: {each}," if each else "" for each in (above, below)]
+        words = [f"compression: {mode}," if mode else "" for mode in (above, below)]
         hub = Broker(pair[0], self._directory, "hub", words[0] + more[0], top=MONITORED)
         self.servers.append(hub)
         # With the port that the kernel chose in the file, so that it can be read once more.
@@ -81,7 +81,7 @@ class Pair:
         """Have all payloads pass both ways."""
         assert self.ends is not None
         exchange(self.ends, rounds)
-        assert [each for server in self.servers for each in server.complaints()] == []
+        assert [complaint for server in self.servers for complaint in server.complaints()] == []
 
     def shows(self, *levels: str) -> None:
         """Wait until hub and spoke send at these levels."""
@@ -116,7 +116,7 @@ def test_modes(
 def test_old(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
     """A server that knows no compression is a leafnode without it."""
     two.begin(pair, "" if pair[0] is OLD else "s2_fast", "" if pair[1] is OLD else "s2_auto")
-    (ours,) = (each for each in two.servers if each.flavour is OURS_FAST)
+    (ours,) = (server for server in two.servers if server.flavour is OURS_FAST)
     shows(ours, "leafz", {NOT})
     two.exchange(1)
 

@@ -30,7 +30,7 @@ SPOKE = "J { users: [ {user: j, password: j} ] }"
 @pytest.mark.parametrize(
     ("hub", "spoke"),
     [(REAL, REAL), (OURS_FAST, REAL), (OURS_PURE, OURS_FAST)],
-    ids=lambda each: each.name,
+    ids=lambda flavour: flavour.name,
 )
 def test_heard(hub: Flavour, spoke: Flavour, tmp_path: Path) -> None:
     """Each message comes once, under its name in the importing account, plain and to a group."""
@@ -69,7 +69,7 @@ PAIRS = [(REAL, REAL), (OURS_FAST, REAL), (REAL, OURS_FAST), (OURS_PURE, OURS_FA
 
 @pytest.mark.parametrize("cluster", ["", 'cluster { name: EDGE, listen: "127.0.0.1:-1" }'])
 @pytest.mark.parametrize("accounts", [NEITHER, OPPOSITE], ids=["neither", "opposite"])
-@pytest.mark.parametrize(("hub", "spoke"), PAIRS, ids=lambda each: each.name)
+@pytest.mark.parametrize(("hub", "spoke"), PAIRS, ids=lambda flavour: flavour.name)
 def test_bothAccounts(
     hub: Flavour, spoke: Flavour, accounts: str, cluster: str, tmp_path: Path
 ) -> None:
@@ -86,7 +86,7 @@ def test_bothAccounts(
         ears = [listener.subscribe(b"t.>"), listener.subscribe(b"t.a", b"q")]
         requests, answers = publisher.subscribe(b"svc"), listener.subscribe(b"answer")
         _hears(listener, publisher, ears)
-        assert [listener.arrived(each) for each in ears] == [[], []]
+        assert [listener.arrived(ear) for ear in ears] == [[], []]
         listener.publish(b"ask", b"?", b"answer")
         ((reply, _, body),) = publisher.messages(requests, 1)
         publisher.publish(reply, body)

@@ -12,7 +12,9 @@ from tests.interop.jetstreams import hasNoJetStream, storage, usesJetStream
 from tests.interop.leafnodes.brokers import Broker
 from tests.interop.servers import OURS_FAST, OURS_PURE, REAL, Flavour
 
-ONE_OF_OURS = pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda each: each.name)
+ONE_OF_OURS = pytest.mark.parametrize(
+    "flavour", [OURS_FAST, OURS_PURE], ids=lambda flavour: flavour.name
+)
 
 ACCOUNT = "J { users: [ {user: j, password: j} ], jetstream: enabled }"
 PLAIN = "J { users: [ {user: j, password: j} ] }"
@@ -40,8 +42,8 @@ def test_ofTheHub(flavour: Flavour, tmp_path: Path) -> None:
         hasNoJetStream(spoke, "j")
         assert spoke.complaints() + other.complaints() == []
     finally:
-        for each in (other, spoke, hub):
-            each.stop()
+        for server in (other, spoke, hub):
+            server.stop()
 
 
 @ONE_OF_OURS

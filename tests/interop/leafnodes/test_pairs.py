@@ -91,9 +91,9 @@ def running(
             yield pair
             pair.ends.close()
     finally:
-        for each in (hub, spoke):
-            if each is not None:
-                each.stop()
+        for server in (hub, spoke):
+            if server is not None:
+                server.stop()
 
 
 @pytest.fixture
@@ -141,8 +141,8 @@ def test_groups(pair: Pair) -> None:
         got = [body for member in members for body in client.arrived(member)]
         assert sorted(got, key=int) == [b"%d" % number for number in range(COUNT)]
         assert client.arrived(other) == [b"%d" % number for number in range(COUNT)]
-        for each in (*members, other):
-            client.unsubscribe(each)
+        for peer in (*members, other):
+            client.unsubscribe(peer)
         pair.ends.sync()
 
 
@@ -233,13 +233,13 @@ def test_silent(pair: Pair) -> None:
 def test_restart(pair: Pair, place: int) -> None:
     """Either side may be restarted."""
     (pair.hub, pair.spoke)[place].restart()
-    for each in range(2):
+    for index in range(2):
         # The other one may not have been able to answer a PING meanwhile.
-        pair.ends.connect(each)
+        pair.ends.connect(index)
     pair.check()
 
 
 def test_quiet(pair: Pair) -> None:
     """After all that, nobody complains of anything but lost connections."""
     lost = ("Stale Connection", "i/o timeout", "connection reset", "Leafnode connection closed")
-    assert [line for each in (pair.hub, pair.spoke) for line in each.complaints(lost)] == []
+    assert [line for server in (pair.hub, pair.spoke) for line in server.complaints(lost)] == []

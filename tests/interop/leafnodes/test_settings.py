@@ -19,7 +19,7 @@ from tests.interop.servers import OLD, OURS_FAST, PATIENCE, REAL, Flavour, Serve
 PAIRS = [(OURS_FAST, REAL), (REAL, OURS_FAST), (OLD, OURS_FAST), (OURS_FAST, OLD)]
 
 pairs = pytest.mark.parametrize(
-    "hub, spoke", PAIRS, ids=lambda each: each.name if isinstance(each, Flavour) else None
+    "hub, spoke", PAIRS, ids=lambda pair: pair.name if isinstance(pair, Flavour) else None
 )
 
 

@@ -67,7 +67,7 @@ def checked(ends: Ends) -> None:
         (REAL, OURS_FAST, REAL, OURS_FAST),
         (OURS_FAST, REAL, OURS_FAST, REAL),
     ],
-    ids=lambda each: "-".join(x.name for x in each),
+    ids=lambda flavours: "-".join(x.name for x in flavours),
 )
 def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
     """Four in a row hear each other; who is gone at one end is not missed at the other."""
@@ -148,7 +148,7 @@ def test_twoUplinks(make: Make, hubs: tuple[Flavour, Flavour]) -> None:
     above.form()
     below.form()
     client, (left, right) = above.clients[1], (above.clients[0], below.clients[0])
-    ears = [each.subscribe(b"up.*") for each in (client, left, right)]
+    ears = [peer.subscribe(b"up.*") for peer in (client, left, right)]
     above.sync()
     below.sync()
     for number in range(COUNT):
@@ -159,8 +159,8 @@ def test_twoUplinks(make: Make, hubs: tuple[Flavour, Flavour]) -> None:
         ends.sync()
     heard = client.arrived(ears[0])
     assert sorted(heard) == sorted(b"%c%d" % (s, n) for s in b"lrc" for n in range(COUNT))
-    for each, ear in ((left, ears[1]), (right, ears[2])):
-        own = [body for body in each.arrived(ear) if body.startswith(b"c")]
+    for peer, ear in ((left, ears[1]), (right, ears[2])):
+        own = [body for body in peer.arrived(ear) if body.startswith(b"c")]
         assert own == [b"c%d" % number for number in range(COUNT)]
     above.close()
     below.close()
@@ -182,7 +182,7 @@ cluster {{
         ((REAL, OURS_FAST), OURS_FAST),
         ((OURS_FAST, REAL), OURS_FAST),
     ],
-    ids=lambda each: each.name if isinstance(each, Flavour) else "-".join(x.name for x in each),
+    ids=lambda value: value.name if isinstance(value, Flavour) else "-".join(x.name for x in value),
 )
 def test_cluster(make: Make, members: tuple[Flavour, Flavour], spoke: Flavour) -> None:
     """A spoke of one member of a cluster hears the other one, and knows where it is."""
@@ -223,8 +223,8 @@ def test_loop(make: Make, flavours: tuple[Flavour, Flavour]) -> None:
     three = make(flavours[0], "three", remoteTo(two.leafPort, "a", "A"))
     one.reconfigure(remoteTo(three.leafPort, "a", "A"))
     one.restart()
-    for each in (one, two, three):
-        if re.search("Loop detected for leafnode account", each.log()):
+    for server in (one, two, three):
+        if re.search("Loop detected for leafnode account", server.log()):
             break
     else:
         one.waitForLog("Loop detected for leafnode")
@@ -242,5 +242,5 @@ def test_sameCluster(make: Make) -> None:
         above = make(hub, f"hub-{place}", top=CLUSTER.format(routes=""))
         remote = remoteTo(above.leafPort, "a", "A")
         below = make(spoke, f"leaf-{place}", remote, top=CLUSTER.format(routes=""))
-        for each in (above, below):
-            each.waitForLog("remote leafnode has same cluster name")
+        for server in (above, below):
+            server.waitForLog("remote leafnode has same cluster name")

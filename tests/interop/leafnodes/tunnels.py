@@ -36,8 +36,8 @@ class ConnectProxy:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for each in (self._listener, *self._open):
-            each.close()
+        for opened in (self._listener, *self._open):
+            opened.close()
 
     def _accept(self) -> None:
         while True:

@@ -90,4 +90,4 @@ def runTogether(url: str, *scenarios: str, whenReady: Callable[[], None] = lambd
             name: pool.submit(runScenarios, program, url, *scenarios, onLine=meet)
             for name, program in PROGRAMS.items()
         }
-    return {name: each.result() for name, each in running.items()}
+    return {name: task.result() for name, task in running.items()}

@@ -36,8 +36,8 @@ def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 
     try:
         serving = start("serving", "streaming {}\n" + CLUSTER.format(""))
-        found = serving.waitForLog(r"Listening for route connections on \S+:(\d+)")
-        other = start("other", CLUSTER.format(f'"nats://127.0.0.1:{found[1]}"'))
+        match = serving.waitForLog(r"Listening for route connections on \S+:(\d+)")
+        other = start("other", CLUSTER.format(f'"nats://127.0.0.1:{match[1]}"'))
         other.waitForLog(r"[Rr]oute connection created")
         yield other.url
     finally:
@@ -48,4 +48,4 @@ def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 def test_route(url: str) -> None:
     """Over a route everything is as it is on the broker itself."""
     for printed in runTogether(url, *SCENARIOS).values():
-        assert printed == {each: TOGETHER[each] for each in SCENARIOS}
+        assert printed == {scenario: TOGETHER[scenario] for scenario in SCENARIOS}

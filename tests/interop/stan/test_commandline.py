@@ -56,9 +56,9 @@ def _twistd(tmp_path: Path, flags: list[str]) -> Iterator[str]:
             log += line
             if "Streaming Server is ready" in line:
                 break
-        found = re.search(r"Listening for client connections on \S+:(\d+)", log)
-        assert found, log
-        yield f"nats://127.0.0.1:{found[1]}"
+        match = re.search(r"Listening for client connections on \S+:(\d+)", log)
+        assert match, log
+        yield f"nats://127.0.0.1:{match[1]}"
     finally:
         process.terminate()
         process.stdout.read()

@@ -78,8 +78,8 @@ def test_secondServer(tmp_path: Path, request: pytest.FixtureRequest) -> None:
         with pytest.raises(RuntimeError, match="discovered another streaming server with cluster"):
             servers[2].start()
     finally:
-        for each in servers:
-            each.stop()
+        for server in servers:
+            server.stop()
         nats.stop()
 
 

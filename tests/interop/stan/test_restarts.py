@@ -48,11 +48,11 @@ async def _fetched(url: str, stream: str) -> list[bytes]:
     client = await nats.connect(url)
     context = client.jetstream(timeout=PATIENCE)
     puller = await context.pull_subscribe("", "d", stream=stream)
-    found = await puller.fetch(2, PATIENCE)
-    for each in found:
-        await each.ack_sync(PATIENCE)
+    messages = await puller.fetch(2, PATIENCE)
+    for message in messages:
+        await message.ack_sync(PATIENCE)
     await client.close()
-    return [each.data for each in found]
+    return [message.data for message in messages]
 
 
 def test_stopped(server: Server) -> None:
@@ -95,7 +95,7 @@ def test_killed(server: Server) -> None:
         for sequence, line in ((3, second), (4, third)):
             for new, *others in (line["got"], line["group"]):
                 assert new == sequence
-                assert all(each < sequence for again in others for each in again)
+                assert all(sequences < sequence for again in others for sequences in again)
 
 
 def test_killedWhilePublishing(server: Server) -> None:

@@ -94,4 +94,4 @@ def test_pure(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None
         printed = runScenarios(PROGRAMS[name], server.url, *scenarios)
     finally:
         server.stop()
-    assert printed == {each: TOGETHER[each] for each in scenarios}
+    assert printed == {scenario: TOGETHER[scenario] for scenario in scenarios}

@@ -194,7 +194,7 @@ class Stan:
 
 def numbered(start: int, stop: int) -> list[bytes]:
     """Payloads."""
-    return [b"%d" % each for each in range(start, stop)]
+    return [b"%d" % number for number in range(start, stop)]
 
 
 def test_killed(brokers: Brokers) -> None:
@@ -288,8 +288,8 @@ def test_stoodStill(brokers: Brokers) -> None:
         again = await Stan.connect(first.url, "three")
         assert await again.publish(b"12") == ""
         assert await again.received(12) == list(enumerate(numbered(1, 13), 1))
-        for each in (client, other, again):
-            await each.close()
+        for peer in (client, other, again):
+            await peer.close()
 
     asyncio.run(play())
 

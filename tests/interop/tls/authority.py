@@ -70,7 +70,7 @@ class Issued:
 
         @param more: certificates that follow in the first.
         """
-        pem = b"".join(each.pem for each in (self, *more))
+        pem = b"".join(certificate.pem for certificate in (self, *more))
         (directory / f"{name}.pem").write_bytes(pem)
         path = directory / f"{name}-key.pem"
         path.touch(mode=0o600)
@@ -124,10 +124,10 @@ def issue(
     builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
     builder = builder.add_extension(_keyUsage(False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-    alternatives: list[x509.GeneralName] = [x509.RFC822Name(each) for each in emails]
-    alternatives += [x509.DNSName(each) for each in names]
-    alternatives += [x509.UniformResourceIdentifier(each) for each in urls]
-    alternatives += [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses]
+    alternatives: list[x509.GeneralName] = [x509.RFC822Name(email) for email in emails]
+    alternatives += [x509.DNSName(title) for title in names]
+    alternatives += [x509.UniformResourceIdentifier(url) for url in urls]
+    alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
     if alternatives:
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
     signed = builder.sign(signer.key if signer else key, hashes.SHA256())
@@ -145,8 +145,7 @@ def _builder(
     subject: x509.Name, key: Key, signer: Issued | None, days: tuple[int, int]
 ) -> x509.CertificateBuilder:
     start, end = (
-        datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=each)
-        for each in days
+        datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=day) for day in days
     )
     signerKey = signer.key if signer else key
     return (

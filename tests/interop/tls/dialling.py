@@ -47,8 +47,8 @@ async def main(reactor: Any, authority: str, *servers: str) -> None:
     Dial all, one after the other.
     """
     pem = Path(authority).read_bytes()
-    for each in servers:
-        name, port, host = each.split("=")
+    for server in servers:
+        name, port, host = server.split("=")
         outcome = await dial(reactor, pem, int(port), host)
         print(json.dumps([name, outcome]), flush=True)
 

@@ -28,6 +28,6 @@ def wait(impostors: dict[str, Impostor]) -> None:
     """
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        if all(each.told or each.isOver for each in impostors.values()):
+        if all(impostor.told or impostor.isOver for impostor in impostors.values()):
             return
         time.sleep(0.05)

@@ -135,9 +135,9 @@ class Naming:
         return issue(
             signer,
             self._subject(number),
-            emails=[each.replace("{n}", number) for each in self.emails],
-            names=[each.replace("{n}", number) for each in self.names],
-            urls=[each.replace("{n}", number) for each in self.urls],
+            emails=[email.replace("{n}", number) for email in self.emails],
+            names=[name.replace("{n}", number) for name in self.names],
+            urls=[url.replace("{n}", number) for url in self.urls],
         )
 
     def _subject(self, number: str) -> x509.Name:
@@ -222,14 +222,14 @@ class Mapping:
             text += f"{{ user: {json.dumps(user, ensure_ascii=False)}, "
             text += f"permissions: {{ publish: [u.{number}] }} }}\n"
         self.config = (text + "] }\nallow_non_tls: true\n").replace("$DIR", str(place))
-        self.servers = {each.name: self._start(each) for each in (REAL, OURS_FAST)}
+        self.servers = {kind.name: self._start(kind) for kind in (REAL, OURS_FAST)}
 
     def _start(self, flavour: Flavour) -> Server:
         place = self.place / flavour.name
         place.mkdir()
         return Server(flavour, place, self.config).start()
 
-    def found(self, flavour: Flavour, row: int) -> list[str]:
+    def userOf(self, flavour: Flavour, row: int) -> list[str]:
         """
         @return: the user of the login; empty if it is refused.
         """
@@ -257,14 +257,14 @@ class TestMapped:
     @pytest.mark.parametrize("row", range(len(NAMINGS)))
     def test_same(self, mapping: Mapping, row: int) -> None:
         """Both servers find the same user, or none (CVE-2026-33248)."""
-        theirs, ours = (mapping.found(flavour, row) for flavour in (REAL, OURS_FAST))
+        theirs, ours = (mapping.userOf(flavour, row) for flavour in (REAL, OURS_FAST))
         assert len(theirs) <= 1
         assert ours == theirs
 
     def test_rowsTellTheRulesApart(self, mapping: Mapping) -> None:
         """Among the rows there are enough with a user and enough without."""
-        found = [bool(mapping.found(OURS_FAST, row)) for row in range(len(NAMINGS))]
-        assert found.count(True) > 10 and found.count(False) > 10
+        matches = [bool(mapping.userOf(OURS_FAST, row)) for row in range(len(NAMINGS))]
+        assert matches.count(True) > 10 and matches.count(False) > 10
 
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     @pytest.mark.parametrize("password", [b"", b',"pass":""', b',"pass":"x"'])

@@ -30,7 +30,9 @@ def offers() -> tuple[str, ...]:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers(ANYTHING)
-    names = [each["name"] for each in context.get_ciphers() if "TLSv1.3" not in each["protocol"]]
+    names = [
+        cipher["name"] for cipher in context.get_ciphers() if "TLSv1.3" not in cipher["protocol"]
+    ]
     return tuple(name for name in names if not re.search("PSK|SRP", name))
 
 
@@ -142,17 +144,17 @@ class TestWays:
         """Configuration file, command line, and an C{ssl:} endpoint."""
         block = (BLOCK % "").replace("$DIR", str(rsa))
         flags = ["--tls", f"--tlscert={rsa}/server.pem", f"--tlskey={rsa}/server-key.pem"]
-        found = []
+        scans = []
         for config, arguments in ((block, []), (None, flags)):
             server = Server(OURS_FAST, tmp_path, config, arguments).start()
             try:
-                found.append(scan(server.port))
+                scans.append(scan(server.port))
             finally:
                 server.stop()
         with twistd(tmp_path, rsa) as started:
-            found.append(scan(started.port, first=True))
-        assert found[0] == found[1] == found[2]
-        assert len(found[0]) > 3
+            scans.append(scan(started.port, first=True))
+        assert scans[0] == scans[1] == scans[2]
+        assert len(scans[0]) > 3
 
     def test_sameWithSettings(self, rsa: Path, tmp_path: Path) -> None:
         """The configured suites and versions hold for C{ssl:} endpoints."""

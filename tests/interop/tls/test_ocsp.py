@@ -251,8 +251,8 @@ def test_routes(
     world.responder.statuses[
         next(
             serial
-            for serial, each in world.responder.known.items()
-            if f"CN={side}" in each.certificate.subject.rfc4514_string()
+            for serial, known in world.responder.known.items()
+            if f"CN={side}" in known.certificate.subject.rfc4514_string()
         )
     ] = status
     ear = startServer(OURS_FAST, text("ear", ""), ["-m", "-1"])

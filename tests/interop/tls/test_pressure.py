@@ -37,9 +37,9 @@ def memory(server: Server, field: str = "VmRSS") -> int:
     @return: what a server holds, in KiB.
     """
     text = Path(f"/proc/{server.pid}/status").read_text()
-    found = re.search(rf"{field}:\s+(\d+) kB", text)
-    assert found is not None
-    return int(found[1])
+    match = re.search(rf"{field}:\s+(\d+) kB", text)
+    assert match is not None
+    return int(match[1])
 
 
 def settled(server: Server, count: int) -> bool:

@@ -58,14 +58,14 @@ def routes(place: Path, addresses: list[str]) -> str:
     """
     Settings of somebody who dials members of a cluster.
     """
-    return ROUTES.format(place, ", ".join(f'"nats://{each}"' for each in addresses))
+    return ROUTES.format(place, ", ".join(f'"nats://{address}"' for address in addresses))
 
 
 def remotes(place: Path, addresses: list[str]) -> str:
     """
     Settings of somebody who dials hubs.
     """
-    every = (REMOTE.format(place, url=f"tls://{each}") for each in addresses)
+    every = (REMOTE.format(place, url=f"tls://{address}") for address in addresses)
     return LEAFNODES.format(place, "".join(every).strip(", \n"))
 
 
@@ -74,8 +74,8 @@ def gateways(place: Path, addresses: list[str]) -> str:
     Settings of somebody who dials other clusters.
     """
     every = (
-        f'{{ name: "there{number}", url: "nats://{each}" }}'
-        for number, each in enumerate(addresses)
+        f'{{ name: "there{number}", url: "nats://{address}" }}'
+        for number, address in enumerate(addresses)
     )
     return GATEWAYS.format(place, ", ".join(every))
 

@@ -43,8 +43,8 @@ class Twistd:
         waiting = threading.Event()
         for _ in range(int(PATIENCE / 0.05)):
             text = self._log.read_text() if self._log.exists() else ""
-            if (found := re.search(pattern, text)) is not None:
-                return found
+            if (match := re.search(pattern, text)) is not None:
+                return match
             assert self._process.poll() is None, text
             waiting.wait(0.05)
         raise TimeoutError(f"{pattern!r} is not in the log:\n{self._log.read_text()}")

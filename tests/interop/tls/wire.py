@@ -141,10 +141,10 @@ class Wire:
         """
         @return: what comes until the end.
         """
-        found = b""
+        data = b""
         while line := self.line():
-            found += line
-        return found
+            data += line
+        return data
 
     def silence(self, seconds: float) -> bytes:
         """

@@ -72,7 +72,7 @@ def test_javaScript(tmp_path: Path) -> None:
     assert lines == [expected, expected]
 
 
-@pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
+@pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 def test_python(flavour: Flavour, tmp_path: Path) -> None:
     """
     nats-py connects with TLS, its certificate names the user, and the page of connections shows

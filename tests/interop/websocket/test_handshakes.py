@@ -59,14 +59,14 @@ REQUESTS: dict[str, bytes] = {
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[WebSocketServer]]:
     directory = tmp_path_factory.mktemp("websocket")
     made = [
-        WebSocketServer(each, directory, each.name, _BLOCK, rest=_REST)
-        for each in (REAL, OURS_FAST)
+        WebSocketServer(flavour, directory, flavour.name, _BLOCK, rest=_REST)
+        for flavour in (REAL, OURS_FAST)
     ]
     try:
-        yield [each.start() for each in made]
+        yield [server.start() for server in made]
     finally:
-        for each in made:
-            each.stop()
+        for server in made:
+            server.stop()
 
 
 def _connect(server: WebSocketServer) -> socket.socket:
@@ -142,11 +142,11 @@ def _end(server: WebSocketServer, data: bytes) -> tuple[list[bytes], int | None]
         while more := connection.recv(65536):
             reader.feed(more)
     plain, code = b"", None
-    while (found := reader.next()) is not None:
-        if isinstance(found, ControlFrame):
-            code = found.code
+    while (item := reader.next()) is not None:
+        if isinstance(item, ControlFrame):
+            code = item.code
         else:
-            plain += found
+            plain += item
     return [line for line in plain.splitlines() if not line.startswith(b"INFO")], code
 
 

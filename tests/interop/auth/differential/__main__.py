@@ -32,21 +32,21 @@ def main(arguments: list[str]) -> int:
     numbers = range(options.conversations)
     if options.number is not None:
         numbers = range(options.number, options.number + 1)
-    found = 0
+    differing = 0
     with tempfile.TemporaryDirectory() as place, Comparison(flavour, Path(place)) as comparison:
-        wanted = [each for each in matters() if not options.only or each.name in options.only]
+        wanted = [matter for matter in matters() if not options.only or matter.name in options.only]
         runs = [comparison.differences(matter, options.seed, numbers) for matter in wanted]
         wantedChanges = [
-            each for each in changes() if not options.only or each.matter.name in options.only
+            change for change in changes() if not options.only or change.matter.name in options.only
         ]
         runs += [comparison.changed(change, options.seed, numbers) for change in wantedChanges]
         for difference in chain.from_iterable(runs):
-            found += 1
+            differing += 1
             print(difference, flush=True)
         for reason, count in comparison.explained.items():
             print(f"{count} explained: {reason}")
-        print(f"{comparison.attempts} attempts, {found} differences")
-    return 1 if found else 0
+        print(f"{comparison.attempts} attempts, {differing} differences")
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

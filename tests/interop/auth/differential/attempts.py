@@ -111,7 +111,7 @@ class Script:
         """
         All that is sent after the logins.
         """
-        return b"".join(each.data for each in self.tries)
+        return b"".join(attempt.data for attempt in self.tries)
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class Matter:
                 flags[kind] = True
             else:
                 words[kind] += rest
-        subjects = tuple(each.encode() for each in words["subject"] or ["a"])
-        queues = tuple(each.encode() for each in words["queue"] or ["q", "r", "s"])
+        subjects = tuple(subject.encode() for subject in words["subject"] or ["a"])
+        queues = tuple(queue.encode() for queue in words["queue"] or ["q", "r", "s"])
         return cls(path.stem, path, tuple(logins), subjects, queues, flags["alone"], flags["fresh"])
 
 
@@ -230,7 +230,7 @@ def _varied(login: Login, known: tuple[Login, ...], random: Random) -> Login:
     if mistake == "empty":
         return replace(login, options=(("user", ""), ("pass", "")))
     if mistake == "all of it":
-        everything = {name: value for each in known for name, value in each.options}
+        everything = {name: value for change in known for name, value in change.options}
         return replace(login, options=tuple(everything.items()))
     if mistake == "other case":
         return replace(login, options=tuple((n.upper(), value) for n, value in login.options))

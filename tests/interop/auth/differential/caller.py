@@ -119,20 +119,22 @@ class Caller:
         """
         @param count: how many frames; 0 for all until the PONG.
         """
-        found: list[bytes] = []
+        received: list[bytes] = []
         while not self.isGone:
             frames, self._rest = splitFrames(self._rest)
-            found += [each for each in frames if count or not each.startswith((b"INFO ", b"PING"))]
-            if b"PONG\r\n" in found:
-                found.remove(b"PONG\r\n")
+            received += [
+                frame for frame in frames if count or not frame.startswith((b"INFO ", b"PING"))
+            ]
+            if b"PONG\r\n" in received:
+                received.remove(b"PONG\r\n")
                 break
-            if count and len(found) >= count:
+            if count and len(received) >= count:
                 break
             self._take()
             if self._hasEnded:
                 self.isGone = True
-                found.append(_GONE)
-        return found
+                received.append(_GONE)
+        return received
 
     def close(self) -> None:
         """
@@ -155,16 +157,16 @@ def converse(
         for login in conversation.logins:
             callers.append(Caller(port))
             told.append(callers[-1].logIn(login))
-        for place, each in enumerate(conversation.tries):
+        for place, attempt in enumerate(conversation.tries):
             if change is not None and place == len(conversation.tries) // 2:
                 change()
                 told += [sorted(caller.listen(cut=True)) for caller in callers]
-            said = callers[each.who].say(each.data)
+            said = callers[attempt.who].say(attempt.data)
             told.append(sorted(said))
             told += [
                 sorted(caller.listen())
                 for number, caller in enumerate(callers)
-                if number != each.who
+                if number != attempt.who
             ]
     finally:
         for caller in callers:

@@ -58,7 +58,7 @@ class Difference:
             f"--number {self.number} --flavour {self.flavour}"
         )
         lines = [again, *(f"  login {login}" for login in self.conversation.logins)]
-        lines += [f"  {each.who}: {each.data!r}" for each in self.conversation.tries]
+        lines += [f"  {attempt.who}: {attempt.data!r}" for attempt in self.conversation.tries]
         for place, (theirs, ours) in enumerate(zip(self.theirs, self.ours, strict=False)):
             mark = "  " if theirs == ours else "! "
             lines.append(f"{mark}{place} theirs {theirs}")
@@ -175,7 +175,9 @@ class Comparison:
             if self._theirs is None or (change is not None and matter.isFresh):
                 assert self.theirsRefuses(_NOTHING) == ""
             assert self._theirs is not None
-            theirs, ours = (_heard(each, tried, change) for each in (self._theirs, self._ours))
+            theirs, ours = (
+                _heard(outcome, tried, change) for outcome in (self._theirs, self._ours)
+            )
             if theirs == ours:
                 return None
             if reason := explained(matter.name, tried.script, theirs, ours):

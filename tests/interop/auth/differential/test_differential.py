@@ -41,12 +41,12 @@ def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
     is explained."""
     requireRealServer()
     with Comparison(flavour, tmp_path) as comparison:
-        found = [
+        differences = [
             str(difference)
             for matter in matters()
             for difference in comparison.differences(matter, SEED, CONVERSATIONS)
         ]
-    assert not found, "\n".join(found)
+    assert not differences, "\n".join(differences)
     assert comparison.attempts > 2_000
 
 
@@ -56,12 +56,12 @@ def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
     same."""
     requireRealServer()
     with Comparison(flavour, tmp_path) as comparison:
-        found = [
+        differences = [
             str(difference)
             for change in changes()
             for difference in comparison.changed(change, SEED, CHANGES)
         ]
-    assert not found, "\n".join(found)
+    assert not differences, "\n".join(differences)
     assert comparison.attempts > 500
 
 
@@ -133,8 +133,8 @@ class TestCorpus:
         for matter in matters():
             for number in CONVERSATIONS:
                 tries = conversation(matter, SEED, number).tries
-                words.update(each.data.split()[0] for each in tries)
-                words.update(b"reply" for each in tries if b"{reply}" in each.data)
+                words.update(attempt.data.split()[0] for attempt in tries)
+                words.update(b"reply" for attempt in tries if b"{reply}" in attempt.data)
         assert set(words) == {b"CONNECT", b"SUB", b"UNSUB", b"PUB", b"reply"}
 
     def test_repeatable(self) -> None:

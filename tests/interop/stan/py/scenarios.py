@@ -36,7 +36,7 @@ async def publish(url: str) -> None:
     for number in range(3, 503):
         await session.stan.publish("py.publish", str(number).encode(), ack_handler=acked)
     await until(lambda: len(errors) == 500)
-    say(acks=len(errors), errors=[each for each in errors if each])
+    say(acks=len(errors), errors=[error for error in errors if error])
     listener = await session.subscribe("py.publish", start_at="first")
     got = await listener.take(503)
     say(inOrder=got == [[number + 1, str(number), 0] for number in range(503)])
@@ -59,10 +59,10 @@ async def starts(url: str) -> None:
         "time": {"start_at": "time", "time": time.time() - 3.1},
         "new": {"start_at": "new_only"},
     }
-    listeners = [await session.subscribe("py.starts", **each) for each in options.values()]
+    listeners = [await session.subscribe("py.starts", **terms) for terms in options.values()]
     await session.publish("py.starts", "6")
     for name, listener, count in zip(options, listeners, (6, 6, 5, 2, 3, 1), strict=True):
-        say(start=name, got=[each[0] for each in await listener.take(count)])
+        say(start=name, got=[message[0] for message in await listener.take(count)])
     await session.close()
 
 
@@ -75,7 +75,7 @@ async def durable(url: str) -> None:
     await session.publish("py.durable", "1", "2", "3")
     first = await session.subscribe("py.durable", **options)
     got = await first.messages(3)
-    say(got=[described(each) for each in got])
+    say(got=[described(message) for message in got])
     say(twice=await session.tryToSubscribe("py.durable", **options))
     await first.ack(*got[:2])
     await first.sub.close()
@@ -93,14 +93,16 @@ async def queue(url: str) -> None:
     Share a channel among the members of a queue group.
     """
     session, other = await Session("py-queue").open(url), await Session("py-queue-2").open(url)
-    members = [await each.subscribe("py.queue", queue="q") for each in (session, session, other)]
+    members = [
+        await queued.subscribe("py.queue", queue="q") for queued in (session, session, other)
+    ]
     for number in range(60):
         await session.publish("py.queue", str(number))
-    await until(lambda: sum(len(each.got) for each in members) >= 60)
+    await until(lambda: sum(len(member.got) for member in members) >= 60)
     await other.settle()
     await session.settle()
-    got = sorted(message.seq for each in members for message in each.got)
-    say(eachOnce=got == list(range(1, 61)), shared=all(each.got for each in members))
+    got = sorted(message.seq for member in members for message in member.got)
+    say(eachOnce=got == list(range(1, 61)), shared=all(member.got for member in members))
     await other.close()
     await session.close()
 
@@ -113,14 +115,17 @@ async def queueLeave(url: str) -> None:
     options: dict[str, Any] = {"queue": "q", "manual_acks": True}
     members = [await session.subscribe("py.queueLeave", **options) for _ in range(2)]
     await session.publish("py.queueLeave", "1", "2", "3", "4")
-    await until(lambda: sum(len(each.got) for each in members) == 4)
+    await until(lambda: sum(len(member.got) for member in members) == 4)
     leaver, heir = members
     left = sorted(message.seq for message in leaver.got)
     had = await heir.messages(4 - len(left))
     await leaver.sub.unsubscribe()
     taken = await heir.take(len(left))
-    say(all=sorted([each.seq for each in had] + left))
-    say(inherited=sorted(each[0] for each in taken) == left, again=[each[2] for each in taken])
+    say(all=sorted([message.seq for message in had] + left))
+    say(
+        inherited=sorted(message[0] for message in taken) == left,
+        again=[message[2] for message in taken],
+    )
     await session.close()
 
 
@@ -136,7 +141,7 @@ async def durableQueue(url: str) -> None:
     await session.publish("py.durableQueue", "1", "2")
     first = await session.subscribe("py.durableQueue", **options)
     got = await first.messages(2)
-    say(got=[described(each) for each in got])
+    say(got=[described(message) for message in got])
     await first.ack(got[0])
     await session.close()
     await other.publish("py.durableQueue", "3")
@@ -158,10 +163,10 @@ async def redelivery(url: str) -> None:
         "py.redelivery", start_at="first", manual_acks=True, ack_wait=1, max_inflight=2
     )
     got = await listener.messages(6)
-    say(got=[described(each) for each in got])
+    say(got=[described(message) for message in got])
     await listener.ack(*got[:2])
-    await until(lambda: any(not each.proto.redelivered for each in listener.got))
-    say(then=[each.seq for each in listener.got if not each.proto.redelivered])
+    await until(lambda: any(not message.proto.redelivered for message in listener.got))
+    say(then=[message.seq for message in listener.got if not message.proto.redelivered])
     await session.close()
 
 
@@ -175,7 +180,7 @@ async def inFlight(url: str) -> None:
         "py.inFlight", start_at="first", manual_acks=True, max_inflight=4
     )
     got = await listener.messages(4)
-    say(got=[described(each) for each in got], quiet=await listener.isQuiet())
+    say(got=[described(message) for message in got], quiet=await listener.isQuiet())
     await listener.ack(got[2], got[0])
     say(then=await listener.take(2), quiet=await listener.isQuiet())
     await session.close()
@@ -237,10 +242,10 @@ async def limits(url: str) -> None:
     session = await Session("py-limits").open(url)
     await session.publish("limits.few.py", *"12345")
     few = await session.subscribe("limits.few.py", start_at="first")
-    say(few=[each[0] for each in await few.take(3)])
+    say(few=[message[0] for message in await few.take(3)])
     await session.publish("limits.small.py", *(letter * 1000 for letter in "abcde"))
     small = await session.subscribe("limits.small.py", start_at="first")
-    say(small=[each[1][0] for each in await small.take(3)])
+    say(small=[message[1][0] for message in await small.take(3)])
     await session.subscribe("limits.one.py", durable_name="d")
     say(one=await session.tryToSubscribe("limits.one.py"))
     await session.publish("limits.short.py", "x")
@@ -356,7 +361,10 @@ async def permissions(url: str) -> None:
     say(still=await orders.take(1))
     await orders.ack(message)
     await boss.publish("orders.py", "3")
-    say(subscribe=await shop.tryToSubscribe("orders.py"), got=[each.seq for each in orders.got])
+    say(
+        subscribe=await shop.tryToSubscribe("orders.py"),
+        got=[delivery.seq for delivery in orders.got],
+    )
     shop.errors.clear()
     say(violation=await shop.violate("orders.py"))
     await boss.close()
@@ -382,8 +390,8 @@ async def shops(url: str) -> None:
     say(chief=await chief.tryToPublish("prices", "1"))
     listener = await chief.subscribe("orders.anna", **durable)
     say(got=await listener.take(1), unsubscribe=await chief.tryToEnd(listener, "unsubscribe"))
-    for each in (anna, warehouse, chief):
-        await each.close()
+    for client in (anna, warehouse, chief):
+        await client.close()
 
 
 async def restart(url: str) -> None:
@@ -473,21 +481,21 @@ async def killed(url: str) -> None:
     await session.nats.flush()
     await session.publish("py.killed", "last")
     listener = await session.subscribe("py.killed", start_at="first", max_inflight=100000)
-    await until(lambda: any(each.data == b"last" for each in listener.got))
-    got = [each.data.decode() for each in listener.got]
-    numbers = [int(each) for each in got if each != "last"]
+    await until(lambda: any(message.data == b"last" for message in listener.got))
+    got = [message.data.decode() for message in listener.got]
+    numbers = [int(text) for text in got if text != "last"]
     say(
         lost=sorted(acked - set(numbers)),
         many=len(before) >= 2000,
         ordered=numbers == sorted(set(numbers)),
-        sequences=[each.seq for each in listener.got] == list(range(1, len(got) + 1)),
+        sequences=[message.seq for message in listener.got] == list(range(1, len(got) + 1)),
     )
     await session.close()
 
 
 SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         publish, starts, durable, queue, queueLeave, durableQueue, redelivery, inFlight, refused,
         replaced, limits, channels, idle, idleAgain, heartbeats, restart, killed,
         permissions, shops,

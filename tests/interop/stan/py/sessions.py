@@ -157,14 +157,14 @@ class Session:
         await until(lambda: self.errors or publishing.done())
         publishing.cancel()
         subject = f"_stan.pub.{CLUSTER}.{channel}"
-        return any("permissions violation" in each and subject in each for each in self.errors)
+        return any("permissions violation" in error and subject in error for error in self.errors)
 
     async def publish(self, channel: str, *data: str) -> None:
         """
         Publish, each message when the one before is stored.
         """
-        for each in data:
-            error = await self.tryToPublish(channel, each)
+        for byte in data:
+            error = await self.tryToPublish(channel, byte)
             assert not error, error
 
     async def subscribe(self, channel: str, **options: Any) -> Listener:
@@ -241,7 +241,7 @@ class Listener:
         """
         Wait for a number of messages: sequence, data, how often each was sent again.
         """
-        return [described(each) for each in await self.messages(count)]
+        return [described(message) for message in await self.messages(count)]
 
     async def isQuiet(self) -> bool:
         """
