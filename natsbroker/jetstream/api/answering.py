@@ -1,5 +1,5 @@
 """
-What several API handlers need: to find a stream or a consumer, and to show one.
+Helpers of several API handlers: they find a stream or a consumer, and show one.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ async def inTurns(account: JetStreamAccount, items: Sequence[T], most: int = 0) 
 
 
 def findStream(account: JetStreamAccount, name: str) -> Stream:
-    """
-    @raise errors.JetStreamError: if there is no such stream.
-    """
+    """Raise L{errors.JetStreamError} if there is no such stream."""
     stream = account.streams.get(name)
     if name in account.damaged:
         raise errors.STREAM_OFFLINE_REASON(err=account.damaged[name])
@@ -51,9 +49,7 @@ def findStream(account: JetStreamAccount, name: str) -> Stream:
 
 
 def findConsumer(account: JetStreamAccount, stream: str, name: str) -> Consumer:
-    """
-    @raise errors.JetStreamError: if there is no such consumer.
-    """
+    """Raise L{errors.JetStreamError} if there is no such consumer."""
     consumer = findStream(account, stream).consumers.get(name)
     if consumer is None:
         raise errors.CONSUMER_NOT_FOUND()
@@ -64,7 +60,7 @@ async def shownState(
     stream: Stream, subjects: EncodedObject | None = None, showsDeleted: bool = False
 ) -> dict[str, Any]:
     """
-    The state of a stream, when everything before is durable.
+    The state of a stream, once everything before is durable.
 
     @param subjects: the messages of each subject, if they are asked for.
     @param showsDeleted: whether the gaps are listed.
@@ -143,9 +139,7 @@ async def shownStream(
 
 
 async def _alternates(account: JetStreamAccount, name: str) -> list[dict[str, str]]:
-    """
-    A stream and its mirrors, of all brokers of a cluster; nothing for a stream without a mirror.
-    """
+    """A stream and its mirrors on all brokers of a cluster; empty for one without mirrors."""
     if account.cluster is None or account.members is None:
         return []
     try:

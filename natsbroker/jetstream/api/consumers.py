@@ -209,7 +209,7 @@ async def _unpin(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 
 async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, Any] | None:
-    """An unknown consumer or stream gives no answer."""
+    """Reset a consumer. A request for an unknown consumer or stream gets no answer."""
     stream = account.streams.get(request.names[0])
     consumer = None if stream is None else stream.consumers.get(request.names[1])
     if stream is None or consumer is None:
@@ -229,7 +229,7 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 
 async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    """A consumer has the leader of its stream, so the stream moves with it."""
+    """Move the stream to another broker: a consumer has the leader of its stream."""
     if account.members is None or account.cluster is None:
         raise errors.CLUSTER_REQUIRED()
     consumer = findConsumer(account, *request.names)

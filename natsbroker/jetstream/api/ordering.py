@@ -25,9 +25,7 @@ class RequestOrder:
         return not (self._isHeld or self._waiting)
 
     def acquire(self) -> Deferred[None]:
-        """
-        Wait for the release of those before. A request that is cancelled meanwhile is passed over.
-        """
+        """Wait for the earlier requests. One that is cancelled meanwhile is passed over."""
         if not self._isHeld:
             self._isHeld = True
             return succeed(None)

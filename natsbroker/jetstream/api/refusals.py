@@ -28,8 +28,8 @@ FAMILIES = (
     *(f"CONSUMER.{action}.*.>" for action in _OF_CONSUMERS),
 )
 """
-The requests that have an answer or are met with silence, behind the prefix; no two match the same.
-Pulls and direct gets have no responders where no consumer or stream receives them.
+The requests that get an answer or silence, behind the prefix; no two patterns match the same. Pulls
+and direct gets have no responders where no consumer or stream receives them.
 """
 
 UNANSWERED = ("META.>", "SERVER.>", "ACCOUNT.>")
@@ -39,7 +39,7 @@ _UNREADABLE: dict[str, Callable[[bytes], object]] = {
     "consumer_create": lambda body: finish(parseConsumer(body)),
     "consumer_unpin": parseUnpin,
 }
-"""The kinds of requests that are read before the account is looked at."""
+"""The parsers of requests, by kind, whose body is read before the account is looked at."""
 
 _SILENT = ("", "consumer_reset")
 
@@ -49,7 +49,7 @@ _CLUSTERED = ("stream_leader_stepdown", "stream_remove_peer", "consumer_leader_s
 @implementer(ISubscriber)
 class ApiRefusals:
     """
-    Refuses the requests of accounts without JetStream; C{isClustered} if brokers share the streams.
+    Refuses the requests of accounts without JetStream; C{isClustered} if brokers share streams.
     """
 
     def __init__(

@@ -154,8 +154,8 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
 
 async def _apply(stream: Stream, config: StreamConfig) -> None:
     """
-    @raise errors.JetStreamError: if the account takes no more subscriptions of these shapes; then
-        the stream stays as it is.
+    Raise L{errors.JetStreamError} if the account takes no more subscriptions of these shapes; then
+    the stream stays as it is.
     """
     before = stream.config
     await stream.states.put(stream.stateKey(), stream.stateValue(config))
@@ -200,9 +200,7 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 
 
 async def _matching(account: JetStreamAccount, subject: str) -> list[str]:
-    """
-    The names of the streams, in order, that take messages of a subject; an empty one selects all.
-    """
+    """The sorted names of the streams that take messages of a subject; an empty one selects all."""
     configs = await configsOf(account)
     names = sorted(configs)
     if not subject:
@@ -302,7 +300,7 @@ async def _deleteMessage(account: JetStreamAccount, request: Request) -> Mapping
 
 
 def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
-    """Why a message cannot be deleted: a file store tells where the sequence would be."""
+    """The reason why no message is deleted: a file store tells where the sequence would be."""
     if stream.isInFile and sequence > stream.last:
         return errors.STREAM_MSG_DELETE_FAILED(err="stream store EOF")
     if stream.isInFile and sequence < max(stream.first, 1):
@@ -363,7 +361,7 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
 
 
 async def _removePeer(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    """The data of a stream is in no broker, so none can be replaced."""
+    """Refuse to replace a peer: the data of a stream is in no broker."""
     members = account.members
     if members is None:
         raise errors.CLUSTER_REQUIRED()
@@ -375,7 +373,7 @@ async def _removePeer(account: JetStreamAccount, request: Request) -> Mapping[st
 
 
 async def _silent(account: JetStreamAccount, request: Request) -> None:
-    """nats-server answers unknown requests with silence, and not with "no responders"."""
+    """Leave an unknown request unanswered. nats-server sends no "no responders" either."""
 
 
 STREAM_ROUTES = (

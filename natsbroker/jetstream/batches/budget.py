@@ -1,6 +1,6 @@
 """
-The limits of batches in a broker: the messages of atomic ones wait in its memory for the commit. As
-in nats-server, the C{jetstream} block sets only values above zero.
+The limits of batches in a broker. The messages of atomic batches wait in its memory for the commit.
+As in nats-server, the C{jetstream} block sets only values above zero.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from natsbroker.config.model import JetStream
 
 BYTES = 128 << 20
 """
-The most bytes of messages of atomic batches. nats-server keeps the messages of streams in files in
-files, and has no bound.
+The most bytes of messages of atomic batches. nats-server has no bound: it keeps those of streams in
+files on disk.
 """
 
 IDLE = 10.0
@@ -43,8 +43,6 @@ class BatchBudget:
     """
     The batches of all streams.
 
-    @ivar atomic: the open atomic batches.
-    @ivar fast: the open fast batches.
     @ivar messages: the most messages of an atomic batch.
     @ivar idle: seconds without a message after which a batch is abandoned.
     @ivar size: the bytes of the messages of atomic batches.

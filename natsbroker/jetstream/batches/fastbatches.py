@@ -36,7 +36,7 @@ _START, _APPEND, _COMMIT, _END, _PING = range(5)
 
 class FastPlace(NamedTuple):
     """
-    What the reply subject of a message says.
+    The fields in the reply subject of a message.
 
     @ivar flow: the most messages between two answers that the publisher wants.
     @ivar goesOn: whether the batch goes on after messages that are missing or refused.
@@ -83,7 +83,7 @@ def _flowOf(word: bytes) -> int:
 
 
 class FastOutput(Protocol):
-    """Where messages and answers go, in order."""
+    """The destination of messages and answers, in order."""
 
     def putFast(self, message: Candidate, failed: Callable[[], object], reply: bytes) -> int:
         """
@@ -121,8 +121,8 @@ class _FastBatch(OpenBatch):
 
     def advance(self, batches: int) -> bool:
         """
-        Look whether an answer is due. If so, the window grows or shrinks towards the part of this
-        batch.
+        Send the answer that is due, if one is. The window then grows or shrinks towards the part of
+        this batch.
 
         @param batches: the number of batches that share L{WINDOW}.
         """
@@ -232,7 +232,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         self._acknowledge(batch, batch.answered, reply)
 
     def _follows(self, place: FastPlace, batch: _FastBatch, reply: bytes) -> bool:
-        """Look whether a message is the next one of its batch, or may be in spite of a gap."""
+        """Count a message in its batch; false if one before it is missing and the batch ends."""
         batch.last += 1
         if place.number == batch.last:
             return True
@@ -254,7 +254,7 @@ class FastBatches(OpenBatches[_FastBatch]):
             self._advance(batch, reply)
 
     def _skip(self, place: FastPlace, batch: _FastBatch, sequence: int, reply: bytes) -> None:
-        """A message was stored before."""
+        """Pass over a message that was stored before."""
         self._advance(batch, reply)
         if not place.isCommit:
             return
@@ -281,7 +281,7 @@ class FastBatches(OpenBatches[_FastBatch]):
     # Answers.
 
     def _commit(self, batchId: bytes, batch: _FastBatch, reply: bytes) -> None:
-        """End a batch, with what is stored of it."""
+        """End a batch with the messages that are stored of it."""
         self._forget(batchId)
         answer = self._answers.stored(batch.sequence, _tailOf(batchId, batch.last))
         self._output.answer(reply, answer, ONLY_STORED)

@@ -1,5 +1,5 @@
 """
-What the two kinds of batches have in common while they are under way.
+The common part of atomic and fast batches while they are open.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ LONGEST_ID = 64
 
 
 class OpenBatch:
-    """
-    @ivar idle: ends the batch if it gets no more messages.
-    """
+    """An open batch; C{idle} ends it if it gets no more messages."""
 
     idle: Deadline | None = None
 
@@ -32,9 +30,7 @@ class OpenBatches(Generic[Batch]):
     """The batches of one kind in one stream."""
 
     def __init__(self, stream: StreamCore, limit: OpenLimit) -> None:
-        """
-        @param limit: the open batches of this kind, of all streams.
-        """
+        """The batches of a stream; C{limit} counts those of this kind in all streams."""
         self._stream = stream
         self._limit = limit
         self._idle = stream.account.batches.idle

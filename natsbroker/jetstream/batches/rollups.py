@@ -1,5 +1,5 @@
 """
-What messages replace: those before them of their subject, or all.
+The messages that a rollup removes: those before it of its subject, or all.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     pass
 
 Rollups: TypeAlias = list[tuple[bytes, int]]
-"""Subjects, empty for all, and the places of the messages that replace what is before them."""
+"""
+The rollups of messages: a subject, or an empty one for the whole stream, and the place of the
+message that replaces what is before it.
+"""
 
 
 def rollupsOf(
     config: StreamConfig, subject: bytes, headers: bytes, rollup: bytes, place: int
 ) -> Rollups:
     """
-    What a message replaces: by a rollup, and as the end of a schedule.
+    The messages that a message replaces as a rollup, and as the end of a schedule.
 
     @param rollup: C{sub}, C{all}, or empty.
     @param place: the message's in its batch.
@@ -36,7 +39,7 @@ def rollupsOf(
 
 
 def rollupsIn(config: StreamConfig, records: Sequence[Record]) -> Rollups:
-    """The rollups that stored messages ask for, with their sequences as places."""
+    """The rollups of stored messages, with their sequences as places."""
     rollups: Rollups = []
     for record in records if config.allow_rollup_hdrs and not config.deny_purge else ():
         rollup = MessageHeaders(record.headers).get(b"Nats-Rollup").lower()

@@ -1,6 +1,6 @@
 """
-The checks of messages that are published in batches: in another order than those of other messages,
-and with what the messages before them in the batch have changed.
+The checks of messages in batches. They run in another order than for single messages, and count
+what the messages before them in the batch have changed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StagedChecks:
         return checked
 
     def forgetPatterns(self) -> None:
-        """Forget what is known of patterns: it holds for this batch only."""
+        """Forget the states of patterns: they hold for this batch only."""
         for subject in self._expected:
             if hasWildcard(subject):
                 self._checks.forget(subject)
