@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from natsbroker.streaming.model import Channel
 
 WRITTEN_ELSEWHERE = "the stream is a channel of NATS Streaming, whose clients publish to it"
-"""Why a publish is refused."""
+"""The error of a publish to the stream of a channel."""
 
 
 def streamNameOf(channel: str) -> str:
@@ -127,12 +127,15 @@ class ChannelStream(Stream):
         return False
 
     def settle(self) -> Deferred[None]:
-        """Wait until what was published before is durable, and see what the limits have removed."""
+        """
+        Wait until all earlier publishes are durable, and remove what the limits of the channel have
+        removed.
+        """
         return ensureDeferred(self._channel.settled()).addCallback(lambda _: self.evicted())
 
     def _appended(self, sequences: range, batch: Sequence[Entry]) -> None:
         """
-        Have consumers deliver what the channel has stored. What fails here is logged, and does not
+        Have consumers deliver what the channel has stored. An error here is logged, and does not
         fail the publishers.
         """
         taking: Deferred[None] = succeed(None)

@@ -1,8 +1,9 @@
 """
 The channels of NATS Streaming that the configuration gives to accounts, as streams there.
 
-NATS Streaming and JetStream start, stop and stand by independently: the streams are there while
-both serve. What is kept about them is in the store of the channels, a space for each account.
+NATS Streaming and JetStream start, stop and stand by independently: the streams exist while both
+serve. Their configurations and consumers are in the store of the channels, in one space for each
+account.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _log = Logger(namespace="natsbroker.jetstream")
 
 RETRY = 5.0
-"""Seconds after which channels are made streams that could not be because of the store."""
+"""Seconds after which channels are tried again whose streams could not be stored."""
 
 
 def channelSpace(clusterId: str, account: str) -> str:
@@ -46,7 +47,7 @@ def channelSpace(clusterId: str, account: str) -> str:
 
 class _Kept:
     """
-    What is kept about the streams of an account.
+    The stored values of an account's channels that are streams.
 
     @ivar values: everything, by key.
     @ivar streams: of each channel its stream, as it was written.
@@ -101,7 +102,7 @@ class ChannelStreams:
 
     def begin(self, catalogue: Any) -> Deferred[None]:
         """
-        NATS Streaming serves its channels.
+        Begin: NATS Streaming serves its channels.
 
         @param catalogue: a L{ChannelDirectory}.
         """
@@ -110,18 +111,18 @@ class ChannelStreams:
         return self._lock.run(lambda: ensureDeferred(self._serveAll()))
 
     def end(self) -> Deferred[None]:
-        """NATS Streaming is about to stop: the consumers are written down."""
+        """Write the consumers down: NATS Streaming is about to stop."""
         return self._lock.run(lambda: ensureDeferred(self._endAll()))
 
     def opened(self, channel: Channel) -> None:
-        """There is a new channel."""
+        """Make a new channel a stream."""
         account = self._accounts.get(self._accountOf(channel.name))
         if account is not None:
             adding = self._lock.run(lambda: ensureDeferred(self._added(account, channel)))
             account.run(adding)
 
     def dropped(self, channel: Channel) -> None:
-        """A channel is deleted, with the consumers of its stream."""
+        """End the stream of a deleted channel, with its consumers."""
         stream = self._streams.pop(channel.name, None)
         if stream is None:
             return
@@ -147,12 +148,12 @@ class ChannelStreams:
     # JetStream.
 
     def serve(self, account: JetStreamAccount) -> Deferred[None]:
-        """JetStream serves an account."""
+        """Make streams of an account's channels: JetStream serves it."""
         self._accounts[account.name] = account
         return self._lock.run(lambda: ensureDeferred(self._serve(account)))
 
     def leave(self, account: JetStreamAccount) -> Deferred[None]:
-        """JetStream is about to end its service of an account."""
+        """End the streams of an account: JetStream is about to end its service."""
         self._accounts.pop(account.name, None)
         return self._lock.run(lambda: ensureDeferred(self._endThose(account)))
 
@@ -164,8 +165,8 @@ class ChannelStreams:
 
     async def _serve(self, account: JetStreamAccount) -> None:
         """
-        Make streams of all channels that an account has: first of those that were streams before,
-        which keep their names.
+        Make streams of all channels that an account has. Those that were streams before come first,
+        and keep their names.
         """
         if self._channels is None:
             return
@@ -193,8 +194,8 @@ class ChannelStreams:
 
     async def _load(self, states: IStateStore, channels: list[Channel]) -> _Kept:
         """
-        What is kept, without that of channels that are gone: one of the same name that was created
-        later is another one.
+        The stored values, without those of channels that were deleted: a later channel of the same
+        name is another one.
         """
         kept = _Kept(await CopiedStates(states).load())
         identities = {channel.name: channel.log.identity for channel in channels if channel.isOpen}

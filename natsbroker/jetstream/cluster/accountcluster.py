@@ -34,7 +34,7 @@ from natsbroker.wire.values import Message
 _log = Logger(namespace="natsbroker.jetstream")
 
 HELD = 5.0
-"""Seconds for which requests wait for the next leader of a stream at most."""
+"""The longest time, in seconds, that requests wait for the next leader of a stream."""
 
 Shown = dict[str, Any]
 
@@ -63,7 +63,7 @@ class BrokerLeases(Protocol):
         """Whether the store takes requests and answers none."""
 
     async def refresh(self) -> LeaseCensus:
-        """See who has which lease."""
+        """Learn which broker has which lease."""
 
     def target(self, placement: Placement | None) -> str:
         """The broker that takes over what this one leads."""
@@ -154,7 +154,7 @@ class AccountCluster:
         return {log: leader for log, leader in logs.items() if log.startswith(self.prefix)}
 
     async def refresh(self) -> None:
-        """See which brokers there are: one that has just started counts."""
+        """Learn which brokers there are. One that has just started counts."""
         await self._leases.refresh()
 
     async def follow(self, leaders: Mapping[str, str | None]) -> None:

@@ -17,10 +17,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """
-    A number of streams that are to move from the broker that leads most to the one that leads
-    least.
-    """
+    """The move of some streams from the broker that leads most to the one that leads least."""
 
     source: str
     target: str
@@ -36,8 +33,8 @@ class LeaderBalance:
 
     def seen(self, members: JetStreamPeers, loads: Mapping[str, int]) -> Move | None:
         """
-        The move after a look at the brokers, of which each leads C{loads} streams; C{None} for
-        none.
+        The move that follows from a look at the brokers, of which each leads C{loads} streams;
+        C{None} for none.
         """
         alive = members.alive
         if self._known and not self._known.issuperset(alive):
@@ -54,11 +51,11 @@ class LeaderBalance:
         return Move(source, target, count)
 
     def settled(self) -> None:
-        """Nothing more can move."""
+        """End a move: nothing more can move."""
         self._isDue = False
 
 
 def movable(streams: Iterable[Stream], members: JetStreamPeers, target: str) -> list[Stream]:
-    """The streams that a broker may lead, those first whose move disturbs the fewest consumers."""
+    """The streams that a broker may lead. Those with the fewest consumers to disturb come first."""
     fitting = [stream for stream in streams if target in members.fitting(stream.config.placement)]
     return sorted(fitting, key=lambda stream: (len(stream.consumers), stream.name))

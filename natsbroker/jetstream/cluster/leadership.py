@@ -132,7 +132,10 @@ class ClusterLeadership:
         looking.addErrback(self._unseen).addCallback(lambda _: self._later())
 
     def lookAgain(self) -> Deferred[None]:
-        """Look before it is time. What it misses while the store is away, a later look finds."""
+        """
+        Look before it is time. A look that fails because the store is out of reach is made up for
+        by a later one.
+        """
         return ensureDeferred(self.look()).addErrback(self._unseen)
 
     def _unseen(self, failure: Failure) -> None:
@@ -167,7 +170,7 @@ class ClusterLeadership:
             _log.failure("Streams were not moved", result)
 
     async def _move(self, move: Move) -> None:
-        """Have a broker hand streams over to another one."""
+        """Have a broker hand streams over to another."""
         try:
             answer = await self.channel.ask(
                 move.source, "shed", patience=MOVING, to=move.target, count=move.count
@@ -241,7 +244,7 @@ class ClusterLeadership:
         return True
 
     def lost(self, log: str) -> None:
-        """The lease of a log is another broker's."""
+        """Stop answering for the log of a lease that another broker has now."""
         if log == META:
             self.isMeta = False
             return
@@ -340,7 +343,7 @@ class ClusterLeadership:
         return {}
 
     async def _shed(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        """Hand streams over to a broker that has joined, if that takes any."""
+        """Hand streams over to a broker that has joined, if it takes any."""
         target, moved = fields["to"], 0
         try:
             accepts = (await self.channel.ask(target, "describe"))["accepts"]
@@ -382,7 +385,7 @@ class ClusterLeadership:
 
 
 def _noAnswer(failure: Failure) -> None:
-    """It will be asked again."""
+    """Ignore a broker that does not answer: it is asked again."""
     failure.trap(BrokerError)
 
 

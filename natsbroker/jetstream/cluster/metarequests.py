@@ -42,9 +42,7 @@ class MetaResponder:
         now: Callable[[], int],
         domain: str = "",
     ) -> None:
-        """
-        The responder; C{bus} is that of the system account, C{now} the wall clock in nanoseconds.
-        """
+        """The responder; C{bus} is the system account's, C{now} the wall clock in nanoseconds."""
         self._bus = bus
         self._leadership = leadership
         self._now = now
@@ -101,10 +99,7 @@ class MetaResponder:
 
 
 def _placementOf(body: bytes) -> Any:
-    """
-    The placement of the leader in a request. As in nats-server, one that cannot be read says
-    nothing.
-    """
+    """The placement of the leader in a request. As in nats-server, an unreadable one is ignored."""
     try:
         return parseStepDown(body)
     except JetStreamError:

@@ -1,5 +1,5 @@
 """
-Which broker answers an API request, when several receive it.
+The choice of the broker that answers an API request, when several receive it.
 
 Every broker of the cluster receives every request. The leader of a stream answers those for the
 stream and its consumers. One broker, the meta leader, answers those for the whole account and those
@@ -32,9 +32,7 @@ class ApiRouter:
     """Decides for one account."""
 
     def __init__(self, cluster: AccountCluster, loads: Callable[[], dict[str, int]]) -> None:
-        """
-        @param loads: the number of streams that each broker leads.
-        """
+        """The router; C{loads} gives the number of streams that each broker leads."""
         self._cluster = cluster
         self._loads = loads
         self._lock = DeferredLock()
@@ -83,8 +81,8 @@ class ApiRouter:
 
     async def hasLeft(self, name: str, message: Message) -> bool:
         """
-        Whether the stream of a request that waited here is another broker's now. That one answers:
-        it has received the request too, or the request follows the stream.
+        Whether the stream of a request that waited here belongs to another broker now. That broker
+        answers: it has received the request too, or the request follows the stream.
         """
         if self._cluster.leads(name) or not await self._cluster.exists(name):
             return False
@@ -92,7 +90,7 @@ class ApiRouter:
         return True
 
     async def _follow(self, name: str, message: Message) -> None:
-        """No broker answers for a stream that is being handed over: its next leader does later."""
+        """Pass a request on to the next leader of a stream that is being handed over."""
         leader = await self._cluster.successor(name)
         if leader:
             try:
@@ -138,7 +136,7 @@ class ApiRouter:
 
 
 def _placementIn(body: bytes) -> Placement | None:
-    """Where a request wants a stream, if it can be read; the leader says what is wrong with it."""
+    """The placement that a request asks for, if it is readable; the leader reports errors in it."""
     try:
         config: Any = json.loads(body)
         placement = config.get("config", config)["placement"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from natsbroker.interfaces.storage import IStreamStore
 
 REREAD = 10
-"""After how many looks configurations are read again although no leader has changed."""
+"""The number of looks after which configurations are read again, although no leader has changed."""
 
 
 class StreamView(StreamRecords):
@@ -41,7 +41,7 @@ class StreamView(StreamRecords):
         self._responder.applyConfig()
 
     def settle(self) -> Deferred[None]:
-        """See what is durable now."""
+        """Learn what is durable now."""
         viewing: Deferred[Any] = self._store.view(logName(self.account.name, self.name))
         return viewing.addCallback(self._viewed)
 
@@ -62,9 +62,7 @@ class DirectViews:
         store: IStreamStore,
         configs: Callable[[], Awaitable[Mapping[str, StreamConfig]]],
     ) -> None:
-        """
-        @param configs: gives the configurations of all streams of the account.
-        """
+        """The views; C{configs} gives the configurations of all streams of the account."""
         self._account = account
         self._store = store
         self._configs = configs

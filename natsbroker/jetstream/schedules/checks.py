@@ -1,5 +1,5 @@
 """
-The checks of a published message that is a schedule, or that ends one.
+The checks of a published message that is a schedule or ends one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTHING_STAGED: Mapping[bytes, bool] = MappingProxyType({})
 
 def scheduleOf(known: MessageHeaders, since: int) -> int | None:
     """
-    When a schedule is due for the first time; C{None} for a message that is none.
+    The time at which a schedule is due first; C{None} for a message that is none.
 
     @param since: when it is stored, in nanoseconds since 1970.
     @raise errors.JetStreamError: if its time zone or its pattern is invalid.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 SECOND = 1_000_000_000
 
 LONGEST = 5
-"""Years after which a pattern is taken to match no time."""
+"""Years that are searched for a time that matches a pattern."""
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -121,7 +121,7 @@ class CronPattern:
         return datetime.fromtimestamp(seconds, self._zone)
 
     def _next(self, local: datetime, seconds: int) -> int:
-        """C{seconds} if they match; else the next ones that may match."""
+        """C{seconds} if they match, else the next ones that may match."""
         if local.month not in self._months:
             return self._midnight(local.replace(day=1) + timedelta(32), seconds, 1)
         if not self._matchesDay(local):
@@ -134,14 +134,14 @@ class CronPattern:
 
     def _midnight(self, local: datetime, seconds: int, day: int | None) -> int:
         """
-        The beginning of a day. Where the clock is set at midnight that may be an hour off, but it
+        The first second of a day. Where the clock changes at midnight it may be an hour off, but it
         is always later than C{seconds}.
         """
         begins = datetime(local.year, local.month, day or local.day, tzinfo=self._zone)
         return max(int(begins.timestamp()), seconds + 1)
 
     def _matchesDay(self, local: datetime) -> bool:
-        """If both fields of days have limits, one that matches is enough."""
+        """Whether a day matches. If both fields of days have limits, one that matches is enough."""
         isDay = local.day in self._days.values
         isWeekday = local.isoweekday() % 7 in self._weekdays.values
         if self._days.isAny or self._weekdays.isAny:

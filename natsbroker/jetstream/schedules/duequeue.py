@@ -1,5 +1,5 @@
 """
-Messages of a stream that something happens to at a time: when they end, or when a schedule is due.
+Queues of messages with a time: their end, or the next time of a schedule.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 LONGEST_WAIT = 86_400.0
-"""Seconds after which the next time is looked at again, however far away it is."""
+"""Seconds after which the time of the next message is checked again, however far away it is."""
 
 SLICE = 256
-"""Messages that are handled at once: the next ones have to wait for a turn of the reactor."""
+"""The most messages that are handled at once: the next ones wait for a turn of the reactor."""
 
 _SECOND = 1_000_000_000
 
 
 class DueMessage(NamedTuple):
-    """
-    @ivar time: when it is due, in nanoseconds since 1970.
-    """
+    """A message that is due at a C{time} in nanoseconds since 1970."""
 
     time: int
     sequence: int
@@ -36,9 +34,7 @@ class DueMessage(NamedTuple):
 
 
 class DueQueue:
-    """
-    The messages of one stream in the order of their times, with one timer for the first of them.
-    """
+    """The messages of one stream in the order of their times, with one timer for the first."""
 
     def __init__(
         self,
@@ -71,7 +67,7 @@ class DueQueue:
             self._timer = account.deadlines.after(min(wait, LONGEST_WAIT), self._due)
 
     def close(self) -> None:
-        """Handle nothing any more."""
+        """Handle nothing more."""
         self._isClosed = True
         self._cancel()
 

@@ -26,7 +26,7 @@ _LOCALTIME = "/etc/localtime"
 
 
 class ScheduledTime(NamedTuple):
-    """The time of a schedule in nanoseconds since 1970, and whether it is due again after that."""
+    """The next time of a schedule in nanoseconds since 1970, and whether others follow it."""
 
     time: Timestamp
     isRepeated: bool

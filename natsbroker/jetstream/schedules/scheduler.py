@@ -34,7 +34,7 @@ PAUSE = 0.25
 """Seconds between two looks at what is due, at least, as in nats-server."""
 
 RETRY = 2_000_000_000
-"""Nanoseconds after which a message is published again that was not stored."""
+"""Nanoseconds after which a message that was not stored is published again."""
 
 COST = 1500
 """The cost of publishing the message of a schedule; see L{natsbroker.pure.backlog}."""
@@ -49,7 +49,7 @@ _NOT_COPIED = (
     b"Nats-TTL:",
     b"Nats-Rollup:",
 )
-"""What the headers of a schedule begin with that a message of it does not have."""
+"""The prefix of the headers of a schedule that its messages do not have."""
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -127,7 +127,7 @@ class MessageScheduler:
         return self._known.get(schedule.subject) == schedule
 
     def close(self) -> None:
-        """Publish nothing any more."""
+        """Publish nothing more."""
         self._queue.close()
 
     def _publishAll(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:

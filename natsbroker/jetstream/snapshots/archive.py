@@ -24,7 +24,7 @@ _TAR_BLOCK = 512
 
 
 class InvalidArchive(Exception):
-    """Input that is no archive. The text is nats-server's."""
+    """The error of input that is no archive. The text is nats-server's."""
 
     def __init__(self, text: str = "archive: invalid archive stream") -> None:
         super().__init__(text)

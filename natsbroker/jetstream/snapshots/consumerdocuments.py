@@ -1,5 +1,5 @@
 """
-Consumers as documents of a snapshot: their configuration and where they are.
+Consumers as documents of a snapshot: their configuration and their positions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from natsbroker.wire.gojson import encode
 
 def consumerDocument(consumer: Consumer, last: int) -> bytes:
     """
-    A consumer as a document.
+    The document of a consumer.
 
     @param last: the last sequence of the snapshot: later messages are not mentioned.
     """

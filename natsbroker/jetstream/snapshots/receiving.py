@@ -101,9 +101,7 @@ class RestoreReceiver:
         self._isWorking = False
 
     async def _chunk(self, message: Message) -> None:
-        """
-        Store a chunk. After a failure chunks are thrown away, and the end is answered with it.
-        """
+        """Store a chunk. After a failure chunks are dropped, and the end reports the failure."""
         self.bytes += len(message.payload)
         if self._failure is None:
             try:

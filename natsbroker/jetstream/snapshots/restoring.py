@@ -53,10 +53,7 @@ _LONGEST_SUBJECT = 65535
 
 class StreamRestore:
     """
-    Restores one stream.
-
-    @ivar stream: once it exists.
-    @ivar isOver: whether the archive has ended.
+    Restores one stream, which exists once C{stream} is set, until C{isOver}: the archive ended.
     """
 
     def __init__(
@@ -110,7 +107,7 @@ class StreamRestore:
 
     async def finish(self) -> Stream:
         """
-        There is no more input.
+        End the input.
 
         @raise InvalidArchive: if the archive is cut off.
         """
@@ -164,7 +161,7 @@ class StreamRestore:
             self._append(self.stream)
 
     def _check(self, header: EntryHeader) -> None:
-        """Judge an entry before memory is taken for it."""
+        """Check an entry before memory is taken for it."""
         sequence, size = header.sequence, header.headers + header.payload
         if self.stream is None:
             if header.name != _STATE:
@@ -270,7 +267,7 @@ class StreamRestore:
         self._writes.append(written)
 
     async def _stored(self) -> None:
-        """Wait until what was read is durable, and look whether it is too much."""
+        """Wait until what was read is durable, and check that it is not too much."""
         if self.stream is None:
             return
         await self._written(self.stream)
@@ -304,7 +301,7 @@ def _exceeded(stream: Stream) -> JetStreamError:
 
 
 def _withMetadataOf(config: ConsumerConfig, archived: ConsumerConfig) -> ConsumerConfig:
-    """A consumer keeps the API level that it was created with."""
+    """The configuration with the API level that the consumer was created with."""
     return replace(config, metadata=archived.metadata) if archived.metadata else config
 
 

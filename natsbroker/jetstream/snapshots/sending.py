@@ -39,7 +39,7 @@ _BLOCK = 128 << 10
 
 class SnapshotStopped(Exception):
     """
-    The snapshot is not complete.
+    The error of a snapshot that ends before it is complete.
 
     @ivar status: for the receiver.
     @ivar reason: the text in the advisory.
@@ -55,9 +55,7 @@ class StreamArchive:
     """A stream as an S2 stream of an archive."""
 
     def __init__(self, stream: Stream, documents: Sequence[tuple[bytes, bytes]], last: int) -> None:
-        """
-        The archive up to a last sequence; C{documents} are names and contents before the messages.
-        """
+        """The archive up to a last sequence; C{documents} are names and contents to write first."""
         now = stream.account.now()
         self._stream = stream
         self._encoder = S2Encoder("s2_fast")
@@ -70,7 +68,7 @@ class StreamArchive:
         self._pieces += [encodeEntry(name, now, 0, b"", content) for name, content in documents]
 
     async def read(self) -> bytes:
-        """The next bytes; L{StoreError} if the stream cannot be read."""
+        """The next bytes of the archive; L{StoreError} if the stream cannot be read."""
         size = sum(map(len, self._pieces))
         while size < _BLOCK and self._sequence <= self._last:
             page = await self._stream.read((), self._sequence, _RECORDS, _BYTES)
@@ -117,9 +115,7 @@ class SnapshotSender:
         self._sent = 0.0
 
     async def send(self) -> str:
-        """
-        Send everything with the message that ends it; the reason if it is not complete, else empty.
-        """
+        """Send everything and the message that ends it; returns why it is incomplete, or empty."""
         account = self._account
         unwatch = account.watchInterest(self._subject, b"", self._interestChanged)
         acks = account.bus.serve(self._acks + b".>", self)
