@@ -16,9 +16,7 @@ ALL = 100
 
 
 class ConsumerAckHandler:
-    """
-    Handles acknowledgements. The answer to one that settles a message waits until that is durable.
-    """
+    """Handles acknowledgements. Answers to those that settle a message wait for its durability."""
 
     def __init__(self, core: ConsumerCore, request: Callable[[bytes, bytes], object]) -> None:
         """The handler; C{request} takes the reply subject and the body of a pull request."""
@@ -115,9 +113,7 @@ class ConsumerAckHandler:
     # Settling.
 
     def _settle(self, delivery: DeliveredAs, isSampled: bool) -> bool:
-        """
-        Settle a message, or with some policies all up to it; true if the client gets an answer.
-        """
+        """Settle a message, or by some policies all up to it; true if the client gets an answer."""
         core = self._core
         pending, sequence = core.pending, delivery.sequence
         if sequence >= core.cursor.position and sequence > pending.deliveredStream:

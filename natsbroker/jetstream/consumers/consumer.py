@@ -39,7 +39,9 @@ _ACKS, _PULLS, _FLOW = range(3)
 
 
 class ResetRefused(ValueError):
-    """A consumer cannot be reset to a sequence, for the reason in the text."""
+    """
+    The error of a reset to a sequence that the consumer cannot have, for the reason in its text.
+    """
 
 
 @implementer(IAckSubscriber)
@@ -116,7 +118,7 @@ class Consumer:
 
     def start(self) -> Deferred[None]:
         """
-        Take up the earlier state or the position of the deliver policy, then serve.
+        Take up the stored state or the position of the deliver policy, then serve.
 
         @return: fires when it serves and, for a new consumer, its position is durable.
         """
@@ -253,8 +255,8 @@ class Consumer:
     @property
     def isHolding(self) -> bool:
         """
-        Whether it must know what the stream removes: it has messages that it has read or that are
-        not acknowledged, or it begins.
+        Whether the consumer must learn what the stream removes: it has read messages, some are not
+        acknowledged, or it is starting.
         """
         core, pending = self.core, self.core.pending
         isReading = core.cursor.isHolding or not core.isServing
@@ -262,8 +264,8 @@ class Consumer:
 
     def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
         """
-        Messages are gone: some, and all below C{before}. After a purge the consumer continues at
-        C{before}, and publishes no advisories.
+        Take note of removed messages: single ones, and all below C{before}. After a purge the
+        consumer continues at C{before}, and publishes no advisories.
         """
         core = self.core
         pending = core.pending
@@ -300,7 +302,7 @@ class Consumer:
 
     def pause(self, until: int) -> None:
         """
-        Deliver nothing until some time in nanoseconds since 1970; resume with one that has passed.
+        Deliver nothing until a time in nanoseconds since 1970; resume with one that has passed.
         """
         core, previous = self.core, self._pauseEnd
         core.config = withPause(core.config, None if until == ZERO_TIME else until)

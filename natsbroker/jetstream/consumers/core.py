@@ -189,8 +189,8 @@ class ConsumerCore:
 
     def _givesUpAtExpiry(self, sequence: int) -> bool:
         """
-        Give up a message that is known to have no delivery left. As in nats-server that is so with
-        C{max_deliver} 1, or after a reduction of it.
+        Give up a message that is known to have no delivery left. As in nats-server this happens
+        with C{max_deliver} 1, or after a reduction of it.
         """
         if max(self.pending.counts.get(sequence, 0), 1) < self.maxDeliver:
             return False
@@ -209,9 +209,7 @@ class ConsumerCore:
     # Advisories.
 
     def advise(self, event: str, kind: str, **fields: Any) -> None:
-        """
-        Publish an advisory; C{event} follows C{$JS.EVENT.ADVISORY.CONSUMER.}, without the names.
-        """
+        """Publish an advisory; C{event} follows C{$JS.EVENT.ADVISORY.CONSUMER.}, without names."""
         subject = f"ADVISORY.CONSUMER.{event}.{self.stream.name}.{self.name}"
         names = {"stream": self.stream.name, "consumer": self.name}
         self.account.advise(subject, f"advisory.v1.{kind}", **names, **fields)
@@ -232,8 +230,8 @@ class ConsumerCore:
 
     def gone(self, sequence: int, isPurge: bool = False) -> None:
         """
-        A message was removed from the stream. A pending one counts as terminated, without an
-        advisory after a purge.
+        Take note that a message was removed from the stream. A pending one counts as terminated,
+        without an advisory after a purge.
         """
         entry = self.pending.entries.get(sequence)
         deliveries = self.pending.counts.get(sequence, 0) + 1
@@ -245,8 +243,8 @@ class ConsumerCore:
 
     def goneBefore(self, sequence: int, isPurge: bool) -> None:
         """
-        All messages below a sequence were removed. After a purge the consumer continues there
-        without advisories.
+        Take note that all messages below a sequence were removed. After a purge the consumer
+        continues there without advisories.
         """
         pending = self.pending
         for gone, first, redeliveries in pending.removeBefore(sequence):
@@ -423,4 +421,4 @@ def _waitIn(waits: Sequence[float], redeliveries: int) -> float:
 
 
 def _nothing() -> None:
-    """The pump of a consumer that has none yet."""
+    """Do nothing: the pump of a consumer that has none yet."""

@@ -169,7 +169,7 @@ class RecordCursor:
                 self._isStale = False
 
     def count(self) -> bool:
-        """Count the pending messages if necessary; true if their number is exact now."""
+        """Count the pending messages if necessary; true if their number is exact afterwards."""
         if self._isStale and not self.isBusy:
             self._run(self.recount)
         return not self._isStale
@@ -208,7 +208,7 @@ class RecordCursor:
 
     def sleep(self, stored: StoredCount, woken: Callable[[], object]) -> None:
         """
-        Learn of no messages until it is used again, when C{woken} is called; C{stored} counts them.
+        Ignore stored messages, but for their number, until C{woken} is called at the next use.
         """
         self._asleep = stored, woken, stored.count
         if self._buffer and self._stream.config.max_msgs_per_subject > 0:
@@ -255,8 +255,8 @@ class RecordCursor:
 
     def replaced(self, records: Sequence[Record], isLast: bool) -> None:
         """
-        New messages may have replaced undelivered ones with their subjects. Those are counted
-        again, and read again unless they are known.
+        Count undelivered messages again, because new ones may have replaced them, and read them
+        again unless they are known.
 
         @param isLast: whether the stream keeps only the last message of each subject.
         """
@@ -271,14 +271,14 @@ class RecordCursor:
             self._forgetRead()
 
     def _forgetRead(self) -> None:
-        """Read again what was read and is not delivered."""
+        """Drop the records that were read and not delivered, to read them again."""
         skipped = [record.sequence for record in self._buffer if record.sequence <= self.resume]
         self._skip.extendleft(reversed(skipped))
         self._buffer.clear()
         self._scan = max(self.position, self.resume + 1)
 
     def removed(self, sequences: Collection[int], before: int) -> None:
-        """Messages are gone, perhaps again: some, and all below C{before}."""
+        """Take note of removed messages, perhaps again: single ones, and all below C{before}."""
         if self._again:
             for sequence in sequences:
                 if sequence in self._again:
@@ -418,7 +418,7 @@ class RecordCursor:
 
     def again(self, sequence: int) -> tuple[bool, Record | None]:
         """
-        A message that is delivered again: whether it is known, and it or C{None} if it is gone.
+        A message to deliver again: whether it is known, and the message or C{None} if it is gone.
         """
         if sequence not in self._again and not self.isBusy:
             self._run(self._readAgain)

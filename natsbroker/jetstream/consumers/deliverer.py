@@ -1,7 +1,9 @@
 """
-The order and the sending of deliveries. Messages that are delivered again precede new ones. With a
-limit of deliveries they are durably recorded before they are sent, so that it holds over a crash.
-Whatever follows meanwhile waits in the same queue.
+The order and the sending of deliveries.
+
+Redeliveries precede new messages. With a limit of deliveries, a delivery is durably recorded before
+it is sent, so that the limit holds over a crash; everything that follows meanwhile waits in the
+same queue.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ SHORTEST_GAP = 1_000_000
 
 
 class _Held(NamedTuple):
-    """Something to send when the state is durable; C{sequence} is 0 for a status."""
+    """A message or a status to send when the state is durable; C{sequence} is 0 for a status."""
 
     reply: bytes
     payload: bytes
@@ -105,10 +107,10 @@ class ConsumerDeliverer:
         raise NotImplementedError
 
     def waits(self) -> None:
-        """Nothing can be delivered now."""
+        """End an attempt: nothing can be delivered now."""
 
     def applyConfig(self) -> None:
-        """The configuration has changed."""
+        """Use a changed configuration."""
 
     def end(self, status: bytes, isCounted: bool) -> None:
         """
@@ -119,7 +121,7 @@ class ConsumerDeliverer:
     # The loop.
 
     def begin(self) -> None:
-        """The consumer starts."""
+        """Begin to deliver."""
         core = self.core
         if core.config.replay_policy is ReplayPolicy.ORIGINAL:
             self._replayUntil = core.stream.last
@@ -127,9 +129,7 @@ class ConsumerDeliverer:
         self.pump()
 
     def pump(self) -> None:
-        """
-        Deliver what can be delivered: some messages now, and more when it is this consumer's turn.
-        """
+        """Deliver some messages now, and more when it is this consumer's turn."""
         if not self._isWaiting:
             self._pump(FEW if self.core.account.turns.isSpent else SLICE)
 

@@ -64,9 +64,7 @@ class PriorityGroup:
         return bool(self.pin) and terms is not None and terms.pin == self.pin
 
     def judge(self, request: PullRequest, pending: int, ackPending: int) -> int:
-        """
-        The L{GroupVerdict}, with the undelivered and the unacknowledged messages of the consumer.
-        """
+        """The L{GroupVerdict}, by the consumer's undelivered and unacknowledged messages."""
         if self.isPinning:
             return self._judgePinned(request)
         if self.policy is PriorityPolicy.OVERFLOW and not _overflows(request, pending, ackPending):
@@ -94,7 +92,7 @@ class PriorityGroup:
 
 
 def _overflows(request: PullRequest, pending: int, ackPending: int) -> bool:
-    """Whether one of a request's bounds is reached, or it has none."""
+    """Whether one of a request's bounds is reached, or the request has none."""
     terms = request.terms
     if terms is None or (terms.minPending <= 0 and terms.minAckPending <= 0):
         return True

@@ -19,8 +19,8 @@ _MANY = 1024
 
 class PendingAcks:
     """
-    The deliveries of one consumer. No operation takes longer with more pending messages, except
-    those that settle or enumerate many.
+    The unacknowledged deliveries of one consumer. Only operations that settle or list many messages
+    take longer with more of them.
 
     @ivar delivered: the consumer sequence of the last delivery.
     @ivar deliveredStream: the stream sequence of the newest message that was delivered.
@@ -330,9 +330,7 @@ class PendingAcks:
         )
 
     def _track(self, sequence: int, due: float, isRegular: bool) -> None:
-        """
-        Remember when a message is due: regular times, which rise, in batches, others in a heap.
-        """
+        """Remember when a message is due: rising times in batches, all others in a heap."""
         self._tracked += 1
         if not isRegular:
             heappush(self._heap, (due, sequence))

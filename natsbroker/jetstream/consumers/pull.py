@@ -20,13 +20,13 @@ _LAST_PRIORITY = 1 << 31
 
 
 class PullRefused(ValueError):
-    """A pull request is refused. The text is the status and its description."""
+    """The refusal of a pull request. The text is the status and its description."""
 
 
 @dataclass(slots=True)
 class GroupTerms:
     """
-    What a pull request says about its priority group.
+    The fields of a pull request about its priority group.
 
     @ivar pin: the id of a pinned client.
     """
@@ -86,11 +86,11 @@ class PullRequest:
 
     @property
     def priority(self) -> int:
-        """The smaller, the earlier it is served."""
+        """The priority of the request; the smallest is served first."""
         return _LAST_PRIORITY if self.terms is None else self.terms.priority
 
     def pendingHeaders(self) -> bytes:
-        """The lines of a status that say what the request did not get."""
+        """The header lines of a status with the messages and bytes that the request did not get."""
         left = self.batch - self.raised
         return b"Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n" % (left, self.room)
 

@@ -85,8 +85,8 @@ class PullDeliverer(ConsumerDeliverer):
 
     def _hasRoom(self) -> bool:
         """
-        Whether one more request may wait, without those that their clients have left. The search
-        for these takes longer the more wait; where many do, some requests that find no room are
+        Whether one more request may wait, not counting those whose clients have left. The search
+        for these takes longer the more requests wait; where many wait, some that find no room are
         refused without it.
         """
         if self.waiting.isFull and self._unexamined:

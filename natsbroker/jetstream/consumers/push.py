@@ -18,7 +18,6 @@ class FlowWindow:
     The bytes that a push consumer may have outstanding. It begins small and doubles with each
     answer of the client, so that a slow client is found early.
 
-    @ivar size: the present window.
     @ivar outstanding: bytes that were sent and not confirmed.
     @ivar request: the reply subject of the flow control request that is not answered; else empty.
     """
@@ -38,9 +37,7 @@ class FlowWindow:
 
     @property
     def room(self) -> int:
-        """
-        The bytes that may be sent before a flow control request is due, or nothing more may be.
-        """
+        """The bytes that may be sent before a flow control request is due, or before a stall."""
         return (self.size if self.request else self.size // 2) - self.outstanding
 
     def sent(self, size: int) -> bool:

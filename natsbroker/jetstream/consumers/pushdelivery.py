@@ -92,7 +92,7 @@ class PushDeliverer(ConsumerDeliverer):
             full.whenRelieved(self._relieved)
 
     def _relieved(self) -> None:
-        """A receiver has room again. It is being flushed, so that more has to wait for its turn."""
+        """Deliver at this consumer's next turn: a receiver has room again, and is being flushed."""
         self._isHeld = False
         if self.core.isServing:
             self.core.timers.set(self.pump, self.core.monotonic())
@@ -134,7 +134,7 @@ class PushDeliverer(ConsumerDeliverer):
         return True
 
     def _isWithinRate(self, record: Record, size: int) -> bool:
-        """Whether the rate limit lets a message through now. Its tokens are taken once."""
+        """Whether the rate limit permits a message now. The tokens of a message are taken once."""
         if self._limit is None:
             return True
         if self._reserved != record.sequence:

@@ -23,9 +23,7 @@ def sequencesOf(records: Sequence[Record]) -> list[int]:
 
 
 class RecordBuffer:
-    """
-    Records in order of sequence, in the parts in which they were read; the delivery decodes them.
-    """
+    """Records in order of sequence, in the parts that were read; the delivery decodes them."""
 
     def __init__(self) -> None:
         self._parts: deque[Sequence[Record]] = deque()
@@ -44,7 +42,7 @@ class RecordBuffer:
 
     @property
     def isBetweenParts(self) -> bool:
-        """Whether all of what was read together is dropped, or none of it."""
+        """Whether the records that were read together are all dropped, or all kept."""
         return self._dropped == 0
 
     def extend(self, records: Sequence[Record]) -> None:
@@ -75,7 +73,7 @@ class RecordBuffer:
         return sum(1 for _ in takewhile(lambda record: record.sequence < sequence, self))
 
     def keep(self, isWanted: Callable[[Record], bool]) -> None:
-        """Drop the others."""
+        """Drop all other records."""
         wanted = [record for record in self if isWanted(record)]
         self.clear()
         self.extend(wanted)

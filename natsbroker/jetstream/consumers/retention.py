@@ -1,5 +1,5 @@
 """
-Interest and work-queue retention: a stream removes what its consumers have settled.
+Interest and work-queue retention: a stream removes the messages that its consumers have settled.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class ConsumerRetention:
 
     async def release(self, sequences: Collection[int], consumer: object = None) -> None:
         """
-        Remove those of some messages that no consumer needs. What cannot be removed because of the
-        store is remembered until it is.
+        Remove those of some messages that no consumer needs. Messages that the store fails to
+        remove are remembered until they are gone.
 
         @param consumer: has settled them; in a work queue no other one has them. C{None} for those
             that lie behind the floor of one: a reset has moved it past them, or they are gone.
@@ -101,15 +101,16 @@ class ConsumerRetention:
 
     def begin(self) -> Deferred[None]:
         """
-        Remove what consumers have settled while the stream kept it: its retention has become
-        interest. As in nats-server, a message that no consumer wants stays if there are consumers.
+        Remove the messages that consumers settled before the retention became interest. As in
+        nats-server, a message that no consumer wants stays if there are consumers.
         """
         return self._releaseWhere(_isSettled, self._stream.last)
 
     async def compare(self) -> None:
         """
-        Remove what consumers have settled, and what an earlier run could not remove. What is ahead
-        of every consumer is needed, also after the last consumer was one in memory.
+        Remove the messages that consumers have settled, and those that an earlier run could not
+        remove. Messages ahead of every consumer are needed, also if the last consumer was one in
+        memory.
         """
         consumers, last = self._stream.consumers.values(), self._stream.last
         delivered = max(

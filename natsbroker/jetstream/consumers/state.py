@@ -29,11 +29,11 @@ MOST_PENDING = 600_000
 
 
 class DamagedState(ValueError):
-    """A value is not the state of a consumer."""
+    """The error of a value that is not the state of a consumer."""
 
 
 def stateKey(stream: str, consumer: str) -> bytes:
-    """The digest as a key of a consumer's state: names may be longer than a key."""
+    """The key of a consumer's state: a digest, because names may be longer than a key."""
     path = f"{stream}/{consumer}".encode("utf-8", "surrogateescape")
     return b"position/" + sha256(path).hexdigest().encode()
 
@@ -72,7 +72,7 @@ class ConsumerState:
 
     def encode(self) -> bytes:
         """
-        The value for the store. The newest of too many pending messages are left out as if
+        The value for the store. Of too many pending messages, the newest are left out and count as
         undelivered, so none is lost.
         """
         pending = [self.sequences, self.firsts, self.dues]

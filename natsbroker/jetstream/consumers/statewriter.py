@@ -59,8 +59,8 @@ class StateWriter:
 
     def whenDurable(self, call: Callable[[], object]) -> None:
         """
-        Write changes at once, and make a call when all up to now are durable, immediately if they
-        are. Calls are made in order.
+        Write changes at once, and make a call when all changes so far are durable. Calls are made
+        in order.
         """
         if self._durable == self._version and not self._waiting:
             call()
@@ -70,7 +70,7 @@ class StateWriter:
                 self._write()
 
     def flush(self) -> Deferred[None]:
-        """Write changes at once; fires when all up to now are durable."""
+        """Write changes at once; fires when all changes so far are durable."""
         done: Deferred[None] = Deferred()
         self.whenDurable(lambda: done.callback(None))
         return done

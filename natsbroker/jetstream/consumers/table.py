@@ -25,9 +25,10 @@ _SUBJECTS = 8192
 
 class FilterGroup(StoredCount):
     """
-    The consumers of a stream that have the same filters, empty for all messages. Those that cannot
-    deliver sleep: they cost nothing when messages are stored, and count what they missed when they
-    are used again.
+    The consumers of a stream that have the same filters, none for all messages.
+
+    Consumers that cannot deliver sleep. They cost nothing when messages are stored, and count what
+    they missed when they are used again.
     """
 
     def __init__(self, filters: tuple[bytes, ...]) -> None:
@@ -63,8 +64,8 @@ class FilterGroup(StoredCount):
 
 class ConsumerTable(Mapping[str, "Consumer"]):
     """
-    A message is matched with all filters at once, so that a consumer that does not want it costs
-    nothing.
+    The consumers of a stream. A message is matched with all filters at once, so that consumers that
+    do not want it cost nothing.
 
     @ivar announced: the last sequence up to which consumers know the messages that they want.
     @ivar removals: how often single messages were removed.
@@ -148,10 +149,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         return [consumer for group in groups for consumer in group.members.values()]
 
     def _wanting(self, subject: bytes) -> tuple[FilterGroup, ...]:
-        """
-        The groups that have a filter for a subject: the same tuple for all subjects of the same
-        groups.
-        """
+        """The groups with a filter for a subject. Subjects of the same groups share one tuple."""
         wanting = self._recent.get(subject)
         if wanting is None:
             if len(self._recent) >= _SUBJECTS:
@@ -165,10 +163,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._alike.clear()
 
     def stored(self, records: Sequence[Record]) -> None:
-        """
-        Hand durable messages, at least one and in order of sequence, to the consumers that want
-        them.
-        """
+        """Hand durable messages, in order of sequence, to the consumers that want them."""
         last = records[-1].sequence
         if () in self._groups:
             self._groups[()].stored(records, last)
@@ -179,8 +174,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     def removed(self, sequences: Collection[int], before: int = 0, isPurge: bool = False) -> None:
         """
-        Notify consumers that messages are gone: some, and all below C{before}. Those that hold none
-        see it when they are asked for one, unless a purge moves them.
+        Notify consumers of removed messages: single ones, and all below C{before}. Consumers that
+        hold none notice when they are asked for a message, unless a purge moves them.
         """
         if sequences:
             self.removals += 1
