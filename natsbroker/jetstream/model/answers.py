@@ -92,9 +92,7 @@ class SubjectsPage:
     """
 
     def __init__(self, offset: int) -> None:
-        """
-        @param offset: the number of subjects before those that are shown.
-        """
+        """The page behind C{offset} subjects."""
         self._offset = offset
         self._total = 0
         self.shown = EncodedObject()
@@ -121,9 +119,7 @@ class SubjectsPage:
 def storedMessage(
     subject: str, seq: int, time: int, headers: bytes = b"", data: bytes = b""
 ) -> dict[str, Any]:
-    """
-    @return: a message as MSG.GET shows it.
-    """
+    """A message as MSG.GET shows it."""
     message: dict[str, Any] = {"subject": subject, "seq": seq}
     if headers:
         message["hdrs"] = b64encode(headers).decode()

@@ -1,5 +1,5 @@
 """
-The bodies of API requests: of each its keys, by L{natsbroker.jetstream.model.documents}.
+The bodies of API requests: the keys of each, for L{natsbroker.jetstream.model.documents}.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 
 LONGEST: Final = 1 << 16
-"""The bytes of a body that may not bring a list of any length: it is read in one turn."""
+"""The longest body, in bytes, that is read in one turn. Only bodies with lists may be longer."""
 
 _CHUNK: Final = (1024, 128 * 1024, 1024 * 1024)
 _WINDOW: Final = (1024, 8 * 1024 * 1024, 32 * 1024 * 1024)
@@ -78,7 +78,7 @@ class StreamsRequest(PageRequest):
 @dataclass(frozen=True)
 class InfoRequest(PageRequest):
     """
-    The details of a stream.
+    The details of a stream that a request asks for.
 
     @ivar subjects_filter: the subjects that are counted.
     """
@@ -90,7 +90,7 @@ class InfoRequest(PageRequest):
 @dataclass(frozen=True)
 class PurgeRequest:
     """
-    Which messages are removed from a stream.
+    The messages that a purge removes.
 
     @ivar seq: only those below; 0 for all.
     @ivar filter: only those with this subject.
@@ -104,9 +104,7 @@ class PurgeRequest:
 
 @dataclass(frozen=True)
 class MessageDeleteRequest:
-    """
-    The message to remove. C{no_erase} leaves its bytes on disk, which makes no visible difference.
-    """
+    """The message to remove. C{no_erase} leaves its bytes on disk, which clients do not see."""
 
     seq: UInt64 = 0
     no_erase: bool = False
@@ -131,7 +129,7 @@ class MessageGetRequest:
 @dataclass(frozen=True)
 class SnapshotRequest:
     """
-    Where a copy of a stream goes.
+    The destination and the pace of a copy of a stream.
 
     @ivar chunk_size: bytes of a message.
     @ivar window_size: bytes without an answer.
@@ -145,15 +143,11 @@ class SnapshotRequest:
     jsck: bool = False
 
     def chunk(self) -> int:
-        """
-        @return: the bytes of a message, within the bounds.
-        """
+        """The bytes of a message, within the bounds."""
         return _within(self.chunk_size, _CHUNK)
 
     def window(self) -> int:
-        """
-        @return: the bytes without an answer, within the bounds.
-        """
+        """The bytes without an answer, within the bounds."""
         return _within(self.window_size, _WINDOW)
 
 
@@ -212,7 +206,7 @@ class ResetRequest:
 
 @dataclass(frozen=True)
 class StepDownRequest:
-    """Where the leader is to go; C{None} for anywhere."""
+    """The broker that is to lead; C{None} for any."""
 
     placement: Placement | None = None
 
@@ -231,7 +225,7 @@ class ServerRequest(PeerRequest):
 
 @dataclass(frozen=True)
 class PullBody:
-    """Which messages a pull request is for. Durations are nanoseconds."""
+    """The messages that a pull request asks for. Durations are nanoseconds."""
 
     expires: Int64 = 0
     batch: Int64 = 0

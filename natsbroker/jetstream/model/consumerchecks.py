@@ -69,7 +69,7 @@ def withConsumerDefaults(
     pedantic: bool = False,
 ) -> ConsumerConfig:
     """
-    Fill in what a request left out.
+    Fill in the keys that a request left out.
 
     @param stream: the stream of the consumer, whose limits are defaults too.
     @param pedantic: whether filling in for what a request has wrong is an error.
@@ -339,9 +339,7 @@ def _unset(word: str, what: str) -> JetStreamError:
 
 
 def sampleRate(config: ConsumerConfig) -> int:
-    """
-    The percentage of acknowledgements that are reported; L{JetStreamError} if it is no number.
-    """
+    """The percentage of acknowledgements that are reported; L{JetStreamError} if it is invalid."""
     text = config.sample_freq
     if not text:
         return 0

@@ -27,7 +27,7 @@ class DeliverPolicy(str, Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> DeliverPolicy | None:
-        """The word with which old servers stored no policy."""
+        """The policy of an empty word, with which old servers stored none."""
         return cls.ALL if value == "undefined" else None
 
 
@@ -59,7 +59,8 @@ class PriorityPolicy(str, Enum):
 @dataclass(frozen=True)
 class ConsumerConfig:
     """
-    Which messages a consumer delivers, how, and what counts as done. Durations are nanoseconds.
+    The messages that a consumer delivers, how it delivers them, and when they are settled.
+    Durations are nanoseconds.
 
     @ivar max_deliver: deliveries of one message; -1 is no limit.
     @ivar max_batch: the largest C{batch} of a pull request. C{max_expires} and C{max_bytes} bound

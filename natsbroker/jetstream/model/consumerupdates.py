@@ -1,6 +1,6 @@
 """
-A new consumer and a changed one: what the subject of the request, the other consumers and the
-present configuration forbid.
+The checks of requests to create or change a consumer, against the subject of the request, the other
+consumers and the present configuration.
 """
 
 from __future__ import annotations
@@ -88,14 +88,12 @@ def addressedConsumer(
 
 
 def isIdenticalConsumer(config: ConsumerConfig, stored: ConsumerConfig) -> bool:
-    """
-    Tell whether a complete configuration is that of a consumer, the server's own metadata aside.
-    """
+    """Whether a complete configuration is that of a consumer, apart from the server's metadata."""
     return toJSON(withLevelOf(config, stored)) == toJSON(stored)
 
 
 class ConsumerChecker:
-    """Works off requests to create or change the consumers of one stream."""
+    """The checks of requests to create or change the consumers of one stream."""
 
     def __init__(
         self,
@@ -158,8 +156,8 @@ class ConsumerChecker:
 
     def _sourcing(self, config: ConsumerConfig, newName: Callable[[], str]) -> ConsumerConfig:
         """
-        @return: the configuration of a mirror's or source's consumer, which says with every attempt
-            the same name: with a suffix, or durable if the stream waits for acknowledgements.
+        The configuration of a mirror's or source's consumer. Each attempt gives the same name: it
+        gets a suffix, or is durable if the stream waits for acknowledgements.
         """
         if not (config.direct and config.sourcing and config.name):
             return config
@@ -178,9 +176,7 @@ class ConsumerChecker:
     def _updated(
         self, config: ConsumerConfig, stored: ConsumerConfig, action: ConsumerAction
     ) -> Steps[ConsumerConfig]:
-        """
-        @return: the configuration that replaces the present one.
-        """
+        """The configuration that replaces the present one."""
         if action is ConsumerAction.CREATE:
             config = withLevelOf(config, stored)
             if not isIdenticalConsumer(config, stored):
@@ -196,9 +192,7 @@ class ConsumerChecker:
         return config
 
     def _checkChange(self, config: ConsumerConfig, stored: ConsumerConfig) -> None:
-        """
-        @raise errors.JetStreamError: if the change is not possible.
-        """
+        """Raise L{errors.JetStreamError} if the change is not possible."""
         for key, what in (
             ("deliver_policy", "deliver policy"),
             ("mem_storage", "storage type"),
@@ -224,9 +218,7 @@ class ConsumerChecker:
             raise errors.CONSUMER_CREATE(err="max waiting can not be updated")
 
     def _checkCount(self) -> None:
-        """
-        @raise errors.JetStreamError: if there are as many consumers as there may be.
-        """
+        """Raise L{errors.JetStreamError} if there are as many consumers as there may be."""
         most = self.stream.max_consumers
         if most <= 0 or 0 < self.account.max_consumers < most:
             most = self.account.max_consumers
@@ -236,9 +228,7 @@ class ConsumerChecker:
             raise errors.MAXIMUM_CONSUMERS_LIMIT()
 
     def _counted(self) -> list[str]:
-        """
-        @return: the consumers but for those of mirrors and sources.
-        """
+        """The consumers but for those of mirrors and sources."""
         return [
             name
             for name, consumer in self.consumers.items()
@@ -246,9 +236,7 @@ class ConsumerChecker:
         ]
 
     def _checkQueue(self, config: ConsumerConfig, name: str) -> Steps[None]:
-        """
-        @raise errors.JetStreamError: if a new consumer does not fit into a work queue.
-        """
+        """Raise L{errors.JetStreamError} if a new consumer does not fit into a work queue."""
         if self.stream.retention is not RetentionPolicy.WORKQUEUE:
             return
         if config.direct or config.sourcing:
@@ -264,7 +252,7 @@ class ConsumerChecker:
 
     def _checkUnique(self, config: ConsumerConfig, name: str) -> Steps[None]:
         """
-        @raise errors.JetStreamError: if another consumer of a work queue takes the same messages.
+        Raise L{errors.JetStreamError} if another consumer of a work queue has the same messages.
         """
         mine = [filter_.encode() for filter_ in filtersOf(config)]
         theirs: list[bytes] = []

@@ -29,7 +29,7 @@ UInt64 = Annotated[int, Meta(ge=0)]
 _PLAIN: Final = frozenset({str, int, bool})
 
 _MOST_BITS: Final = 64
-"""Of any number; msgspec has no upper bound that is beyond those of C{Int64}."""
+"""The longest number; msgspec has no upper bound beyond those of C{Int64}."""
 
 Always = Annotated[T, "always"]
 """The type of a key that is shown even if its value is the one that it has by default."""
@@ -75,9 +75,7 @@ def _documentIn(hint: Any) -> type | None:
 
 
 def toJSON(document: Any) -> dict[str, Any]:
-    """
-    @return: the keys of a document for an encoder, in their order. Maps are sorted.
-    """
+    """The keys of a document for an encoder, in their order. Maps are sorted."""
     shown = {}
     for name, (_, isAlways, default) in _keysOf(type(document)).items():
         value = getattr(document, name)
@@ -153,9 +151,7 @@ def documentOf(document: Any, kind: type[T], isStrict: bool = True, place: str =
 
 
 def _nested(value: Any, kind: type, isStrict: bool, place: str) -> Steps[Any]:
-    """
-    @return: a document instead of each object. What is none stays, and is refused with the whole.
-    """
+    """The documents in place of objects. Other values stay, and are refused with the whole."""
     if isinstance(value, dict):
         return (yield from documentOf(value, kind, isStrict, place))
     if not isinstance(value, list):

@@ -35,9 +35,7 @@ class JetStreamError(Exception):
         self.description = description
 
     def toJSON(self) -> dict[str, Any]:
-        """
-        @return: the error as answers show it, in the order of the wire.
-        """
+        """The error as answers show it, in the order of the wire."""
         answer: dict[str, Any] = {"code": self.code}
         if self.err_code:
             answer["err_code"] = self.err_code
@@ -60,6 +58,8 @@ class ErrorRow:
 
     def __call__(self, **values: object) -> JetStreamError:
         """
+        Make the exception, to be raised or encoded.
+
         @param values: one for each word in braces.
         @return: the exception, to be raised or encoded.
         """
@@ -76,5 +76,5 @@ globals().update(
 
 
 def __getattr__(name: str) -> ErrorRow:
-    """The type of the rows; the others are not there."""
+    """The type of the rows; mypy knows no other attributes."""
     raise AttributeError(f"there is no error {name}")

@@ -69,7 +69,7 @@ class AccountAllowance:
 
     def check(self, replicas: int) -> None:
         """
-        Check streams with a number of replicas; L{errors.JetStreamError} if no tier is for them.
+        Check streams with a number of replicas; L{errors.JetStreamError} if no tier fits them.
         """
         if self.tiers and f"R{replicas or 1}" not in self.tiers:
             raise errors.NO_LIMITS()
@@ -90,9 +90,7 @@ class StorageBounds:
     accountUsed: int
 
     def room(self) -> int | None:
-        """
-        The bytes that are left; below zero for more than there should be, C{None} without a limit.
-        """
+        """The bytes that are left: negative if too many are used, C{None} without a limit."""
         pairs = ((self.server, self.serverUsed), (self.account, self.accountUsed))
         return min((limit - used for limit, used in pairs if limit >= 0), default=None)
 

@@ -109,17 +109,15 @@ class JetStreamPeers:
 
     def taker(self, log: str) -> str:
         """
-        The broker that takes a log without a leader first: all compute the same, and logs are
-        spread.
+        The broker that takes a log without a leader first. All brokers compute the same one, and
+        logs are spread.
         """
         return min(
             self.alive, key=lambda peer: sha256(f"{peer} {log}".encode()).digest(), default=self.own
         )
 
     def shownStream(self, config: StreamConfig, since: int) -> dict[str, Any]:
-        """
-        The C{cluster} in the info of a stream that this broker leads since a time in nanoseconds.
-        """
+        """The C{cluster} in the info of a stream that this broker leads since a time."""
         kind = "F" if config.storage is StorageType.FILE else "M"
         return self._shown(
             f"S-R{config.num_replicas}{kind}", config.name, config.num_replicas, since
@@ -128,7 +126,7 @@ class JetStreamPeers:
     def shownConsumer(
         self, stream: StreamConfig, name: str, config: ConsumerConfig, since: int
     ) -> dict[str, Any]:
-        """The same for a consumer of a stream."""
+        """The C{cluster} in the info of a consumer."""
         replicas = replicasOf(stream, config)
         kind = "F" if stream.storage is StorageType.FILE and not config.mem_storage else "M"
         return self._shown(f"C-R{replicas}{kind}", f"{stream.name}.{name}", replicas, since)
@@ -146,8 +144,8 @@ class JetStreamPeers:
 
     def replicas(self, count: int) -> list[dict[str, Any]]:
         """
-        The other brokers among the replicas of an asset that this broker leads: those that are
-        alive first, whose data is current because it is the database's.
+        The other brokers among the replicas of an asset that this broker leads. Those that are
+        alive come first; their data is current, because it is the database's.
         """
         others = sorted(
             (member for member in self.members.values() if member.name != self.own),
@@ -205,8 +203,8 @@ class SharedAccount(Protocol):
 
     def verify(self, name: str) -> Deferred[None] | None:
         """
-        Ask whether this broker leads a stream still, as L{ILeasedStore.verify}; C{None} if no other
-        broker can have taken it by now.
+        Ask whether this broker still leads a stream, as L{ILeasedStore.verify} does; C{None} if no
+        other broker can have taken it by now.
         """
 
     async def refresh(self) -> None:
@@ -217,7 +215,7 @@ class SharedAccount(Protocol):
 
     async def lists(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
         """
-        Streams as lists show them, in order, and the names of those whose leader does not answer.
+        Streams as lists show them, sorted, and the names of those whose leader does not answer.
         """
 
     async def usages(self) -> list[dict[str, Any]]:

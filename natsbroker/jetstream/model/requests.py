@@ -1,5 +1,5 @@
 """
-The decoding of API requests, and what can be wrong with a body for itself.
+The decoding of API requests, and the errors that their bodies have by themselves.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def _parsing(body: bytes, kind: type[T], isStrict: bool = True) -> Steps[T]:
 
 
 def _given(body: bytes) -> bytes:
-    """
-    @return: a body that may be left out; without keys if it does not begin as an object or a list.
-    """
+    """An optional body; it has no keys if it does not begin as an object or a list."""
     return body if body.lstrip(b" \t\r\n")[:1] in (b"{", b"[") else b"{}"
 
 
@@ -77,25 +75,19 @@ def isEmptyBody(body: bytes) -> bool:
 
 
 def requireEmpty(body: bytes) -> None:
-    """
-    @raise errors.JetStreamError: if there is a body where none belongs.
-    """
+    """Raise L{errors.JetStreamError} if there is a body where none belongs."""
     if not isEmptyBody(body):
         raise errors.NOT_EMPTY_REQUEST()
 
 
 def requireBody(body: bytes) -> None:
-    """
-    @raise errors.JetStreamError: if there is no body where one belongs.
-    """
+    """Raise L{errors.JetStreamError} if there is no body where one belongs."""
     if isEmptyBody(body):
         raise errors.BAD_REQUEST()
 
 
 def parseStream(body: bytes, isStrict: bool = True) -> Steps[StreamRequest]:
-    """
-    @return: the creation or change of a stream.
-    """
+    """The creation or change of a stream."""
     request = yield from _parsing(body.strip() or b"{}", _StreamBody, isStrict)
     values = {field.name: getattr(request, field.name) for field in fields(StreamConfig)}
     values["storage"] = request.storage or StorageType.FILE
@@ -103,37 +95,27 @@ def parseStream(body: bytes, isStrict: bool = True) -> Steps[StreamRequest]:
 
 
 def parseConsumer(body: bytes, isStrict: bool = True) -> Steps[ConsumerRequest]:
-    """
-    @return: the creation or change of a consumer.
-    """
+    """The creation or change of a consumer."""
     return _parsing(body.strip() or b"{}", ConsumerRequest, isStrict)
 
 
 def parseStreams(body: bytes, isStrict: bool = True) -> StreamsRequest:
-    """
-    @return: the page of streams, or of their names, that is asked for.
-    """
+    """The page of streams, or of their names, that is asked for."""
     return _parsed(_given(body), StreamsRequest, isStrict)
 
 
 def parsePage(body: bytes, isStrict: bool = True) -> PageRequest:
-    """
-    @return: the page of consumers, or of their names, that is asked for.
-    """
+    """The page of consumers, or of their names, that is asked for."""
     return _parsed(_given(body), PageRequest, isStrict)
 
 
 def parseInfo(body: bytes, isStrict: bool = True) -> InfoRequest:
-    """
-    @return: the details of a stream that are asked for.
-    """
+    """The details of a stream that are asked for."""
     return _parsed(_given(body), InfoRequest, isStrict)
 
 
 def parsePurge(body: bytes, isStrict: bool = True) -> PurgeRequest:
-    """
-    @return: what is removed: everything, also for a body that is no JSON.
-    """
+    """The messages to remove: all of them, also for a body that is no JSON."""
     request = _parsed(_given(body), PurgeRequest, isStrict)
     if request.seq and request.keep:
         raise errors.BAD_REQUEST()
@@ -141,17 +123,13 @@ def parsePurge(body: bytes, isStrict: bool = True) -> PurgeRequest:
 
 
 def parseMessageDelete(body: bytes, isStrict: bool = True) -> MessageDeleteRequest:
-    """
-    @return: the message to remove.
-    """
+    """The message to remove."""
     requireBody(body)
     return _parsed(body, MessageDeleteRequest, isStrict)
 
 
 def parseMessageGet(body: bytes, isStrict: bool = True) -> MessageGetRequest:
-    """
-    @return: the one message to read.
-    """
+    """The one message to read."""
     requireBody(body)
     request = _parsed(body, MessageGetRequest, isStrict)
     hasStart = request.start_time is not None
@@ -165,8 +143,8 @@ def parseMessageGet(body: bytes, isStrict: bool = True) -> MessageGetRequest:
 
 def parseSnapshot(body: bytes) -> SnapshotRequest:
     """
-    @return: where the copy of a stream goes. That there is a body is checked earlier, before the
-        stream is looked up.
+    The destination of a stream's copy. That there is a body is checked earlier, before the stream
+    is looked up.
     """
     request = _parsed(body, SnapshotRequest)
     subject = request.deliver_subject
@@ -176,17 +154,13 @@ def parseSnapshot(body: bytes) -> SnapshotRequest:
 
 
 def parseRestore(body: bytes) -> Steps[RestoreRequest]:
-    """
-    @return: the copy of a stream that is to be sent.
-    """
+    """The copy of a stream that is to be sent."""
     requireBody(body)
     return _parsing(body, RestoreRequest)
 
 
 def parsePause(body: bytes, isStrict: bool = True) -> Timestamp:
-    """
-    @return: until when a consumer pauses; Go's zero time for not at all.
-    """
+    """The time until which a consumer pauses; Go's zero time for not at all."""
     return _parsed(_given(body), PauseRequest, isStrict).pause_until
 
 
@@ -205,24 +179,18 @@ def parseUnpin(body: bytes) -> str:
 
 
 def parseReset(body: bytes) -> int:
-    """
-    @return: the sequence to which a consumer goes back; 0 for its acknowledgement floor.
-    """
+    """The sequence to which a consumer goes back; 0 for its acknowledgement floor."""
     return _parsed(body or b"{}", ResetRequest, isStrict=False).seq
 
 
 def parsePeer(body: bytes) -> str:
-    """
-    @return: the name or the id of the broker that is meant.
-    """
+    """The name or the id of the broker that is meant."""
     requireBody(body)
     return _named(_parsed(body, PeerRequest, isStrict=False).peer)
 
 
 def parseServer(body: bytes) -> str:
-    """
-    @return: the name or the id of the broker that is to be removed.
-    """
+    """The name or the id of the broker that is to be removed."""
     requireBody(body)
     request = _parsed(body, ServerRequest, isStrict=False)
     return _named(request.peer or request.peer_id)
@@ -235,9 +203,7 @@ def _named(peer: str) -> str:
 
 
 def parseStepDown(body: bytes) -> Placement | None:
-    """
-    @return: where the leader is to go; C{None} for anywhere.
-    """
+    """The broker that is to lead; C{None} for any."""
     if isEmptyBody(body):
         return None
     try:

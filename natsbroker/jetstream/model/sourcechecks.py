@@ -53,9 +53,7 @@ def checkTransform(source: str, destination: str) -> None:
 
 
 def mappingText(error: InvalidMapping) -> str:
-    """
-    @return: what is wrong with a transform, as the API says it: without the subject if that is bad.
-    """
+    """The error of a transform, as the API words it: without the subject if that is bad."""
     return error.reason if error.reason == "invalid subject" else str(error)
 
 
@@ -76,8 +74,8 @@ def _checkDestination(destination: str) -> None:
 
 def _isReadable(source: StreamSource) -> bool:
     """
-    Tell whether a mirror or source can be read through the consumer that it names, if it names
-    one. Where that begins, and what it delivers, is then said by the consumer alone.
+    Whether a mirror or source can be read through the consumer that it names, if it names one.
+    Where the reading begins and which messages it brings, that consumer alone then decides.
     """
     consumer = source.consumer
     if consumer is None:
@@ -146,8 +144,8 @@ def _checkSides(
 
 def _firstColliding(filters: Sequence[str]) -> Steps[int | None]:
     """
-    The place of the first filter that overlaps with another. An empty one overlaps with nothing but
-    another such, and C{>}.
+    The place of the first filter that overlaps with another. An empty filter overlaps only with
+    another empty one, and with C{>}.
     """
     some = [(place, filter_.encode()) for place, filter_ in enumerate(filters) if filter_]
     overlap = yield from firstOverlap(some)
@@ -164,8 +162,8 @@ def _isPublishSubject(subject: str) -> bool:
 
 def sourceKey(source: StreamSource) -> tuple[str | None, ...]:
     """
-    @return: what tells a source from the others of a stream. An empty prefix, or an empty name of
-        a consumer, is another than none, as for nats-server.
+    The key that tells a source from the others of a stream. As for nats-server, an empty prefix or
+    an empty consumer name is different from none.
     """
     api = None if source.external is None else source.external.api
     consumer = None if source.consumer is None else source.consumer.name
@@ -181,7 +179,7 @@ def checkSources(
     sources: Sequence[StreamSource], checked: Callable[[StreamSource], None]
 ) -> Steps[None]:
     """
-    Check each source, and that none is there twice.
+    Check the sources of a stream, and that none is there twice.
 
     @param checked: called with each source that is right.
     @raise JetStreamError: if one is wrong.
@@ -261,8 +259,8 @@ def _checkDelivery(prefixes: Sequence[str], subjects: Iterable[str]) -> Steps[No
 def _firstLeadingBack(prefixes: Sequence[str], subjects: Sequence[str]) -> Steps[int | None]:
     """
     The place of the first prefix that makes of a subject one that it overlaps with. Only a subject
-    that ends in C{>} can: its tokens have to agree with those of the prefix, and then with its own,
-    as many places further as the prefix has.
+    that ends in C{>} can overlap with itself that way: its tokens must repeat those of the prefix,
+    and then its own, shifted by the length of the prefix.
     """
     split = [subject.split(".") for subject in dict.fromkeys(subjects) if subject[-1:] == ">"]
     wide = [tokens[:-1] for tokens in split if tokens[-1] == ">"]
@@ -297,7 +295,7 @@ def _agree(tokens: Sequence[str], others: Sequence[str]) -> bool:
 def checkCycles(config: StreamConfig, findStream: FindStream) -> Steps[None]:
     """
     Check that no message can come back to the stream through sources and mirrors. A stream that
-    several others read from is looked at as often as nats-server does, but not without end.
+    several others read from is visited as often as nats-server visits it, but not without end.
 
     @raise JetStreamError: if one can.
     """
@@ -328,7 +326,7 @@ def checkCycles(config: StreamConfig, findStream: FindStream) -> Steps[None]:
 
 
 def _takes(subjects: Iterable[str], filters: Sequence[str]) -> Steps[bool]:
-    """Tell whether one of the filters, of which an empty one is none, takes one of the subjects."""
+    """Whether one of the filters matches one of the subjects; an empty filter counts as none."""
     if "" in filters or (">" in filters and "" in subjects):
         return True
     theirs = [subject.encode() for subject in subjects if subject]
@@ -338,7 +336,7 @@ def _takes(subjects: Iterable[str], filters: Sequence[str]) -> Steps[bool]:
 
 def checkFilters(config: StreamConfig) -> None:
     """
-    Check the filters of mirrors and sources. nats-server does so last, with texts of its own.
+    Check the filters of mirrors and sources. nats-server does so last, with error texts of its own.
 
     @raise JetStreamError: if one is no subject.
     """

@@ -37,8 +37,8 @@ class OriginDelivery(NamedTuple):
 
 def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
     """
-    Read the reply subject of a delivery; C{None} if it is none. In a domain it has two tokens more,
-    and may have one behind.
+    The content of the reply subject of a delivery; C{None} if it is none. In a domain it has two
+    more tokens, and may have another at its end.
     """
     tokens = reply.split(b".")
     if tokens[:2] != [b"$JS", b"ACK"] or len(tokens) not in (9, 11, 12):
@@ -52,17 +52,14 @@ def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
 
 
 def shortHash(text: str) -> str:
-    """Eight characters that stand for a text."""
+    """Eight characters that are a text's hash."""
     return bytes(
         _DIGITS[byte % len(_DIGITS)] for byte in sha256(text.encode()).digest()[:8]
     ).decode()
 
 
 def sourceWords(source: StreamSource) -> tuple[str, str, str]:
-    """
-    The identity of a source in the header: its name, its filters, and the destinations of its
-    transforms.
-    """
+    """The identity of a source in the header: its name, filters and transforms' destinations."""
     name = source.name
     if source.external is not None:
         name = f"{name}:{shortHash(source.external.api)}"
@@ -96,8 +93,8 @@ def transformsOf(source: StreamSource) -> TransformList:
 
 def mirrorHash(stream: str, account: str, domain: str) -> str:
     """
-    The end of the name of a mirror's consumer, always the same: an origin that waits for
-    acknowledgements knows the consumer again.
+    The end of the name of a mirror's consumer. It is always the same, so that an origin that waits
+    for acknowledgements knows the consumer again.
 
     @param stream: the mirror.
     @param domain: the JetStream domain; empty for none.
@@ -107,7 +104,7 @@ def mirrorHash(stream: str, account: str, domain: str) -> str:
 
 def sourceHash(mirror: str, source: StreamSource, config: StreamConfig) -> str:
     """
-    As L{mirrorHash}, for a source.
+    The end of the name of a source's consumer, like L{mirrorHash}.
 
     @param mirror: what the stream would have as a mirror.
     @param config: of the stream. From the second source of the same name, the filters tell them
@@ -159,7 +156,7 @@ def sourcingConsumer(
 
 
 def sinceReset(messages: list[Message]) -> list[Message]:
-    """The deliveries of a consumer since they were numbered from 1."""
+    """The number of deliveries of a consumer since they were numbered from 1."""
     for place in reversed(range(len(messages))):
         delivery = deliveryOf(messages[place].reply)
         if delivery is not None and delivery.number == 1:
@@ -168,6 +165,6 @@ def sinceReset(messages: list[Message]) -> list[Message]:
 
 
 def isAcknowledged(answer: Any) -> bool:
-    """Whether a consumer takes the answers to its flow control requests for acknowledgements."""
+    """Whether a consumer counts the answers to its flow control requests as acknowledgements."""
     config = answer.get("config")
     return isinstance(config, dict) and config.get("ack_policy") == "flow_control"

@@ -18,7 +18,7 @@ _BAD: Final = "408 Bad Request"
 
 
 class StatusRefusal(ValueError):
-    """A request that is refused with a status. Its text is the status line without C{NATS/1.0}."""
+    """The refusal of a request with a status. Its text is the status line without C{NATS/1.0}."""
 
 
 def parseDirect(body: bytes) -> Steps[MessageGetRequest]:

@@ -70,8 +70,10 @@ _UNLIMITED: Final = (
 _API_SUBJECTS: Final = ("$JS.>", "$JSC.>", "$NRG.>")
 _RESERVED: Final = ("$", "*", ">")
 _ODD_PAIRS: Final = 10_000
-"""The pairs of a valid subject and one that is not valid that are compared: with more, the answer
-names the latter."""
+"""
+The most pairs of a valid and an invalid subject that are compared. With more, the error names the
+invalid subject.
+"""
 
 
 def _invalid(text: str) -> JetStreamError:
@@ -84,7 +86,7 @@ def _pedantic(text: str) -> JetStreamError:
 
 def checkCreateRequest(config: StreamConfig, name: str) -> None:
     """
-    Check what a request to create a stream may not say, before anything else.
+    Refuse keys that a request to create a stream must not have, before any other check.
 
     @param name: of the stream, as the subject of the request has it.
     @raise JetStreamError: if it says it.
@@ -372,7 +374,7 @@ class StreamChecker:
 
 def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool) -> Republish:
     """
-    The meaning of republishing everything under its own subject for a stream that transforms its
+    The stored form of "republish everything under its own subject" for a stream that transforms its
     only subject: the transformed subject.
     """
     transform = config.subject_transform
@@ -386,10 +388,7 @@ def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool
 
 
 def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
-    """
-    The places of the first subject that overlaps with a later one, and of that one, unless an
-    invalid subject comes before.
-    """
+    """The places of the first two subjects that overlap, unless an invalid subject comes before."""
     valid: list[tuple[int, bytes]] = []
     odd: list[tuple[int, str]] = []
     for some in pieces(list(enumerate(subjects))):
@@ -415,8 +414,8 @@ def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
 
 def _mayOverlap(one: str, other: str) -> bool:
     """
-    Whether two subjects overlap, of which the first is not valid. nats-server compares such a
-    subject up to its first C{>}, and its empty tokens match nothing.
+    Whether two subjects overlap, of which the first is invalid. nats-server compares such a subject
+    up to its first C{>}, and its empty tokens match nothing.
     """
     tokens, others = one.split("."), other.split(".")
     if not {"*", ">"} & set(tokens):

@@ -32,7 +32,7 @@ class DiscardPolicy(str, Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> DiscardPolicy | None:
-        """Capitals do not count here."""
+        """The type whose name differs only in capitals."""
         return next((member for member in cls if member == str(value).lower()), None)
 
 
@@ -90,7 +90,7 @@ class Republish:
 @dataclass(frozen=True)
 class External:
     """
-    How to reach a stream of another account or domain.
+    The prefixes with which a stream of another account or domain is reached.
 
     @ivar api: replaces C{$JS.API} in requests.
     @ivar deliver: the prefix of the subjects on which messages arrive.
@@ -132,7 +132,7 @@ class ConsumerLimits:
 @dataclass(frozen=True)
 class StreamConfig:
     """
-    What a stream takes and how long it keeps it. Durations are nanoseconds.
+    The messages that a stream takes, and how long it keeps them. Durations are nanoseconds.
 
     @ivar max_msg_size: without headers; like the other limits, -1 is none.
     @ivar discard_new_per_subject: whether C{max_msgs_per_subject} also rejects instead of dropping.

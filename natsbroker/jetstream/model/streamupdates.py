@@ -1,6 +1,6 @@
 """
-A new stream and a changed one: what the account's other streams and the present configuration
-forbid.
+The checks of requests to create or change a stream, against the account's other streams and the
+present configuration.
 """
 
 from __future__ import annotations
@@ -33,15 +33,13 @@ def _invalid(text: str) -> JetStreamError:
 
 
 def isIdenticalStream(config: StreamConfig, stored: StreamConfig) -> bool:
-    """
-    Tell whether a complete configuration is that of a stream, the server's own metadata aside.
-    """
+    """Whether a complete configuration is that of a stream, apart from the server's metadata."""
     return toJSON(withLevelOf(config, stored)) == toJSON(stored)
 
 
 def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> Steps[StreamConfig]:
     """
-    Work off a request to create a stream.
+    The stream that a request to create one asks for.
 
     @param name: of the stream, as the subject of the request has it.
     @return: the configuration to store, or that of the stream if it exists and is the same.
@@ -77,7 +75,7 @@ def updatedStream(
     consumers: Mapping[str, ConsumerConfig],
 ) -> Steps[StreamConfig]:
     """
-    Work off a request to change a stream.
+    The configuration that a request to change a stream asks for.
 
     @param name: of the stream, as the subject of the request has it.
     @param consumers: of the stream, by name.
@@ -117,17 +115,13 @@ def updatedStream(
 
 
 def _checkReplicas(config: StreamConfig, checker: StreamChecker) -> None:
-    """
-    @raise JetStreamError: if several replicas are asked for where there is no cluster.
-    """
+    """Raise L{JetStreamError} if several replicas are asked for where there is no cluster."""
     if config.num_replicas > 1 and checker.members is None:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED()
 
 
 def _everywhere(republish: Republish) -> Republish:
-    """
-    @return: the directive with C{>} for its missing destination, which only an update fills in.
-    """
+    """The directive with C{>} for its missing destination, which only an update fills in."""
     try:
         SubjectTransform(republish.src.encode(), b">")
     except InvalidMapping as error:
@@ -137,9 +131,7 @@ def _everywhere(republish: Republish) -> Republish:
 
 
 def _checkChange(config: StreamConfig, stored: StreamConfig) -> None:
-    """
-    @raise JetStreamError: if the change is not possible.
-    """
+    """Raise L{JetStreamError} if the change is not possible."""
     if config.storage is not stored.storage:
         raise _invalid("stream configuration update can not change storage type")
     retentions = (config.retention, stored.retention)
@@ -168,10 +160,7 @@ def _checkChange(config: StreamConfig, stored: StreamConfig) -> None:
 def _reserved(
     config: StreamConfig, others: Mapping[str, StreamConfig], checker: StreamChecker
 ) -> int:
-    """
-    @return: the bytes that the account's other streams of this storage reserve; 0 if the account
-        has no limit for them.
-    """
+    """The bytes that the account's other streams of this storage reserve; 0 without a limit."""
     if checker.account.total(config.storage) < 0:
         return 0
     sized = [other for other in others.values() if other.max_bytes > 0]
@@ -181,9 +170,7 @@ def _reserved(
 def _checkConsumers(
     config: StreamConfig, stored: StreamConfig, consumers: Mapping[str, ConsumerConfig]
 ) -> None:
-    """
-    @raise JetStreamError: if there are consumers beyond new limits.
-    """
+    """Raise L{JetStreamError} if there are consumers beyond new limits."""
     new, old = config.consumer_limits, stored.consumer_limits
     if new == old:
         return
@@ -199,9 +186,7 @@ def _checkConsumers(
 
 
 def _checkOverlap(config: StreamConfig, checker: StreamChecker) -> Steps[None]:
-    """
-    @raise JetStreamError: if another stream of the account takes some of the subjects.
-    """
+    """Raise L{JetStreamError} if another stream of the account takes some of the subjects."""
     yield from checker.subjects.update(checker.streams)
     if (yield from checker.subjects.meets(config.subjects, config.name)):
         raise errors.STREAM_SUBJECT_OVERLAP()
