@@ -1,5 +1,5 @@
 """
-What a stream reads from other streams: its mirror, or its sources.
+The readers of a stream's mirror or sources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ AT_ONCE = 16
 """The sources that are read at once."""
 
 DELAY = 0.001
-"""Seconds after which each further source is read too: many would take up the reactor."""
+"""Seconds between the starts of further sources: many at once would block the reactor."""
 
 
 class StreamIntake:
@@ -28,8 +28,8 @@ class StreamIntake:
 
     def applyConfig(self, config: StreamConfig) -> None:
         """
-        Read what a configuration names. What it still names goes on undisturbed; without its
-        mirror, a stream is one like any other.
+        Read the origins that a configuration names. Those that it still names are read on
+        undisturbed; a stream that loses its mirror is one like any other.
         """
         mirror = self._mirror
         if mirror is not None and mirror.source != config.mirror:
@@ -56,7 +56,7 @@ class StreamIntake:
         return self._mirror is not None and self._mirror.isStoring
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Read nothing more."""
         readers = [*self._sources.values(), *([] if self._mirror is None else [self._mirror])]
         for reader in readers:
             if self._stream.isDeleted:

@@ -22,11 +22,11 @@ _HEADERS = b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"
 
 class MirrorReader(OriginReader):
     """
-    Appends what the origin has. Sequences that are missing there are missing here.
+    Appends the messages of the origin. Sequences that are missing there are missing here.
 
-    Where the configuration of the mirror has more than that to say, what it takes is published to
-    it, with its sequence and its time. A message that it refuses, because it is full perhaps, is
-    read again until it takes it.
+    A mirror whose configuration asks for more than a copy has them published to it, each with its
+    sequence and its time. A message that the mirror refuses, perhaps because it is full, is read
+    again until it is taken.
     """
 
     kind = "MIRROR"
@@ -126,7 +126,10 @@ class MirrorReader(OriginReader):
             self._compare()
 
     def _compare(self) -> None:
-        """Look whether the mirror has what its origin has. Of an empty origin that is not known."""
+        """
+        Note that the mirror has caught up with its origin, if it has. Of an empty origin that is
+        not known.
+        """
         stream = self.stream
         if self._hasCaughtUp or self.lag or stream.last < self._taken:
             return

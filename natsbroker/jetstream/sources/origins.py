@@ -1,10 +1,10 @@
 """
-Reading another stream, through the API of whatever server has it: a mirror and a source create a
-consumer there, as any client could, and take what it delivers. So the origin may be in this
-account, in another one that exports it, or behind a link.
+Reads another stream through the API of the server that has it. A mirror and a source create a
+consumer there, as any client can, and take its deliveries. So the origin may be in this account, in
+another that exports it, or behind a link.
 
-The consumer numbers its deliveries and sends heartbeats. A missing number or a long silence makes a
-new consumer, which begins behind the last message that was stored here.
+The consumer numbers its deliveries and sends heartbeats. After a missing number or a long silence
+the reader creates a new consumer, which begins behind the last message stored here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ BACKOFF = 10.0
 LONGEST_BACKOFF = 120.0
 
 _UNKNOWN_REQUESTS = (errors.INVALID_JSON.err_code, errors.REQUIRED_API_LEVEL.err_code)
-"""With these errors older servers refuse the requests of mirrors and sources."""
+"""The errors with which older servers refuse the requests of mirrors and sources."""
 
 
 @implementer(IBatchSubscriber)
@@ -116,11 +116,11 @@ class OriginReader:
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Store what was taken."""
+        """Store the messages that were taken."""
         raise NotImplementedError
 
     def begins(self, before: int) -> None:
-        """The consumer exists, and has delivered nothing: it begins behind a sequence."""
+        """Begin behind a sequence: the consumer exists, and has delivered nothing."""
 
     def requestHeaders(self) -> bytes:
         """The header block of the request for a consumer."""
@@ -130,13 +130,13 @@ class OriginReader:
         """The header block of the answer to it."""
 
     def hash(self) -> str:
-        """The end of the consumer's name: always the same."""
+        """The end of the consumer's name, which is always the same."""
         account = self.stream.account
         return mirrorHash(self.stream.name, account.name, account.domain)
 
     def refused(self, cause: int) -> bool:
         """
-        The request for a consumer was refused.
+        Handle the refusal of the request for a consumer.
 
         @param cause: the number of the error.
         @return: whether there is to be another one at once.
@@ -153,14 +153,14 @@ class OriginReader:
         self._schedule(delay)
 
     def stop(self) -> None:
-        """Take nothing any more. The consumer ends by itself, since nobody listens."""
+        """Take nothing more. The consumer ends by itself, since it has no listener."""
         self._isStopped = True
         self._end()
 
     def end(self) -> None:
         """
-        Take nothing any more, for good. An origin that waits for acknowledgements would wait for
-        ever: its consumer is deleted, if there is one.
+        Take nothing more, for good. The consumer is deleted: an origin that waits for
+        acknowledgements would wait for ever.
         """
         self.stop()
         if self._name:
@@ -197,8 +197,8 @@ class OriginReader:
 
     def goBack(self, sequence: int, error: JetStreamError) -> None:
         """
-        Read again what follows a sequence of the origin, because the stream has refused it. A
-        reason is logged once; that the stream is full is none to log.
+        Read again the messages behind a sequence of the origin, because the stream refused one. A
+        reason is logged once, and a full stream is not logged.
         """
         self.refusals += 1
         self.sequence = sequence
@@ -227,10 +227,7 @@ class OriginReader:
         self._schedule(min(self._failures * BACKOFF, LONGEST_BACKOFF))
 
     def guarded(self, storing: Deferred[Any]) -> Deferred[Any]:
-        """
-        Begin again if something cannot be stored. It is the store that has to be waited for, and
-        not the origin.
-        """
+        """Begin again if a message cannot be stored: the store is at fault, and not the origin."""
         return storing.addErrback(self._notStored)
 
     def _notStored(self, failure: Failure) -> None:
@@ -406,7 +403,8 @@ class OriginReader:
 
     def _controlled(self, message: Message) -> None:
         """
-        A heartbeat, or a flow control request. It is answered when everything before it is stored.
+        Handle a heartbeat, or a flow control request, which is answered when everything before it
+        is stored.
         """
         known = MessageHeaders(message.headers)
         last = known.get(b"Nats-Last-Consumer")

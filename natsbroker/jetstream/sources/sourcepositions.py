@@ -1,10 +1,10 @@
 """
-How far a stream has read its sources.
+The positions up to which a stream has read its sources.
 
-The header of each message that a source brought says it, so nothing is written for such a message
-while it is there. Before anything may remove it, the positions are written beside the messages: a
-store makes changes durable in the order of the calls, so no removal outlives a crash that its
-position does not.
+The header of a message from a source names its position, so nothing more is written while such a
+message exists. Before a message may be removed, its position is written beside the messages. A
+store makes changes durable in the order of the calls, so no removal survives a crash without its
+position.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ from natsbroker.jetstream.streams.streamrecords import SLICE
 HEADER = b"Nats-Stream-Source"
 
 LATE = 10.0
-"""Seconds after which positions are written that nothing depends on. So much of the stream is read
-when the broker starts again."""
+"""
+Seconds after which positions that nothing depends on are written. So much of the stream is read
+when the broker starts again.
+"""
 
 SOON = 0.2
-"""Seconds after which the start of a new source is written, with those of others: a stream may have
-thousands."""
+"""
+Seconds after which the start of a new source is written, together with others: a stream may have
+thousands.
+"""
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -52,7 +56,7 @@ class SourcePosition(NamedTuple):
     since: int = 0
 
     def encode(self) -> str:
-        """A text that is always as long: on a full disk it may take the place of the one before."""
+        """The position as text of a fixed length, which replaces an earlier one on a full disk."""
         return f"{self.sequence:020} {self.since:020} {self.identity.decode():<8}"
 
     @classmethod
@@ -62,7 +66,10 @@ class SourcePosition(NamedTuple):
 
 
 def positionKey(source: StreamSource) -> str:
-    """The identity of a source among the others of a stream, and those that it had before."""
+    """
+    The key of a source in the state: its identity among the sources of a stream, and those that it
+    had before.
+    """
     return " ".join(sourceWords(source))
 
 
@@ -101,7 +108,7 @@ class SourcePositions:
 
     async def recover(self, values: Mapping[bytes, bytes]) -> None:
         """
-        Find the positions again, before anything is removed from the stream.
+        Recover the positions before anything is removed from the stream.
 
         @param values: the state.
         """
@@ -118,7 +125,7 @@ class SourcePositions:
 
     def applyConfig(self) -> None:
         """
-        Forget the sources that are named no more. One that is named again later goes on behind its
+        Forget sources that are no longer named. One that is named again later continues behind its
         newest message, if there is one.
         """
         self._limits = retentionOf(self._stream.config)
@@ -131,8 +138,7 @@ class SourcePositions:
 
     async def find(self, source: StreamSource) -> SourcePosition:
         """
-        The position of a source. For one that is not known, the newest of its messages is looked
-        for.
+        The position of a source. If it is unknown, the source's newest message is searched for.
         """
         await self._stream.publisher.barrier()
         await self.readOn()
@@ -146,8 +152,9 @@ class SourcePositions:
 
     def _sinceFor(self, source: StreamSource) -> int:
         """
-        A stream that has had messages takes nothing from a new source that is older than the newest
-        of them, as with nats-server: not if it still has all of them, and the source names no time.
+        The start of a new source in a stream that has had messages. As with nats-server, nothing
+        older than the newest of them is taken; this does not hold if the stream still has all of
+        them and the source names no time.
         """
         if source.opt_start_seq:
             return 0
@@ -157,7 +164,7 @@ class SourcePositions:
         return last if self._stream.first > 1 else 0
 
     def begin(self, source: StreamSource, identity: bytes) -> None:
-        """The origin was created again: nothing of it was taken."""
+        """Begin again with the first message: the origin was created again."""
         self._known[positionKey(source)] = SourcePosition(0, identity)
         self._isWritten = False
 
@@ -166,12 +173,12 @@ class SourcePositions:
     @property
     def isUnread(self) -> bool:
         """
-        Whether only messages say how far some of them were read: L{readOn} comes before a removal.
+        Whether some positions are in messages only, which L{readOn} must read before a removal.
         """
         return self._unread is not None
 
     async def readOn(self) -> None:
-        """Read the positions in messages that are not known yet."""
+        """Read the positions in messages that were not read yet."""
         if self._unread is None:
             return
         await self._reading.acquire()
@@ -214,15 +221,15 @@ class SourcePositions:
 
     def areApart(self, before: ReadMessage | None, after: ReadMessage | None) -> bool:
         """
-        Whether a message is not to be appended together with the one before it: it might push out
-        the newest one of another source, of which nothing is written.
+        Whether a message must be appended apart from the one before it: it might push out the
+        newest message of another source, whose position is not written.
         """
         if before is None or not (self._limits.count or self._limits.perSubject):
             return False
         return after is None or after.key != before.key
 
     def appending(self, batch: StreamBatch) -> None:
-        """Write the positions that might be lost with what a batch pushes out of the stream."""
+        """Write the positions that a batch might push out of the stream with their messages."""
         limits = self._limits
         if not self._exposed or not (limits.count or limits.perSubject):
             return
@@ -235,7 +242,7 @@ class SourcePositions:
             self.save()
 
     def appended(self, batch: StreamBatch) -> None:
-        """The log was given a batch."""
+        """Note that the log was given a batch."""
         for key, newest in {origin.key: origin for origin in batch.origins}.items():
             if key:
                 batch.before[key] = self._known.get(key, SourcePosition())
@@ -246,9 +253,7 @@ class SourcePositions:
             self._exposed[key] = batch.first + place, batch.entries[place][0]
 
     def passed(self, origin: ReadMessage | None) -> None:
-        """
-        A message was taken, and is not stored. That is not in any message: L{settle} writes it.
-        """
+        """Note a message that was taken and not stored. L{settle} writes its position."""
         if origin is not None:
             self._note(origin)
             self._isPassed = True
@@ -261,8 +266,8 @@ class SourcePositions:
 
     def failed(self, batch: StreamBatch) -> None:
         """
-        A batch could not be stored, or it is not known whether it is; and so all that were given to
-        the log after it. What the log has then says how far the sources were read.
+        Forget the positions of a batch that may not be stored, and of all that were given to the
+        log after it. The messages in the log then name the positions.
         """
         if not batch.before:
             return
@@ -273,14 +278,12 @@ class SourcePositions:
     # Writing.
 
     def settle(self) -> None:
-        """Write the positions if no message says them."""
+        """Write the positions that are in no message."""
         if self._isPassed:
             self.save()
 
     def save(self) -> None:
-        """
-        Write the positions. Whatever is asked of the store after that is durable only with them.
-        """
+        """Write the positions. Later requests to the store are durable only with them."""
         self._stopTimer()
         if self._isWritten or self._stream.isDeleted:
             return
@@ -293,7 +296,7 @@ class SourcePositions:
         writing.addErrback(self._notWritten, exposed)
 
     def _notWritten(self, failure: Failure, exposed: dict[str, tuple[int, bytes]]) -> None:
-        """What was asked of the store after that has failed too: there is another time to write."""
+        """Keep the positions for another write. Later requests to the store have failed too."""
         self._isWritten = False
         self._exposed = {**exposed, **self._exposed}
         if not failure.check(StoreError):
@@ -306,7 +309,7 @@ class SourcePositions:
             self._timer = deadlines.after(seconds, self.save)
 
     def close(self) -> None:
-        """Write nothing any more."""
+        """Write nothing more."""
         self._stopTimer()
 
     def _stopTimer(self) -> None:

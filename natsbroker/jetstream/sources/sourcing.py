@@ -26,15 +26,15 @@ _EMPTY = b"NATS/1.0\r\n\r\n"
 
 
 def withSource(headers: bytes, value: bytes) -> bytes:
-    """A header block with C{Nats-Stream-Source}, and without what was meant for the origin only."""
+    """The header block with C{Nats-Stream-Source}, and without headers for the origin only."""
     block = withoutHeader(withoutExpectations(headers), HEADER) or _EMPTY
     return b"%b%b: %b\r\n\r\n" % (block[:-2], HEADER, value)
 
 
 class SourceReader(OriginReader):
     """
-    Publishes what the origin has to the stream. A message that the stream refuses, because it is
-    full perhaps, is read again, until the stream takes it.
+    Publishes the messages of the origin to the stream. A message that the stream refuses, perhaps
+    because it is full, is read again until the stream takes it.
     """
 
     kind = "SRC"
@@ -62,7 +62,7 @@ class SourceReader(OriginReader):
         self._identity = identity
 
     def _isOther(self, identity: bytes) -> None:
-        """The origin was created again: nothing of it is known."""
+        """Forget the position: the origin was created again."""
         self.sequence = self.since = 0
         self.stream.sources.begin(self.source, identity)
 
@@ -70,7 +70,7 @@ class SourceReader(OriginReader):
         return sourceHash(super().hash(), self.source, self.stream.config)
 
     def refused(self, cause: int) -> bool:
-        """The origin may have been created again: begin with its first message."""
+        """Begin with the first message if the origin was created again."""
         if cause != errors.CONSUMER_STREAM_IDENTITY_MISMATCH.err_code:
             return super().refused(cause)
         self._isOther(b"")
