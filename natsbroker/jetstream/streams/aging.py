@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 RETRY = 2.0
-"""Seconds after which messages are ended again whose markers could not be stored."""
+"""Seconds until messages whose markers could not be stored are ended again."""
 
 _PIECE = 1024
 
@@ -48,7 +48,7 @@ class MessageAging:
 
     @property
     def isBusy(self) -> bool:
-        """Whether the next end is known, or is being found."""
+        """Whether the next end is known, or is being searched for."""
         return self._timer is not None or bool(self._running.locked)
 
     def stop(self) -> None:
@@ -81,7 +81,7 @@ class MessageAging:
 
     def _judge(self, keep: int) -> Generator[Deferred[Any], Any, bool]:
         """
-        End the messages below a sequence that are not exempt.
+        End those of the messages below a sequence that are not exempt.
 
         @return: whether that was possible.
         """

@@ -20,9 +20,7 @@ from natsbroker.wire.text import decoded
 
 
 class _AtomicBatch(OpenBatch):
-    """
-    @ivar size: the bytes of its messages.
-    """
+    """A batch under way; its messages have C{size} bytes."""
 
     def __init__(self) -> None:
         self.messages: list[Arrived] = []
@@ -93,8 +91,8 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
 
     def _checkUse(self, messages: list[Arrived]) -> None:
         """
-        Check that the account and the server have room for all messages of a batch. nats-server
-        stores those for which there is room.
+        Check that the account and the server have room for all messages of a batch together.
+        nats-server stores those for which there is room.
         """
         room = self._checks.room
         if room.isBounded:

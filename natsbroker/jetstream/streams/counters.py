@@ -72,9 +72,7 @@ class CounterState(NamedTuple):
     sequence: int
 
     def plus(self, increment: Decimal, sequence: int) -> CounterState:
-        """
-        The counter after an increment; L{errors.JetStreamError} if the last message cannot be read.
-        """
+        """The counter after an increment; L{errors.JetStreamError} if its message is unreadable."""
         if self.total is None:
             raise errors.MESSAGE_COUNTER_BROKEN()
         return CounterState(_EXACT.add(self.total, increment), self.sources, sequence)
@@ -104,9 +102,7 @@ class CounterState(NamedTuple):
         return state, increment
 
     def stored(self, headers: bytes) -> tuple[bytes, bytes]:
-        """
-        The headers and the payload that are stored for the increment of a message with headers.
-        """
+        """The headers and the payload to store for the increment of a message with headers."""
         if self.sources:
             headers = withHeader(headers, b"Nats-Counter-Sources", self.sources)
         return headers, b'{"val":"%b"}' % str(self.total).encode()
@@ -136,8 +132,8 @@ class CounterTotals:
 
     def stored(self, subject: bytes, state: CounterState, headers: bytes = b"") -> None:
         """
-        Note an increment that is being appended. A counter whose sources come from its headers has
-        to be looked up.
+        Note an increment that is being appended. A counter whose sources are in its headers has to
+        be looked up.
         """
         if not state.sources and b"Nats-Counter-Sources:" in headers:
             self._known.pop(subject, None)

@@ -58,9 +58,7 @@ class DirectGetResponder:
         self._step = self._compiledStep()
 
     def _compiledStep(self) -> Any:
-        """
-        What answers requests for messages that are in memory; C{None} without the compiled lane.
-        """
+        """The compiled step for messages in memory; C{None} without the lane."""
         stream = self._stream
         log = getattr(stream, "log", None)
         if hot.DirectGetStep is None or not IShortcutLog.providedBy(log):
@@ -69,7 +67,7 @@ class DirectGetResponder:
         return hot.DirectGetStep(publisher, stream.name.encode(), stream.isInFile, log)
 
     def applyConfig(self) -> None:
-        """Subscribe as the stream's configuration says now."""
+        """Subscribe as the configuration of the stream asks."""
         config = self._stream.config
         names = [config.name] if config.allow_direct else []
         if config.mirror is not None and config.mirror_direct and self._hasCaughtUp:
@@ -91,7 +89,7 @@ class DirectGetResponder:
             ]
 
     def caughtUp(self) -> None:
-        """The mirror has what its origin has."""
+        """Answer for the origin too: the mirror has caught up with it."""
         self._hasCaughtUp = True
         self.applyConfig()
 
@@ -134,7 +132,7 @@ class DirectGetResponder:
 
     def _lookUp(self, message: Message, skip: int) -> Deferred[None] | None:
         """
-        Answer a request without the ways of all the others: it spares the time of a coroutine.
+        Answer a request directly, without a coroutine, which takes time.
 
         @return: C{None} if the request is another one, or has to wait.
         """
@@ -319,7 +317,7 @@ class DirectGetResponder:
 
 class _BatchAnswer:
     """
-    What an answer of several messages has so far.
+    The state of an answer of several messages.
 
     @ivar pending: the messages that the request selects and that are not sent.
     @ivar last: the sequence of the last message.
@@ -328,9 +326,7 @@ class _BatchAnswer:
     """
 
     def __init__(self, pending: int, request: MessageGetRequest) -> None:
-        """
-        @param pending: the messages that the request selects.
-        """
+        """The answer; the request selects C{pending} messages."""
         self.pending = pending
         self._isPlain = request.no_hdr and not request.multi_last
         self.last = 0
@@ -379,9 +375,7 @@ def _progress(pending: int, last: int) -> bytes:
 
 
 def _pattern(subject: str) -> bytes:
-    """
-    @raise StatusRefusal: if the subject is invalid, so that no message has it.
-    """
+    """Raise L{StatusRefusal} if the subject is invalid, so that no message has it."""
     pattern = subject.encode("utf-8", "surrogateescape")
     if not isValidSubject(pattern):
         raise StatusRefusal(_NOT_FOUND)

@@ -47,7 +47,7 @@ class DuplicateWindow:
                 self._order.append((timestamp, [messageId], [sequence]))
 
     def added(self, ids: list[bytes], sequences: list[int], timestamp: int) -> None:
-        """Have ids expire that are in C{sequences} already."""
+        """Have ids expire that are already in C{sequences}."""
         self._begin()
         self._order.append((timestamp, ids, sequences))
 
@@ -72,7 +72,7 @@ class DuplicateWindow:
             self._order.pop()
 
     def expire(self, now: int) -> None:
-        """Forget the ids that have been here for as long as the window."""
+        """Forget the ids that are older than the window."""
         order = self._order
         while order and order[0][0] + self.window <= now:
             _, ids, sequences = order.popleft()

@@ -88,7 +88,7 @@ class MessageExpiry:
 
     def _end(self, sequences: list[int]) -> Generator[Deferred[Any], Any, list[Record]]:
         """
-        Remove messages, or have markers take their places.
+        Remove messages, or let markers take their places.
 
         @return: those that are still there.
         """

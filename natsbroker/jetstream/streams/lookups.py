@@ -45,7 +45,7 @@ MOST_BYTES = 128 << 20
 
 class _LookUp:
     """
-    What one message needs to know.
+    The look-up that one message waits for.
 
     @ivar subjects: whose states it asked for: a message on another subject changes none of them.
     @ivar held: publishers whose next message waits because of its subject.
@@ -115,9 +115,7 @@ class JudgementQueue:
         self._current = None
 
     def whenOwnJudged(self) -> Deferred[None]:
-        """
-        Wait until the messages are judged that the stream made itself or read from others before.
-        """
+        """Wait until the earlier messages that the stream made or read from others are judged."""
         waiting: Deferred[None] = Deferred()
         self._lanes[None].append(waiting)
         return waiting
@@ -134,7 +132,7 @@ class JudgementQueue:
             self._ask(publisher)
 
     def _changes(self, published: Arrived, lookUp: _LookUp) -> bool:
-        """Whether a message may change what a look-up finds."""
+        """Whether a message may change the result of a look-up."""
         subjects = self._subjectsOf(published)
         return subjects is None or any(lookUp.subjects[subject] for subject in subjects)
 
@@ -156,9 +154,7 @@ class JudgementQueue:
         return True
 
     def _tryTo(self, published: Arrived) -> SubjectUnknown | None:
-        """
-        @return: what must be looked up first; C{None} if the message is done with.
-        """
+        """Judge a message, or return the look-up that it needs first."""
         origin = published.origin
         if self._stream.sources.areApart(self._origin, origin):
             self._flush()
@@ -214,7 +210,7 @@ class JudgementQueue:
     def _judgeFirst(
         self, publisher: object, lookUp: _LookUp
     ) -> Generator[Deferred[Any], Any, None]:
-        """Judge the first message of a publisher when all is known that it needs."""
+        """Judge the first message of a publisher once everything that it needs is known."""
         first = self._lanes[publisher][0]
         while not isinstance(first, Deferred) and (missing := self._tryTo(first)) is not None:
             lookUp.asks(missing.subject)
@@ -232,7 +228,7 @@ class JudgementQueue:
 
     @inlineCallbacks
     def _find(self, missing: SubjectUnknown) -> Generator[Deferred[Any], Any, SubjectState]:
-        """Look for the state of a subject, or of all that a pattern matches, in the log."""
+        """Read the state of a subject, or of all subjects that a pattern matches, from the log."""
         stream = self._stream
         while True:
             yield stream.quiet()
@@ -257,8 +253,8 @@ class JudgementQueue:
 
     def _forget(self, lookUp: _LookUp) -> None:
         """
-        Forget what holds for one message only: what is known of patterns, and of any subject if
-        messages were removed during the look-up.
+        Forget states that hold for one message only: those of patterns, and those of all subjects
+        if messages were removed during the look-up.
         """
         isOld = lookUp.cleared != self._subjects.cleared
         for pattern in lookUp.subjects.patterns:
@@ -266,7 +262,7 @@ class JudgementQueue:
                 self._subjects.forget(pattern)
 
     def _next(self, publisher: object) -> Arrived | Deferred[None] | None:
-        """Take what waits first of a publisher; C{None} if nothing does."""
+        """The first waiting message of a publisher; C{None} if none waits."""
         waiting = self._lanes.get(publisher)
         if waiting is None:
             return None

@@ -1,9 +1,9 @@
 """
-Messages whose time is over: their removal, and the delete markers that they leave.
+The end of messages whose time is over: their removal, and the delete markers that they leave.
 
-The last message of a subject is not simply removed from a stream with delete markers. A marker on
-the same subject takes its place, so that consumers learn of the end. Neither a marker nor the purge
-of a key in a key-value bucket leaves another one.
+In a stream with delete markers, the last message of a subject is not just removed. A marker on the
+same subject takes its place, so that consumers learn of the end. A marker leaves no other marker,
+and neither does the purge of a key in a key-value bucket.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MessageEnds:
     @inlineCallbacks
     def end(self, records: Sequence[Record]) -> Generator[Deferred[Any], Any, list[Record]]:
         """
-        Remove messages, or have markers take their places.
+        Remove messages, or let markers take their places.
 
         @param records: in the order of their sequences.
         @return: those that are still there, because their markers could not be stored.

@@ -20,7 +20,7 @@ class MessageHeaders:
     __slots__ = ("_long", "_values")
 
     def __init__(self, block: bytes) -> None:
-        """The headers of a block. A long one is not taken apart but searched for each name."""
+        """The headers of a block. A long block is not parsed but searched for each name."""
         self._values: dict[bytes, bytes | None] = {}
         self._long = b""
         if len(block) > _LONG:
@@ -61,7 +61,7 @@ def expectedSequence(text: bytes) -> int:
 
 
 def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
-    """A header block in which a name has a value, in its first place or at the end."""
+    """The header block in which a name has a value, in its first place or at the end."""
     line = b"%b: %b" % (name, value)
     lines = block.split(b"\r\n") if block else [b"NATS/1.0", b"", b""]
     for place, other in enumerate(lines[1:], 1):

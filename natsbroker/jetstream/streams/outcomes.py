@@ -20,9 +20,9 @@ _NEWEST = 128
 
 class UnknownOutcome:
     """
-    Finds out what was stored when the store works again. Consumers and all others that follow the
-    stream learn of that as if it had just been stored, and before what was stored later: a message
-    that they were not given would never be delivered.
+    Finds out which messages were stored, once the store works again. Consumers and other followers
+    learn of them as if they had just been stored, and before later ones: a message that a consumer
+    was not given would never be delivered.
 
     @ivar isOpen: whether messages are in doubt. What becomes durable meanwhile is found as well.
     """
@@ -38,7 +38,7 @@ class UnknownOutcome:
 
     def failed(self, sequence: int, failure: Failure) -> None:
         """
-        Messages could not be stored.
+        Note that messages could not be stored.
 
         @param sequence: of the first one.
         """
@@ -51,7 +51,7 @@ class UnknownOutcome:
             self._stream.upkeep.keepTrying(self._find)
 
     def unannounced(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Those of some records that became durable that were not found before."""
+        """The records that became durable and were not announced before."""
         if records and records[0].sequence <= self._found:
             return [record for record in records if record.sequence > self._found]
         return records
@@ -78,7 +78,9 @@ class UnknownOutcome:
                 duplicates.isKnown = True
 
     async def compare(self) -> None:
-        """Do, after a start, the rollups of the newest messages, which may not have been done."""
+        """
+        Carry out, after a start, rollups of the newest messages that were perhaps interrupted.
+        """
         stream, last = self._stream, self._stream.last
         if stream.config.allow_rollup_hdrs:
             start = max(last + 1 - _NEWEST, stream.first, 1)

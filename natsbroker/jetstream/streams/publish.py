@@ -1,8 +1,8 @@
 """
 Publishing to a stream: the checks in nats-server's order, the append, the acknowledgements.
 
-What one turn brings is appended as one batch. A check that needs to look into the log makes those
-messages wait that must not overtake it (L{JudgementQueue}).
+The messages of one turn are appended as one batch. A check that must read the log delays those
+messages that must not overtake it (L{JudgementQueue}).
 """
 
 from __future__ import annotations
@@ -110,28 +110,26 @@ class StreamPublisher:
         self._checks.applyConfig()
 
     def close(self) -> None:
-        """Take nothing any more."""
+        """Take nothing more."""
         self._isClosed = True
         self._judging.close()
         self._atomic.close()
         self._fast.close()
 
     def forget(self) -> None:
-        """Forget what is known of subjects: messages are being deleted."""
+        """Forget the states of subjects: messages are being deleted."""
         self.subjects.clear()
         self._checks.counters.clear()
 
     @property
     def isBusy(self) -> bool:
-        """
-        Whether something that was judged, or that the stream has made or read, is not durable yet.
-        """
+        """Whether a judged message, or one that the stream has made or read, is not durable yet."""
         return self._appends.count > 0 or self._judging.isOwnWaiting
 
     def barrier(self) -> Deferred[Any]:
         """
-        Wait until everything is durable that was judged before, or that the stream has made or
-        read. What a publisher sent and still waits for a look-up comes later.
+        Wait until all messages are durable that were judged before, or that the stream has made or
+        read. Messages that still wait for a look-up come later.
         """
         if self._judging.isOwnWaiting:
             # Not again by way of the barrier: two of them would wait for each other without end.
@@ -147,7 +145,7 @@ class StreamPublisher:
         self.flush()
 
     def deliverTraced(self, message: Message) -> None:
-        """A copy that is stored is not traced where it is delivered from the stream."""
+        """Deliver without a trace: a stored copy is not traced where the stream delivers it."""
         if not self._isClosed:
             self._judging.take(tracedIn(self._stream.name, message))
             self.flush()
@@ -184,15 +182,15 @@ class StreamPublisher:
             self._judging.take(Arrived(subject, b"", headers, payload, True, origin=origin))
 
     def isVerbatim(self) -> bool:
-        """Tell whether a mirror can append what it reads: nothing is to be checked or changed."""
+        """Whether a mirror can append the messages that it reads, without checks or changes."""
         return self._isVerbatim and not (self._judging.isWaiting or self._use.isNear())
 
     def takeIf(
         self, subject: bytes, headers: bytes, payload: bytes, place: bytes, last: int
     ) -> None:
         """
-        Take a message that the stream makes itself. Transforms do not change the subject of a
-        message that stands for the last one of its own subject.
+        Take a message that the stream makes itself. A message that stands for the last one of its
+        subject is not transformed.
 
         @param place: a subject: the message is stored only if this has the last sequence C{last}.
         """
@@ -243,7 +241,7 @@ class StreamPublisher:
                 self._stream.sources.passed(origin)
 
     def _passOver(self, arrived: Arrived, sequence: int) -> None:
-        """Take a message that was stored before, with that sequence."""
+        """Take a message that was stored before, with its sequence."""
         if arrived.trace is not None:
             arrived.trace.repeated()
         self._answerDuplicate(arrived.reply, sequence)
@@ -268,9 +266,7 @@ class StreamPublisher:
         return subject
 
     def _judgeAtomic(self, published: Arrived, known: MessageHeaders) -> None:
-        """
-        Take a message of an atomic batch; the one that commits puts all into the batch to append.
-        """
+        """Take a message of an atomic batch; a commit puts all of them into the batch to append."""
         messages = self._atomic.take(published, known, self._prepared, self._nextSequence())
         if not messages:
             self.answer(published.reply, b"")
@@ -337,7 +333,7 @@ class StreamPublisher:
         self.subjects.stored(subject, sequence)
 
     def _skip(self, reply: bytes, message: Candidate) -> None:
-        """Use a sequence for a message that nobody wants: it is acknowledged and not stored."""
+        """Skip the sequence of a message that no consumer wants: it is acknowledged, not stored."""
         sequence = self._nextSequence()
         if message.messageId:
             self.duplicates.add(message.messageId, sequence, message.now)
@@ -355,7 +351,7 @@ class StreamPublisher:
 
     def _reach(self, origin: ReadMessage, delivery: OriginDelivery) -> bool:
         """
-        Leave out the sequences before a message that a mirror has read.
+        Skip the sequences before a message that a mirror has read.
 
         @return: whether the message is still to be stored.
         """
@@ -399,7 +395,7 @@ class StreamPublisher:
             stream.drop([batch.first + place for place in batch.unwanted])
 
     def rollUpAgain(self, records: Sequence[Record]) -> None:
-        """Remove what stored messages replace, and may not have replaced yet."""
+        """Remove the messages that rollups replace, and may not have removed yet."""
         if rollups := rollupsIn(self._stream.config, records):
             self._stream.upkeep.keepTrying(self._stream.rollUp, 0, rollups)
 
@@ -408,7 +404,7 @@ class StreamPublisher:
             self._answers.send(self._account.bus, batch, first, self._stream.log.bounds)
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> None:
-        """Nothing of the batch is stored."""
+        """Fail the batch: nothing of it is stored."""
         error = storeFailed(failure)
         if not failure.check(StoreError):
             _log.failure("Storing messages of {name} failed", failure, name=self._stream.name)

@@ -23,17 +23,20 @@ ONLY_STORED = -1
 """The place of an answer that is not sent if the entries cannot be stored."""
 
 OR_FAILURE = -2
-"""The place of a refusal that names what may not be durable yet: if that cannot be stored, the
-publisher receives the failure instead."""
+"""
+The place of a refusal that names a message which may not be durable yet: if that cannot be stored,
+the publisher receives the failure instead.
+"""
 
 DUPLICATE = b',"duplicate": true'
-"""The rest of the answer to a message that was stored before, behind the sequence, with
-nats-server's space."""
+"""The end of the answer to a duplicate, behind the sequence, with nats-server's space."""
 
 
 NAMES_LAST = b",names last"
-"""The mark of such a refusal instead of what follows a sequence; its place is that of the last
-message before it."""
+"""
+The mark of such a refusal, in the place of the text behind a sequence; its place is that of the
+last message before it.
+"""
 
 
 class PublishAnswers:
@@ -100,7 +103,7 @@ class StreamTrace:
 
     def judged(self, subject: bytes, isWanted: bool = True) -> None:
         """
-        Note that a message is as it should be, although it may find no room.
+        Note that a message has passed the checks, although it may find no room.
 
         @param isWanted: whether there is a consumer for it, where only that has it stored.
         """
@@ -129,14 +132,12 @@ class StreamTrace:
 
 
 class IRefusedReader(Protocol):
-    """
-    @ivar refusals: how many messages the stream has refused.
-    """
+    """A reader whose messages the stream may refuse; C{refusals} counts those."""
 
     refusals: int
 
     def goBack(self, sequence: int, error: JetStreamError) -> None:
-        """Read again what follows a sequence of the origin, because the stream has refused it."""
+        """Read again from behind a sequence of the origin, because the stream refused a message."""
 
 
 class ReadMessage(NamedTuple):
@@ -163,7 +164,7 @@ class ReadMessage(NamedTuple):
     @property
     def isWithdrawn(self) -> bool:
         """
-        Whether it is not to be stored: one before it was refused, and both will be read again.
+        Whether the message is left out because an earlier one was refused: both are read again.
         """
         return self.refusals != self.reader.refusals
 
@@ -172,7 +173,7 @@ class ReadMessage(NamedTuple):
 
 
 def refuseAll(origins: Sequence[ReadMessage], error: JetStreamError) -> None:
-    """Have messages read again that could not be stored."""
+    """Have messages that could not be stored read again."""
     for origin in origins:
         if not origin.isWithdrawn:
             origin.refused(error)
@@ -273,9 +274,7 @@ class StreamBatch:
         self.newest[origin.key] = len(self.entries) - 1
 
     def records(self, skip: int) -> list[Record]:
-        """
-        The entries as they are stored; C{skip} bytes precede the header block of one with headers.
-        """
+        """The entries as they are stored; C{skip} bytes precede a header block."""
         if hot.storedRecords is not None:
             records: list[Record] = hot.storedRecords(Record, self.entries, self.first, skip)
             return records

@@ -1,10 +1,10 @@
 """
 The checks of a published message, and the order in which nats-server makes them.
 
-A check looks at one L{Candidate} and notes on it what it has found. It raises a
+A check looks at one L{Candidate} and notes its findings there. It raises a
 L{JetStreamError<natsbroker.jetstream.model.errors.JetStreamError>} for a message to refuse, and
-C{SubjectUnknown} if the log must be asked first. Then the message is checked again, all of it: no
-check changes anything but the candidate, except for L{PublishChecks.count}, which is the last one.
+C{SubjectUnknown} if the log must be read first; then all checks of the message run again. No check
+changes anything but the candidate, except for L{PublishChecks.count}, which is the last one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LONGEST_HEADERS = 65535
 """Bytes of a header block (nats-server's file store has two bytes for the length)."""
 
 _UNSIGNED = (1 << 64) - 1
-"""A value that is no number is the largest one."""
+"""The number that stands for a value that is none."""
 
 _FULL_MESSAGES = "maximum messages exceeded"
 _FULL_BYTES = "maximum bytes exceeded"
@@ -48,7 +48,7 @@ NO_HEADERS = MessageHeaders(b"")
 
 def isTooLong(config: StreamConfig, size: int) -> bool:
     """
-    Whether a stream takes no message of a size.
+    Whether a message is larger than a stream permits.
 
     @param size: of headers and payload.
     """
@@ -56,7 +56,7 @@ def isTooLong(config: StreamConfig, size: int) -> bool:
 
 
 class StoredBefore(Exception):
-    """A message with the same id is in the stream."""
+    """The sign that a message with the same id is in the stream."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(sequence)
@@ -97,7 +97,7 @@ class Candidate:
 
     @property
     def isCopied(self) -> bool:
-        """Whether it comes from the origin of a mirror, where duplicates were found."""
+        """Whether the message comes from a mirror's origin, which has sorted out duplicates."""
         origin = self.arrived.origin
         return origin is not None and origin.delivery is not None
 
@@ -168,7 +168,7 @@ class PublishChecks:
 
     def checkMessage(self, message: Candidate) -> None:
         """
-        Check what the publisher means, whether or not there is a consumer for the message.
+        Check the publisher's expectations, whether or not there is a consumer for the message.
 
         @raise StoredBefore: for a duplicate.
         """
@@ -184,14 +184,14 @@ class PublishChecks:
             raise errors.MESSAGE_INCR_MISSING()
 
     def checkStored(self, message: Candidate) -> None:
-        """Check what matters for a message only if it is stored."""
+        """Check rules that matter only for a message that is stored."""
         if message.ttl is not None:
             self.writeTtl(message)
         for check in self._ofStored:
             check(message)
 
     def checkArrived(self, message: Arrived) -> None:
-        """Check a message of a batch when it comes; the rest follows when it is to be stored."""
+        """Check a message of a batch when it arrives. Other checks follow before it is stored."""
         self.checkSealed(message)
         self.checkLength(message)
         self.checkUse(message)
@@ -217,16 +217,13 @@ class PublishChecks:
         )
 
     def checkStream(self, message: Candidate) -> None:
-        """Check that the publisher means this stream."""
+        """Check that the publisher names this stream."""
         expected = message.known.get(b"Nats-Expected-Stream")
         if expected and expected != self.stream.name.encode():
             raise errors.STREAM_NOT_MATCH()
 
     def readTtl(self, message: Candidate) -> None:
-        """
-        Look how long a message lives. A value that is none is refused by L{writeTtl}, after other
-        checks.
-        """
+        """Read the time to live of a message. L{writeTtl} refuses an invalid one later."""
         text = message.known.get(b"Nats-TTL")
         if not text:
             return
@@ -238,8 +235,8 @@ class PublishChecks:
 
     def writeTtl(self, message: Candidate) -> None:
         """
-        Have a message live as long as delete markers at least, so that a marker does not live
-        longer than what it marks.
+        Have a message live at least as long as delete markers, so that a marker does not outlive
+        the next message.
         """
         ttl = message.ttl
         if not ttl:
@@ -320,7 +317,7 @@ class PublishChecks:
             raise error
 
     def readRollup(self, message: Candidate) -> None:
-        """Look whether a message asks for a rollup."""
+        """Read the rollup that a message asks for."""
         rollup = message.known.get(b"Nats-Rollup")
         if not rollup:
             return
@@ -360,7 +357,7 @@ class PublishChecks:
 
     def addTo(self, state: CounterState, message: Candidate) -> CounterState:
         """
-        Have a message say what a counter is after it.
+        Put the counter's total after a message into the message.
 
         @return: that.
         """
@@ -412,9 +409,7 @@ class PublishChecks:
 
 
 def _mismatch(what: str, wanted: bytes, last: int) -> JetStreamError:
-    """
-    @param what: the sequence, as nats-server calls it in traces.
-    """
+    """C{what} names the sequence in traces, as nats-server does."""
     error = errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
     error.traced = f"{what} mismatch: {expectedSequence(wanted) & _UNSIGNED} vs {last}"
     return error

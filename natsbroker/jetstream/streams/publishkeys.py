@@ -1,9 +1,10 @@
 """
-The keys of a stream's configuration, and the ways of a message on which each of them is heeded: the
-checks of L{natsbroker.jetstream.streams.publish}, the compiled step in front of them, and the
-copying of a mirror. The last two are short because they do not ask the configuration. L{wayOf} asks
-it for them, once: a key that is in none of the rows of L{WAYS} counts as one that only the checks
-heed.
+The keys of a stream's configuration, and the paths of a message on which each is heeded: the checks
+of L{natsbroker.jetstream.streams.publish}, the compiled step in front of them, and the copying of a
+mirror.
+
+The last two are fast because they do not read the configuration. L{wayOf} reads it for them, once.
+A key that is in no row of L{WAYS} counts as one that only the checks heed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPoli
 
 
 class Way(IntEnum):
-    """The shortest way on which a key is heeded; it is heeded on the longer ones too."""
+    """The shortest path on which a key is heeded. The longer ones heed it too."""
 
     #: Only the checks know the key.
     CHECKED = 0
@@ -29,7 +30,7 @@ class Way(IntEnum):
 
 
 def isLimited(config: StreamConfig) -> bool:
-    """Whether a stream refuses messages that it has no room for."""
+    """Whether a stream refuses messages for which it has no room."""
     hasLimits = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
     return config.discard is DiscardPolicy.NEW and hasLimits
 
@@ -85,7 +86,7 @@ _ASKS: Mapping[str, Callable[[StreamConfig], bool]] = {
 
 
 def wayOf(config: StreamConfig) -> Way:
-    """The shortest way on which all keys of a configuration are heeded."""
+    """The shortest path on which all keys of a configuration are heeded."""
     shortest = Way.ANY
     for key in fields(config):
         way = WAYS.get(key.name, Way.CHECKED)

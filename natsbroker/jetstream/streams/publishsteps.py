@@ -1,6 +1,6 @@
 """
-The compiled step in front of publishing: it takes runs of messages that need nothing but what is at
-hand, as L{natsbroker.jetstream.streams.publish} would take each of them, and leaves all others.
+The compiled step in front of publishing. It takes runs of simple messages, as
+L{natsbroker.jetstream.streams.publish} would take each of them, and leaves all others.
 """
 
 from __future__ import annotations

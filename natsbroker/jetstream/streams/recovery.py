@@ -33,10 +33,10 @@ from natsbroker.subjects.shapes import TooManyShapes
 _log = Logger(namespace="natsbroker.jetstream")
 
 FLUSH = 2.0
-"""Seconds in which a consumer's state is written before its stream is handed over without it."""
+"""Seconds for the write of a consumer's state, before its stream is handed over without it."""
 
 RETRY = 1.0
-"""Seconds after which the state is written again that says whether messages have ids."""
+"""Seconds until the note that messages have ids is written again after a failure."""
 
 
 async def createStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
@@ -185,9 +185,7 @@ async def recover(account: JetStreamAccount) -> None:
 
 
 async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
-    """
-    @return: whether the value can be read.
-    """
+    """Whether the value can be read."""
     try:
         kept, config = keptConfig(value, StreamConfig)
     except Unreadable as error:
@@ -214,9 +212,7 @@ async def _guarded(account: JetStreamAccount, stream: Stream, starting: Awaitabl
 
 
 async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
-    """
-    Delete a damaged stream with its messages and its consumers. The deletion is durable on return.
-    """
+    """Delete a damaged stream, its messages and its consumers, durably on return."""
     changes: dict[bytes, bytes | None] = dict.fromkeys(_keysOf(name))
     for key, value in (await account.states.load(b"consumer/")).items():
         try:
@@ -278,10 +274,7 @@ async def takeStream(
 
 
 async def releaseStream(stream: Stream) -> None:
-    """
-    Stop serving a stream, so that another broker can. Everything that was taken is durable on
-    return.
-    """
+    """Stop serving a stream, so that another broker can. Taken messages are durable on return."""
     stream.retire()
     await stream.settle()
     stream.sources.save()
@@ -291,10 +284,7 @@ async def releaseStream(stream: Stream) -> None:
 
 
 def within(stream: Stream, waiting: Deferred[None]) -> Deferred[None]:
-    """
-    Wait for a write of a consumer's state, but not for one that never ends, because the lease was
-    lost.
-    """
+    """Wait for a write of a consumer's state, but not without end, as after the loss of a lease."""
     done: Deferred[None] = Deferred()
 
     def end(_: object = None) -> None:
@@ -336,9 +326,7 @@ async def _dropUnfinished(account: JetStreamAccount, isWhole: bool) -> None:
 async def _recoverConsumer(
     account: JetStreamAccount, key: bytes, values: Mapping[bytes, bytes]
 ) -> bool:
-    """
-    @return: whether the configuration can be read.
-    """
+    """Whether the configuration can be read."""
     try:
         kept, config = keptConfig(values[key], ConsumerConfig)
     except Unreadable as error:
@@ -369,8 +357,9 @@ async def _recoverConsumer(
 
 def withoutIds(name: str) -> bytes:
     """
-    The key in the state that says that no message of a stream ever had an id. It goes before the
-    first one that has, so that the duplicate windows of all others need not be read at a start.
+    The key in the state that says that no message of a stream ever had an id. It is deleted before
+    the first message with an id, so that other streams need not read their duplicate window at a
+    start.
     """
     return keyOf(b"withoutids", name)
 
@@ -393,7 +382,7 @@ async def _idsBegan(stream: Stream) -> None:
 
 async def _recoverState(stream: Stream, values: Mapping[bytes, bytes]) -> None:
     """
-    Find what a stream must know before it takes or removes messages.
+    Recover the state that a stream needs before it takes or removes messages.
 
     @param values: the state.
     """

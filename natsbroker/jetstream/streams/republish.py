@@ -31,9 +31,7 @@ class StreamRepublisher:
     """Publishes copies of the messages of one stream."""
 
     def __init__(self, stream: StreamCore, subjects: SubjectStates, republish: Republish) -> None:
-        """
-        @param subjects: the last sequences of subjects.
-        """
+        """The republisher; C{subjects} has the last sequences of subjects."""
         self._stream = stream
         self._subjects = subjects
         self._isHeadersOnly = republish.headers_only

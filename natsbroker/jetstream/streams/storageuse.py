@@ -1,6 +1,6 @@
 """
-The room that the limits of a stream's account and of the server leave for messages, and what is
-being appended.
+The room that the limits of a stream's account and of the server leave for messages, and the
+messages that are being appended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from natsbroker.jetstream.streams.streamcore import StreamCore
 
 
 def retentionOf(config: StreamConfig) -> Retention:
-    """The limits by which a stream's log lets messages go by itself when more is appended."""
+    """The limits by which a stream's log removes messages by itself when more are appended."""
     isNew = config.discard is DiscardPolicy.NEW
     return Retention(
         count=0 if isNew else max(config.max_msgs, 0),
@@ -54,7 +54,7 @@ class StorageUse:
         self._others = None
 
     def isNear(self) -> bool:
-        """Tell whether the limits are so near that each message must be checked."""
+        """Whether so little room is left that every message must be checked."""
         return self.isBounded and self._stream.account.isNear(self._stream.config.storage)
 
     def check(self, size: int, own: int) -> None:
@@ -77,7 +77,7 @@ class StorageUse:
 
 class StreamAppends:
     """
-    What the publisher of one stream has given to the log, and what is not durable yet.
+    The messages that the publisher of one stream has given to the log and that are not durable yet.
 
     @ivar count: how many appends and skips are not durable.
     """

@@ -31,9 +31,7 @@ class StoredSubjects:
         return self._transform.apply(subject, randrange) or subject
 
     def of(self, message: Arrived) -> bytes:
-        """
-        The subject to store for a message; one that stands for the last of its subject keeps it.
-        """
+        """The subject to store for a message. One that stands for its subject's last keeps it."""
         subject, place = message.subject, message.place
         return subject if place and place == subject else self.transformed(subject)
 

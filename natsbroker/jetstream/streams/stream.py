@@ -46,7 +46,7 @@ def keyOf(kind: bytes, *names: str) -> bytes:
 
 
 def positionsKey(name: str) -> bytes:
-    """The key of how far the sources of a stream were read."""
+    """The key of the positions of a stream's sources."""
     return keyOf(b"sources", name)
 
 
@@ -124,8 +124,8 @@ class Stream(StreamCore):
     @inlineCallbacks
     def _watch(self, config: StreamConfig) -> Generator[Deferred[Any], Any, None]:
         """
-        Begin to heed the times of messages, if the configuration has begun to allow them. The
-        messages that are there are read once.
+        Begin to heed the times of messages, if the configuration now allows them. Stored messages
+        are read once.
         """
         added: list[MessageExpiry | MessageScheduler] = []
         if config.allow_msg_ttl and self._expiry is None:
@@ -152,7 +152,7 @@ class Stream(StreamCore):
                 self._subscriptions.append(made)
 
     def caughtUp(self) -> None:
-        """The mirror has what its origin has."""
+        """Answer for the origin: the mirror has caught up with it."""
         self._direct.caughtUp()
 
     def unsubscribe(self) -> None:
@@ -176,7 +176,7 @@ class Stream(StreamCore):
         self.intake.close()
 
     def close(self) -> None:
-        """Take no more messages, set no more timers, and have nothing at hand."""
+        """Take no more messages, set no more timers, and drop what is in memory."""
         self.retire()
         self._tail.clear()
         for upkeep in (self._expiry, self._scheduler):
@@ -190,22 +190,22 @@ class Stream(StreamCore):
 
     def settled(self, consumer: Consumer, sequences: Collection[int]) -> None:
         """
-        A consumer needs messages no more: with interest or work-queue retention they go when no
-        other consumer needs them.
+        Take note that a consumer has settled messages: with interest or work-queue retention they
+        are removed once no other consumer needs them.
         """
         if self.config.retention is not RetentionPolicy.LIMITS:
             self.account.run(self._retaining.release(sequences, consumer))
 
     def settledLate(self, sequences: Collection[int]) -> None:
         """
-        Messages behind the floor of a consumer are acknowledged: with interest or work-queue
-        retention they go when no consumer needs them.
+        Take note that messages behind the floor of a consumer are settled: with interest or
+        work-queue retention they are removed once no consumer needs them.
         """
         if self.config.retention is not RetentionPolicy.LIMITS:
             self.account.run(self._retaining.release(sequences))
 
     def consumerEnded(self, consumer: Consumer) -> None:
-        """A consumer was inactive for too long, and has stopped."""
+        """Delete a consumer that was inactive for too long, and has stopped."""
         deleting = ensureDeferred(self.deleteConsumer(consumer))
         advise = consumer.core.advise
         deleting.addBoth(_passed, lambda: advise("DELETED", "consumer_action", action="delete"))
@@ -224,14 +224,14 @@ class Stream(StreamCore):
 
     async def interestLost(self) -> None:
         """
-        A consumer is deleted, is reset or has other filters. With interest retention, messages that
-        only it needed go.
+        Remove, with interest retention, the messages that only one consumer needed: it is deleted,
+        is reset, or has other filters.
         """
         if self.config.retention is RetentionPolicy.INTEREST:
             await self.upkeep.orLater(self._retaining.releaseUnneeded)
 
     def compare(self) -> None:
-        """Remove, after a start, what consumers have settled or messages replaced."""
+        """Remove, after a start, the messages that consumers have settled or rollups replaced."""
         self.upkeep.keepTrying(self.upkeep.outcome.compare)
         if self.config.retention is not RetentionPolicy.LIMITS:
             self.upkeep.keepTrying(self._retaining.compare)

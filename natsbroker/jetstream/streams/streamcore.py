@@ -1,5 +1,5 @@
 """
-The messages of a stream, and how they change: all that the parts of a stream know of it.
+The messages of a stream and their changes, for all parts of the stream.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class StreamCore(StreamRecords):
     """
     A stream without its parts, which L{natsbroker.jetstream.streams.stream.Stream} puts together.
 
-    @ivar account: whose stream it is.
     @ivar consumers: the L{natsbroker.jetstream.consumers.table.ConsumerTable}.
     @ivar publisher: stores what is published to the stream's subjects.
     @ivar sources: how far its sources were read.
@@ -73,11 +72,11 @@ class StreamCore(StreamRecords):
         return self.account.isShared
 
     def caughtUp(self) -> None:
-        """The mirror has what its origin has."""
+        """Answer for the origin: the mirror has caught up with it."""
 
     def stored(self, records: Sequence[Record], isWatched: bool) -> None:
         """
-        Messages are durable.
+        Announce durable messages.
 
         @param records: without the length of their headers.
         @param isWatched: whether C{records} is filled: nobody but consumers needs them.
@@ -87,7 +86,7 @@ class StreamCore(StreamRecords):
             self.announce(records, isWatched and bool(records))
 
     def announce(self, records: Sequence[Record], isWatched: bool) -> None:
-        """Hand durable messages to those who follow the stream, all of them and in order."""
+        """Hand durable messages to all followers of the stream, in order."""
         if isWatched and self.config.max_msgs_per_subject <= 0:
             self._tail.add(records)
         else:
@@ -101,7 +100,7 @@ class StreamCore(StreamRecords):
 
     def evicted(self, isPurge: bool = False) -> None:
         """
-        Look whether the oldest messages are gone.
+        Take note that the oldest messages may be gone.
 
         @param isPurge: whether they were purged, and not removed by a limit.
         """
@@ -113,7 +112,7 @@ class StreamCore(StreamRecords):
             self.consumers.removed((), first, isPurge)
 
     def damaged(self, sequences: range) -> None:
-        """Messages cannot be read, and the log may count them no more."""
+        """Take note of messages that cannot be read: the log may no longer count them."""
         self.publisher.forget()
         self.consumers.removed(sequences, 0, True)
         self.evicted()
@@ -138,9 +137,9 @@ class StreamCore(StreamRecords):
     @inlineCallbacks
     def rollUp(self, first: int, rollups: Rollups) -> Generator[Deferred[Any], Any, None]:
         """
-        Remove what messages replace. They are acknowledged after that: after a kill, nobody would
-        know that something is still to be removed. Most replace nothing, or one message: these are
-        removed together.
+        Remove the messages that rollups replace. The rollups are acknowledged after that: after a
+        kill, nothing would tell that something is still to be removed. Most rollups replace
+        nothing, or one message: these are removed together.
 
         @param first: what the places of the messages are counted from.
         """
@@ -178,7 +177,7 @@ class StreamCore(StreamRecords):
         return not (self._changing or self.publisher.isBusy or self.intake.isStoring)
 
     def verify(self) -> Deferred[None] | None:
-        """Ask whether this broker leads the stream still, unless no other one can have it."""
+        """Ask whether this broker still leads the stream, unless no other broker can lead it."""
         cluster = self.account.cluster
         return None if cluster is None else cluster.verify(self.name)
 
@@ -272,9 +271,7 @@ class StreamCore(StreamRecords):
         return removed
 
     def _passedOver(self, pattern: bytes) -> None:
-        """
-        A purge of one pattern has left nothing: consumers that it concerns go on behind the end.
-        """
+        """Move consumers behind the end, because a purge has left no message of the pattern."""
         for consumer in list(self.consumers.values()):
             wanted = consumer.filters or (b">",)
             if any(isSubset(subject, pattern) or isSubset(pattern, subject) for subject in wanted):

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 SLICE = 1024
-"""Records of one read when a stream is walked. Each read has a slice of its own, so that a long
-walk keeps nobody waiting."""
+"""
+Records of one read when a whole stream is read. Each read has a slice of its own, so that other
+work is not delayed.
+"""
 
 RECORD = 8
 """The cost of looking at a record, in the units of L{natsbroker.pure.backlog}."""
@@ -33,7 +35,7 @@ SEARCH = 300
 """The cost of asking a log once."""
 
 MOST_LOOKED = 4096
-"""The records that one read is taken to have looked at, at most: an index skips others."""
+"""The most records that one read is taken to have looked at: an index skips others."""
 
 GAP = 8192
 """The sequences without a message that are looked at in one turn."""
@@ -52,7 +54,7 @@ TALLY = 16
 
 
 class SortedRuns:
-    """Sorts many numbers, some at a time: to merge runs that are sorted costs little of a turn."""
+    """Sorts many numbers, a part at a time: the merge of sorted runs takes little of a turn."""
 
     def __init__(self) -> None:
         self._runs: list[list[int]] = []
@@ -80,8 +82,6 @@ class StreamRecords:
     @ivar config: with all defaults filled in.
     @ivar log: the records. Header blocks of streams in files follow their length in four bytes, so
         that the size of the log and the size that nats-server reports differ by 30 bytes a message.
-    @ivar account: whose stream it is.
-    @ivar isDeleted: whether the stream is being deleted.
     @cvar isChannel: whether NATS Streaming writes and limits the log: then the limits of accounts
         do not count the stream, and requests cannot change it.
     """
@@ -101,9 +101,7 @@ class StreamRecords:
 
     @property
     def isSettled(self) -> bool:
-        """
-        Whether all that was asked before is known to be in the log, so that it can be read at once.
-        """
+        """Whether all earlier writes are known to be in the log, so that it can be read at once."""
         return False
 
     def verify(self) -> Deferred[None] | None:
@@ -116,8 +114,9 @@ class StreamRecords:
     @property
     def first(self) -> int:
         """
-        The first sequence; one more than the last when the stream is empty; 0 in a new stream that
-        was not purged and was created without one. A later change of the configuration counts not.
+        The first sequence. An empty stream has one more than the last; a new stream that was not
+        purged and was created without a first sequence has 0, whatever a later change of the
+        configuration says.
         """
         bounds = self.log.bounds()
         if not bounds.count:
@@ -132,8 +131,8 @@ class StreamRecords:
     @property
     def lastTime(self) -> int:
         """
-        When the last message was stored, or passed over because nobody wanted it, in nanoseconds
-        since 1970; 0 for never.
+        The time at which the last message was stored, or passed over because no consumer wanted it,
+        in nanoseconds since 1970; 0 for never.
         """
         return max(cast(int, self.log.bounds().lastTime), self.skippedAt)
 
@@ -196,7 +195,8 @@ class StreamRecords:
         self, filters: tuple[bytes, ...], sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, Matching]:
         """
-        As L{read}. Where the lane and the log can, messages are decoded when they are asked for.
+        The same as L{read}. Where the lane and the log can, messages are decoded only when they are
+        asked for.
         """
         if hot.EncodedRecords is None or not IShortcutLog.providedBy(self.log):
             page: Matching = yield self.read(filters, sequence, limit, maxBytes)
@@ -230,7 +230,7 @@ class StreamRecords:
         return self.decoded(records[0]) if isThere else None
 
     def written(self) -> Deferred[Any]:
-        """Wait until what was given to the log is durable, or could not be stored."""
+        """Wait until all writes given to the log are durable, or have failed."""
         earlier: Deferred[Any] = self.log.append([])
         return earlier.addErrback(lambda failure: failure.trap(StoreError))
 
@@ -306,8 +306,8 @@ class StreamRecords:
         self, filters: Sequence[bytes], sequence: int
     ) -> Generator[Deferred[Any], Any, range]:
         """
-        The sequences from the first to the last message at or after a sequence whose subject
-        matches one of the filters, as far as the tallies of subjects say.
+        The first and the last sequence, at or after a given one, that may have a message matching
+        one of the filters, according to the tallies of subjects.
         """
         first, last = self.last + 1, 0
 

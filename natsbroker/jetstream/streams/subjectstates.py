@@ -74,7 +74,7 @@ class SubjectStates:
         self._remember(subject, state)
 
     def stored(self, subject: bytes, sequence: int) -> None:
-        """A message is being appended."""
+        """Note that a message is being appended."""
         if self.isUsed:
             known = self.known.get(subject)
             messages = -1 if known is None or known.messages < 0 else known.messages + 1

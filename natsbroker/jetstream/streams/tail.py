@@ -54,10 +54,7 @@ class StreamTail:
         return bisect_left(self._records, sequence, key=lambda record: record.sequence)
 
     def read(self, filters: tuple[bytes, ...], sequence: int, limit: int) -> Matching | None:
-        """
-        A result as of L{natsbroker.jetstream.streams.stream.Stream.read}; C{None} if the log must
-        be read.
-        """
+        """Messages as from C{Stream.read}; C{None} if the log must be read."""
         records = self._records
         if not records or not records[0].sequence <= sequence <= records[-1].sequence:
             return None

@@ -1,5 +1,5 @@
 """
-What a stream removes by its limits, and what is done again when its store could not do it.
+The removals by a stream's limits, and the work that is repeated after its store failed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PIECE = 64
 
 class StreamUpkeep:
     """
-    Nothing that a stream must do is forgotten because its store fails: it is done when the store
-    works again. What a restart interrupts is found again when the stream is served next.
+    The work that a stream must do even if its store fails: it is done when the store works again.
+    Work that a restart interrupts is found again when the stream is served next.
 
     @ivar retry: waits for the store.
     @ivar outcome: what it may have stored although it failed.
@@ -44,7 +44,7 @@ class StreamUpkeep:
         self._isClosed = False
 
     def close(self) -> None:
-        """Begin nothing any more."""
+        """Begin nothing more."""
         self._isClosed = True
         self._aging.stop()
 
@@ -52,7 +52,7 @@ class StreamUpkeep:
 
     def carryOut(self, attempt: Callable[..., Awaitable[Any]], *args: Any) -> Deferred[Any]:
         """
-        Do something, again if need be, until the store has done it.
+        Do a piece of work, repeatedly if need be, until the store has done it.
 
         @return: fires then, or at once if this is being done already; fails if the stream is closed
             before.
@@ -70,12 +70,12 @@ class StreamUpkeep:
         return result
 
     def keepTrying(self, attempt: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """As L{carryOut}, for what nobody waits for."""
+        """The same as L{carryOut}, for work whose end is not waited for."""
         self._stream.account.run(self.carryOut(attempt, *args))
 
     async def orLater(self, attempt: Callable[..., Awaitable[T]], *args: Any) -> T:
         """
-        Do something now. If that fails because of the store, it is done later as well.
+        Do a piece of work now, and again later if the store fails.
 
         @raise StoreError: for those who wait for it.
         """
@@ -88,7 +88,7 @@ class StreamUpkeep:
     # Limits.
 
     def stored(self) -> None:
-        """Messages are durable."""
+        """Enforce the limits: messages are durable."""
         config, run = self._stream.config, self._stream.account.run
         if 0 < config.max_bytes < self._stream.size:
             run(self.orLater(self._shrink))
