@@ -91,7 +91,7 @@ class JetStreamAccount(JetStreamAccountCore):
 
     @contextmanager
     def change(self, config: StreamConfig) -> Iterator[None]:
-        """Have a configuration count while it is made durable."""
+        """Reserve a configuration's name, subjects and space while it is made durable."""
         self.changes += 1
         self.changing[config.name] = config
         try:

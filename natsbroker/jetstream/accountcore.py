@@ -50,14 +50,16 @@ MOST_REQUESTS = 10_000
 """The requests of an account that may wait, as in nats-server."""
 
 NEAR = 32 << 20
-"""The bytes below which each message is checked. One turn brings less."""
+"""The room, in bytes, below which every message is checked. One turn brings less."""
 
 FRESH = 50_000_000
-"""The nanoseconds for which a look at all streams is good enough, at least."""
+"""Nanoseconds for which a count of all streams is good, at least."""
 
 LONGEST = 10_000_000_000
-"""The nanoseconds for which a look is good at most. In between, each byte of room is good for one:
-nothing fills a gigabyte in a second."""
+"""
+Nanoseconds for which such a count is good, at most. In between, each byte of room is good for one:
+no broker fills a gigabyte in a second.
+"""
 
 UNLIMITED = AccountAllowance(NO_ACCOUNT_LIMITS)
 
@@ -71,7 +73,6 @@ class JetStreamServer:
     @ivar memory: the store of streams in memory.
     @ivar deadlines: timers, by a clock that is never set.
     @ivar now: the wall clock, in nanoseconds since 1970.
-    @ivar name: of the server.
     @ivar domain: the JetStream domain; empty for none.
     @ivar strict: whether requests with unknown keys are refused.
     @ivar limits: of all accounts together, at first.
@@ -95,7 +96,6 @@ class JetStreamAccountCore:
     """
     The account of streams and consumers.
 
-    @ivar name: the account's name.
     @ivar bus: the account's bus for services of this broker.
     @ivar records: sends stored messages.
     @ivar turns: when long work goes on.
@@ -140,8 +140,8 @@ class JetStreamAccountCore:
 
     def spaceOf(self, name: str) -> str:
         """
-        The space of state of a stream and its consumers. In a store of one broker the streams of an
-        account have one together.
+        The space of state of a stream and its consumers. In a store of one broker, the streams of
+        an account share one.
         """
         if self.isShared:
             return spaceName(logName(self.name, name))
@@ -209,7 +209,10 @@ class JetStreamAccountCore:
         return running
 
     def _mayAsk(self) -> bool:
-        """Whether a request is taken. Too many wait already if not; an advisory says so once."""
+        """
+        Whether a request is taken. If too many wait already, an advisory says so once, and the
+        request is dropped.
+        """
         if self.turns.waiting < MOST_REQUESTS:
             self._dropped = 0
             return True
@@ -234,7 +237,7 @@ class JetStreamAccountCore:
         cost: int,
     ) -> None:
         """
-        Do what a request asks for, in the turns of its origin. If too many wait it is dropped.
+        Handle a request in the turns of its origin. If too many wait, it is dropped.
 
         @param isRead: whether it changes nothing: then it ends when the answer has no receiver.
         @param cost: of its beginning, in the units of L{natsbroker.pure.backlog}.
@@ -272,8 +275,8 @@ class JetStreamAccountCore:
 
     def isNear(self, storage: StorageType) -> bool:
         """
-        Whether the limits of a kind of storage are so near that each message must be checked. All
-        streams share one look at them all, which is good for longer the more room there is.
+        Whether so little room is left in a kind of storage that every message must be checked. All
+        streams share one count of their bytes, which is good for longer the more room there is.
         """
         now = self.now()
         looked, until, isNear = self._looks.get(storage, (0, 0, False))

@@ -58,7 +58,6 @@ def jetStreamService(
     """
     The service, and the figures for monitoring.
 
-    @param server: the name of this server.
     @param locate: looks up an account that has streams.
     @param channels: the channels of NATS Streaming that are streams too.
     @raise natsbroker.errors.BrokerError: if there is no such store.
@@ -154,9 +153,7 @@ def _notLeft(failure: Failure) -> None:
 
 
 def storeDirectory(jetstream: JetStream) -> str:
-    """
-    The folder of streams in files; without C{store_dir} among temporary files, as in nats-server.
-    """
+    """The folder of streams in files; without C{store_dir} a temporary one, as in nats-server."""
     parent = jetstream.store_dir or os.path.join(tempfile.gettempdir(), "natsbroker")
     return os.path.join(parent, "jetstream")
 
@@ -210,7 +207,7 @@ def configuredLimits(block: JetStream) -> ConfiguredLimits:
 
 
 def isSized(block: JetStream) -> bool:
-    """Whether the configuration says both totals, which nats-server shows as C{compress_ok}."""
+    """Whether the configuration names both totals, which nats-server shows as C{compress_ok}."""
     return min(block.max_memory_store, block.max_file_store) >= 0
 
 
@@ -223,8 +220,8 @@ def encryptionOf(jetstream: JetStream) -> Encryption | None:
 
 def limitsIn(settings: Settings) -> Mapping[str, JetStreamLimits]:
     """
-    The accounts that have JetStream: those that say so; without accounts the global one. In
-    operator mode their JWTs say it.
+    The accounts that have JetStream: those whose block enables it; without accounts, the global
+    one. In operator mode their JWTs decide.
     """
     if settings.operator.isOn:
         return {}

@@ -1,5 +1,5 @@
 """
-What consumers need of their stream, whose modules import them.
+The stream as its consumers see it, so that their modules need not import it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ConsumerStream(Protocol):
 
     @property
     def account(self) -> JetStreamAccountCore:
-        """Whose stream it is."""
+        """The account of the stream."""
 
     @property
     def name(self) -> str:
@@ -34,7 +34,7 @@ class ConsumerStream(Protocol):
 
     @property
     def states(self) -> IStateStore:
-        """Where the states of its consumers are."""
+        """The states of the stream's consumers."""
 
     @property
     def isShared(self) -> bool:
@@ -42,11 +42,11 @@ class ConsumerStream(Protocol):
 
     @property
     def first(self) -> int:
-        """The first sequence; C{last + 1}, or 0 in a stream that was never used, if empty."""
+        """The first sequence. An empty stream has C{last + 1}, or 0 if it was never used."""
 
     @property
     def last(self) -> int:
-        """The last sequence that is durable."""
+        """The last durable sequence."""
 
     @property
     def consumers(self) -> Any:
@@ -55,14 +55,12 @@ class ConsumerStream(Protocol):
     def read(
         self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20
     ) -> Deferred[Matching]:
-        """
-        Messages that match one of the filters, or any without filters, at or after a sequence.
-        """
+        """Messages at or after a sequence that match one of the filters, or all without filters."""
 
     def readEncoded(
         self, filters: tuple[bytes, ...], sequence: int, limit: int, maxBytes: int
     ) -> Deferred[Matching]:
-        """The same, of which some may be decoded only when they are asked for."""
+        """The same messages, some of which may be decoded only when they are asked for."""
 
     def get(self, sequence: int) -> Deferred[Record | None]:
         """One message."""
@@ -77,13 +75,13 @@ class ConsumerStream(Protocol):
         """The first sequence that is not older than a time."""
 
     def settled(self, consumer: Any, sequences: Collection[int]) -> None:
-        """A consumer acknowledged or terminated messages."""
+        """Let the stream remove messages that a consumer acknowledged or terminated."""
 
     def settledLate(self, sequences: Collection[int]) -> None:
-        """A consumer acknowledged or terminated messages behind its floor."""
+        """Let the stream remove messages that a consumer settled behind its floor."""
 
     def consumerEnded(self, consumer: Any) -> None:
         """
-        A consumer was inactive for too long, and has stopped. The stream deletes its configuration
-        and its state, and advises of the deletion.
+        Delete the configuration and the state of a consumer that was inactive for too long and has
+        stopped, and publish an advisory of it.
         """

@@ -1,6 +1,6 @@
 """
-Streams and consumers whose configuration cannot be read: each is left alone with its messages, and
-the others serve.
+Streams and consumers whose configuration cannot be read. Only these are left out, and they keep
+their messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 class Unreadable(StoreError):
     """
-    A value of the state cannot be read.
+    The error of a value in the state that cannot be read.
 
     @ivar name: the stream or consumer, as far as that can be read; else empty.
     """
@@ -37,7 +37,7 @@ class Unreadable(StoreError):
 
 def keptConfig(value: bytes, kind: type[T]) -> tuple[dict[str, Any], T]:
     """
-    Read what the state has of a stream or consumer.
+    Read the state's value of a stream or consumer.
 
     @return: all of it, and the configuration.
     @raise Unreadable: if that is not possible.
@@ -69,22 +69,22 @@ class LostState:
         return bool(self.spaces & {space, ""})
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """Messages have their own reports."""
+        """Ignored: messages have their own reports."""
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
         self.spaces.add(space)
 
     def logQuarantined(self, log: str, reason: str) -> None:
-        """Logs have their own reports."""
+        """Ignored: logs have their own reports."""
 
     def writesStopped(self, reason: str) -> None:
-        """Not about what is there already."""
+        """Ignored: about writes, not about stored values."""
 
     def writesResumed(self) -> None:
         """Not about what is there already."""
 
     def logLost(self, log: str) -> None:
-        """Not about what is there already."""
+        """Ignored: about writes, not about stored values."""
 
 
 @contextmanager

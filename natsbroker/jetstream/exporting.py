@@ -15,7 +15,7 @@ NO_DOMAIN = "_"
 
 @implementer(ILogDirectory)
 class StreamDirectory:
-    """Without channels: they are read as such."""
+    """Lists the streams for the export service, without channels, which are read as channels."""
 
     kind = "STREAM"
 
@@ -34,7 +34,7 @@ class StreamDirectory:
         return log
 
     def headerPrefix(self, name: str) -> int:
-        """Streams in files have the length of the headers there; see L{StreamRecords}."""
+        """The bytes before a header block: files store its length there; see L{StreamRecords}."""
         stream = self._account.streams.get(name)
         return 4 if stream is not None and stream.isInFile else 0
 

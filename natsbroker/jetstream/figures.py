@@ -1,6 +1,6 @@
 """
-What monitoring shows of the JetStream of a broker, with nats-server's keys. The figures of accounts
-are kept anyway; the details of streams and consumers wait until what was published is durable.
+The figures of JetStream in monitoring, with nats-server's keys. Those of accounts are always at
+hand; the details of streams and consumers wait until earlier publishes are durable.
 """
 
 from __future__ import annotations
@@ -113,15 +113,11 @@ class JetStreamFigures:
         }
 
     def varz(self) -> Row:
-        """
-        @return: the part C{jetstream} of C{/varz}.
-        """
+        """The part C{jetstream} of C{/varz}."""
         return {"config": self.config(), "stats": self.stats(), "limits": self.limits()}
 
     def cluster(self) -> Row:
-        """
-        @return: the cluster whose brokers serve the streams together, if there is one.
-        """
+        """The cluster whose brokers serve the streams together, if there is one."""
         for account in self.accounts.values():
             if account.members is not None:
                 return {"meta_cluster": account.members.metaCluster()}
@@ -151,9 +147,7 @@ class JetStreamFigures:
         }
 
     def account(self, account: JetStreamAccount) -> Row:
-        """
-        @return: the row of an account, without its streams. What it reserves is its limit.
-        """
+        """The row of an account, without its streams. Its limit is shown as reserved."""
         limits = account.limits
         return {
             "name": self.nameOf(account.name),
@@ -189,9 +183,7 @@ class JetStreamFigures:
         return row
 
     def origins(self, stream: Stream) -> Row:
-        """
-        @return: the mirror or the sources of a stream.
-        """
+        """The mirror or the sources of a stream."""
         mirror, sources = stream.intake.mirrorInfo(), stream.intake.sourceInfos()
         row: Row = {} if mirror is None else {"mirror": mirror}
         return {**row, "sources": list(sources)} if sources else row

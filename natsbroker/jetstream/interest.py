@@ -89,7 +89,7 @@ class SubjectInterest:
         self._look(pattern)
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """The number of members makes no difference."""
+        """Ignored: the number of members makes no difference."""
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
         self._look(pattern)

@@ -92,9 +92,7 @@ class Jsz:
         return Answer(200, JSON, bodyOf(self.steps(wanted)), isLong=wanted.streams)
 
     def ofAccount(self, name: str, query: Query) -> Generator[Pause, None, dict[str, Any]] | None:
-        """
-        The steps of an account's row, as the system account shows it; C{None} without JetStream.
-        """
+        """The steps of an account's row for the system account; C{None} without JetStream."""
         figures = self._find()
         account = accountsOf(figures).get(name)
         if account is None:
@@ -138,10 +136,7 @@ def _chosen(accounts: Any, wanted: JszQuery) -> list[Any]:
 
 
 def varzOf(figures: Any) -> dict[str, Any]:
-    """
-    The part C{jetstream} of C{/varz}, from L{natsbroker.jetstream.figures.JetStreamFigures} or
-    C{None}.
-    """
+    """The part C{jetstream} of C{/varz}; C{None} without JetStream."""
     shown: dict[str, Any] = {} if figures is None else figures.varz()
     return shown
 

@@ -16,9 +16,7 @@ _STEP = 64
 
 
 def jetStreamSeries(accounts: Mapping[str, Any]) -> Generator[Pause, None, list[MetricSeries]]:
-    """
-    @param accounts: L{natsbroker.jetstream.account.JetStreamAccount} by name.
-    """
+    """The series of C{accounts}, L{natsbroker.jetstream.account.JetStreamAccount} by name."""
     labels = ("account", "stream")
     messages = MetricSeries("stream_messages", "Messages in a stream.", labels)
     size = MetricSeries("stream_bytes", "Bytes of these messages.", labels)

@@ -16,18 +16,14 @@ from natsbroker.wire.values import Message
 
 
 class Sent(NamedTuple):
-    """
-    The number of messages that were sent, and their bytes with subject and acknowledgement subject.
-    """
+    """The number of messages that were sent, and their bytes with both subjects."""
 
     messages: int
     size: int
 
 
 class RecordSender:
-    """
-    Sends the messages of consumers through a bus. Short ways of the lane, C{publisher}, precede it.
-    """
+    """Sends the messages of consumers: through the lane's C{publisher} if it can, else the bus."""
 
     def __init__(self, bus: IMessageBus) -> None:
         self._bus = bus

@@ -78,11 +78,9 @@ class JetStreamService(Service):
         turns: Turns | None = None,
     ) -> None:
         """
-        @param busOf: the bus of an account.
         @param openFiles: opens the store of streams in files.
         @param openMemory: opens the store of streams in memory.
         @param limits: the limits of the accounts that have JetStream at first.
-        @param server: the name of this server.
         @param monotonic: seconds of a clock that is never set.
         @param now: the wall clock, in nanoseconds.
         @param share: makes what serves a store together with other brokers.
@@ -138,7 +136,7 @@ class JetStreamService(Service):
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be stored; empty while it can."""
+        """The reason for which nothing can be stored; empty while it can."""
         if self._leadership is not None and self._leadership.trouble:
             return self._leadership.trouble
         return self._watch.stopped
@@ -238,7 +236,7 @@ class JetStreamService(Service):
     # Accounts that come and go.
 
     async def _locateOwners(self, files: IStreamStore) -> None:
-        """Have the accounts looked up that have streams in the store."""
+        """Have those accounts looked up that have streams in the store."""
         for owner in sorted({ownerOf(log) for log in await files.logs()} - {"", *self._wanted}):
             self._locate(owner)
 
@@ -277,7 +275,7 @@ class JetStreamService(Service):
             account.configure(limits)
 
     async def _settle(self, name: str) -> None:
-        """Do for an account what was asked for last."""
+        """Apply the last change that was asked for an account."""
         lock = self._locks.setdefault(name, DeferredLock())
         await lock.acquire()
         try:
@@ -306,7 +304,7 @@ class JetStreamService(Service):
                     stream.damaged(sequences)
 
     def leave(self) -> Deferred[None]:
-        """Hand over to other brokers what they can serve."""
+        """Hand the streams over to the brokers that can serve them."""
         if self._leadership is None:
             return succeed(None)
         return ensureDeferred(self._leadership.leave())

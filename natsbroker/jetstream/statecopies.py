@@ -1,6 +1,6 @@
 """
-State with a second copy of what a stream could not be found without: its configuration and those
-of its consumers, and how far its sources were read.
+State that is stored twice, because without it a stream could not be found: its configuration, those
+of its consumers, and the positions of its sources.
 """
 
 from __future__ import annotations

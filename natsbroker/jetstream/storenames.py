@@ -26,7 +26,7 @@ def logName(account: str, stream: str) -> str:
 
 def spaceName(log: str) -> str:
     """
-    The space of state of one stream, in a store that brokers share: it is leased with its log.
+    The space of state of one stream in a store that brokers share. It is leased with the log.
 
     @param log: the name of the log, or what the names of all logs of an account begin with.
     """

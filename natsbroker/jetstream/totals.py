@@ -1,6 +1,6 @@
 """
-The bytes of JetStream where the configuration does not say: as in nats-server, three quarters of
-the machine's memory and of the disk.
+The sizes of JetStream where the configuration gives none: as in nats-server, three quarters of the
+machine's memory and of the disk.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def machineMemory() -> int:
 
 def diskFor(directory: str) -> int:
     """
-    The bytes of the disk that a folder may fill: the free ones, and those of its files, so that the
-    next start finds no less. The folder need not be there.
+    The bytes of the disk that a folder may fill: the free ones and those of its own files, so that
+    the next start computes no less. The folder need not exist.
     """
     path = Path(directory).absolute()
     there = next(candidate for candidate in (path, *path.parents) if candidate.is_dir())
@@ -31,7 +31,7 @@ def diskFor(directory: str) -> int:
 
 def withTotals(block: JetStream, directory: str) -> JetStream:
     """
-    The block with the totals in force, without limits in a store whose disk is not this machine's.
+    The block with the totals in force. A store on another machine's disk has no limits.
 
     @param directory: of the streams in files; empty where the store has none.
     """
