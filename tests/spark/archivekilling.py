@@ -187,9 +187,7 @@ SEEN: dict[str, Callable[[Location], list[dict[str, Any]]]] = {
 
 
 def counted(root: Location) -> dict[str, Any]:
-    """
-    What an archive has, read without the code that made it.
-    """
+    """The content of an archive, read without the code that made it."""
     snapshot = tableAt(root).require()
     rows = SEEN[tableAt(root).form](root)
     wrong = sum(1 for row in rows if row["data"] != b"%d" % row["seq"])

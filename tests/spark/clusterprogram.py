@@ -1,6 +1,7 @@
 """
-What C{spark-submit} is given for a cluster: C{clusterprogram.py SERVERS BROKER DIRECTORY}. It knows
-natsbroker from C{--py-files} and nothing of the tests, and says in one line of JSON what it found.
+The program that C{spark-submit} runs on a cluster: C{clusterprogram.py SERVERS BROKER DIRECTORY}.
+It knows natsbroker from C{--py-files} and nothing of the tests, and says in one line of JSON what
+it found.
 """
 
 from __future__ import annotations

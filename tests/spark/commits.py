@@ -1,6 +1,6 @@
 """
-How long opening an archive and adding to it take, the more commits it has had:
-C{python -m tests.spark.commits --commits 50000}.
+The time to open an archive and to add to it, by its number of commits: C{python -m
+tests.spark.commits --commits 50000}.
 
 Commits are made at once, with one file each, until a number is reached; after every hundred the
 archive is tidied as C{archive --every} does. An archive makes one a minute, so what a table of

@@ -1,6 +1,6 @@
 """
-What a program does with a session of Spark Connect: C{python -m tests.spark.connectclient URL
-SERVERS BROKER DIRECTORY}, and says in one line of JSON what it found. With two tables in place of
+The work of a program with a session of Spark Connect: C{python -m tests.spark.connectclient URL
+SERVERS BROKER DIRECTORY}. It prints one line of JSON with its findings. With two tables in place of
 the last three it says what these hold.
 
 A process has sessions of its own Spark or of Spark Connect, so this is one of its own.
@@ -100,7 +100,7 @@ def commands(url: str, servers: str, broker: str, directory: Path) -> dict[str, 
 
 
 def told(spark: Any, servers: str) -> list[str]:
-    """What is said of a stream that is not there: to a query, and to a job."""
+    """The errors for a stream that does not exist: of a query, and of a job."""
     found = []
     try:
         reading(spark, servers=servers, stream="NOWHERE").count()

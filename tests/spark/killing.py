@@ -99,9 +99,7 @@ def drive(urls: dict[str, str], directory: Path, isLast: bool) -> None:
 
 
 def _data(seq: int) -> bytes:
-    """
-    What the message of a sequence is.
-    """
+    """The message of a sequence."""
     return b"%099d" % seq
 
 
@@ -229,8 +227,8 @@ class Logs:
 
     def copied(self) -> dict[str, dict[str, int]]:
         """
-        What the streams hold that were copied to, and the dead letters: how many messages, with how
-        many different ids and data.
+        The content of the target streams and the dead letters: the number of messages, and of
+        different ids and data.
         """
         found = {}
         for kind in self.urls:

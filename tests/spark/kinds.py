@@ -46,7 +46,7 @@ def waitFor(isThere: Callable[[], bool]) -> None:
 
 class Kind:
     """
-    What all have in common.
+    The common part of all kinds.
 
     @ivar option: the option that names such a log.
     @ivar url: where the servers are.

@@ -1,5 +1,5 @@
 """
-What L{tests.spark.speed} measures with: clocks of processes, and the PINGs of another client.
+The instruments of L{tests.spark.speed}: clocks of processes, and the PINGs of another client.
 """
 
 from __future__ import annotations

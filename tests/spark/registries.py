@@ -31,7 +31,7 @@ class RegistryServer:
         self.asked: list[tuple[str, str | None]] = []
 
     def answer(self, path: str, credentials: str | None) -> tuple[int, bytes]:
-        """What is answered."""
+        """The answer of the registry."""
         self.asked.append((path, credentials))
         if self.failures:
             return self.failures.pop(0), b"{}"
@@ -41,9 +41,7 @@ class RegistryServer:
 
 
 def certified(directory: Path) -> ssl.SSLContext:
-    """
-    How a server talks TLS that asks for certificates of the authority whose files are there.
-    """
+    """The TLS of a server that asks for certificates of the authority whose files are there."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(directory / "server.pem", directory / "server-key.pem")
     context.load_verify_locations(directory / "ca.pem")

@@ -92,9 +92,7 @@ def rounds(station: Station, rows: int, kills: int, seed: int, *more: str) -> di
 
 
 def counted(station: Station) -> dict[str, Any]:
-    """
-    What the target has, read without the code that filled it.
-    """
+    """The content of the target, read without the code that filled it."""
     state = station.streams.state("OUT")
     bounds = SequenceRange("OUT", state.created, 1, state.stop)
     seen: list[int] = []

@@ -1,6 +1,6 @@
 """
-How fast rows are read and written, beside nats-server on the same machine:
-C{python -m tests.spark.speed --rows 500000}.
+The speed of reading and writing rows, beside nats-server on the same machine: C{python -m
+tests.spark.speed --rows 500000}.
 
 One session of two cores does the same work in turn, with a channel of our broker and with a stream
 of nats-server: reading a batch into nowhere (frames and direct get), a streaming query into

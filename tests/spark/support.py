@@ -140,9 +140,7 @@ class Station:
 
     @property
     def peer(self) -> ServerAccess:
-        """
-        How to connect.
-        """
+        """The way to connect."""
         return ServerAccess(readAddresses(self.server.url))
 
     def stream(self, **config: Any) -> Stream:
@@ -186,9 +184,7 @@ class BrokerStation:
 
     @property
     def peer(self) -> ServerAccess:
-        """
-        How to connect.
-        """
+        """The way to connect."""
         return ServerAccess(readAddresses(self.server.url))
 
     def channel(self, payloads: Iterable[bytes] = (), name: str = "") -> str:

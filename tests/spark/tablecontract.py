@@ -1,5 +1,5 @@
 """
-What every format of an archive must do, run by the tests of each: L{TableContract}.
+The contract of every format of an archive, run by the tests of each: L{TableContract}.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class TableContract:
                 tableAt(table.directory, other)
 
     def test_comesBack(self, table: ArchiveTable) -> None:
-        """What was committed is read: ranges, rows, sizes, losses."""
+        """A commit is read: ranges, rows, sizes, losses."""
         before = table.require()
         files = [*filed(table.directory, 12, 20, 15, 16), *filed(table.directory, 20, 22)]
         assert table.append(before, files, [(15, 17)], 25)
@@ -266,7 +266,7 @@ class TableContract:
         )
 
     def test_stale(self, table: ArchiveTable) -> None:
-        """What goes on from a version that does not hold any more is not taken; no file is left."""
+        """A commit behind a version that does not hold any more is refused; no file is left."""
         base = table.require()
         files = [filed(table.directory, 9, 12) for _ in range(2)]
         assert grow(table, 15)
@@ -465,7 +465,7 @@ class TableContract:
 
     @pytest.mark.skipif(sys.platform != "linux", reason="needs SIGXFSZ")
     def test_killed(self, table: ArchiveTable) -> None:
-        """Who is killed in the middle of a write has changed nothing, and is in nobody's way."""
+        """A writer killed in the middle has changed nothing, and does not hinder others."""
         killed = 0
         for limit in self.fatal:
             before = table.require()
@@ -481,7 +481,7 @@ class TableContract:
         assert killed > 0
 
     def test_vacuum(self, table: ArchiveTable) -> None:
-        """What nobody names goes when it is old enough; the archive stays."""
+        """A file that no version names is removed when it is old enough; the archive stays."""
         assert grow(table, 12)
         assert compact(table) == 2
         [orphan] = filed(table.directory, 12, 13)
@@ -503,7 +503,7 @@ class TableContract:
         assert table.vacuum(0, False).files == 0 or self.check(table.directory, 3)
 
     def test_vacuumYoung(self, table: ArchiveTable) -> None:
-        """What somebody may still read or name stays."""
+        """A file that may still be read or named stays."""
         assert grow(table, 12)
         assert compact(table) == 2
         filed(table.directory, 12, 13)

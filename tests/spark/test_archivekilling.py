@@ -52,7 +52,7 @@ def archive(tmp_path: Path, form: str) -> ArchiveTable:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_notices(form: str, tmp_path: Path) -> None:
-    """What is missing, wrong or not ours to have is noticed, or the counts would mean nothing."""
+    """A message that is missing, wrong or foreign is noticed, or the counts would mean nothing."""
     table = archive(tmp_path, form)
     assert isWhole({**counted(tmp_path), "said": 20})
     assert not isWhole({**counted(tmp_path), "said": 21})

@@ -95,7 +95,7 @@ class TestBatch:
     def test_unreadableIsAnError(
         self, options: dict[str, str], text: str, spark: Any, broker: BrokerStation
     ) -> None:
-        """What cannot be read is refused in clear words."""
+        """An unreadable channel is refused in clear words."""
         with pytest.raises(PySparkException, match=text):
             reader(spark, broker, **{"channel": "c", **options}).count()
 
@@ -225,7 +225,7 @@ class TestWrite:
         spark: Any,
         broker: BrokerStation,
     ) -> None:
-        """What a channel does not take is refused in clear words."""
+        """A row that a channel does not take is refused in clear words."""
         write = spark.sql(f"SELECT {columns}").write.format("natsbroker").mode("append")
         given = {"servers": broker.url, "channel": "c", **options}
         with pytest.raises(PySparkException, match=text):

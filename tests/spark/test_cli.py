@@ -36,7 +36,7 @@ def test_doctor(isWell: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("arguments", [("doktor",), ("doctor", "--fast")])
 def test_unknown(arguments: tuple[str, ...]) -> None:
-    """What is not known is refused, with what there is."""
+    """An unknown command is refused, with the list of known ones."""
     code, stdout, stderr = ran(*arguments)
     assert (code, stdout) == (2, "")
     last = stderr.splitlines()[-1]

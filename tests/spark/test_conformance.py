@@ -1,6 +1,6 @@
 """
-What the data source promises of any log, once for streams of nats-server, for streams with three
-replicas, and for channels of our broker: in the process of the test, without Spark itself.
+The guarantees of the data source for any log, once for streams of nats-server, for streams with
+three replicas, and for channels of our broker: in the process of the test, without Spark itself.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class TestBatch:
             )
 
     def test_planned(self, kind: Kind) -> None:
-        """What comes after a read was planned is not in it."""
+        """A message that comes after a read was planned is not in it."""
         name = kind.make([b"x"] * 5)
         reader = BatchReader(("seq",), readOptions(kind.options(name)))
         tasks = reader.partitions()
@@ -156,10 +156,13 @@ class TestBatch:
 
 
 class TestLoss:
-    """What is stored no more."""
+    """Messages that are stored no more."""
 
     def test_before(self, kind: Kind) -> None:
-        """What was gone when the read was planned: an error, or passed over where that is said."""
+        """
+        A message gone before the read was planned is an error, or is passed over where the option
+        permits it.
+        """
         name = kind.make([b"x"] * 20, isKept=True)
         kind.trim(name, 15)
         stop = kind.state(name).stop
@@ -170,7 +173,7 @@ class TestLoss:
         assert seqs(kind.options(name)) == list(range(15, stop))
 
     def test_meanwhile(self, kind: Kind) -> None:
-        """What goes between the plan and the read, likewise."""
+        """A message gone between the plan and the read is an error, or is passed over."""
         for fails in ("true", "false"):
             name = kind.make([b"x"] * 10, isKept=True)
             options = readOptions(kind.options(name, failOnDataLoss=fails))
@@ -241,7 +244,7 @@ class TestStream:
         query.stop()
 
     def test_trimmed(self, kind: Kind) -> None:
-        """What a query should give and is gone ends it, or is passed over."""
+        """A missing message ends the query, or is passed over."""
         for fails in ("true", "false"):
             name = kind.make([b"x"] * 10, isKept=True)
             query = follow(kind.options(name, failOnDataLoss=fails))
@@ -322,7 +325,9 @@ class TestReplicas:
     """Three real servers, where any replica answers and some lag."""
 
     def test_everyServer(self, sharedCluster: Cluster) -> None:
-        """What was acknowledged is read at once, whole, from each server, while others publish."""
+        """
+        An acknowledged message is read at once, whole, from each server, while others publish.
+        """
         kind = StreamKind(sharedCluster, num_replicas=3)
         name, other = kind.make(), kind.make()
         isOver = threading.Event()

@@ -40,9 +40,7 @@ def server(javaless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def client(server: ConnectServer, *command: str, **variables: str) -> str:
-    """
-    What a program without Java prints.
-    """
+    """The output of a program without Java."""
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=CHECKOUT,

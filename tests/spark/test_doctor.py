@@ -1,5 +1,5 @@
 """
-What the doctor finds.
+The findings of the doctor.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def versions(monkeypatch: pytest.MonkeyPatch, **found: str) -> None:
 
 
 def test_extras(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What more is possible is named, and what would make the rest so."""
+    """The possible extras are named, and the command that makes others possible."""
     versions(monkeypatch, pyspark="4.3.0", pyarrow="26.0.1", deltalake="1.6.6")
     out = io.StringIO()
     monkeypatch.setattr(doctor, "session", lambda *given: spark)

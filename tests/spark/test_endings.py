@@ -1,7 +1,7 @@
 """
-How reads, queries, writes and archives end that cannot go on: credentials that are wrong, logs that
-are not there or go in the middle, servers that start again in the middle, and disks that are full.
-Each says why, and leaves nothing that is not whole. With nats-server and with our broker.
+The end of reads, queries, writes and archives that cannot continue: wrong credentials, logs that
+are missing or vanish, servers that restart, and full disks. Each says why, and leaves nothing that
+is not whole. With nats-server and with our broker.
 """
 
 from __future__ import annotations
@@ -74,18 +74,14 @@ def place(request: pytest.FixtureRequest, startServer: StartServer) -> Place:
 
 
 def batch(options: dict[str, str]) -> Iterator[Any]:
-    """
-    What a batch reads, piece by piece.
-    """
+    """The rows of a batch, piece by piece."""
     reader = BatchReader(("seq", "data"), readOptions(options))
     for task in reader.partitions():
         yield from reader.read(task)
 
 
 def query(options: dict[str, str]) -> Iterator[Any]:
-    """
-    What a streaming query reads of what is stored.
-    """
+    """The rows that a streaming query reads of the stored messages."""
     reader = StreamReader(
         ("seq", "data"), readOptions({**options, "startingOffsets": "earliest"}, "readStream")
     )
@@ -132,8 +128,8 @@ def archived(options: dict[str, str], root: Path) -> tuple[int, dict[str, Any], 
 
 def wholeRows(root: Path) -> int:
     """
-    How many messages an archive has, once each version is seen to account for its ranges,
-    and that no file is there that none names.
+    The number of messages in an archive, after a check that each version accounts for its ranges,
+    and that each file is named by one.
     """
     snapshot = tableAt(root).require()
     seqs: list[int] = []
@@ -147,7 +143,7 @@ def wholeRows(root: Path) -> int:
 
 
 class TestRefused:
-    """What cannot even begin."""
+    """Jobs that cannot begin."""
 
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=str)
     def test_credentials(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
@@ -208,7 +204,7 @@ class TestGone:
     def test_channel(
         self, read: Callable[[dict[str, str]], Iterator[Any]], startServer: StartServer
     ) -> None:
-        """So is a channel that nobody used for too long."""
+        """A channel that was deleted for disuse ends a query."""
         text = "streaming { store_limits { max_inactivity: '3s' } }\n"
         kind = ChannelKind(BrokerStation(startServer(OURS_FAST, text)))
         name = kind.make([b"x" * 1000] * 20)
@@ -335,7 +331,7 @@ class TestFull:
 
     @pytest.mark.parametrize("writer", [BatchWriter, TasklessWriter])
     def test_stream(self, writer: Any, startServer: StartServer) -> None:
-        """So does a nats-server that may keep no more."""
+        """A nats-server without room ends a write."""
         config = "jetstream { store_dir: $DIR/js, max_file_store: 200KB }\n"
         kind = StreamKind(Station(startServer(REAL, config)), storage="file")
         name = kind.make()

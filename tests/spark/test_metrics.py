@@ -27,7 +27,7 @@ from tests.spark.support import STREAMING, BrokerStation
 
 
 def progress(name: str | None, rows: int, **fields: Any) -> Any:
-    """What a listener receives."""
+    """The progress that a listener receives."""
     sources = [SimpleNamespace(latestOffset=text) for text in (json.dumps(fields), None, "7", "x")]
     return SimpleNamespace(name=name, id="1-2", numInputRows=rows, sources=sources)
 
@@ -50,7 +50,7 @@ def test_queries() -> None:
 
 
 def test_wrongPlace() -> None:
-    """What is no port, and a port that is taken, are errors."""
+    """An endpoint on no port, or on one that is taken, is an error."""
     with pytest.raises(OptionError, match="not a port"), served(ProgressMetrics(), "here"):
         pass
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -60,7 +60,7 @@ def test_wrongPlace() -> None:
 
 
 def test_jobs() -> None:
-    """What a job has done so far is at its endpoint, and where there is none nothing happens."""
+    """The work of a job so far is at its endpoint; without an endpoint nothing happens."""
     with jobMetrics("", "archive", "S") as tell:
         tell(rows=1, bytes=2, lag=3, reconnects=1)
     with served(ProgressMetrics(), "0") as port:
@@ -80,7 +80,7 @@ def test_jobs() -> None:
 
 
 def page(port: int) -> dict[str, float]:
-    """What an endpoint shows of the project's own."""
+    """The metrics of the project at an endpoint."""
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
     ours = (each.rpartition(" ") for each in lines if each.startswith("natsbroker_spark_"))

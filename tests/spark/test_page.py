@@ -100,5 +100,5 @@ def test_tutorial(tmp_path: Path) -> None:
 
 
 def test_cluster(spark: Any) -> None:
-    """So does what the page about clusters shows."""
+    """The commands of the page about clusters work."""
     run("spark-cluster.md")

@@ -32,7 +32,7 @@ def test_runsWithoutJava(spark: Any) -> None:
 
 
 def test_settings(spark: Any) -> None:
-    """What was given holds; workers run this Python; nobody else can connect."""
+    """The given settings hold; workers run this Python; nobody else can connect."""
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
@@ -129,7 +129,7 @@ class TestConnect:
 
     @pytest.mark.parametrize("url", ["sc://", "sc://:15002", "sc://h:x"])
     def test_noAddress(self, url: str) -> None:
-        """What is no address is refused."""
+        """A text that is no address is refused."""
         with pytest.raises(OptionError, match="not the address of a Spark Connect server"):
             session(url)
 

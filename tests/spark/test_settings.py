@@ -19,7 +19,7 @@ LEAST = {"servers": "h", "stream": "S"}
 
 
 def test_defaults() -> None:
-    """What must be given is enough; everything else has its default."""
+    """The required options are enough; everything else has its default."""
     values = readOptions(LEAST, None)
     assert list(values) == [each.name for each in OPTIONS]
     assert (values["stream"], values["subject"]) == (("S",), ())
@@ -39,7 +39,7 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("name", ["servers"])
 def test_missing(name: str) -> None:
-    """What must be given is asked for."""
+    """A required option is asked for."""
     with pytest.raises(OptionError, match=f"the option '{name}' must be given"):
         readOptions({each: value for each, value in LEAST.items() if each != name})
 
@@ -54,7 +54,7 @@ def test_missing(name: str) -> None:
     ],
 )
 def test_suggestion(name: str, suggestion: str) -> None:
-    """What is not known is refused, with what may have been meant."""
+    """An unknown option is refused, with one that may have been meant."""
     with pytest.raises(OptionError, match=f"no option '{name}'; did you mean '{suggestion}'"):
         readOptions({**LEAST, name: "x"})
 
@@ -69,7 +69,7 @@ def test_noSuggestion() -> None:
 
 @pytest.mark.parametrize("name", PLANNED)
 def test_planned(name: str) -> None:
-    """What is planned is refused as such."""
+    """A planned option is refused as such."""
     with pytest.raises(OptionError, match=f"the option '{name}' is not supported yet"):
         readOptions({**LEAST, name: "1"})
 
@@ -105,7 +105,7 @@ def test_otherUse() -> None:
 
 
 def test_sparksOwn() -> None:
-    """What Spark hands on of its own is no concern of the table."""
+    """An option that Spark adds by itself does not concern the table."""
     assert "window" in readOptions({**LEAST, "checkpointLocation": "/c"}, "writeStream")
     with pytest.raises(OptionError, match="there is no option 'checkpointLocation'"):
         readOptions({**LEAST, "checkpointLocation": "/c"})

@@ -1,5 +1,5 @@
 """
-What streaming costs. It takes minutes and a machine with nothing else to do, so it is left out
+The cost of streaming. It takes minutes and a machine with nothing else to do, so it is left out
 where C{NATSBROKER_SPEED} is not set.
 """
 

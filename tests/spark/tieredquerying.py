@@ -65,7 +65,7 @@ class _Publisher(threading.Thread):
 
 def _found(frame: Any) -> Any:
     """
-    What rows a DataFrame has, all from 1 on, and how many of them are not their sequence's.
+    The number of rows of a DataFrame, all from 1 on, and of those that do not fit their sequence.
     """
     return frame.selectExpr(
         "count(*) AS rows",

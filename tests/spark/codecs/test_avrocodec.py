@@ -27,12 +27,12 @@ from tests.spark.codecs.schemas import record
 
 
 def codecOf(schema: Any) -> AvroCodec:
-    """What reads bare values."""
+    """The codec of bare values."""
     return readAvro(schemaText(schema), "a.avsc")
 
 
 def seen(codec: Any, data: bytes) -> dict[str, Any]:
-    """What a payload has, as Arrow gives it back."""
+    """The content of a payload, as Arrow returns it."""
     [found] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
     assert isinstance(found, dict)
     return found
@@ -43,7 +43,7 @@ class TestBare:
 
     @given(records, st.data())
     def test_roundTrip(self, kind: Kind, data: st.DataObject) -> None:
-        """What fastavro writes is read as the same, whatever the types."""
+        """A value that fastavro writes is read as the same, whatever the types."""
         value = data.draw(kind.values)
         assert seen(codecOf(kind.schema), written(kind.schema, value)) == kind.seen(value)
 
@@ -58,7 +58,7 @@ class TestBare:
 
     @given(records, st.data(), st.binary(min_size=1, max_size=3))
     def test_garbage(self, kind: Kind, data: st.DataObject, more: bytes) -> None:
-        """What follows a value makes it bad, and so does a missing end."""
+        """A value with bytes behind it is bad, and so is one without its end."""
         whole = written(kind.schema, data.draw(kind.values))
         codec = codecOf(kind.schema)
         with pytest.raises(BadPayload, match=f"{len(more)} bytes follow the value"):
@@ -136,7 +136,7 @@ class TestConfluent:
         ],
     )
     def test_bad(self, data: bytes, error: str) -> None:
-        """What is none of them is bad, with what is wrong."""
+        """A payload that is none of the messages is bad, with its error."""
         with pytest.raises(BadPayload, match=error):
             confluent(self.FILES, "7").decode(data)
 
@@ -187,7 +187,7 @@ class TestSingleObjects:
             assert seen(codec, data) == {"number": 5, "more": None}
 
     def test_bad(self) -> None:
-        """What has another mark or fingerprint is bad."""
+        """A payload with another mark or fingerprint is bad."""
         codec = singleObjects({"old.avsc": schemaText(OLD)}, "old.avsc")
         for data in (b"", b"\xc3\x01\x00", b"\xc3\x02" + bytes(8)):
             with pytest.raises(BadPayload, match="it does not begin with C3 01"):

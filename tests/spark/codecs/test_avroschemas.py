@@ -87,7 +87,7 @@ WRONG = [
 
 
 class TestColumns:
-    """What types become."""
+    """The columns of types."""
 
     @pytest.mark.parametrize(("schema", "kind"), TYPES, ids=range(len(TYPES)))
     def test_types(self, schema: Any, kind: str) -> None:
@@ -105,7 +105,7 @@ class TestColumns:
 
     @pytest.mark.parametrize(("schema", "error"), WRONG, ids=range(len(WRONG)))
     def test_unsupportedSchemas(self, schema: Any, error: str) -> None:
-        """What is no schema, or has no columns, is refused with the file and the place."""
+        """A text that is no schema, or has no columns, is refused with the file and the place."""
         text = schema if isinstance(schema, bytes) else schemaText(schema)
         with pytest.raises(OptionError, match=f"^a.avsc: .*{error}"):
             readAvro(text, "a.avsc")
@@ -124,7 +124,7 @@ class TestColumns:
 
 
 class TestValues:
-    """What fastavro by itself reads in another way, or not."""
+    """Values that fastavro by itself reads in another form, or not at all."""
 
     def read(self, schema: Any, data: bytes) -> Any:
         """A value, as Arrow gives it back."""

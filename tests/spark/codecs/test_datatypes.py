@@ -49,7 +49,7 @@ class TestReading:
 
     @given(structs(types))
     def test_roundTrip(self, fields: list[Any]) -> None:
-        """What is spelled is read as the same."""
+        """A spelled type is read as the same."""
         assert readSchema(ddlText(pa.schema(fields))) == pa.schema(fields)
 
     @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ class TestReading:
         ],
     )
     def test_invalidSchemas(self, text: str, error: str) -> None:
-        """What is no schema is refused with what is wrong."""
+        """A text that is no schema is refused with its error."""
         with pytest.raises(OptionError, match=error):
             readSchema(text)
 
@@ -116,12 +116,12 @@ class TestMerging:
         ],
     )
     def test_clash(self, old: str, new: str, error: str) -> None:
-        """What a column cannot take is refused with the column."""
+        """A value that a column cannot take is refused with the column."""
         with pytest.raises(Clash, match=error):
             merged(readSchema(old), readSchema(new))
 
     def test_nullable(self) -> None:
-        """What is stored may be null everywhere."""
+        """A stored column is nullable everywhere."""
         kind = readSchema("s ARRAY<MAP<STRING, STRUCT<x: INT NOT NULL>>>").field("s").type
         assert "NOT NULL" in ddlText(pa.schema([pa.field("s", kind)]))
         assert "NOT NULL" not in ddlText(pa.schema([pa.field("s", nullable(kind))]))

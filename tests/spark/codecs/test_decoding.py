@@ -22,7 +22,7 @@ SCHEMA = '{"properties": {"id": {"type": "integer"}, "at": {"type": "string", "f
 
 
 def test_arrays() -> None:
-    """What is bad is null with the reason, and so is what Arrow does not take."""
+    """A bad value is null with the reason, and so is one that Arrow does not take."""
     [mapping] = readMappings(['>=json:"id BIGINT"'], {">": "t"})
     payloads = pa.array([b'{"id": 7}', None, b'{"id": "\\ud800"}', b'{"id": 300}', b"{}"])
     values, errors = decodedArrays(mapping, pa.struct([("id", pa.int8())]), payloads)

@@ -79,7 +79,7 @@ def written(kind: Any, value: Any) -> str:
 
 
 def decoded(ddl: str, text: str | bytes, isUnknownBad: bool = True) -> dict[str, Any]:
-    """What an object has, as Arrow gives it back."""
+    """The content of an object, as Arrow returns it."""
     columns = readSchema(ddl)
     row = JSONCodec(columns, isUnknownBad).decode(text.encode() if isinstance(text, str) else text)
     [found] = pa.array([row], pa.struct(list(columns))).to_pylist()
@@ -92,7 +92,7 @@ class TestRight:
 
     @given(structs(types), st.data())
     def test_roundTrip(self, fields: list[Any], data: st.DataObject) -> None:
-        """What is written is decoded as the same, whatever the types."""
+        """A written value is decoded as the same, whatever the types."""
         kind = pa.struct(fields)
         value = data.draw(values(kind))
         row = JSONCodec(pa.schema(fields)).decode(written(kind, value).encode())
@@ -122,7 +122,7 @@ class TestRight:
         assert decoded("a INT", '{"a": 1, "a": 2}') == {"a": 2}
 
     def test_deepUnknown(self) -> None:
-        """What is passed over is not nested too deeply."""
+        """An unknown value is not passed over if it is nested too deeply."""
         with pytest.raises(BadPayload, match="it is nested too deeply"):
             decoded("a INT", '{"b": ' + "[" * 200_000, False)
 
@@ -188,7 +188,7 @@ WRONG = [
 
 
 class TestWrong:
-    """What is none."""
+    """Payloads that are no objects of the schema."""
 
     @pytest.mark.parametrize(("ddl", "text", "error"), WRONG, ids=range(len(WRONG)))
     def test_badPayloads(self, ddl: str, text: str | bytes, error: str) -> None:

@@ -46,12 +46,12 @@ def columns(properties: Any, **more: Any) -> str:
     ],
 )
 def test_types(schema: Any, kind: str) -> None:
-    """What values of a schema become."""
+    """A value of a schema has the type of its column."""
     assert columns({"a": schema}, **{"$defs": {"item": ITEM}}) == f"a {kind}"
 
 
 def test_required() -> None:
-    """What is required must be there, unless it may be null."""
+    """A required value must be there, unless it may be null."""
     properties = {"a": {"type": "integer"}, "b": {"type": ["integer", "null"]}}
     assert columns(properties, required=["a", "b"]) == "a BIGINT NOT NULL, b BIGINT"
 

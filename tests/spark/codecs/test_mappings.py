@@ -90,7 +90,7 @@ class TestReading:
         ],
     )
     def test_invalidMappings(self, text: str, error: str) -> None:
-        """What makes no sense is refused."""
+        """An invalid mapping is refused."""
         with pytest.raises(OptionError, match=error):
             readMappings([text], {})
 

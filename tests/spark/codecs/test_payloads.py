@@ -1,5 +1,5 @@
 """
-What decoders have in common.
+The common part of decoders.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def setOf(*files: Any) -> bytes:
 
 
 def classOf(*files: Any, name: str = "t.M") -> Any:
-    """What makes messages."""
+    """The class of the messages."""
     pool = descriptor_pool.DescriptorPool()
     for each in (timestamp_pb2, wrappers_pb2):
         pool.AddSerializedFile(each.DESCRIPTOR.serialized_pb)
@@ -93,7 +93,7 @@ def classOf(*files: Any, name: str = "t.M") -> Any:
 
 
 def seen(codec: ProtobufCodec, data: bytes) -> dict[str, Any]:
-    """What a payload has, as Arrow gives it back."""
+    """The content of a payload, as Arrow returns it."""
     [found] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
     assert isinstance(found, dict)
     return found
@@ -171,7 +171,7 @@ class TestRight:
     @pytest.mark.parametrize("kind", list(SCALARS))
     @given(data=st.data())
     def test_scalars(self, kind: str, data: st.DataObject) -> None:
-        """What is written is read as the same: single, several, and where it may be absent."""
+        """A written value is read as the same: single, repeated, and optional."""
         values = SCALARS[kind][1]
         one, maybe = data.draw(values), data.draw(st.none() | values)
         many = data.draw(st.lists(values, max_size=3))
@@ -239,7 +239,7 @@ def bad(data: bytes, codec: ProtobufCodec = CODEC) -> str:
 
 
 class TestWrong:
-    """What is no message."""
+    """Payloads that are no messages."""
 
     @pytest.mark.parametrize("data", [b"\xff", b"\x0a", b"\x0c", b"\x07", b"\x0a\xff\xff\xff\x7fx"])
     def test_broken(self, data: bytes) -> None:
@@ -268,7 +268,7 @@ class TestWrong:
         assert "it is no such message" in bad(bytes([number << 3 | 2, 1, 0xFF]))
 
     def test_proto2(self) -> None:
-        """What proto2 requires must be there, texts are UTF-8, and extensions are unknown."""
+        """A required field of proto2 must be there, texts are UTF-8, and extensions are unknown."""
         message = DescriptorProto(
             name="M",
             field=[field("a", "int32", label=2), field("s", "string")],
@@ -308,7 +308,7 @@ class TestDescriptors:
             ProtobufCodec(setOf(RICH), "t.pb", "t.M")
 
     def test_imports(self) -> None:
-        """What Google's library has need not be in a set, and what it has not must be."""
+        """A file that Google's library has need not be in a set, and any other must be."""
         other = fileOf(
             DescriptorProto(name="Other", field=[field("x", "int32")]),
             name="other.proto",
@@ -359,6 +359,8 @@ class TestDescriptors:
         ],
     )
     def test_unsupportedDescriptors(self, data: bytes, error: str) -> None:
-        """What has no such message, or no columns for it, is refused with the file."""
+        """
+        A descriptor without such a message, or without columns for it, is refused with the file.
+        """
         with pytest.raises(OptionError, match=f"^t.pb: .*{error}"):
             ProtobufCodec(data, "t.pb", "t.M")

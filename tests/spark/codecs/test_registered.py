@@ -43,7 +43,7 @@ def server() -> Iterator[RegistryServer]:
 
 
 def codec(server: RegistryServer, what: str) -> Codec:
-    """What a mapping decodes with."""
+    """The codec of a mapping."""
     access = RegistryAccess(server.url)
     [mapping] = readMappings([f"a=registry:{what}"], {"a": "t"}, True, access)
     return codecOf(mapping)

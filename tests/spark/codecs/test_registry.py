@@ -83,7 +83,7 @@ def test_tls(tmp_path: Path) -> None:
 
 
 def test_badAccess(tmp_path: Path) -> None:
-    """What is no place of a registry is refused, and no password is repeated."""
+    """A place that is no registry is refused, and no password is repeated."""
     for access, why in (
         (RegistryAccess("ftp://h"), "not a URL"),
         (RegistryAccess("http://u:secret@h"), "a file of it"),

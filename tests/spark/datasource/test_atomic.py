@@ -52,7 +52,7 @@ def test_disabled(server: Station | BrokerStation) -> None:
 
 
 def test_badMessage(server: Station | BrokerStation) -> None:
-    """What cannot be published is refused before it is in a batch."""
+    """A message that cannot be published is refused before it is in a batch."""
     stream = server.stream(allow_atomic=True)
     publisher = AtomicPublisher(server.connection, stream.name, 10)
     with pytest.raises(BadMessage, match="not a subject"):

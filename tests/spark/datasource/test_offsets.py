@@ -31,7 +31,7 @@ def stateOf(name: str, stop: int, size: int = 0, messages: int = 0) -> StreamSta
 
 
 class TestKept:
-    """What Spark keeps."""
+    """The offsets that Spark keeps."""
 
     def test_roundTrip(self) -> None:
         """An offset comes out of JSON as it went in."""
@@ -63,7 +63,7 @@ class TestKept:
 
 
 class TestAdvance:
-    """How far a micro-batch goes."""
+    """The end of a micro-batch."""
 
     def test_all(self) -> None:
         """Without a limit, to the end."""

@@ -40,7 +40,7 @@ def reader(spark: Any, station: Station, *streams: Stream, **options: str) -> An
 
 
 class TestRows:
-    """What a read gives."""
+    """The rows of a read."""
 
     def test_default(self, spark: Any, station: Station, stream: Stream) -> None:
         """Without registration: sequence, subject, data and time of every message."""
@@ -127,7 +127,7 @@ class TestRows:
         assert [row.seq for row in found] == [1, 3]
 
     def test_parquet(self, spark: Any, station: Station, stream: Stream, tmp_path: Path) -> None:
-        """What is read can be kept and is the same."""
+        """A read can be written to Parquet and is the same there."""
         frame = reader(spark, station, stream, includeHeaders="true", includeMetadata="true").load()
         frame.write.parquet(str(tmp_path / "kept"))
         kept = spark.read.parquet(str(tmp_path / "kept"))
@@ -136,7 +136,7 @@ class TestRows:
 
 
 class TestFilters:
-    """What servers are asked for."""
+    """The requests to servers for a filter."""
 
     def test_subjects(self, spark: Any, station: Station, stream: Stream) -> None:
         """Filters with wildcards, of which a message may match two."""

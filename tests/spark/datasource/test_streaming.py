@@ -153,7 +153,7 @@ class TestPlanning:
         reader.stop()
 
     def test_availableNow(self, station: Station) -> None:
-        """What comes after the query began is not read; the lag shows it."""
+        """A message behind the start of the query is not read; the lag shows it."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         reader = readerOf(station, stream, startingOffsets="earliest")
@@ -473,7 +473,7 @@ class TestEarlier:
         reader.stop()
 
     def test_notWithoutPlace(self, station: Station) -> None:
-        """What cannot be right without the place of the query is refused."""
+        """A query without its place is refused where the place is needed."""
         with pytest.raises(OptionError, match=r"allowCheckpointChange: .* PySpark 4.2 or later"):
             earlierOf(station, "S", allowCheckpointChange="true")
         with pytest.raises(OptionError, match=r"patterns: .* and this is 4\.\d"):
@@ -519,7 +519,7 @@ class TestSpark:
         assert found == sorted(expected + [(two.name, seq) for seq in range(1, 101)])
 
     def test_told(self, spark: Any, station: Station, tmp_path: Path) -> None:
-        """What is wrong ends the query with its reason."""
+        """An error ends the query with its reason."""
         reading = spark.readStream.format("natsbroker").options(servers=station.url)
         frame = reading.options(stream="NOWHERE").load()
         checkpoint = str(tmp_path / "checkpoint")

@@ -30,7 +30,7 @@ class TestArchives:
 
 
 def test_freeze() -> None:
-    """What is loaded is no part of the next collection."""
+    """A loaded object is no part of the next collection."""
     freezeModules.cache_clear()
     try:
         freezeModules()

@@ -97,7 +97,7 @@ class TestColumns:
     def test_unwritableColumns(
         self, schema: str, options: dict[str, str], why: str, station: Station
     ) -> None:
-        """What would not be written is refused before anything is."""
+        """A column that would not be written is refused before anything is."""
         with pytest.raises(OptionError, match=why.replace("*", r"\*")):
             writerTo(schema, station, **{"stream": "S", **options})
 
@@ -377,7 +377,7 @@ class TestSpark:
         assert station.streams.state(stream.name).messages == 3000
 
     def test_told(self, spark: Any, station: Station, stream: Stream) -> None:
-        """What is wrong is said."""
+        """A failed write gives its reason."""
         frame = spark.range(1).selectExpr("string(id) AS data")
         for options, mode, why in (
             ({"stream": "NOWHERE"}, "append", "there is no stream NOWHERE"),

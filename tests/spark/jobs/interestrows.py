@@ -8,7 +8,7 @@ from tests.spark.eventlogs import event, interest, traffic
 
 
 def sender(seconds: float = 10, mode: str = "optimistic", **counts: int) -> list[bytes]:
-    """What the cluster B tells that sends to A."""
+    """The events of the cluster B, which sends to A."""
     link = traffic("X", "", "gateway", "A")
     del link["subject_prefix"]
     return [
@@ -24,7 +24,7 @@ def sender(seconds: float = 10, mode: str = "optimistic", **counts: int) -> list
 
 
 def receiver(seconds: float = 10, messages: int = 150, patterns: int = 1) -> list[bytes]:
-    """What the cluster A tells that gets it."""
+    """The events of the cluster A, which receives."""
     row = traffic(
         *("X", "a.b.>", "gateway", "B"),
         msgs_in=messages,

@@ -1,5 +1,5 @@
 """
-What a replay publishes, and a Parquet file for it to read.
+The messages of a replay, and a Parquet file for it to read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.spark.support import Station, Stream
 
 
 def payloads(station: Station, stream: Stream) -> list[int]:
-    """What a stream has."""
+    """The payloads of a stream."""
     state = station.streams.state(stream.name)
     return [
         int(base64.b64decode(stream.api("MSG.GET", {"seq": seq})["message"]["data"]))

@@ -1,5 +1,5 @@
 """
-What jobs have in common.
+The common part of jobs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_noSeconds(text: str) -> None:
 
 
 def given(*arguments: str) -> argparse.Namespace:
-    """What a command line says of the source."""
+    """The source on a command line."""
     job = JobRun("job", ["--servers", "h", *arguments], io.StringIO(), io.StringIO())
     job.addSource()
     return job.given()
@@ -66,7 +66,7 @@ def test_options() -> None:
     ],
 )
 def test_invalidDurations(arguments: tuple[str, ...], text: str) -> None:
-    """What makes no sense is refused."""
+    """An invalid duration is refused."""
     with pytest.raises((JobUsageError, OptionError), match=text):
         sourceOptions(given(*arguments))
 
@@ -87,7 +87,7 @@ class TestReported:
 
     @pytest.mark.parametrize(("code", "result"), [(0, "done"), (FOUND, "found")])
     def test_done(self, code: int, result: str) -> None:
-        """What the job has to say is one line of JSON."""
+        """A finished job prints one line of JSON."""
 
         def work(job: JobRun) -> int:
             job.summary["rows"] = 7
@@ -104,7 +104,7 @@ class TestReported:
         ],
     )
     def test_failed(self, error: Exception, code: int, result: str) -> None:
-        """What it could not do is in the line, with what it had done, and on standard error."""
+        """A failed job has its error in the line, with the work done, and on standard error."""
 
         def work(job: JobRun) -> int:
             job.summary["rows"] = 7
@@ -145,7 +145,7 @@ class TestRunners:
         assert inSpark(spark, lambda x: x, []) == []
 
     def test_errors(self, spark: Any) -> None:
-        """What a worker raises comes back as it was said."""
+        """An exception of a worker comes back unchanged."""
 
         def fails(number: int) -> int:
             raise ApiError("stream S: the reason")

@@ -40,7 +40,7 @@ def test_marks() -> None:
 
 
 def test_cells() -> None:
-    """What a peer has named cannot do anything to a terminal, and is not endless."""
+    """A name given by a peer cannot control a terminal, and is not endless."""
     assert cellOf("\x1b[2J\n") == "\\x1b[2J\\n"
     assert cellOf("größe") == "größe"
     assert cellOf(True) == "True"

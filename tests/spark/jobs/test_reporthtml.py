@@ -80,7 +80,7 @@ def full(text: str) -> JobReport:
 
 
 def test_escapes() -> None:
-    """What peers have named is text wherever it stands: no element and no attribute more."""
+    """A name given by a peer is text wherever it stands: no element and no attribute more."""
     evil, tame = Reader(pageOf(full(EVIL))), Reader(pageOf(full("tame" * 20)))
     assert [tag for tag, _ in evil.tags] == [tag for tag, _ in tame.tags]
     assert [sorted(attrs) for _, attrs in evil.tags] == [sorted(attrs) for _, attrs in tame.tags]
@@ -130,13 +130,13 @@ def drawn(chart: Chart) -> str:
 
 
 def widths(chart: Chart) -> list[float]:
-    """How long the bars of a plot are."""
+    """The lengths of the bars of a plot."""
     (marks,) = re.findall(r'<g class="mark-rect role-mark[^"]*"[^>]*>(.*?)</g>', drawn(chart))
     return [abs(float(each)) for each in re.findall(r' d="M[-\d.]+,[-\d.]+h([-\d.]+)v', marks)]
 
 
 def labels(chart: Chart) -> list[str]:
-    """What stands in a plot."""
+    """The labels of a plot."""
     return [unescape(each) for each in re.findall(r"<text[^>]*>([^<]*)</text>", drawn(chart))]
 
 

@@ -13,7 +13,7 @@ from natsbroker.spark.jobs.common import writeWhole
 
 
 def test_writes(tmp_path: Path) -> None:
-    """What was there is there until all of it is written."""
+    """The old content is there until all of the new one is written."""
     path = tmp_path / "file"
     path.write_text("before")
 
@@ -27,7 +27,7 @@ def test_writes(tmp_path: Path) -> None:
 
 
 def test_fails(tmp_path: Path) -> None:
-    """What fails in the middle leaves what was there, and nothing else."""
+    """A write that fails in the middle leaves the old content, and nothing else."""
     path = tmp_path / "file"
     path.write_text("before")
 

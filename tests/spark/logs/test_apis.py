@@ -16,7 +16,7 @@ from tests.spark.support import Station
 
 
 class TestState:
-    """What a stream's leader says."""
+    """The state of a stream's leader."""
 
     def test_empty(self, station: Station) -> None:
         """A stream without messages begins and ends at its next sequence."""
@@ -89,7 +89,7 @@ class TestFinding:
 
 
 class TestRefusals:
-    """What cannot be asked."""
+    """Refused requests."""
 
     @pytest.mark.parametrize("name", ["", "a.b", "a b", "*", ">", "a\r\nPUB", "a/b"])
     def test_names(self, name: str) -> None:

@@ -23,7 +23,7 @@ def test_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "a..b", "a b", "a/b", "a\nb", "a\tb"])
 def test_noNames(name: str) -> None:
-    """What is none cannot lead a request elsewhere."""
+    """A text that is no name cannot lead a request elsewhere."""
     with pytest.raises(OptionError, match="no channel can be called"):
         checkedChannel(name)
 
@@ -50,13 +50,13 @@ def test_nanoseconds(time: str, expected: int) -> None:
 
 
 def test_nanosecondsOfOthers() -> None:
-    """What is no time is none."""
+    """A text that is no time is none."""
     with pytest.raises(ValueError):
         nanoseconds("yesterday")
 
 
 class TestState:
-    """What a channel is."""
+    """The state of a channel."""
 
     def test_filled(self, broker: BrokerStation) -> None:
         """Its sequences, its messages, and what tells it from others of its name."""
@@ -77,7 +77,7 @@ class TestState:
             ChannelApi(broker.connection, "elsewhere").state("x")
 
     def test_natsServer(self, station: Station) -> None:
-        """So is a server that has no channels at all."""
+        """A server without channels is refused with the reason."""
         with pytest.raises(ApiError, match="no broker of ours serves NATS Streaming"):
             ChannelApi(station.connection, "test-cluster").names(["a.*"])
 

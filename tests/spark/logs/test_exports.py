@@ -43,7 +43,7 @@ def readerOf(
 
 
 def rowsOf(reader: ExportReader) -> list[tuple[int, bytes]]:
-    """What it reads."""
+    """The rows that it reads."""
     return [(row["seq"], row["data"]) for batch in reader.read() for row in batch.to_pylist()]
 
 
@@ -72,7 +72,7 @@ class TestBroker:
         assert rowsOf(readerOf(broker.channels, replace(bounds, stop=1))) == []
 
     def test_trimmed(self, startServer: StartServer) -> None:
-        """What retention took before it was read is a loss, or is said to be one."""
+        """A message that retention took before it was read is a loss, or is reported as one."""
         limits = "store_limits { channels { c { max_msgs: 5 } } }"
         broker = BrokerStation(startServer(OURS_FAST, f"streaming {{ {limits} }}"))
         broker.channel([b"%d" % n for n in range(1, 11)], "c")
@@ -94,7 +94,7 @@ class TestBroker:
             rowsOf(reader)
 
     def test_madeAgain(self, broker: BrokerStation) -> None:
-        """So is one that was deleted and made again: its sequences are others."""
+        """A log that was deleted and created again is refused: its sequences are others."""
         name = broker.channel([b"x"])
         reader = readerOf(broker.channels, SequenceRange(name, "0" * 16, 1, 2), losses=[])
         with pytest.raises(DataLoss, match="was deleted and made again"):
@@ -199,7 +199,7 @@ class TestScripted:
         assert (read(), losses) == ([1, 2, 5, 9], [])
 
     def test_trimmedBetweenPages(self) -> None:
-        """What goes while it is read is a loss, also between two messages."""
+        """A message that is removed during the read is a loss, also between two messages."""
         read, losses, _ = scripted([frame([1, 2, 7, 9], 1, 11, first=6)], fails=False)
         assert read() == [1, 2, 7, 9]
         assert losses == [
@@ -213,7 +213,7 @@ class TestScripted:
         assert "sequences 1 to 10" in losses[0]
 
     def test_damaged(self) -> None:
-        """What the store cannot read is a loss."""
+        """A message that the store cannot read is a loss."""
         damaged = tuple(range(3, 15))
         read, _, _ = scripted([frame([1], 1, 20, damaged=damaged)], stop=20)
         with pytest.raises(DataLoss, match="sequences 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and others"):
@@ -270,7 +270,7 @@ class TestScripted:
         ],
     )
     def test_invalidFrames(self, answer: bytes, text: str) -> None:
-        """What is no frame that follows on is an error, whatever else it is."""
+        """A frame that does not follow the one before is an error, whatever it is."""
         read, _, _ = scripted([answer])
         with pytest.raises(DataSourceError, match=text):
             read()
@@ -338,7 +338,7 @@ class TestStreams:
             list(batchesOf(options, COLUMNS, bounds))
 
     def test_trimmed(self, broker: BrokerStation) -> None:
-        """What retention took since the read was planned is a loss, with a filter too."""
+        """A message that retention took since the read was planned is a loss, with a filter too."""
         stream = broker.stream(max_msgs=5)
         stream.fill([b"%d" % n for n in range(8)])
         options = readOptions({"servers": broker.url, "stream": stream.name})

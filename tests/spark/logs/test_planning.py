@@ -115,7 +115,7 @@ class TestOffsets:
                 planned(station, other, startingOffsets=json.dumps({other.name: value}))
 
     def test_wrongJSON(self, station: Station, stream: Stream) -> None:
-        """So are values in JSON that are no offsets."""
+        """A value in JSON that is no offset is refused."""
         for value in ("true", "1.5", "[]", "null", '"x"'):
             with pytest.raises(OptionError, match="a sequence from 1 expected"):
                 planned(station, stream, startingOffsets=f'{{"{stream.name}": {value}}}')
@@ -235,12 +235,12 @@ class TestPatterns:
         ],
     )
     def test_included(self, patterns: list[str], expected: tuple[str, ...]) -> None:
-        """What another filter includes is left out."""
+        """A filter that another one includes is left out."""
         assert checkedPatterns(patterns) == expected
 
     @pytest.mark.parametrize("pattern", ["a..b", "a b", ".", "a.>.b"])
     def test_invalidSubjects(self, pattern: str) -> None:
-        """What is no subject is refused."""
+        """A text that is no subject is refused."""
         with pytest.raises(OptionError, match="subject: not a valid subject"):
             checkedPatterns([pattern])
 

@@ -72,7 +72,7 @@ def test_selects(given: dict[str, str], expected: tuple[bool, ...]) -> None:
 
 
 def test_logsOf(station: Station, broker: BrokerStation) -> None:
-    """What is asked, and what an error means that says that it is not there."""
+    """A stream is asked for by name, and the error for a missing one is understood."""
     streams = logsOf(station.connection, readOptions({"servers": "h", "stream": "NONE"}))
     channels = logsOf(broker.connection, readOptions({"servers": "h", "channel": "none"}))
     assert (type(streams), type(channels)) == (StreamApi, ChannelApi)

@@ -51,7 +51,7 @@ def readSeqs(
 
 
 class TestStored:
-    """What nats-server has stored."""
+    """The messages that nats-server has stored."""
 
     @pytest.mark.parametrize(
         "options", [ReadOptions(), ReadOptions(batchRows=3), ReadOptions(fetchBytes=1024)]
@@ -75,7 +75,7 @@ class TestStored:
         assert readSeqs(station, rangeOf(station, stream, 7, 9)) == []
 
     def test_manyGaps(self, station: Station) -> None:
-        """So are many, which are asked for at once."""
+        """A log with many gaps is read, and they are asked for at once."""
         stream = station.stream()
         stream.fill([b"x"] * 100)
         stream.delete(*range(2, 100, 2))
@@ -126,7 +126,7 @@ class TestStored:
 
     @pytest.mark.parametrize("pattern", [(), ("even",), ("even", "odd")])
     def test_mirrors(self, pattern: tuple[str, ...], station: Station) -> None:
-        """What a mirror answers that keeps less is not taken for all that is stored."""
+        """The answer of a mirror that keeps less is not taken for all stored messages."""
         stream = station.stream()
         mirror = Stream(station.connection, f"{stream.name}M")
         mirror.make(subjects=[], mirror={"name": stream.name}, max_msgs=20, mirror_direct=True)
@@ -208,7 +208,7 @@ class TestLoss:
 
     @pytest.mark.parametrize("pattern", [(), (">",)])
     def test_trimmedMeanwhile(self, pattern: tuple[str, ...], station: Station) -> None:
-        """So is what is trimmed while the range is being read, with and without a filter."""
+        """A message trimmed while the range is being read is a loss, with and without a filter."""
         stream = station.stream()
         stream.fill([b"x"] * 10)
         reader = RangeReader(
@@ -220,7 +220,7 @@ class TestLoss:
             list(reader)
 
     def test_purgedMeanwhile(self, station: Station) -> None:
-        """So is everything."""
+        """A purge while the range is being read is a loss."""
         stream = station.stream()
         stream.fill([b"x"] * 4)
         bounds = rangeOf(station, stream)
@@ -334,7 +334,9 @@ class TestReplicas:
         assert self.seqs([stored - {11, 27}, stored - {27}, stored], stored)[0] == expected
 
     def test_never(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What no replica gives in time is an error, and what was given before is not all."""
+        """
+        A range that no replica gives in time is an error, and its first part is not all of it.
+        """
         clock = iter(range(1000))
         monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
         with pytest.raises(DataSourceError, match="sequence 11 or one behind it is stored, and no"):
@@ -349,6 +351,6 @@ def test_checkStream(station: Station) -> None:
 
 
 def test_logLoss(caplog: pytest.LogCaptureFixture) -> None:
-    """What is passed over stands in the log."""
+    """A range that is passed over stands in the log."""
     logLoss(Loss("sequences 1 to 4 are gone"))
     assert caplog.messages == ["sequences 1 to 4 are gone"]

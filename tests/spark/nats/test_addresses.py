@@ -16,7 +16,7 @@ from tests.interop.certificates import writeCertificates
 
 
 class TestAddresses:
-    """What C{servers} may say."""
+    """The addresses in C{servers}."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -52,7 +52,7 @@ class TestAddresses:
         ],
     )
     def test_refuses(self, text: str) -> None:
-        """What is no address is refused, and a secret in it is not repeated."""
+        """A text that is no address is refused, and a secret in it is not repeated."""
         with pytest.raises(OptionError, match="servers: not an address") as caught:
             readAddresses(text)
         assert "s3cret" not in str(caught.value)
@@ -63,7 +63,7 @@ class TestAddresses:
             readAddresses(" , ")
 
     def test_refusesWebSockets(self) -> None:
-        """What is not built is refused by its name."""
+        """A kind of address that is not supported is refused by its name."""
         with pytest.raises(OptionError, match="ws:// is not supported yet"):
             readAddresses("ws://h:8080")
 

@@ -163,7 +163,7 @@ def welcome(peer: socket.socket) -> None:
 
 
 class TestStrangeServers:
-    """What a server should not do."""
+    """Misbehaviour of a server."""
 
     @pytest.mark.parametrize(
         ("said", "why"),
@@ -245,7 +245,10 @@ class TestStrangeServers:
                 connection.request("a")
 
     def test_resetBeforeSending(self) -> None:
-        """So it is for one who only sends."""
+        """
+        A connection that is reset counts as closed by the server, also for a client that only
+        sends.
+        """
         isGone = threading.Event()
 
         def play(peer: socket.socket) -> None:

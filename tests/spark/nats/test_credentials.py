@@ -122,7 +122,7 @@ class TestFiles:
         ],
     )
     def test_badSeed(self, change: object, why: str, user: KeyPair) -> None:
-        """What is no user's seed is refused, and not repeated."""
+        """A text that is no user's seed is refused, and not repeated."""
         assert callable(change)
         text = change(user.seed.decode())
         with pytest.raises(OptionError, match=why) as caught:

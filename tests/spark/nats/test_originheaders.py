@@ -21,6 +21,6 @@ def test_own() -> None:
 
 
 def test_noHeaders() -> None:
-    """What has none has none, and what is missing is empty."""
+    """A message without headers has none, and a missing header is empty."""
     assert ownHeaders(None) == []
     assert ownHeaders([{"key": "K", "value": None}]) == [("K", "")]

@@ -156,7 +156,7 @@ def test_silence() -> None:
 
 
 def test_requestThatCannotBeSent() -> None:
-    """What cannot be sent is not waited for; what the asker refuses is its error."""
+    """A request that cannot be sent is not waited for; an error of the caller is the request's."""
     pipeline = pipelineOver(Echo(), 10)
     with pytest.raises(ValueError, match="not a subject"):
         Requester().send(pipeline, 0, b"a b", b"")

@@ -23,7 +23,7 @@ def publisherTo(station: Station, stream: Stream, window: int = 10) -> Publisher
 
 
 class TestStored:
-    """What the stream takes."""
+    """Messages that the stream takes."""
 
     @pytest.mark.parametrize("window", [1, 2, 7, 1000])
     def test_inOrder(self, window: int, station: Station) -> None:
@@ -75,7 +75,7 @@ class TestStored:
 
 
 class TestRefused:
-    """What it does not take."""
+    """Messages that the stream refuses."""
 
     def test_tooLarge(self, station: Station) -> None:
         """A message that the server would close the connection for is refused before."""
@@ -87,19 +87,19 @@ class TestRefused:
 
     @pytest.mark.parametrize("subject", ["", "a b", "a.*", "a\r\nPUB b", "é\x00"])
     def test_badSubject(self, subject: str, station: Station) -> None:
-        """What is no subject to publish to is refused."""
+        """A text that is no subject to publish to is refused."""
         with pytest.raises(DataSourceError, match="not a subject to publish to"):
             publisherTo(station, station.stream()).publish(subject, b"")
 
     def test_badHeader(self, station: Station) -> None:
-        """So is a header that would break the block."""
+        """A header that would break the block is refused."""
         stream = station.stream()
         with pytest.raises(DataSourceError, match="not the value of a header"):
             publisherTo(station, stream).publish(f"{stream.name}.x", b"", [("K", "a\r\nb: c")])
 
     @pytest.mark.parametrize("pairs", [[], [("K", "v")]])
     def test_badId(self, pairs: list[tuple[str, str]], station: Station) -> None:
-        """So is such an id."""
+        """An id that would break the block is refused."""
         stream = station.stream()
         with pytest.raises(DataSourceError, match="not the value of a header"):
             publisherTo(station, stream).publish(f"{stream.name}.x", b"", pairs, "a\r\nb: c")
@@ -121,7 +121,7 @@ class TestRefused:
         assert station.streams.state(other.name).messages == 0
 
     def test_full(self, station: Station) -> None:
-        """What a full stream refuses is an error with the server's reason."""
+        """A message that a full stream refuses is an error with the server's reason."""
         stream = station.stream(max_msgs=2, discard="new")
         publisher = publisherTo(station, stream)
         for _ in range(3):

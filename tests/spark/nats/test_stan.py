@@ -147,7 +147,7 @@ def test_heartbeats() -> None:
     ],
 )
 def test_notStored(answer: bytes, text: str) -> None:
-    """What is no acknowledgement of the message does not count as one."""
+    """A reply that does not acknowledge the message does not count as an acknowledgement."""
     publisher, _ = scripted((b"ACKS", b"", answer))
     with pytest.raises(ApiError, match=text):
         publisher.finish()

@@ -97,7 +97,7 @@ def test_rowGroups(root: Path) -> None:
 
 
 def test_foreign(root: Path) -> None:
-    """What others have rewritten has other types for the same, and other columns."""
+    """A file that others have rewritten has other types for the same columns, and other columns."""
     [file] = filed(root, 1, 5)
     table = pq.read_table(root / file.path)
     pair = pa.struct([("key", pa.large_string()), ("value", pa.string())])
@@ -111,10 +111,10 @@ def test_foreign(root: Path) -> None:
 
 
 class TestDamage:
-    """What is not as it was written."""
+    """Files that are not as they were written."""
 
     def test_files(self, root: Path) -> None:
-        """What cannot be read is said with the sequences that are in there."""
+        """A file that cannot be read is reported with the sequences in it."""
         [file] = filed(root, 1, 5)
         [gone] = damageOf(root, [File("data/none.parquet", 1, 4, 4, 9)])
         assert (gone.kind, gone.first, gone.last) == ("file", 1, 4)

@@ -26,12 +26,12 @@ from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, to
 
 
 class TestContract(TableContract):
-    """What every format does."""
+    """The contract of every format."""
 
     form = "delta"
 
     def seen(self, root: Path) -> list[dict[str, object]]:
-        """What the library that reads Delta tables finds."""
+        """The content for the library that reads Delta tables."""
         rows: list[dict[str, object]] = (
             deltalake.DeltaTable(str(root)).to_pyarrow_table().to_pylist()
         )
@@ -55,7 +55,7 @@ def seqsIn(root: Path) -> list[int]:
 
 
 class TestLog:
-    """What the table's own log says."""
+    """The table's own log."""
 
     def test_transactions(self, table: DeltaLakeTable) -> None:
         """Where the archive stops and what it lost are application transactions."""
@@ -223,7 +223,7 @@ class TestOthers:
             DeltaLakeTable(tmp_path).latest()
 
     def test_newerProtocol(self, table: DeltaLakeTable) -> None:
-        """What needs more than files to be read is refused."""
+        """A table that needs more than files to be read is refused."""
         features = [deltalake.TableFeatures.DeletionVectors]
         deltalake.DeltaTable(str(table.directory)).alter.add_feature(
             features, allow_protocol_versions_increase=True

@@ -36,14 +36,14 @@ def seqsIn(root: Path) -> list[int]:
 
 
 class TestContract(TableContract):
-    """What every format does."""
+    """The contract of every format."""
 
     form = "iceberg"
     limits = (0, 1000, 2500, 5000, 7000, 12_000, 16_384)
     fatal = (1000, 4500)
 
     def seen(self, root: Path) -> list[dict[str, object]]:
-        """What the library that reads Iceberg tables finds."""
+        """The content for the library that reads Iceberg tables."""
         return list(opened(root).scan().to_arrow().to_pylist())
 
 
@@ -58,7 +58,7 @@ def table(tmp_path: Path) -> IcebergTable:
 
 
 class TestMetadata:
-    """What the table's own metadata says."""
+    """The table's own metadata."""
 
     def test_properties(self, table: IcebergTable) -> None:
         """Where the archive stops and what it lost are properties, and the snapshot's too."""
@@ -71,7 +71,9 @@ class TestMetadata:
         assert stops == ["9", "20"]
 
     def test_fileAlone(self, table: IcebergTable) -> None:
-        """Who has no catalog reads the file that it points at, and passes over files by it."""
+        """
+        A reader without a catalog reads the file that it points at, and passes over files by it.
+        """
         assert grow(table, 20, 9, 19)
         found = StaticTable.from_metadata(opened(table.directory).metadata_location)
         assert found.scan().to_arrow().num_rows == 17
@@ -175,7 +177,7 @@ class TestOthers:
             IcebergTable(table.directory).latest()
 
     def test_deletesOfRows(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What needs more than files to be read is refused."""
+        """A table that needs more than files to be read is refused."""
 
         class Scan:
             """A plan in which rows of a file are deleted."""

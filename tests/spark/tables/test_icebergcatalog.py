@@ -79,7 +79,7 @@ def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", ["prod", "prod:", "prod:orders", ":a.b", "a:b.c:d", "a:b..c"])
 def test_misspelt(text: str, tmp_path: Path) -> None:
-    """What names no table of a catalog is refused."""
+    """A text that names no table of a catalog is refused."""
     with pytest.raises(OptionError, match=r"CATALOG:NAMESPACE\.TABLE expected"):
         IcebergTable(tmp_path, text)
 
@@ -98,7 +98,7 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written is on disk when it is closed, and so is its name."""
+    """A written file is on disk when it is closed, and so is its name."""
     synced: list[int] = []
     sync = os.fsync
 

@@ -1,5 +1,5 @@
 """
-What all formats have in common.
+The common part of all formats.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_former(tmp_path: Path) -> None:
-    """What an earlier version made is refused with the command that converts it."""
+    """A table of an earlier version is refused with the command that converts it."""
     (tmp_path / "_nb").mkdir()
     with pytest.raises(TableError, match="natsbroker spark convert --archive"):
         tableAt(tmp_path)

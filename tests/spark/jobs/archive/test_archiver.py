@@ -96,7 +96,9 @@ class TestChannel:
         assert (state["first"], state["holds"][0]["floor"]) == (26, 31)
 
     def test_lost(self, startServer: StartServer, tmp_path: Path) -> None:
-        """What retention took before it was archived is recorded, and the rest goes on."""
+        """
+        A message that retention took before it was archived is recorded, and the rest is archived.
+        """
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"%d" % n for n in range(1, 4)], "c")
@@ -161,7 +163,7 @@ class TestChannel:
         assert tableAt(tmp_path).require().files == ()
 
     def test_ends(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """Who is asked to end does so after the version that is being made."""
+        """An archiver that is asked to end does so after the present version."""
         name = broker.channel([b"x"] * 100)
         isOver: list[bool] = []
         options = optionsOf(broker, channel=name)
@@ -226,7 +228,7 @@ class TestStream:
         ],
     )
     def test_notOneWholeLog(self, given: dict[str, str], text: str, tmp_path: Path) -> None:
-        """What is not one whole log is refused."""
+        """A selection that is not one whole log is refused."""
         with pytest.raises(OptionError, match=text):
             Archiver(readOptions({"servers": "h", **given}), tableAt(tmp_path))
 

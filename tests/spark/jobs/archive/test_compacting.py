@@ -95,7 +95,7 @@ class TestCompact:
         kept.check(95)
 
     def test_whileArchiving(self, kept: Kept) -> None:
-        """What is archived meanwhile stays."""
+        """A message archived during a compaction stays."""
 
         def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
             done = inline(work, tasks)

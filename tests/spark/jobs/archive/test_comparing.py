@@ -35,7 +35,7 @@ def archived(
 
 
 def compared(station: Station | BrokerStation, table: ArchiveTable, block: int = 16) -> Comparison:
-    """What comes of comparing."""
+    """The result of a comparison."""
     found = verified(None, {"servers": station.url}, str(table.root), block)
     findings = tuple(Difference(**each) for each in found["findings"])
     return Comparison(findings, found["rows"], found["deleted"])
@@ -69,7 +69,7 @@ class TestBoth:
 
     def test_damage(self, log: tuple[Any, ArchiveTable]) -> None:
         """
-        What is missing, twice, other than it was or in no file any more is found, sequence by
+        A message that is missing, duplicated, changed or in no file any more is found, sequence by
         sequence.
         """
         station, table = log
@@ -106,7 +106,7 @@ class TestBoth:
         assert {each.kind for each in others} == {"missing"}
 
     def test_replaced(self, log: tuple[Any, ArchiveTable]) -> None:
-        """What was archived otherwise, with a checksum that goes with it, is found as well."""
+        """A message that was replaced together with its checksum is found as well."""
         station, table = log
         path = table.directory / table.require().files[2].path
         forge(path, 90)
@@ -117,7 +117,7 @@ class TestBoth:
 
 
 class TestChannel:
-    """What only our broker does."""
+    """The findings that only our broker can give."""
 
     def test_readsNothing(
         self, broker: BrokerStation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -129,7 +129,10 @@ class TestChannel:
         assert compared(broker, table).findings == ()
 
     def test_trimmed(self, startServer: StartServer, tmp_path: Path) -> None:
-        """What retention took since it was archived is no finding; neither is what was lost."""
+        """
+        A message that retention took since it was archived is no finding, and neither is a lost
+        one.
+        """
         config = "streaming { store_limits { max_msgs: 50 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"%d" % n for n in range(1, 51)], "c")
@@ -154,7 +157,7 @@ class TestChannel:
 
 
 def test_deletedSince(station: Station, tmp_path: Path) -> None:
-    """What the log has deleted since it was archived is counted, and no finding."""
+    """A message that the log has deleted since it was archived is counted, and is no finding."""
     stream = station.stream()
     stream.fill([b"x"] * 100)
     table = archived(station, tmp_path, stream=stream.name)

@@ -89,7 +89,7 @@ class TestFormats:
     """Tables of other formats."""
 
     def test_everything(self, form: str, station: Station, tmp_path: Path) -> None:
-        """Who reads the table as any other finds exactly the stored messages."""
+        """Any other reader of the table finds exactly the stored messages."""
         stream = station.stream()
         stream.add("a", b"1", {"K": "v"})
         stream.fill([b"%d" % n for n in range(2, 41)])
@@ -107,7 +107,7 @@ class TestFormats:
         assert (code, f"is an archive of the format {form}" in errors) == (2, True)
 
     def test_lost(self, form: str, startServer: StartServer, tmp_path: Path) -> None:
-        """What retention took is lost, in the table as well."""
+        """A message that retention took is lost in the table as well."""
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"x"] * 3, "c")
@@ -304,7 +304,7 @@ class TestCommand:
         assert text in errors
 
     def test_failed(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """What cannot be done ends with 3 and says why, in the line as well."""
+        """A job that fails ends with 3 and gives the reason, in the line as well."""
         source = ("--servers", broker.url, "--channel", "none", "--to", str(tmp_path))
         code, summary, errors = ran(*source)
         assert (code, summary["result"]) == (3, "failed")

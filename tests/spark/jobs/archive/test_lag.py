@@ -41,7 +41,7 @@ def test_unknown() -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
-    """How many sequences an archive does not account for yet; too many make it 1."""
+    """The lag of an archive is the sequences that it does not account for; too many make it 1."""
     name = broker.channel([b"x"] * 10)
     archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
     source = ("--servers", broker.url, "--archive", str(tmp_path))
@@ -58,7 +58,9 @@ def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
 
 
 def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
-    """How far a streaming query has planned, and what became of its streams since."""
+    """
+    The lag of a streaming query is what it has not planned, whatever became of its streams since.
+    """
     streams = [station.stream() for _ in range(4)]
     for each in streams:
         each.fill([b"x"] * 10)
@@ -100,7 +102,7 @@ def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
 
 
 def test_places(tmp_path: Path) -> None:
-    """What counts is the last micro-batch that ended, and all its sources of ours."""
+    """The last micro-batch that ended counts, with all its sources of ours."""
     for name in ("offsets", "commits"):
         (tmp_path / name).mkdir()
 
@@ -118,7 +120,7 @@ def test_places(tmp_path: Path) -> None:
 
 
 def test_noCheckpoint(tmp_path: Path) -> None:
-    """What is no checkpoint of such a query is an error."""
+    """A directory that is no checkpoint of such a query is an error."""
     with pytest.raises(DataSourceError, match="there is no checkpoint"):
         placesOf(tmp_path)
     for name in ("offsets", "commits"):

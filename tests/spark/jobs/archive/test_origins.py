@@ -70,7 +70,7 @@ class TestLog:
         assert rows[0] == rows[1]
 
     def test_lost(self, station: Station) -> None:
-        """What a stream has not any more is said; deleted messages are no loss."""
+        """A message that a stream no longer has is reported; a deleted message is no loss."""
         stream = station.stream()
         stream.fill([b"x"] * 10)
         stream.delete(7)
@@ -84,6 +84,6 @@ class TestLog:
         "given", [{"stream": "A,B"}, {"channel": "a.*"}, {"stream": "A", "subject": "x"}]
     )
     def test_notOneWholeLog(self, given: dict[str, str]) -> None:
-        """What is not one whole log is refused."""
+        """A selection that is not one whole log is refused."""
         with pytest.raises(OptionError, match="name the one stream or channel, whole"):
             LogOrigin(readOptions({"servers": "h", **given}))

@@ -55,7 +55,7 @@ def keeper(table: ArchiveTable, said: list[str], after: int = 3, keep: float = 0
 
 
 class TestHousekeeper:
-    """What is done beside archiving."""
+    """The work beside archiving."""
 
     def test_compacts(self, table: ArchiveTable) -> None:
         """Small files become one, at first and after each three versions, and not between."""
@@ -90,10 +90,10 @@ class TestHousekeeper:
 
 
 class TestNeeded:
-    """What stays although it is old."""
+    """Files that stay although they are old."""
 
     def test_checkpoint(self, table: ArchiveTable, tmp_path: Path) -> None:
-        """What a query has not read stays; a checkpoint that says nothing keeps everything."""
+        """A file that a query has not read stays; an unreadable checkpoint keeps everything."""
         query = checkpoint(tmp_path / "query", 4)
         assert expire(table, 1.0, (str(query),)) == 3
         assert table.require().start == 4
@@ -105,7 +105,7 @@ class TestNeeded:
         assert table.require().start == 4
 
     def test_hold(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """What somebody holds in the broker stays; an export that stops before is refused."""
+        """A file under a hold in the broker stays; an export that stops before it is refused."""
         name = broker.channel()
         root = str(tmp_path / "lake")
         given = {"servers": broker.url, "channel": name}

@@ -79,7 +79,7 @@ def test_objects(spark: Any, broker: BrokerStation, bucket: str) -> None:
 
 
 def test_onlyOneOfThem(spark: Any, startServer: StartServer, tmp_path: Path) -> None:
-    """What retention took comes from the archive; a hole between the two is an error."""
+    """A message that retention took comes from the archive; a hole between the two is an error."""
     config = "streaming { store_limits { max_msgs: 10 } }"
     broker = BrokerStation(startServer(OURS_FAST, config))
     broker.channel([b"x"] * 10, "c")
@@ -138,7 +138,7 @@ def test_archivedMeanwhile(
 
 
 def test_damaged(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
-    """What is not as it was archived is an error with its sequences."""
+    """A message that is not as it was archived is an error with its sequence."""
     name = broker.channel([b"%d" % n for n in range(1, 11)])
     archive(None, {"servers": broker.url, "channel": name}, str(tmp_path))
     assert archived(spark, str(tmp_path)).count() == 10

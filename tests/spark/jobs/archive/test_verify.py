@@ -73,6 +73,6 @@ def test_usageErrors(arguments: tuple[str, ...], text: str) -> None:
 
 
 def test_failed(broker: BrokerStation, tmp_path: Path) -> None:
-    """What cannot be done ends with 3 and says why."""
+    """A verification that fails ends with 3 and gives the reason."""
     code, summary, _ = ran("--servers", broker.url, "--archive", str(tmp_path))
     assert (code, summary["error"]) == (3, f"{tmp_path}: there is no archive")

@@ -1,5 +1,5 @@
 """
-How much room rows take.
+The room that rows take.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WIDE = ", ".join(f"x{number}: INT" for number in range(10))
 
 
 def shape(ddl: str) -> Any:
-    """What counts of a schema."""
+    """The relevant part of a schema."""
     return shapeOf(pa.struct(list(readSchema(ddl))))
 
 
@@ -29,7 +29,7 @@ def shape(ddl: str) -> Any:
     ],
 )
 def test_proportion(ddl: str) -> None:
-    """What is in proportion to its payload is not counted."""
+    """A row in proportion to its payload is not counted."""
     assert shape(ddl) is None
 
 

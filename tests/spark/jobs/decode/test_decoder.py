@@ -35,14 +35,14 @@ def order(number: int) -> tuple[str, bytes]:
 
 
 def decoderOf(tmp_path: Path, *texts: str, **more: Any) -> TableDecoder:
-    """What decodes the archive."""
+    """The decoder of the archive."""
     mappings = readMappings(texts or [ORDERS, SENSORS], more.pop("names", {}))
     origin = ArchiveOrigin.of(str(tmp_path / "log"))
     return TableDecoder(origin, str(tmp_path / "to"), mappings, **more)
 
 
 def rowsOf(tmp_path: Path, name: str) -> list[dict[str, Any]]:
-    """What a table has, in the order of its files."""
+    """The rows of a table, in the order of its files."""
     table = DeltaLakeTable(tmp_path / "to" / name)
     paths = [each.path for each in table.require().files]
     return [row for x in paths for row in pq.read_table(table.directory / x).to_pylist()]
@@ -54,7 +54,7 @@ def seqsOf(tmp_path: Path, name: str) -> list[int]:
 
 
 class TestTables:
-    """What is in the tables."""
+    """The content of the tables."""
 
     def test_everything(self, tmp_path: Path) -> None:
         """Each message is a row of its table or a dead letter, with its place and bytes."""
@@ -172,7 +172,7 @@ class TestTables:
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 3010))
 
     def test_lost(self, tmp_path: Path) -> None:
-        """What the log has lost is recorded as lost in each table."""
+        """A message that the log has lost is recorded as lost in each table."""
         extended(tmp_path / "log", [order(1)], [(2, 10)])
         extended(tmp_path / "log", [order(10)])
         decoder = decoderOf(tmp_path, plan=FilePlan(4, 1))
@@ -232,7 +232,7 @@ class TestAgain:
         assert seqsOf(tmp_path, "orders_any") == [1]
 
     def test_ends(self, tmp_path: Path) -> None:
-        """Who is asked to end does so after the versions that are being made."""
+        """A decoder that is asked to end does so after the present versions."""
         extended(tmp_path / "log", [order(n) for n in range(20)])
         told: list[tuple[int, int]] = []
         decoder = decoderOf(tmp_path, plan=FilePlan(3, 2))
@@ -260,7 +260,10 @@ class TestAgain:
         assert there == {each.path for each in table.require().files}
 
     def test_killedBetween(self, tmp_path: Path) -> None:
-        """Who is killed when some tables have a range and others do not goes on rightly."""
+        """
+        A decoder that is killed when some tables have a range and others do not continues
+        correctly.
+        """
         extended(tmp_path / "log", [order(1), ("orders.de", b"?"), ("x", b""), order(4), order(5)])
 
         class Killed(BaseException):

@@ -218,7 +218,7 @@ class TestWrong:
         assert text in errors
 
     def test_failed(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """What cannot be done ends with 3 and says why."""
+        """A job that fails ends with 3 and gives the reason."""
         source = ("--servers", broker.url, "--channel", "none", "--to", str(tmp_path))
         code, summary, _ = ran(*source, "--schema", SCHEMA)
         assert (code, summary["error"]) == (3, "channel none: there is no channel none")
@@ -268,7 +268,7 @@ class TestKilled:
     KILLS = "2 5 3 6 7 6 5 6 7"
 
     def rounds(self, root: Path, how: str, kills: str) -> tuple[list[str], list[int]]:
-        """How each round ended, and the sequences that are there then, dead letters included."""
+        """The end of each round, and the sequences that are there then, dead letters included."""
         stop = extended(root / "log", [("a", payload(n)) for n in range(1, 101)])
         assert stop == 101
         arguments = [str(root / "log"), str(root / "to"), SCHEMA, how, kills]
@@ -291,7 +291,7 @@ class TestKilled:
         assert seqs == list(range(1, 101))
 
     def test_control(self, tmp_path: Path) -> None:
-        """What is not made for it loses messages when it is killed, and only then."""
+        """A careless program loses messages when it is killed, and only then."""
         ends, seqs = self.rounds(tmp_path / "well", "broken", "")
         assert (ends, seqs) == (["0"], list(range(1, 101)))
         ends, seqs = self.rounds(tmp_path / "killed", "broken", self.KILLS)

@@ -38,7 +38,7 @@ class Given:
         self._fails = fails
 
     def state(self) -> StoredRange:
-        """What there is."""
+        """The state of the tables."""
         return StoredRange(Log("stream", "LOG", "", "one"), 1, self._batch.num_rows + 1)
 
     def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
@@ -53,7 +53,7 @@ class Given:
 
 
 def decoded(root: Path, origin: Any) -> CopyResult:
-    """What becomes of messages."""
+    """The rows and dead letters of messages."""
     plan = DecodePlan(root, MAPPINGS, (pa.struct([("x", pa.int8())]),))
     for each in plan.targets():
         DeltaLakeTable(root / each).make()

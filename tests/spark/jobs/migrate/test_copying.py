@@ -213,7 +213,7 @@ class TestSubscription:
         assert [each[:2] for each in contents(station, target)] == expected
 
     def test_otherProtocol(self, broker: BrokerStation, station: Station) -> None:
-        """What was begun in this way does not go on in the other."""
+        """A copy that was begun over one protocol does not continue over the other."""
         target = station.stream()
         source = ("migrate", "--servers", broker.url, "--channel", broker.channel([b"one"]))
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))

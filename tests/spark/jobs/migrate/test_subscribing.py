@@ -78,7 +78,7 @@ class TestRead:
             assert reader.last() == 0
 
     def test_beyond(self, streaming: BrokerStation) -> None:
-        """What does not come is missed after a while, and counted."""
+        """A message that does not come is missed after a while, and counted."""
         name = streaming.channel([b"one"])
         peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
         with (
@@ -98,7 +98,7 @@ class TestRead:
 
 
 def test_trimmed(startServer: StartServer) -> None:
-    """What retention has taken since is a loss, and no gap at the beginning."""
+    """A message that retention has taken since is a loss, and no gap at the beginning."""
     text = STREAMING.replace("max_channels: 0", "max_msgs: 10")
     station = BrokerStation(startServer(OURS_FAST, text))
     name = station.channel(b"%d" % n for n in range(1, 31))
@@ -149,7 +149,7 @@ class Scripted:
 
 
 def read(*messages: bytes, stop: int = 3) -> tuple[Any, Scripted]:
-    """What a reader makes of some messages."""
+    """The result of a reader for some messages."""
     connection = Scripted(*messages)
     reader = ChannelReader(connection, "c", "x", "_STAN.discover")  # type: ignore[arg-type]
     return rowsOf(reader.batches(1, stop, window=2)), connection
@@ -162,7 +162,7 @@ def message(seq: int, data: bytes = b"x", **more: Any) -> bytes:
 
 
 def test_redeliveredMessages() -> None:
-    """What comes again is dropped and acknowledged; heartbeats are answered."""
+    """A redelivered message is dropped and acknowledged; heartbeats are answered."""
     rows, connection = read(message(1), message(1), message(2), message(1), message(3), stop=4)
     assert [row["seq"] for row in rows] == [1, 2, 3]
     assert connection.sent[0] == b"HB"
@@ -187,7 +187,7 @@ def test_reply() -> None:
 
 
 def test_strange() -> None:
-    """What is no message is an error, and so is one that is missing in the middle."""
+    """A text that is no message is an error, and so is a message missing in the middle."""
     with pytest.raises(ApiError, match="channel c: a message makes no sense"):
         read(b"\x0a")
     with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored"):

@@ -130,6 +130,6 @@ def test_otherColumns(kind: Any, value: Any, text: str, expected: list[int]) -> 
     ],
 )
 def test_zones(kind: Any, text: str) -> None:
-    """What depends on the zone of Spark's session is refused."""
+    """A condition that depends on the zone of Spark's session is refused."""
     with pytest.raises(OptionError, match="a time needs its zone"):
         filtered([], SCHEMA.append(pa.field("at", kind)), text)

@@ -1,5 +1,5 @@
 """
-What a replay would publish.
+The messages that a replay would publish.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.spark.support import Station, Stream
 
 
 def tried(station: Station, stream: Stream, counts: list[Any], *maps: str) -> dict[str, Any]:
-    """What comes of some subjects with their rows."""
+    """The result for some subjects with their rows."""
     options = readOptions({"servers": station.url, "stream": stream.name})
     return dryRun(options, ReplayTask(stream=stream.name, maps=maps), counts)
 
@@ -34,7 +34,7 @@ def test_tried(station: Station) -> None:
 
 
 def test_noSubject(station: Station) -> None:
-    """What is no subject to publish to is not taken, and only a few examples are given."""
+    """A text that is no subject to publish to is not taken, and only a few examples are given."""
     stream = station.stream()
     found = tried(station, stream, [(f"{stream.name}.*.{n}", 1) for n in range(1, 20)])
     assert (found["untaken"], len(found["examples"])) == (19, 5)

@@ -124,7 +124,7 @@ class TestHere:
         ],
     )
     def test_invalidOptions(self, more: tuple[str, ...], text: str, station: Station) -> None:
-        """What cannot be is refused before anything is published."""
+        """An impossible option is refused before anything is published."""
         source, target = filled(station, 3), station.stream()
         code, summary, _ = ran(*command(station, source, target, *more))
         assert (code, text in summary["error"]) == (2, True), summary
@@ -216,7 +216,7 @@ class TestSpark:
         assert order == "none" or found == sorted(found)
 
     def test_hereAndThere(self, spark: Any, station: Station) -> None:
-        """What one task has done in Spark, one goes on with here."""
+        """A task begun in Spark is continued here."""
         source, target = filled(station, 40), station.stream(duplicate_window=100_000_000)
         wanted = ReplayOptions("seq > 20", maps=(f"{source.name}.>={target.name}.>",))
         assert self.replayed(spark, station, source, target, wanted)["rows"] == 20
@@ -241,7 +241,7 @@ class TestSpark:
 
 
 def test_wrongWish(station: Station) -> None:
-    """What a program cannot ask for is an error."""
+    """An option that a program cannot use is an error."""
     source = LogSource({"servers": station.url, "stream": filled(station, 1).name})
     to = {"servers": station.url, "stream": "S"}
     for wanted, text in (

@@ -28,7 +28,7 @@ ENTRY = LedgerEntry("plan", "2030", 7, 9, "_INBOX.x")
 
 
 def test_kept(station: Station) -> None:
-    """What was written is read, by each task its own, and only the last is kept."""
+    """A written entry is read, by each task its own, and only the last is kept."""
     ledger, pipeline = ledgerAt(station, "kept")
     assert ledger.read() is None
     for row in (1, 2, 7):
@@ -87,7 +87,7 @@ def test_concurrentChange(station: Station) -> None:
     ],
 )
 def test_nonsense(data: bytes, text: str, station: Station) -> None:
-    """What is no entry is an error that names it."""
+    """A line that is no entry is an error that names it."""
     ledger, _ = ledgerAt(station, "odd")
     station.connection.request(f"$KV.{BUCKET}.odd.0", data)
     with pytest.raises(DataSourceError, match=f"{BUCKET}: the entry odd.0 {text}"):

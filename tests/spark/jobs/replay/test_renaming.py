@@ -1,5 +1,5 @@
 """
-What becomes of subjects.
+The renaming of subjects.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def test_renamed(texts: list[str], subject: str, expected: str) -> None:
     ],
 )
 def test_invalidMappings(text: str, reason: str) -> None:
-    """What cannot be is refused, with the mapping."""
+    """An impossible mapping is refused, and named."""
     with pytest.raises(OptionError, match=reason) as caught:
         renamer(["x=y", text])
     assert str(caught.value).startswith(f"map: {text}" if "=" in text else "map: ")
 
 
 def test_noSubject() -> None:
-    """What would become of a subject must be one."""
+    """The new subject must be valid."""
     with pytest.raises(DataSourceError, match=r"makes no subject of a\.--"):
         renamer(["a.*={{split(1,-)}}"])("a.--")

@@ -91,7 +91,7 @@ def test_text(station: Station) -> None:
 
 
 def test_unacknowledged(station: Station) -> None:
-    """What the stream has not acknowledged is not noted as published."""
+    """A message that the stream has not acknowledged is not noted as published."""
     stream = station.stream()
     with replayerTo(station, stream) as replayer:
         for seq in (3, 4, 7):
@@ -131,7 +131,7 @@ def broken(station: Station, stream: Stream, seqs: Iterable[int], **more: Any) -
 
 @pytest.mark.parametrize("isDirect", [True, False])
 def test_tail(isDirect: bool, station: Station) -> None:
-    """What was published and not noted is found in the end of the stream, among other messages."""
+    """A message published and not noted is found at the end of the stream, among other messages."""
     stream = station.stream(duplicate_window=100_000_000, allow_direct=isDirect)
     broken(station, stream, range(1, 60), window=8)
     stream.fill([b"0"])
@@ -184,8 +184,8 @@ def test_noLedger(station: Station) -> None:
 
 def test_onItsWay(station: Station) -> None:
     """
-    What a dead task has sent and the server has not read yet is waited for: nobody goes on before
-    the server has closed its connection.
+    A message that a dead task has sent and the server has not read yet is waited for: no task
+    continues before the server has closed that connection.
     """
     stream = station.stream(duplicate_window=100_000_000)
     dead = connect(station.peer)

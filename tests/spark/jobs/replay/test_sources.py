@@ -1,5 +1,5 @@
 """
-What can be replayed.
+The sources of a replay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.spark.support import BrokerStation, Station
 
 
 def inSpark(spark: Any, source: Source, start: int = 0, where: str = "") -> list[Row]:
-    """What Spark has of a source."""
+    """The content of a source in Spark."""
     frame = shaped(source.frame(spark, start), source.origin, start, where).orderBy("seq")
     assert frame.columns == ["seq", "subject", "data", "headers", "time_ns"]
     return [
@@ -37,7 +37,7 @@ def inSpark(spark: Any, source: Source, start: int = 0, where: str = "") -> list
 
 
 def here(source: Source, start: int = 0, where: str = "") -> list[Row]:
-    """What is read here of it."""
+    """The content of a source that is read here."""
     return [
         (seq, subject, bytes(data), _pairs(headers), when)
         for seq, subject, data, headers, when in source.rows(start, where)
@@ -135,7 +135,7 @@ class TestFiles:
         assert list(ParquetSource(str(tmp_path)).rows(0, "")) == [(1, "a", "é", None, 7)]
 
     def test_invalidColumns(self, spark: Any, tmp_path: Path) -> None:
-        """What is missing or has another type is refused, here and in Spark."""
+        """A column that is missing or has another type is refused, here and in Spark."""
         parquet(tmp_path / "no", [{"subject": "a", "data": b""}], seq=None)
         parquet(tmp_path / "odd", [{"seq": "1", "subject": "a", "data": b""}], seq=pa.string())
         for name, text in (("no", "no column 'seq'"), ("odd", "column seq cannot be string")):
@@ -152,7 +152,7 @@ class TestFiles:
 
 
 def test_sql(spark: Any) -> None:
-    """What a query finds has a name, and needs Spark."""
+    """The result of a query has a name, and needs Spark."""
     source = SqlSource("SELECT id AS seq, 'a' AS subject, string(id) AS data FROM range(3)", "q")
     frame = shaped(source.frame(spark, 0), "q", 1, "seq < 2")
     assert [tuple(each) for each in frame.collect()] == [(1, "a", "1", None, None)]

@@ -1,5 +1,5 @@
 """
-What was replayed into the end of a stream.
+The messages replayed into the end of a stream.
 """
 
 from __future__ import annotations

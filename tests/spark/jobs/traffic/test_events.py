@@ -49,7 +49,7 @@ RIGHT = json.loads(event("traffic", 0, [traffic("A", "x", msgs_in=1)]))
     ],
 )
 def test_strange(change: dict[str, Any]) -> None:
-    """What makes no sense is none."""
+    """An event that makes no sense is none."""
     readEvent(json.dumps(RIGHT).encode())
     with pytest.raises(ValueError, match="no event"):
         readEvent(json.dumps({**RIGHT, **change}).encode())
@@ -57,6 +57,6 @@ def test_strange(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"x", b"[]", b"7", b"\xff", b"[" * 100_000])
 def test_noObject(data: bytes) -> None:
-    """Nor is what is no object at all."""
+    """A line that is no object is no event."""
     with pytest.raises(ValueError, match="no event"):
         readEvent(data)

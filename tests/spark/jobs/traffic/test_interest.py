@@ -1,5 +1,5 @@
 """
-What is published beside what is subscribed to.
+The published subjects beside the subscribed ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def folded(*events: bytes) -> EventTotals:
 
 
 def findings(*events: bytes) -> InterestFindings:
-    """What some events tell."""
+    """The findings of some events."""
     return InterestFindings(folded(*events))
 
 
@@ -32,7 +32,7 @@ def advised(found: InterestFindings, least: int, share: float, quiet: int) -> li
 
 
 def test_wasted() -> None:
-    """What both sides tell comes together."""
+    """The reports of both sides are combined."""
     found = findings(*receiver(), *sender())
     assert found.noInterest == [NoInterest(("A", "X", "B"), 150, 1500, 7, 200, "optimistic", 1)]
     assert found.prefixes == {(("A", "X", "B"), "a.b.>"): [150, 1500, 7]}
@@ -71,7 +71,7 @@ def test_keepOptimistic() -> None:
 
 
 def test_withoutClusters() -> None:
-    """What does not say which cluster it is from cannot be advised."""
+    """An event that does not name its cluster gives no advice."""
     row = traffic("X", "a", "gateway", "B", no_interest=500, bytes_in=5)
     found = findings(event("traffic", 1, [row]))
     assert found.noInterest[0].messages == 500
@@ -92,7 +92,9 @@ def test_newest() -> None:
 
 
 def test_unheard() -> None:
-    """What nobody is subscribed to, and what nobody publishes; the broker's own is left out."""
+    """
+    A subject without a subscriber, or without a publisher, is found; the broker's own are left out.
+    """
     found = findings(
         event(
             "traffic",

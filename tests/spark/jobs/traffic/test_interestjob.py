@@ -39,7 +39,7 @@ def source(broker: BrokerStation) -> tuple[str, ...]:
 
 
 def test_report(source: tuple[str, ...], tmp_path: Path) -> None:
-    """What is sent in vain is a finding, told as text, as a page, and as a policy."""
+    """A subject sent in vain is a finding, as text, as a page, and as a policy."""
     page, policy = tmp_path / "report.html", tmp_path / "policy.json"
     code, summary, report, _ = ran(*source, "--html", str(page), "--policy", str(policy))
     assert (code, summary["result"], summary["strange"]) == (1, "found", 1)
@@ -134,7 +134,7 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def arriving(world: World) -> tuple[int, dict[str, Any]]:
-    """How many messages GB has had from GA, and what is decided for account A."""
+    """The number of messages that GB has had from GA, and the decision for account A."""
     page: Any = world.sites[1].monitor("/gatewayz?acc_name=A")
     (link,) = page["inbound_gateways"]["GA"]
     return link["connection"]["in_msgs"], link["accounts"][0]
