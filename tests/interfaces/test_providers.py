@@ -37,7 +37,7 @@ class Undeclared:
 
 
 def function(message: object) -> None:
-    """What subscribers are in other libraries."""
+    """A plain function, as subscribers are in other libraries."""
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def function(message: object) -> None:
     ],
 )
 def test_noProvider(given: object, methods: tuple[str, ...], text: str) -> None:
-    """What cannot be used is refused with what it lacks, and where that is to be written."""
+    """An unusable provider is refused with what it lacks, and the place to write that."""
     with pytest.raises(TypeError, match=text):
         require(IObserver, given, *methods)
 
 
 def test_taken() -> None:
-    """What can be used is taken; a declaration is not asked for where methods are named."""
+    """A usable provider is taken; a declaration is not needed where methods are named."""
     require(IObserver, Watching())
     require(IObserver, Undeclared(), "observe")
     requireSeveral(services=(), observers=[1], others=iter(()))

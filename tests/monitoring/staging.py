@@ -89,9 +89,7 @@ class Stage:
         return json.loads(b"".join(answer.body))
 
     def answer(self, path: str, **query: str) -> Answer:
-        """
-        What the model answers.
-        """
+        """The answer of the model."""
         answer = self.model.answer(path, query)
         assert answer is not None
         return answer

@@ -54,7 +54,7 @@ class TestListing:
         assert b"".join(listing.body()).decode() == json.dumps(document, indent=2)
 
     def test_isNeverTooLong(self) -> None:
-        """What does not fit is left out, and the head says how far the list goes."""
+        """A list that does not fit is cut, and the head names its extent."""
         rows = [{"text": "x" * 1000} for _ in range(10_000)]
         body = b"".join(Listing({"n": 0, "limit": 10_000}, "rows", rows, "n").body())
         assert LARGEST - 80_000 < len(body) <= LARGEST

@@ -167,7 +167,7 @@ class TestLosses:
         assert list(lossCheck(lambda: ())(HealthQuery())) == []
 
     def test_lost(self) -> None:
-        """What is lost is named, with how it is acknowledged."""
+        """A loss is named, together with the command that acknowledges it."""
         [problem] = lossCheck(lambda: ["see damaged-1/report.txt", "a: 3 to 4 may be lost"])(
             HealthQuery()
         )
@@ -191,7 +191,7 @@ def test_streaming() -> None:
 
 
 class TestRisks:
-    """What a start warns of."""
+    """Warnings at a start."""
 
     def ask(self, **query: str) -> tuple[int, Any]:
         return ask(Healthz([riskCheck(lambda: [("cluster.listen", "open")])]), **query)

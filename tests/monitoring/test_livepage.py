@@ -67,7 +67,7 @@ class TestPage:
 
 
 class TestFiles:
-    """What the page loads."""
+    """The files that the page loads."""
 
     @pytest.mark.parametrize("path", served(), ids=lambda path: path.name)
     def test_get(self, path: Path) -> None:

@@ -45,7 +45,7 @@ class TestPaths:
 
 
 class TestExtension:
-    """What others add."""
+    """The additions of other rooms."""
 
     def test_page(self) -> None:
         """A page that was added is served, counted and linked, and may refuse."""

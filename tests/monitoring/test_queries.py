@@ -54,7 +54,7 @@ def test_integerOutOfRange(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["x", "1_0", "0x1", "1.0", " 1", "1 ", "--1", "+", "٣", "1\n"])
 def test_noInteger(value: str) -> None:
-    """What Go takes for no number is refused, even if Python would take it."""
+    """A text that is no number in Go is refused, even if Python would take it."""
     with pytest.raises(BadQuery, match=r"invalid syntax$"):
         integer({"x": value}, "x")
 
@@ -67,7 +67,7 @@ def test_unsigned() -> None:
 
 @pytest.mark.parametrize("value", ["18446744073709551616", "9" * 10_000])
 def test_unsignedOutOfRange(value: str) -> None:
-    """But not more."""
+    """A number beyond 64 bits is refused."""
     with pytest.raises(BadQuery, match=r"value out of range$"):
         unsigned({"x": value}, "x")
 
@@ -86,7 +86,7 @@ def test_text() -> None:
 
 
 def test_repeated() -> None:
-    """What is repeated is one short printable line."""
+    """A repeated parameter is reported in one short printable line."""
     assert repeated("a\r\n\x1b\u2028") == "a\\r\\n\\x1b\\u2028"
     assert repeated("x" * 1000) == "x" * 64 + "..."
 

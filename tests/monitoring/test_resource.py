@@ -90,7 +90,7 @@ def request(path: str, method: str = "GET", host: str | None = "localhost") -> b
 
 
 class TestAnswers:
-    """What comes back."""
+    """Answers."""
 
     def test_page(self) -> None:
         """A page comes with its status, its type and its length."""
@@ -142,7 +142,7 @@ class TestAnswers:
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
     def test_brokenBody(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """So is one that fails while it is made."""
+        """A body that fails while it is made is 500, without its reason."""
 
         def pieces() -> Iterator[bytes]:
             yield b"{"
@@ -360,7 +360,9 @@ class TestLongAnswers:
         )
 
     def test_leavingMakesRoom(self) -> None:
-        """Who leaves while the answer is made, sent or waited for makes room for others."""
+        """
+        A client that leaves while its answer is made, sent or waited for makes room for others.
+        """
         model = Model()
         counters: list[Counter] = []
 

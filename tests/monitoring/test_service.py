@@ -91,7 +91,7 @@ class TestListening:
 
 
 class TestModel:
-    """What is behind them."""
+    """The model behind the pages."""
 
     def test_broker(self) -> None:
         """They show this broker, with the ports in use."""

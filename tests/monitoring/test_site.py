@@ -68,7 +68,7 @@ class Port:
 
 
 class TestRequests:
-    """What may be asked."""
+    """Requests that are served."""
 
     def test_get(self) -> None:
         """A request is answered, and the connection stays for the next one."""
@@ -148,7 +148,7 @@ class TestRequests:
         ],
     )
     def test_smuggling(self, headers: bytes) -> None:
-        """What others could read in another way is refused, and the connection closed."""
+        """A request that others could read in another way is refused, and the connection closed."""
         port = Port()
         start = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
         answer, closed = port.ask(start + headers + GET)
@@ -165,7 +165,7 @@ class TestRequests:
         "line", [b"", b"GET", b"GET /", b"GET / HTTP/2.0", b"GET / x", b" GET / HTTP/1.1"]
     )
     def test_noRequest(self, line: bytes) -> None:
-        """What is no request of HTTP/1 is refused."""
+        """A text that is no request of HTTP/1 is refused."""
         port = Port()
         answer, _ = port.ask(line + b"\r\n\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 400 ")
@@ -192,7 +192,7 @@ class TestRequests:
 
 
 class TestTime:
-    """How long it may take."""
+    """The time limits of a request."""
 
     def test_nothingComes(self) -> None:
         """A connection on which nothing comes is cut after the five seconds of nats-server."""
@@ -215,7 +215,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_dribbleLater(self) -> None:
-        """So is one whose second request begins in time and comes little by little."""
+        """A connection whose second request begins in time and comes little by little is cut."""
         port = Port()
         transport = port.dial()
         transport.send(GET)
@@ -251,7 +251,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_answerIsNotTaken(self) -> None:
-        """Who does not take an answer is cut."""
+        """A client that does not read its answer is cut."""
         port = Port()
         transport = port.dial()
         transport.taking = False
@@ -271,7 +271,7 @@ class TestTime:
 
 
 class TestNumber:
-    """How many connections there may be."""
+    """The number of connections."""
 
     def test_oldestGivesWay(self) -> None:
         """With too many, the one that has waited longest for its request is cut."""

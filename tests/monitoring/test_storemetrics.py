@@ -28,7 +28,7 @@ class Measured:
         self._scrub = scrub
 
     def figures(self) -> StoreFigures:
-        """What it has done."""
+        """The figures of the store."""
         return StoreFigures(
             Histogram((0.001, 0.01), (3, 1, 0), 0.02),
             Histogram((0.001, 0.01), (4, 1, 0), 0.015),

@@ -47,7 +47,7 @@ def test_damaged(text: str, tmp_path: Path) -> None:
 
 
 def test_unwritable(tmp_path: Path) -> None:
-    """Nor is a place that cannot be written to."""
+    """A cache in a place that cannot be written to does not fail a check."""
     (tmp_path / "rc").write_text("a file")
     cache = AnswerCache(OCSPCache("local", str(tmp_path / "rc")))
     cache.put("a", b"x", False)

@@ -66,7 +66,7 @@ class World:
         return results[0]
 
     def staple(self, context: SSL.Context) -> bytes:
-        """What a client is shown."""
+        """The response that a client is shown."""
         found: list[bytes] = []
         asking = SSL.Context(SSL.TLS_CLIENT_METHOD)
 

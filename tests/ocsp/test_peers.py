@@ -62,7 +62,7 @@ def test_statuses() -> None:
 
 
 def test_options() -> None:
-    """What is not good may be good enough."""
+    """A certificate that is not known to be good is accepted if the options say so."""
     checks = Checks()
     checks.agent.status = UNKNOWN
     assert not checks.one(replace(VERIFY, unknown_is_good=True))
@@ -135,7 +135,7 @@ def test_noCache() -> None:
 
 
 def test_damagedCache() -> None:
-    """What stands in the cache counts only if the authority has signed it."""
+    """An entry of the cache counts only if the authority has signed it."""
     checks = Checks()
     checks.cache.put(fingerprint(PEER), b"nonsense", False)
     assert checks.one() == "" and len(checks.agent.asked) == 1

@@ -68,7 +68,7 @@ class Stapled:
 
 
 def test_current() -> None:
-    """What is shown is the responder's response."""
+    """A client is shown the responder's response."""
     stapled = Stapled()
     assert stapled.staple.current == b"" and stapled.prepare() is None
     answer = readAnswer(stapled.staple.current, CERTIFICATE, OURS.certificate)

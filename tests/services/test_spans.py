@@ -215,7 +215,7 @@ def test_namedExporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_invalidSection(section: str, why: str) -> None:
-    """What makes no sense is refused by its name."""
+    """An invalid section is refused by its name."""
     with pytest.raises(PluginError, match=why):
         Host(f"services {{ opentelemetry {{ {section} }} }}")
 

@@ -1,5 +1,5 @@
 """
-Who publishes how much.
+The publishers with the most messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from natsbroker.wire.values import Kind
     ],
 )
 def test_prefix(subject: bytes, prefix: bytes) -> None:
-    """What subjects are taken together as, two tokens deep."""
+    """A group of subjects has the first two tokens in common."""
     assert prefixOf(subject, 2) == prefix
 
 
@@ -92,7 +92,9 @@ def test_apart() -> None:
 
 
 def test_newcomerTakesTheLightest() -> None:
-    """Who finds no place and is heavier than the lightest takes that one over the next time."""
+    """
+    A newcomer that finds no place and is heavier than the lightest takes its place the next time.
+    """
     talkers = SubjectTraffic(1, 4)
     old = [(b"a", 9), (b"b", 7), (b"c", 1), (b"d", 8)]
     for subject, times in old:
@@ -113,7 +115,7 @@ def test_newcomerTakesTheLightest() -> None:
 
 
 def test_lightNewcomers() -> None:
-    """Who is no heavier than the lightest takes no place over."""
+    """A newcomer that is no heavier than the lightest takes no place."""
     talkers = SubjectTraffic(1, 2)
     for _ in range(3):
         for subject in (b"a", b"b", b"c"):

@@ -46,13 +46,13 @@ def test_isAPlugin() -> None:
     ],
 )
 def test_invalidSection(section: str, why: str) -> None:
-    """What makes no sense is refused by its name."""
+    """An invalid section is refused by its name."""
     with pytest.raises(PluginError, match=why):
         Host(f"services {{ traffic {{ {section} }} }}")
 
 
 def test_refusedChannel() -> None:
-    """So is a channel that there cannot be."""
+    """A name that no channel can have is refused."""
     with pytest.raises(PluginError, match="no channel can be called"):
         Host('services { traffic { channel: "a.>" } }, streaming {}')
 
@@ -82,7 +82,7 @@ class Counted:
 
 
 def test_clients() -> None:
-    """What clients publish, with the copies and what nobody wanted; once."""
+    """A report counts the clients' messages, the copies and the unwanted ones, once."""
     with MemoryBroker(configText=ONE_ACCOUNT) as broker:
         counted = Counted(broker)
         client = broker.connect({"verbose": False, "user": "a", "pass": "a"})
@@ -118,7 +118,7 @@ def test_sumsWithFewPlaces() -> None:
 
 
 def test_advisories() -> None:
-    """What other clusters sent for nothing, and clients that were too slow."""
+    """A report counts the messages that other clusters sent in vain, and slow clients."""
     with MemoryBroker() as broker:
         counted = Counted(broker, most=2)
         for subject, size, isTold in [(b"a.b.c", 5, True), (b"a.b.d", 7, False), (b"x", 1, True)]:
@@ -203,7 +203,7 @@ def test_events() -> None:
 
 
 def test_nobodyListens() -> None:
-    """What passed while nobody listened is not told later."""
+    """Traffic while nobody listens is not reported later."""
     with MemoryBroker(configText=ACCOUNTS + SERVICE % "interval: 1s") as broker:
         watcher, client = login(broker, "s"), login(broker, "a")
         client.request(b"PUB a 1\r\nx\r\n")
@@ -283,7 +283,9 @@ def test_stored() -> None:
 
 
 def test_gateways() -> None:
-    """What is known of other clusters, what was sent there, and what they sent for nothing."""
+    """
+    A report has the state of other clusters, the messages sent there, and those that came in vain.
+    """
     more = 'services { traffic { interval: "1s", account: A } }'
     host = Edge("interest { plugin: switching }", more).start()
     watcher = host.client(b'CONNECT {"verbose":false,"user":"w","pass":"w"}\r\n')
@@ -317,7 +319,7 @@ def test_gateways() -> None:
 
 
 def test_sentToGateways() -> None:
-    """What is sent to another cluster counts for it, however it was sent, as long as it is."""
+    """A message to another cluster counts for it, on any path, while the cluster is connected."""
     more = """
         accounts { A { users: [{user: a, password: a}] } }
         services { traffic { interval: "1s", account: A } }

@@ -31,9 +31,7 @@ __all__ = ["IndexBehaviour", "IndexMachine", "SubjectIndexLike"]
 
 
 class SubjectIndexLike(Protocol):
-    """
-    What an implementation has.
-    """
+    """The methods of an implementation."""
 
     def insert(self, pattern: bytes, entry: object) -> None: ...
 
@@ -74,7 +72,7 @@ def sameEntries(entries: list[Any] | tuple[Any, ...], expected: list[Any]) -> bo
 
 
 class IndexBehaviour:
-    """What every subject index does."""
+    """The behaviour of every subject index."""
 
     makeIndex: ClassVar[Callable[..., SubjectIndexLike]]
 
@@ -143,7 +141,7 @@ class IndexBehaviour:
 
     @pytest.mark.parametrize("pattern", [b"", b"a..b", b".a", b"a.", b">.a", b"a b", b"a\x00"])
     def test_invalidPattern(self, pattern: bytes) -> None:
-        """What is no subject is refused and leaves nothing behind."""
+        """A text that is no subject is refused and leaves nothing behind."""
         index = self.makeIndex()
         with pytest.raises(InvalidPattern):
             index.insert(pattern, object())
@@ -228,7 +226,7 @@ class IndexBehaviour:
         assert len(index) == 23
 
     def test_resultIsTheCallers(self) -> None:
-        """What a caller does to a result does not change the index."""
+        """A change that a caller makes to a result does not change the index."""
         index = self.makeIndex()
         for number in range(3):
             index.insert(b"a", number)
@@ -408,7 +406,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(subject=DELIVERABLE)
     def matchSubject(self, subject: bytes) -> None:
-        """What a subject reaches is what the plain list says."""
+        """A subject reaches the subscriptions of the plain list."""
         expected = [entry for pattern, entry in self.held if matches(pattern, subject)]
         assert sameEntries(self.index.match(subject), expected)
         assert self.index.hasInterest(subject) is bool(expected)

@@ -76,6 +76,6 @@ class TestSubjects:
         ("cluster", "prefix"), [("", "p"), ("a b", "p"), ("x" * 65, "p"), ("*", "p"), ("c", "p.>")]
     )
     def test_invalidNames(self, cluster: str, prefix: str) -> None:
-        """What cannot stand in a subject is refused."""
+        """A character that cannot stand in a subject is refused."""
         with pytest.raises(ValueError, match="invalid"):
             RequestSubjects(cluster, prefix)

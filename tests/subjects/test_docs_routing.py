@@ -1,5 +1,5 @@
 """
-What C{docs/topics/routing.md} states about L{natsbroker.subjects}.
+The statements of C{docs/topics/routing.md} about L{natsbroker.subjects}.
 """
 
 from __future__ import annotations

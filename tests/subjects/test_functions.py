@@ -212,7 +212,7 @@ REFUSED_HERE = [
 
 
 class TestErrors:
-    """What is wrong is said when it is compiled."""
+    """Errors are reported when a function is compiled."""
 
     @pytest.mark.parametrize(("source", "token", "text"), WRONG)
     def test_text(self, source: bytes, token: bytes, text: str) -> None:

@@ -59,7 +59,7 @@ INVALID = [
 
 
 class TestIsValidSubject:
-    """What may be subscribed to."""
+    """Subjects that may be subscribed to."""
 
     @pytest.mark.parametrize("subject", VALID)
     def test_valid(self, subject: bytes) -> None:
@@ -107,7 +107,7 @@ class TestKinds:
 
     @pytest.mark.parametrize("subject", INVALID)
     def test_invalidIsNoValidLiteral(self, subject: bytes) -> None:
-        """What is no subject is not a valid literal either."""
+        """A text that is no subject is not a valid literal either."""
         assert not isValidLiteral(subject)
 
 
@@ -206,7 +206,7 @@ APART = [
 
 
 class TestRelations:
-    """How patterns lie to each other."""
+    """Relations of patterns."""
 
     @pytest.mark.parametrize(("narrow", "wide"), SUBSETS)
     def test_subset(self, narrow: bytes, wide: bytes) -> None:
@@ -239,7 +239,7 @@ class TestRelations:
 
     @given(PATTERNS, PATTERNS, LITERALS)
     def test_subsetTransfersMatches(self, narrow: bytes, wide: bytes, subject: bytes) -> None:
-        """What reaches a pattern reaches every pattern that this one is within."""
+        """A subject that matches a pattern matches every pattern that includes it."""
         if isSubset(narrow, wide) and matches(narrow, subject):
             assert matches(wide, subject)
 

@@ -58,7 +58,7 @@ class TestMapping:
         assert outcomes(mapping, b"a.x") == {b"b.x": 30, b"c.x": 70}
 
     def test_rest(self) -> None:
-        """What is left of a hundred stays where it is."""
+        """The rest of a hundred per cent keeps its subject."""
         mapping = Mapping(b"a.*.>", [Destination(b"b.$1.>", 10)])
         assert outcomes(mapping, b"a.x.y.z") == {b"b.x.y.z": 10, b"a.x.y.z": 90}
 
@@ -150,7 +150,9 @@ class TestMappingTable:
         assert len(table.mappings) == 2
 
     def test_remembered(self) -> None:
-        """What depends on chance is drawn for each message, the rest is the same every time."""
+        """
+        A destination by chance is drawn for each message, and any other is the same every time.
+        """
         table = MappingTable(
             [
                 Mapping(b"a", [Destination(b"b", 50), Destination(b"c", 50)]),

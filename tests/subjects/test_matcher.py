@@ -61,7 +61,7 @@ class Desk:
 
 @onEach
 class TestSorting:
-    """What an answer looks like."""
+    """The form of an answer."""
 
     def test_nobody(self, names: Names) -> None:
         """An answer without anybody is empty and false."""
@@ -102,7 +102,7 @@ class TestSorting:
 
 @onEach
 class TestRemembering:
-    """What is asked for again, and what is not."""
+    """Answers that are remembered, and others."""
 
     def test_remembers(self, names: Names) -> None:
         """The router is asked once for a subject."""
@@ -252,11 +252,11 @@ STEPS = st.lists(
 
 @onEach
 class TestAnything:
-    """What holds for any changes and questions."""
+    """Properties of any changes and questions."""
 
     @pytest.mark.parametrize(("queue", "kind"), [(b"", 3), (b"q", 3), (b"", 6), (b"q", 6)])
     def test_permissions(self, names: Names, queue: bytes, kind: int) -> None:
-        """What a link may not have of a subject is no match; clients are asked at delivery."""
+        """A subject that a link may not have is no match; clients are asked at delivery."""
         desk = Desk(names)
         entry = desk.add(b">", queue, kind)
         entry.permissions = SubscribePermissions(None, [b"a.secret"])

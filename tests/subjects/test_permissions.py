@@ -32,7 +32,7 @@ PermissionsType = Callable[..., PermissionSet | SubscribePermissions]
 
 
 class TestPermissionSet:
-    """What may be published to."""
+    """Subjects that may be published to."""
 
     @pytest.mark.parametrize(
         ("allow", "deny", "allowed", "refused"),
@@ -117,7 +117,7 @@ def test_wrongTypes(kind: Any, allow: Any, deny: Any, text: str) -> None:
 
 
 class TestSubscribePermissions:
-    """What may be subscribed to."""
+    """Subjects that may be subscribed to."""
 
     @pytest.mark.parametrize(
         ("allow", "deny", "pattern", "verdict"),
@@ -209,7 +209,7 @@ class TestSubscribePermissions:
         assert "".join("-+"[verdict] for verdict in verdicts) == expected
 
     def test_delivery(self) -> None:
-        """What is denied is not delivered to a wider subscription, in a queue or not."""
+        """A denied subject is not delivered to a wider subscription, in a queue or not."""
         permissions = SubscribePermissions([b"foo.>"], [b"foo.bar", b"foo.baz q"])
         assert not permissions.mayDeliver(b"foo.bar")
         assert not permissions.mayDeliver(b"foo.bar", b"q")
@@ -451,7 +451,7 @@ class TestAgainstReference:
         queue: bytes,
         subject: bytes,
     ) -> None:
-        """What reaches an allowed subscription that is not filtered may be delivered to it."""
+        """A subject that matches an allowed, unfiltered subscription may be delivered to it."""
         subscribe = SubscribePermissions(user["sub"], user["nosub"] or [])
         if subscribe.verdict(pattern, queue) is ALLOWED and reach(pattern, subject):
             assert subscribe.mayDeliver(subject, queue)

@@ -37,7 +37,7 @@ def test_unnumbered(pattern: bytes, result: bytes) -> None:
 
 
 class TestIntersection:
-    """What two patterns have in common."""
+    """The intersection of two patterns."""
 
     @pytest.mark.parametrize(
         ("one", "other", "result"),
@@ -127,7 +127,7 @@ class TestRenaming:
         ],
     )
     def test_subjectsThatDoNotFit(self, theirs: bytes, ours: bytes, reason: str) -> None:
-        """What does not lead there and back is refused, in nats-server's words."""
+        """A pair of subjects that cannot be mapped back is refused, in nats-server's words."""
         with pytest.raises(InvalidMapping, match=reason):
             Renaming(theirs, ours)
 

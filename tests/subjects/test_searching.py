@@ -35,7 +35,7 @@ def test_nothingMissed(pattern: bytes, subjects: set[bytes]) -> None:
 
 
 def test_passesOver() -> None:
-    """What cannot match is passed over as a whole."""
+    """A branch that cannot match is passed over as a whole."""
     search = PatternSearch(b"a.*.nope")
     assert search.following(b"a.1.b.5") == b"a.1.nope"
     assert search.following(b"a.1.nope") == b"a.1/"

@@ -32,7 +32,7 @@ def tableOf(*patterns: bytes) -> ShapeTable:
 
 
 class TestRecipes:
-    """What is looked up for a subject."""
+    """The look-ups for a subject."""
 
     def test_textOfEachShape(self) -> None:
         """For each shape that fits there is the one text that a matching pattern would have."""
@@ -102,7 +102,7 @@ class TestCap:
         assert list(table.counts.values()) == [2, 1]
 
     def test_refusedWhole(self) -> None:
-        """What was refused leaves no trace: the room that is left is the same."""
+        """A refused subscription leaves no trace: the room that is left is the same."""
         table = ShapeTable(1)
         table.admit(b"*." + b"a" * 38)
         for pattern in (b"*.*", b"*." + b"a" * 63, b"*." + b"a" * 4000):

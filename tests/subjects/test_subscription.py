@@ -114,7 +114,7 @@ class TestSubscription:
 
 @onEach
 class TestShadow:
-    """What a subscription is to another account."""
+    """A subscription as another account sees it."""
 
     def test_attributes(self, names: Names) -> None:
         """It is in the group of the original and of its kind, and has no outbox of its own."""

@@ -44,7 +44,7 @@ class Counted:
         return self.tallies.setdefault(subject, self._names.TrafficCounter())
 
     def figures(self, subject: bytes) -> tuple[int, int, int, int]:
-        """What was counted for a subject."""
+        """The counts for a subject."""
         tally = self.tallies[subject]
         return (tally.messages, tally.size, tally.copies, tally.copiedSize)
 
@@ -68,7 +68,7 @@ def test_countsWhatIsPublished(names: Names, lane: bool) -> None:
 
 @onEach
 def test_changes(names: Names) -> None:
-    """Who is subscribed later counts from then on; without a counter nothing is counted."""
+    """A later subscription counts from then on; without a counter nothing is counted."""
     with using(names):
         counted = Counted(names, True)
         publisher, subscriber = counted.world.client(QUIET), counted.world.client(QUIET)
@@ -84,7 +84,7 @@ def test_changes(names: Names) -> None:
 
 @onEach
 def test_onlyClients(names: Names) -> None:
-    """What services and links bring is not counted."""
+    """A message of a service or a link is not counted."""
     with using(names):
         counted = Counted(names, True)
         account = counted.world.accounts["$G"]

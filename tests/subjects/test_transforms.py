@@ -100,7 +100,7 @@ class TestApply:
 
 
 class TestErrors:
-    """What cannot be a transform."""
+    """Invalid transforms."""
 
     @pytest.mark.parametrize(
         ("source", "destination", "text"),
@@ -157,7 +157,7 @@ class TestStrict:
         ],
     )
     def test_invalidDestination(self, destination: bytes, reason: str) -> None:
-        """What loses a wildcard, or cannot be undone, is refused."""
+        """A destination that loses a wildcard, or cannot be undone, is refused."""
         with pytest.raises(InvalidMapping) as caught:
             SubjectTransform(b"a.*.*", destination, strict=True)
         assert caught.value.reason == f"invalid mapping destination: {reason}"

@@ -15,7 +15,7 @@ def rowsOf(stage: Stage, **query: str) -> dict[str, Any]:
 
 
 class TestPage:
-    """What the page shows."""
+    """The content of the page."""
 
     def test_used(self) -> None:
         """Accounts with connections are shown, the others if they are asked for."""

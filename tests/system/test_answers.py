@@ -114,7 +114,7 @@ class TestServers:
         assert asker.host.broker.monitoring.requests == before
 
     def test_refusal(self, asker: Asker) -> None:
-        """What a page refuses is an error with its text."""
+        """A refusal of a page is an error with its text."""
         answer = asker.ask("SERVER.PING.CONNZ", sort="bogus")
         error = {"code": 500, "description": "invalid sorting option: bogus"}
         assert (answer["data"], answer["error"]) == (None, error)

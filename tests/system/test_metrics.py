@@ -112,7 +112,7 @@ class FailingFilter:
 
 
 class TestPlugins:
-    """What the broker consists of, and how it behaves."""
+    """The parts of the broker, and their behaviour."""
 
     def test_calls(self) -> None:
         """Calls into authorizers and observers are counted and timed."""
@@ -129,7 +129,7 @@ class TestPlugins:
         assert (seconds["observer",], seconds["authorizer",] > 0) == (0.25, True)
 
     def test_failures(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What raises in an account is counted by what it is."""
+        """An exception in an account is counted by its kind."""
         host = Host().start()
         host.broker.addFilter("$G", FailingFilter())
         host.client().ask(b"PUB foo 0\r\n\r\nPUB foo 0\r\n\r\n")

@@ -179,7 +179,7 @@ def test_debugSubscribers(body: bytes, counted: Any, answer: bytes) -> None:
 
 
 def test_debugSubscribersElsewhere() -> None:
-    """What other servers count is added, as soon as all have answered."""
+    """The counts of other servers are added, as soon as all have answered."""
     stage = Stage()
     stage.peers = 2
     peer = Peer(stage, b"4", b"5")

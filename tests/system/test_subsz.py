@@ -79,7 +79,7 @@ class TestSubsz:
         assert Stage().page("/subsz", subs="1", limit=str(10**15))["limit"] == LARGEST_LIMIT
 
     def test_linksAreLeftOut(self) -> None:
-        """What other brokers are subscribed to is not ours; services inside are."""
+        """A subscription of another broker is not ours; one of a service inside is."""
         stage = Stage()
         account = stage.world.accounts["A"]
         account.subscribe(Kind.INTERNAL, b"svc", Recorder(), None, b"", 1)

@@ -98,7 +98,7 @@ class TestVarz:
         assert stage.page("/varz")["tls_cert_not_after"] == "2030-01-01T00:00:00Z"
 
     def test_absent(self) -> None:
-        """What there is not is not shown."""
+        """A missing value is not shown."""
         page = Stage(Settings(no_system_account=True)).page("/varz")
         assert (
             not {"tags", "metadata", "system_account", "git_commit", "connect_urls"} & page.keys()
@@ -123,7 +123,7 @@ class TestVarz:
         assert (page["mem"], page["cores"], page["cpu"]) == (4096, 2, 0)
 
     def test_traffic(self) -> None:
-        """What passed over connections that are gone still counts."""
+        """The traffic of connections that are gone still counts."""
         stage = Stage()
         first = stage.client()
         first.ask(b"SUB foo 1\r\nPUB foo 3\r\nabc\r\n")

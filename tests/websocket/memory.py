@@ -67,7 +67,7 @@ class Socket:
 
     @property
     def ending(self) -> str:
-        """How the connection ended; no text while it has not."""
+        """The end of the connection; no text before."""
         return self.transport.closed
 
     @property

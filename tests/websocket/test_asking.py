@@ -57,13 +57,13 @@ class TestAnswer:
         assert shaking.rest == b"\x82\x01"
 
     def test_options(self) -> None:
-        """What the peer agrees to is used."""
+        """An extension that the peer agrees to is used."""
         shaking = handshake(True, False)
         shaking.received(answer(f"Sec-WebSocket-Extensions: {OFFER}\r\nNats-No-Masking: true\r\n"))
         assert shaking.upgrade == Upgrade(isLeafnode=True, isCompressed=True, isMasked=False)
 
     def test_declines(self) -> None:
-        """What the peer does not agree to is not used."""
+        """An extension that the peer does not agree to is not used."""
         shaking = handshake(True, False)
         shaking.received(answer())
         assert shaking.upgrade == Upgrade(isLeafnode=True)

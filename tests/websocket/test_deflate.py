@@ -78,7 +78,7 @@ def test_bomb() -> None:
 
 
 def test_damaged() -> None:
-    """What is no deflate stream is invalid payload."""
+    """Data that is no deflate stream is an invalid payload."""
     assert inflate(Inflation(lambda: 10), b"\xff" * 20) is CloseReason.INVALID_FRAME_PAYLOAD_DATA
 
 

@@ -133,7 +133,7 @@ class TestReader:
         ],
     )
     def test_violations(self, data: bytes, code: int) -> None:
-        """What RFC 6455 forbids ends the connection with the code for it."""
+        """A frame that RFC 6455 forbids ends the connection with the code for it."""
         with pytest.raises(FramingError) as caught:
             readAll(FrameReader(True), data)
         assert caught.value.code == code

@@ -56,7 +56,7 @@ class TestHandshake:
         assert socket.ending == "aborted"
 
     def test_noRequest(self) -> None:
-        """What is no request is answered and closed."""
+        """A text that is no request is answered and closed."""
         socket = WebSocketBroker().dial()
         assert socket.exchange(b"PING\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
         assert socket.ending == "lost"

@@ -95,7 +95,7 @@ def test_defaults() -> None:
     ],
 )
 def test_problems(block: str, rest: str, problem: str) -> None:
-    """What nats-server refuses is refused, in its words."""
+    """A block that nats-server refuses is refused, in its words."""
     complaints = complaintsOf(f"websocket {{ {block} }}\n{rest}")
     assert any(problem in complaint for complaint in complaints), complaints
 

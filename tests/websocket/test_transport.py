@@ -57,9 +57,7 @@ class Above:
 
 
 class Stream:
-    """
-    What carries the frames, and the protocol that writes them.
-    """
+    """The stream that carries the frames, and the protocol that writes them."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -120,7 +118,7 @@ def socket() -> Socket:
 
 class TestOutput:
     def test_frames(self, socket: Socket) -> None:
-        """What the session writes goes out in frames; nothing is no frame."""
+        """The session's output goes out in frames; an empty write is no frame."""
         socket.transport.write(b"PONG\r\n")
         socket.transport.write(b"")
         socket.transport.writeSequence([b"a", b"b"])
@@ -199,7 +197,7 @@ class TestInput:
         assert socket.came == b"x"
 
     def test_violation(self, socket: Socket, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What is no WebSocket ends the session, with the code for it in the last frame."""
+        """Input that is no WebSocket ends the session, with the code for it in the last frame."""
         socket.receive(b"\x82\x01x")
         assert socket.above.session.reason == "Read Error"
         assert b"\x03\xea" in socket.stream.written
@@ -225,7 +223,7 @@ class TestInput:
         assert not socket.clock.getDelayedCalls()
 
     def test_turns(self) -> None:
-        """What decompresses to much is given to the session in several turns."""
+        """Input that decompresses to much is given to the session in several turns."""
         socket = Socket(limit=1 << 20)
         message = FrameWriter(isMasked=True, isCompressed=True).frames(bytes(1 << 16))
         socket.receive(message * 10)

@@ -248,7 +248,7 @@ class TestRefusing:
         ],
     )
     def test_secrets(self, data: bytes) -> None:
-        """What a client sent does not reach the log, nor any answer."""
+        """A secret that a client sent does not reach the log, nor any answer."""
         handshake = Handshake(origins=OriginCheck.fromSettings(True, ["http://good"]))
         answer = handshake.received(data)
         assert answer.startswith(b"HTTP/1.1 4") or answer.startswith(b"HTTP/1.1 501 ")
@@ -280,7 +280,7 @@ class TestRefusing:
         ],
     )
     def test_noRequest(self, data: bytes, status: bytes) -> None:
-        """What is no request, or too long, is answered once and the connection ends."""
+        """Input that is no request, or is too long, is answered once, and the connection ends."""
         handshake = Handshake()
         answer = handshake.received(data)
         assert answer.startswith(b"HTTP/1.1 " + status)

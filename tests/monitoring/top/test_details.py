@@ -114,6 +114,6 @@ def test_rates() -> None:
 
 
 def test_gone() -> None:
-    """What is not on the page any more has no rows."""
+    """An item that is not on the page any more has no rows."""
     view, _ = opened("Streams", PAGES["Streams"])
     assert tableFrom(view, {"account_details": []}, 0.0).rows == ()

@@ -86,7 +86,7 @@ class TestRates:
 
 
 class TestRows:
-    """What a row has of an item."""
+    """The row of an item."""
 
     def test_values(self) -> None:
         """Values are found by their paths."""
@@ -117,7 +117,7 @@ class TestRows:
         assert len(drawn.rows) == 1
 
     def test_part(self) -> None:
-        """What a page leaves out is counted."""
+        """The items that a page leaves out are counted."""
         assert table(page(total=5)).unread == 2
         assert table(page(total=3)).unread == table(page(total="x")).unread == 0
 
@@ -157,7 +157,7 @@ class TestOrder:
 
 
 class TestShown:
-    """How values are shown."""
+    """The form of values."""
 
     @pytest.mark.parametrize(
         ("value", "text"),
