@@ -25,7 +25,7 @@ REFUSALS = (
     generator.GeneratorMissing,
     network.NotIsolated,
 )
-"""What keeps the command from measuring; the first argument says why."""
+"""The obstacles to measuring; the first argument names one."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,5 +1,5 @@
 """
-Who takes part: nats-server, an older one, ours with the compiled lane and without, the relay and
+The contestants: nats-server, an older one, ours with the compiled lane and without, the relay and
 the mirror.
 """
 

@@ -1,5 +1,5 @@
 """
-What figures mean: units, bounds, medians, ratios and verdicts.
+The meaning of figures: units, bounds, medians, ratios and verdicts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 class Unit(enum.Enum):
     """
-    What a figure is counted in, and which way is better.
+    The unit of a figure, and its better direction.
 
     Each value is the unit's name, whether less is better, and how many of the generator's units
     make one of these.

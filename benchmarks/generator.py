@@ -25,7 +25,7 @@ PATIENCE = 60.0
 """Seconds that a measurement may last beyond the time it was given."""
 
 SLOWEST = 10_000
-"""How many of the messages that a measurement counts are to be done a second, at least."""
+"""The least number of counted messages that are to be done a second."""
 
 NO_COMPILER = (
     "the load generator is a C program and no compiler was found: install one "

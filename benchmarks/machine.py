@@ -1,5 +1,5 @@
 """
-What the figures were measured on.
+The machine of the measurements.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ WARMING = 0.2
 @dataclass(frozen=True)
 class Sample:
     """
-    What one measurement yielded.
+    The result of one measurement.
 
     @ivar figures: by L{benchmarks.rows.Figure.key}.
     @ivar notes: how many processors' worth of work the generator, its busiest thread and the server
@@ -39,7 +39,7 @@ class Sample:
 @dataclass(frozen=True)
 class Work:
     """
-    What a measurement needs.
+    The terms of a measurement.
 
     @ivar load: the row's arguments for the generator and the setting's credentials.
     @ivar seconds: how long to load the server.
@@ -171,7 +171,7 @@ def measureStalled(work: Work) -> Sample:
 
 def measureStore(work: Work) -> Sample:
     """
-    What other servers wrote before and left unsynced is written first: a file system that keeps
+    Write first the data that other servers wrote before and left unsynced: a file system that keeps
     data in order makes the next sync wait for all of it.
 
     @return: acknowledged messages a second, and the 99th percentile of PING for another client

@@ -19,7 +19,7 @@ PACED = frozenset({"bbr"})
 """Congestion controls that hold back what is sent, also where there is no congestion."""
 
 FAIR = "reno"
-"""What every kernel has, and what never waits on a loopback."""
+"""The congestion control that every kernel has, and that never waits on a loopback."""
 
 _NEW_NETWORK = 0x40000000
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1

@@ -1,5 +1,5 @@
 """
-What a row of the table of measurements is.
+The definition of a row in the table of measurements.
 """
 
 from __future__ import annotations

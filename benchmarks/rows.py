@@ -295,7 +295,7 @@ QUICK = (
     "stalled",
     *(row.key for row in JETSTREAMS if row.quick),
 )
-"""What C{--quick} measures unless rows are named."""
+"""The rows that C{--quick} measures unless others are named."""
 
 
 def choose(patterns: Iterable[str], rows: Sequence[Row] = ROWS) -> list[Row]:

@@ -1,5 +1,5 @@
 """
-How servers are started, and how one knows that they are ready.
+The start of servers, and the wait until they are ready.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ class Server:
 
     @property
     def farLoad(self) -> tuple[str, ...]:
-        """
-        What the load generator needs to know of the second server.
-        """
+        """The second server, as the load generator needs it."""
         if self.far is None:
             return ()
         return ("--far-port", str(self.far.port), "--far-pid", str(self.far.pid))

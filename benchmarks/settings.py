@@ -13,7 +13,9 @@ from benchmarks.certificate import writeCertificate
 __all__ = ["MAX_PENDING", "SETTINGS", "Setting"]
 
 MAX_PENDING = 8 << 20
-"""What a stalled subscriber may hold, in bytes: small, so that the limit is reached in seconds."""
+"""
+The most bytes that a stalled subscriber may hold: few, so that the limit is reached in seconds.
+"""
 
 STALLED = f"""
 max_pending: {MAX_PENDING}

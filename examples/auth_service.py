@@ -41,7 +41,7 @@ TERM = 600
 
 def grantFor(connect: dict[str, str], now: float) -> dict[str, Any] | None:
     """
-    What somebody may do.
+    The grant of a client.
 
     @param connect: what the client said of itself.
     @param now: seconds since the epoch.

@@ -28,7 +28,7 @@ LISTENING = re.compile(r"Listening for client connections on 127\.0\.0\.1:\d+")
 """The line of a broker that is ready."""
 
 EXITING = "Server Exiting"
-"""What its last line says."""
+"""The last line of a server's log."""
 
 PASSED_ON = re.compile(r"(?i)(\w+_)?proxy|PIP_(INDEX_URL|CERT)|NODE_EXTRA_CA_CERTS|npm_config_\w+")
 """Variables by which package registries are reached from here. A file that one names is copied."""

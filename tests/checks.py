@@ -109,8 +109,8 @@ LANES: tuple[tuple[Part, ...], ...] = (
     ),
 )
 """
-What is checked: lanes run side by side, the parts of a lane one after the other. Most tests with
-peers wait, so that four lanes fit on two cores.
+The checks: lanes run side by side, the parts of a lane one after the other. Most tests with peers
+wait, so that four lanes fit on two cores.
 """
 
 
@@ -206,7 +206,7 @@ class Run:
 
     @property
     def passed(self) -> int:
-        """How many tests passed so far."""
+        """The number of tests that passed so far."""
         return self._outcomes["passed"]
 
     def line(self) -> str:

@@ -1,5 +1,5 @@
 """
-What holds for every test: its markers, the examples that Hypothesis tries, and logged failures.
+Rules for every test: its markers, the examples that Hypothesis tries, and logged failures.
 
 A test that ends with a L{Failure} in Twisted's log, and did not fetch it with the
 C{flushLoggedErrors} fixture, fails and shows the traceback. Tests of C{twisted.trial} keep trial's

@@ -86,7 +86,7 @@ PEERS = (
     Need(_has("openssl"), ("openssl",), "no tests of TLS with made-up authorities"),
     Need(_has("chromedriver"), ("chromium", "chromium-driver"), "no tests in a browser"),
 )
-"""What the tests in tests/interop use."""
+"""The tools that the tests in tests/interop use."""
 
 DATABASE = Need(_hasPostgres, ("postgresql",), "no tests with PostgreSQL")
 

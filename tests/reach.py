@@ -19,7 +19,7 @@ POSTGRES = "tests/storage/postgres"
 @dataclass(frozen=True)
 class Reach:
     """
-    What the named tests use besides the packages of the C{unit} extra.
+    The needs of the named tests, besides the packages of the C{unit} extra.
 
     @ivar interop: clients and servers of others.
     @ivar spark: Spark.

@@ -1,5 +1,5 @@
 """
-What the tests share: the implementations of the hot names, clients in memory, recorders.
+Shared parts of the tests: the implementations of the hot names, clients in memory, recorders.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ class WatchRecorder:
         self.told.append(("-", pattern, queue, 0))
 
     def taken(self) -> list[tuple[str, bytes, bytes, int]]:
-        """What was told since the last call."""
+        """The events since the last call."""
         told, self.told = self.told, []
         return told
 
@@ -444,7 +444,7 @@ class Wire:
             self.transport.send(each)
 
     def receive(self) -> bytes:
-        """What has come since the last call."""
+        """The bytes since the last call."""
         self._world.settle()
         return self.transport.take()
 
@@ -456,7 +456,7 @@ class Wire:
 
 class World:
     """
-    What client connections need, without sockets.
+    The surroundings of client connections, without sockets.
 
     @ivar clock: the time; it begins at zero.
     @ivar advisories: what the observers were told.

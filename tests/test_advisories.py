@@ -1,5 +1,5 @@
 """
-What observers can be told.
+The advisories of observers.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ from tests.support import Recorder, needsCompiled
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
-    """What comes of a Deferred."""
+    """The outcome of a Deferred."""
     found: list[Any] = []
     deferred.addBoth(found.append)
     return found
@@ -107,7 +107,7 @@ class Maker:
 
 
 class TestHost:
-    """What it offers to plugins."""
+    """The broker's methods for plugins."""
 
     def test_provides(self) -> None:
         """It is a broker host and a service."""
@@ -246,7 +246,7 @@ class TestChoices:
                 Broker(settings)
 
     def test_noAuthorizer(self) -> None:
-        """What is no authorizer is refused."""
+        """An object that is no authorizer is refused."""
         with pytest.raises(TypeError, match=r"object of object provides no I"):
             Host(authorizer=object())
 
@@ -291,7 +291,7 @@ class TestChoices:
         assert maker.log[1:] == ["stop clients=0"]
 
     def test_said(self) -> None:
-        """What is on is said in one line."""
+        """An active feature is logged in one line."""
         host = Host(authorizer=Denying(), services=[Maker()])
         with logLines() as lines:
             host.start()
@@ -456,7 +456,7 @@ print(*sorted(sys.modules))
 @pytest.mark.slow
 class TestLoading:
     """
-    What a broker loads: the parts that its settings ask for, so that it starts quickly.
+    The modules that a broker loads: those that its settings ask for, so that it starts quickly.
     """
 
     PARTS: ClassVar[dict[str, str]] = {
@@ -494,12 +494,14 @@ class TestLoading:
 
     @pytest.mark.parametrize("text", sorted({*PARTS.values()} - {""}))
     def test_asked(self, text: str) -> None:
-        """What settings ask for is loaded with the broker, and not when a client comes."""
+        """
+        A module that the settings ask for is loaded with the broker, and not when a client comes.
+        """
         assert self.loaded(text) >= {part for part, each in self.PARTS.items() if each == text}
 
 
 class TestClosedConnections:
-    """How many connections are remembered after their end."""
+    """The number of connections that are remembered after their end."""
 
     @pytest.mark.parametrize(
         ("text", "remembered"),
@@ -616,7 +618,7 @@ class TestLameDuck:
 
 
 class TestMonitoring:
-    """What is behind the pages is made when it is asked for."""
+    """The objects behind the pages are made on demand."""
 
     def test_madeLate(self) -> None:
         """The pages of a model that is made late tell the same times as of one made early."""
@@ -632,7 +634,7 @@ class TestMonitoring:
         assert told["max_payload"] == 20 and told["start"] != told["config_load_time"]
 
     def varz(self, host: Host) -> dict[str, Any]:
-        """What /varz tells of times and of one setting."""
+        """The times in /varz, and one setting."""
         answer = host.broker.monitoring.answer("/varz", {})
         assert answer is not None
         page = json.loads(b"".join(answer.body))

@@ -134,7 +134,7 @@ class TestRepeating:
         assert f"1 of them repeated alone: {name}" in capsys.readouterr().err.splitlines()[-1]
 
     def test_otherCheckCounts(self, work: Path) -> None:
-        """What is no test fails the run, also when a realtime test passed in the end."""
+        """A check that is no test fails the run, also when a realtime test passed in the end."""
         text = FLAKY.format(mark="@pytest.mark.realtime", marker=str(work / "was"))
         assert not Checks([[partOf(work, text)], [Part("types", 1, ("false",))]]).run()
 

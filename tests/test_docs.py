@@ -122,7 +122,7 @@ class TestDocuments:
     """Each document by itself."""
 
     def test_examplesRun(self, path: Path) -> None:
-        """What the document shows at a Python prompt happens when it is typed."""
+        """The example of a document gives the shown result when it is typed at a Python prompt."""
         assert run(examplesOf(path.name, path.read_text("utf-8"))) == ""
 
     def test_examplesAreFenced(self, path: Path) -> None:

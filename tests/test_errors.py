@@ -82,7 +82,7 @@ class TestLines:
 
 
 class TestExceptions:
-    """What is raised."""
+    """The exceptions."""
 
     def test_family(self) -> None:
         """An embedding program can catch all of them by one name."""

@@ -18,7 +18,7 @@ from natsbroker.interfaces import records
 ROOT = Path(natsbroker.__file__).resolve().parent
 
 LARGEST = 8
-"""How many methods an interface may have. Small ones get third-party providers, large ones none."""
+"""The most methods of an interface. Small ones get third-party providers, large ones none."""
 
 
 def declared() -> dict[str, InterfaceClass]:

@@ -46,7 +46,7 @@ def chosen(code: str, pure: str | None) -> list[str]:
 
 
 class TestChoice:
-    """What a process uses."""
+    """The implementations that a process uses."""
 
     def test_pureIfTold(self) -> None:
         """C{NATSBROKER_PURE=1} forces the pure names, and the reason says so."""

@@ -106,7 +106,7 @@ def test_completion() -> None:
 
 
 class TestInformation:
-    """What only prints."""
+    """Flags that only print."""
 
     @pytest.mark.parametrize("flag", ["-v", "--version", "version"])
     def test_version(self, flag: str) -> None:
@@ -124,7 +124,7 @@ class TestInformation:
         assert "--ports_file_dir" in out
 
     def test_helpTLS(self) -> None:
-        """So is what can be said about TLS."""
+        """The help about TLS is printed."""
         code, out, _ = ran("--help_tls")
         assert code == 0
         assert "TLS_AES_128_GCM_SHA256" in out
@@ -188,7 +188,7 @@ def loadedBy(*arguments: str) -> set[str]:
 
 
 class TestLoading:
-    """What the short actions load: neither Twisted nor the broker."""
+    """The modules that short actions load: neither Twisted nor the broker."""
 
     HEAVY = frozenset({"twisted", "zope.interface", "cryptography", "natsbroker.broker"})
 
@@ -331,7 +331,7 @@ class TestSignal:
 
     @pytest.mark.parametrize("text", ["foo=1", "stop=abc"])
     def test_unknownSignal(self, text: str) -> None:
-        """What is no signal or no process is refused."""
+        """A text that is no signal or no process is refused."""
         assert ran("--signal", text)[0] == 1
 
 
@@ -348,7 +348,7 @@ class TestRunning:
         assert program
 
     def test_file(self, process: type[Process], tmp_path: Path) -> None:
-        """And from the file, which can be read again; flags win both times."""
+        """The settings come from the file, which can be read again; flags win both times."""
         path = tmp_path / "x.conf"
         path.write_text("port: 5000\nmax_payload: $SIZE")
         assert ran("-c", str(path), "-p", "4000", environment={"SIZE": "7"})[0] == 0
@@ -417,7 +417,7 @@ class TestRunning:
         "arguments", [["--ft_group", "x"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
     )
     def test_refusedArguments(self, process: type[Process], arguments: list[str]) -> None:
-        """What is wrong, or not there yet, is refused with a reason; nothing runs."""
+        """A wrong or unsupported argument is refused with a reason; nothing runs."""
         code, _, err = ran(*arguments)
         assert code == 1
         assert err.startswith("nats-server: ")

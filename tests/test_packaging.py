@@ -109,7 +109,7 @@ def namesIn(wheel: Path) -> set[str]:
 
 
 class TestWheel:
-    """What is in the wheel."""
+    """The content of the wheel."""
 
     def test_holdsEveryModule(self, wheel: Path) -> None:
         """
@@ -135,7 +135,7 @@ class TestWheel:
 
 
 class TestInstalled:
-    """What an installed wheel brings."""
+    """The commands and files of an installed wheel."""
 
     def test_twistdListsIt(self, installed: Path, tmp_path: Path) -> None:
         """C{twistd --help} lists the broker with its description."""

@@ -1,5 +1,5 @@
 """
-What is switched off in the package, and why.
+The suppressions in the package, and their reasons.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _asserts(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_ignored(module: str) -> None:
-    """What mypy ignores is named, and known."""
+    """A suppression of mypy is named, and known."""
     unknown = []
     for number, line in enumerate(source(module).split("\n"), 1):
         found = _IGNORED.search(line)
@@ -88,7 +88,7 @@ def test_reasonsAreNeeded() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_handlers(module: str) -> None:
-    """Who takes every exception hands it on, logs it, or says why it does neither."""
+    """A handler of every exception passes it on, logs it, or gives a reason for neither."""
     text = source(module)
     lines = text.split("\n")
     silent = [

@@ -108,12 +108,12 @@ class TestOptions:
         ],
     )
     def test_unusableArguments(self, arguments: list[str]) -> None:
-        """What is wrong is a usage error, before twistd leaves the terminal."""
+        """A wrong argument is a usage error, before twistd leaves the terminal."""
         with pytest.raises(UsageError):
             parsed(*arguments)
 
     def test_mistakeInFile(self, tmp_path: Path) -> None:
-        """So is a mistake in the file, with its place."""
+        """A mistake in the file is a usage error, with its place."""
         path = tmp_path / "x.conf"
         path.write_text("port: 1\nbogus: 1")
         with pytest.raises(UsageError, match=r'x\.conf:2:1: unknown field "bogus"'):
@@ -152,7 +152,7 @@ class TestAuth:
         ],
     )
     def test_unusableChecker(self, arguments: list[str], why: str) -> None:
-        """What is wrong is a usage error."""
+        """An unusable checker is a usage error."""
         with pytest.raises(UsageError, match=why):
             parsed(*arguments)
 
@@ -189,7 +189,9 @@ class TestAuth:
             assert option in usage
 
     def test_login(self, tmp_path: Path) -> None:
-        """Who a checker knows is the user of that name in the file, and others are not let in."""
+        """
+        A user whom a checker knows is the user of that name in the file, and others are not let in.
+        """
         users, path = tmp_path / "users", tmp_path / "x.conf"
         users.write_text("anna:apple\nbob:banana\n")
         path.write_text("accounts { A { users: [ {user: anna, password: other} ] } }")
@@ -293,7 +295,7 @@ class TestStreaming:
         ],
     )
     def test_unusableLine(self, line: str, message: str) -> None:
-        """What is wrong, or not there, is a usage error."""
+        """A wrong or unsupported line is a usage error."""
         with pytest.raises(UsageError, match=message):
             parsed(*line.split())
 
@@ -329,7 +331,7 @@ class TestService:
         [["--client", "nowhere:1"], ["--client", "ssl:1:privateKey=/missing"]],
     )
     def test_unusableComposition(self, arguments: list[str]) -> None:
-        """What cannot be composed ends the process with one line that says why."""
+        """A composition that fails ends the process with one line that gives the reason."""
         with pytest.raises(SystemExit, match=r"^natsbroker: "):
             self.made(*arguments)
 
@@ -346,8 +348,8 @@ class TestLog:
 
     def lines(self, text: str, folder: Path, **twistd: Any) -> list[str] | None:
         """
-        What is logged of an information and a debug line, without time and process id; C{None} if
-        the log is not ours.
+        The log of an information and a debug line, without time and process id; C{None} if the log
+        is not ours.
         """
         (folder / "x.conf").write_text(text)
         options = parsed("-c", str(folder / "x.conf"))

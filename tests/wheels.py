@@ -74,7 +74,7 @@ PLATFORMS = (
 )
 
 _MACHINE = re.compile(r"^#define (HAVE_GCC_ASM_FOR_\w+|HAVE_BUILTIN_ATOMIC\w*) .*$", re.M)
-"""What a configured C{pyconfig.h} has of the machine. Its sizes are those of all 64-bit Linux."""
+"""The machine's part of a configured C{pyconfig.h}. Its sizes are those of all 64-bit Linux."""
 
 _PLATFORM_TAG = re.compile(r'following\s+platform\s+tag:\s+"([^"]+)"')
 

@@ -29,5 +29,5 @@ def orders() -> Any:
 
 @pipelines.materialized_view
 def totals() -> Any:
-    """How many cups each place has ordered."""
+    """The number of cups that each place has ordered."""
     return spark.read.table("orders").groupBy("place").agg(total("cups").alias("cups"))

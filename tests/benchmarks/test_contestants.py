@@ -1,5 +1,5 @@
 """
-Who takes part, and what is said when somebody cannot.
+The servers that take part, and the report when one cannot.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class TestProgram:
         assert os.access(built.program, os.X_OK)
 
     def test_isBuiltOnce(self, built: Generator) -> None:
-        """What was built from the same sources is used again."""
+        """A program built from the same sources is used again."""
         before = built.program.stat().st_mtime_ns
         assert build(built.program.parent) == built
         assert built.program.stat().st_mtime_ns == before

@@ -33,7 +33,7 @@ def test_text() -> None:
 
 
 def test_failuresFollow() -> None:
-    """What failed stands below the table."""
+    """The failures stand below the table."""
     assert asText(COMPARISONS, FAILURES, TITLES).splitlines()[-1] == (
         "  1 to 1, 128 B (nats-server 2.9.10, plain): 5 messages lost; once, other rounds stand"
     )

@@ -111,8 +111,7 @@ def test_jetstreamTargets() -> None:
 
 
 def test_storedTargets() -> None:
-    """What is stored in JetStream is read as fast as is aimed at, and less of it where it is to be
-    quick."""
+    """Messages in JetStream are read as fast as the target, and fewer of them in a quick run."""
     least = {"put": 1.2, "get": 1.2, "batch": 2.0, "ordered": 2.0, "filter": 1.0}
     for key, bound in least.items():
         assert row(f"jetstream-{key}").figures[0].fast == Bound(bound, least=True)
@@ -152,5 +151,5 @@ def test_chooseRefusesUnknown() -> None:
 
 
 def test_quickRowsExist() -> None:
-    """What is measured quickly is part of the table."""
+    """Quick rows are part of the table."""
     assert 0 < len(choose(QUICK)) < len(ROWS)

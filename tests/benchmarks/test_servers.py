@@ -1,5 +1,5 @@
 """
-How servers are started and found to be ready.
+The start of servers, and the wait until they are ready.
 """
 
 from __future__ import annotations

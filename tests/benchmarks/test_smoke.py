@@ -40,7 +40,7 @@ SMALL = {
     "--subjects": "16",
     "--in-flight": "3",
 }
-"""What the rows' numbers become here."""
+"""The rows' numbers in this test."""
 
 
 def inSmall(key: str) -> Row:
@@ -136,7 +136,7 @@ def ours() -> Contestant:
 
 @pytest.mark.parametrize("key", [f"{kind}-128" for kind, _ in LINKS])
 def test_linkAgainstOurs(key: str, generator: Generator, ours: Contestant) -> None:
-    """What passes between two of our servers over each kind of link is measured."""
+    """The throughput between two of our servers over each kind of link is measured."""
     row = inSmall(key)
     with started(ours, SETTINGS[row.setting], row.load) as server:
         sample = measure(generator, server, row, row.setting, 0.05)

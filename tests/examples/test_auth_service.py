@@ -38,7 +38,7 @@ def test_who(user: str, password: str, isKnown: bool) -> None:
 
 
 def test_what() -> None:
-    """What it answers is a grant to a broker, for a while."""
+    """The answer grants a broker access for a while."""
     answer = grantFor({"user": "bob", "pass": "banana"}, 1000.5)
     grant = grantFromAnswer(json.dumps(answer).encode())
     assert (grant.user, grant.expires) == ("bob", 1000.0 + TERM)

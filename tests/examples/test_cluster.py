@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("dialect", [(), ("classic",), ("auto",)], ids=lambda each: "".join(each))
 def test_serves(dialect: tuple[str, ...]) -> None:
-    """What is said at any member is heard at all, once."""
+    """A message at any member is heard at all members, once."""
     with running("cluster.py", *dialect, lines=3) as ports:
         found = asyncio.run(heardAt([f"nats://127.0.0.1:{port}" for port in ports]))
     assert found == [[b"0", b"1", b"2"]] * 3

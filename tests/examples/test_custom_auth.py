@@ -26,7 +26,7 @@ TestContract = authorizerTests(
 
 
 class TestInMemory:
-    """What its users may do."""
+    """The permissions of its users."""
 
     def open(self) -> tuple[MemoryBroker, TableAuthenticator]:
         """A broker with the authenticator."""
@@ -69,7 +69,7 @@ class TestInMemory:
             assert b"Permissions Violation" in bob.request(b"PUB orders.anna.new 1\r\nx\r\n")
 
     def test_lockedOut(self) -> None:
-        """Who is locked out loses the connection at once; others keep theirs."""
+        """A user who is locked out loses the connection at once; others keep theirs."""
         broker, authenticator = self.open()
         with broker:
             anna = self.connect(broker, "anna", "apple")

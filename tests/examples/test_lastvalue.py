@@ -26,7 +26,7 @@ TestContract = subscriberTests(
 
 
 class TestInMemory:
-    """What it keeps and answers."""
+    """The stored values and the answers."""
 
     def ask(self, connection: MemoryConnection, subject: bytes) -> bytes:
         """Ask for the last value of a subject."""

@@ -23,7 +23,9 @@ TestRegionPolicy = gatewayPolicyTests(lambda: RegionPolicy({"there": ["foo"]}), 
 
 @onEach
 def test_stays(names: Names) -> None:
-    """What is not shared does not leave, optimistically or when somebody asks for it."""
+    """
+    A subject that is not shared stays, in optimistic mode and when the other side asks for it.
+    """
     with using(names):
         town = Town(RegionPolicy({"THERE": ["asia"]}))
         wire, other = town.leaving(), town.leaving(gateway="ELSEWHERE")

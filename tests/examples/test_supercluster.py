@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_serves() -> None:
-    """What is said at any broker is heard at all, once."""
+    """A message at any broker is heard at all brokers, once."""
     with running("supercluster.py", lines=4) as ports:
         found = asyncio.run(heardAt([f"nats://127.0.0.1:{port}" for port in ports]))
     assert found == [[b"0", b"1", b"2", b"3"]] * 4

@@ -23,8 +23,8 @@ _LONGEST = 40
 
 def report(seed: int, isSuper: bool = False) -> list[str]:
     """
-    What is wrong with a history, the fewest steps that make it so, and how to see it again; nothing
-    if all is well.
+    The report of a history: its errors, the fewest steps that lead to them, and the command that
+    shows it again; empty if all is well.
     """
     outcome = run(seed, isSuper=isSuper)
     if not outcome.wrong:

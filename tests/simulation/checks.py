@@ -1,5 +1,5 @@
 """
-What must hold in every history.
+The invariants of every history.
 
     I1  what one publisher sent comes to one subscription in its order, except for messages that
         were handed over
@@ -202,7 +202,7 @@ def violationsOfWishes(
     world: World, wished: dict[int, Counter[tuple[bytes, bytes]]]
 ) -> Iterator[str]:
     """
-    What brokers have wrong of their own clients, in a world in which all is well.
+    The mistakes of brokers about their own clients, in a world in which all is well.
 
     @param wished: what each has, to be filled in.
     """

@@ -143,7 +143,7 @@ STEPS: dict[str, tuple[int, Callable[[World, Step], None]]] = {
     "stop": (1, _stop),
     "start": (2, _start),
 }
-"""What may happen, how often, and how."""
+"""The possible events, their frequency, and their effects."""
 
 
 def _slit(world: World, step: Step) -> None:

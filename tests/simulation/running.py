@@ -29,7 +29,7 @@ PROBES = (b"a", b"a.b", b"a.b.c", b"b.c")
 @dataclass(frozen=True)
 class Outcome:
     """
-    What came of a history.
+    The outcome of a history.
 
     @ivar wrong: what must not be; nothing if all is well.
     @ivar trace: tells runs apart; see L{natsbroker.testing.simulation.network.Network.trace}.

@@ -1,5 +1,5 @@
 """
-What must hold in every history of a super-cluster, besides L{tests.simulation.checks}.
+The invariants of every history of a super-cluster, besides L{tests.simulation.checks}.
 
     I4  where all is well, every broker knows of the other cluster what its clients wish, those of
         its leafnode included: all of it, and in interest-only mode no more; of queue groups no more

@@ -32,7 +32,7 @@ _HOPS = 100
 
 class SuperChoice(NamedTuple):
     """
-    How a super-cluster may be set up.
+    A choice of a super-cluster's settings.
 
     @ivar interest: what the C{interest} block of each cluster says.
     """

@@ -84,7 +84,7 @@ def silentWeight(patch: pytest.MonkeyPatch) -> None:
 
 
 def staleRoute(patch: pytest.MonkeyPatch) -> None:
-    """What a peer wished stays when it has gone."""
+    """Keep the interest of a peer that has gone."""
     patch.setattr(RemoteInterest, "clear", lambda self: None)
 
 
@@ -101,7 +101,7 @@ def onceTold(patch: pytest.MonkeyPatch) -> None:
 
 
 def passedOn(patch: pytest.MonkeyPatch) -> None:
-    """What came over a route goes on to others."""
+    """Pass a message from a route on to other members."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.ROUTE}}
     patch.setattr("natsbroker.accounts.delivery.REACH", further)
 
@@ -134,12 +134,12 @@ def forgetfulClassic(patch: pytest.MonkeyPatch) -> None:
 
 
 def toEverybody(patch: pytest.MonkeyPatch) -> None:
-    """What is for a queue group reaches those without a group again."""
+    """Deliver a queue group's message to plain subscribers again."""
     patch.setattr("natsbroker.routes.classic.GroupMessage", Message)
 
 
 def toGroupsToo(patch: pytest.MonkeyPatch) -> None:
-    """What is for those without a group reaches the groups as well."""
+    """Deliver a message for plain subscribers to queue groups as well."""
     patch.setattr("natsbroker.routes.classic.cluster.isDirected", lambda sid: True)
     patch.setattr(LocalSids, "group", lambda self, sid: b"q")
 
@@ -162,7 +162,7 @@ def sameSid(patch: pytest.MonkeyPatch) -> None:
 
 
 def deafToEnds(patch: pytest.MonkeyPatch) -> None:
-    """What a classic member takes back stays."""
+    """Ignore the end of a classic member's interest."""
     patch.setattr(ClassicTraffic, "_unsubscribed", lambda self, line: None)
 
 

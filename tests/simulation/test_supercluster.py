@@ -94,7 +94,7 @@ def silentEnd(patch: pytest.MonkeyPatch) -> None:
 
 
 def stubborn(patch: pytest.MonkeyPatch) -> None:
-    """What was refused is not taken back."""
+    """Keep a refusal that was taken back."""
     patch.setattr(GatewayAdvertiser, "_readmit", lambda self, pattern: False)
 
 
@@ -112,7 +112,7 @@ def shortList(patch: pytest.MonkeyPatch) -> None:
 
 
 def oldTable(patch: pytest.MonkeyPatch) -> None:
-    """What was said over a connection is still believed when the next one is there."""
+    """Keep the table of one connection when the next one is there."""
     connected, tables = ListeningPolicy.connected, {}
 
     def remembered(self: Any, gateway: str, account: str, tellsAll: bool) -> Any:
@@ -135,13 +135,13 @@ def deafList(patch: pytest.MonkeyPatch) -> None:
 
 
 def notSpread(patch: pytest.MonkeyPatch) -> None:
-    """What came from another cluster stays at the member that got it."""
+    """Keep a message of another cluster at the member that got it."""
     fewer = {**reach.REACH, Kind.GATEWAY: reach.REACH[Kind.GATEWAY] - {Kind.ROUTE}}
     patch.setattr("natsbroker.accounts.delivery.REACH", fewer)
 
 
 def crossedByMember(patch: pytest.MonkeyPatch) -> None:
-    """What came from a member goes to other clusters, which had it from that member."""
+    """Send a message of a member to other clusters, which had it from that member."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.GATEWAY}}
     patch.setattr("natsbroker.accounts.delivery.REACH", further)
 

@@ -33,7 +33,7 @@ RECOVERY = 12.0
 
 class Choice(NamedTuple):
     """
-    How a cluster may be set up.
+    A choice of a cluster's settings.
 
     @ivar blocks: what each broker's C{cluster} block says.
     @ivar account: which account everybody is in: classic routes carry the global one alone.
@@ -146,7 +146,7 @@ class World:
 
     @property
     def copies(self) -> int:
-        """How often a message may be sent from one broker to another."""
+        """The number of times that a message may be sent from one broker to another."""
         return self.choice.copies
 
     def neighbours(self, number: int) -> tuple[int, ...]:
@@ -154,12 +154,12 @@ class World:
         return tuple(each for each in self.numbers if each != number)
 
     def settingsOf(self, number: int) -> Settings:
-        """How a broker is set up."""
+        """The settings of a broker."""
         return settingsFor(number, self.choice, self.isMeshed)
 
     @property
     def settle(self) -> float:
-        """How long news takes at most to be everywhere."""
+        """The longest time that news takes to be everywhere."""
         return 0.2 + 40 * self.network.latency
 
     def _watch(self, wire: Wire, data: bytes) -> None:
@@ -254,8 +254,8 @@ class World:
 
     def handOvers(self, key: tuple[int, int], broker: int) -> int:
         """
-        How often a message was sent to a broker by others than its publisher's, which is so if the
-        last member of a queue group had gone there.
+        The number of times that a message was sent to a broker by others than its publisher's, as
+        happens when the last member of a queue group there is gone.
         """
         home = address(self.people[key[0]].broker)
         return sum(

@@ -27,7 +27,7 @@ QUIET = {"verbose": False, "pedantic": False}
 
 
 def test_configurationWarning() -> None:
-    """What the broker would log about its configuration is a warning."""
+    """A warning that the broker would log about its configuration is a Python warning."""
     with pytest.warns(UserWarning, match="ping_interval should be converted to a duration"):
         MemoryBroker(configText="ping_interval: 60").stop()
 
@@ -115,7 +115,7 @@ class TestConnections:
 
 
 class TestSettings:
-    """What it is made of."""
+    """The settings of the broker in memory."""
 
     def test_text(self) -> None:
         """The settings may be given in the language of the file, with its variables."""
@@ -138,7 +138,7 @@ class TestSettings:
             assert broker.connect(QUIET).info["max_payload"] == 3
 
     def test_notBoth(self) -> None:
-        """But not both."""
+        """A file and a text together are refused."""
         with pytest.raises(ValueError, match="not both"):
             MemoryBroker(Settings(), "max_payload: 3")
 

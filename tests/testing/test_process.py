@@ -79,7 +79,9 @@ def test_environment(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes(arguments: Any, text: str) -> None:
-    """What the command cannot take is refused with the right spelling, and starts nothing."""
+    """
+    An option that the command cannot take is refused with the right spelling, and starts nothing.
+    """
     with pytest.raises((TypeError, ValueError), match=text):
         startBroker(*arguments)
 

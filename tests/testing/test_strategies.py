@@ -1,5 +1,5 @@
 """
-What the strategies promise of what they draw.
+The guarantees of the strategies for their examples.
 """
 
 from __future__ import annotations

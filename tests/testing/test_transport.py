@@ -30,7 +30,7 @@ class Line:
 
     @property
     def events(self) -> list[Any]:
-        """What the protocol was told."""
+        """The events of the protocol."""
         return self.protocol.events
 
     def settle(self) -> None:
@@ -38,13 +38,13 @@ class Line:
         self.clock.advance(0)
 
     def take(self) -> bytes:
-        """What has arrived at the peer."""
+        """The bytes that have arrived at the peer."""
         self.settle()
         return self.transport.take()
 
 
 class TestBytes:
-    """What passes."""
+    """Bytes between the ends."""
 
     def test_provides(self) -> None:
         """It is a transport, a consumer, and the producer of its input."""
@@ -143,7 +143,7 @@ class TestBackPressure:
 
 
 class TestTheEnd:
-    """How connections end."""
+    """The end of connections."""
 
     def test_lost(self) -> None:
         """Losing the connection sends first and reads no more."""

@@ -165,7 +165,7 @@ TestLateGatekeeper = authorizerTests(LateGatekeeper, GOOD, BAD, lambda keeper: k
     ],
 )
 def test_mistakes(arguments: Any, text: str) -> None:
-    """What cannot be tested is refused with the right spelling."""
+    """A class that cannot be tested is refused with the right spelling."""
     with pytest.raises(TypeError, match=text):
         authorizerTests(*arguments)
 

@@ -39,7 +39,7 @@ class TestClock:
         assert seen == list(range(20))
 
     def test_post(self) -> None:
-        """What is posted comes at its time, among other events, and not in the past."""
+        """A posted call comes at its time, among other events, and not in the past."""
         seen: list[tuple[str, float]] = []
         clock = SimulatedClock(5.0)
         clock.callLater(1, lambda: seen.append(("call", clock.seconds())))
@@ -51,7 +51,7 @@ class TestClock:
         assert clock.events == 3
 
     def test_cancelled(self) -> None:
-        """What was cancelled does not come, and is not waited for."""
+        """A cancelled call does not come, and is not waited for."""
         seen: list[int] = []
         clock = SimulatedClock()
         call = clock.callLater(1, seen.append, 1)
@@ -62,7 +62,7 @@ class TestClock:
 
     @pytest.mark.parametrize(("change", "when"), [(0.5, 0.5), (3.0, 3.0)])
     def test_reset(self, change: float, when: float) -> None:
-        """What is set to another time comes then, once."""
+        """A call that is moved to another time comes then, once."""
         seen: list[float] = []
         clock = SimulatedClock(0.0)
         call = clock.callLater(1, lambda: seen.append(clock.seconds()))

@@ -41,7 +41,7 @@ class TestCarrying:
         assert there.pieces > len(data) // 10
 
     def test_notReading(self, pair: Pair) -> None:
-        """Who does not read gets everything later."""
+        """A peer that does not read gets everything later."""
         here, there = pair.connect()
         there.transport.pauseProducing()
         here.transport.write(b"x")
@@ -88,7 +88,7 @@ class TestEnding:
         assert not pair.network.connections
 
     def test_abort(self, pair: Pair) -> None:
-        """What is on its way is lost."""
+        """The bytes on their way are lost."""
         here, there = pair.connect()
         here.transport.write(b"x")
         here.transport.abortConnection()

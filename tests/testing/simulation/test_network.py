@@ -40,7 +40,7 @@ class TestHost:
         assert len(ports) == 3
 
     def test_dies(self, pair: Pair) -> None:
-        """What ran on it hears nothing any more; others learn that it is gone."""
+        """A connection of a dead node hears nothing more; others learn of its end."""
         here, there = pair.connect()
         ticks: list[int] = []
         pair.two.callLater(1, ticks.append, 1)
@@ -54,7 +54,7 @@ class TestHost:
 
 
 class TestTrouble:
-    """What goes wrong."""
+    """Trouble on the network."""
 
     def test_hold(self, pair: Pair) -> None:
         """Nothing is carried one way, everything the other way, and nothing is lost."""
@@ -84,7 +84,7 @@ class TestTrouble:
 
 
 class TestTrace:
-    """What distinguishes runs."""
+    """The trace that distinguishes runs."""
 
     def test_same(self) -> None:
         """The same seed and the same bytes have the same trace; others have another."""
