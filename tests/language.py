@@ -1,11 +1,9 @@
 """
 Finds the turns of phrase and the names that the project has given up, in code, prose and tests.
 
-Text from before this rule is counted per file in C{tests/language.ledger}, and the counts only
-shrink. After cleaning up, or to see where something is left::
+To list them in files or directories, by default in all that are read::
 
-    python -m tests.language            # write the smaller counts
-    python -m tests.language PATH...    # list what stands in these files or directories
+    python -m tests.language [PATH...]
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LEDGER = ROOT / "tests" / "language.ledger"
 
 PLACES = ("natsbroker", "docs", "tests", "examples", "benchmarks", "twisted")
 """The directories that are read."""
@@ -130,17 +127,16 @@ def findingsIn(path: str, text: str) -> list[Finding]:
         Finding(text.count("\n", 0, start) + 1, what, instead)
         for start, what, instead in sorted(_matches(text))
     ]
-    if path.startswith("natsbroker/"):
-        found += [
-            Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun phrase or a verb")
-            for match in _BEGUN.finditer(text)
-        ]
+    found += [
+        Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun phrase or a verb")
+        for match in _BEGUN.finditer(text)
+    ]
     if stem in NAMES:
         found.insert(0, Finding(1, f"module {stem}", "the field's name; see docs/glossary.md"))
     return found
 
 
-def files(places: Iterable[str] = (*PLACES, *PAGES)) -> Iterator[str]:
+def files(places: Iterable[str]) -> Iterator[str]:
     """
     @param places: directories and files below the project's top.
     @return: the paths of the files that are read.
@@ -156,57 +152,16 @@ def files(places: Iterable[str] = (*PLACES, *PAGES)) -> Iterator[str]:
                     yield path
 
 
-def counts() -> dict[str, int]:
+def report(places: Iterable[str]) -> Iterator[str]:
     """
-    @return: for each file with banned phrases or names, their number.
+    @param places: directories and files below the project's top.
+    @return: a line for each finding: its place, what stands there, and what to write.
     """
-    found = {each: len(findingsIn(each, (ROOT / each).read_text("utf-8"))) for each in files()}
-    return {path: count for path, count in found.items() if count}
-
-
-def allowances() -> dict[str, int]:
-    """
-    @return: the ledger: for each file with text from before the rule, how much of it there may be.
-    """
-    if not LEDGER.exists():
-        return {}
-    rows = (each.split() for each in LEDGER.read_text().splitlines())
-    return {path: int(count) for count, path in rows}
-
-
-def excess(counted: dict[str, int], allowed: dict[str, int]) -> dict[str, int]:
-    """
-    Which files have more than the ledger allows. Files that are moved or merged take the allowance
-    of the files that are gone with them, so the ledger does not stand in the way of moves.
-
-    @return: the files and by how much; empty if the files that are gone account for all of it.
-    """
-    more = {
-        path: count - allowed.get(path, 0)
-        for path, count in counted.items()
-        if count > allowed.get(path, 0)
-    }
-    gone = sum(count for path, count in allowed.items() if not (ROOT / path).exists())
-    return more if sum(more.values()) > gone else {}
-
-
-def main(arguments: list[str]) -> int:
-    """
-    List what stands in the places that are named; without any, make the ledger smaller.
-    """
-    if arguments:
-        for path in files(arguments):
-            for each in findingsIn(path, (ROOT / path).read_text("utf-8")):
-                print(f"{path}:{each.line}: {' '.join(each.text.split())} -> {each.instead}")
-        return 0
-    now, before = counts(), allowances()
-    if before and excess(now, before):
-        print("the counts may only shrink; see: pytest tests/test_language.py", file=sys.stderr)
-        return 1
-    LEDGER.write_text("".join(f"{count} {path}\n" for path, count in sorted(now.items())))
-    print(f"{sum(now.values())} in {len(now)} files; before: {sum(before.values())}")
-    return 0
+    for path in files(places):
+        for finding in findingsIn(path, (ROOT / path).read_text("utf-8")):
+            text = " ".join(finding.text.split())
+            yield f"{path}:{finding.line}: {text} -> {finding.instead}"
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    print("\n".join(report(sys.argv[1:] or (*PLACES, *PAGES))))

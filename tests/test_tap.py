@@ -190,7 +190,7 @@ class TestAuth:
 
     def test_login(self, tmp_path: Path) -> None:
         """
-        A user whom a checker knows is the user of that name in the file, and others are not let in.
+        A user of the checker is the user of that name in the file; others are refused.
         """
         users, path = tmp_path / "users", tmp_path / "x.conf"
         users.write_text("anna:apple\nbob:banana\n")
