@@ -124,9 +124,7 @@ class JetStreamFigures:
         return {}
 
     def counts(self, isLeader: bool) -> Row:
-        """
-        @param isLeader: whether to add how many of them this broker leads, which is all.
-        """
+        """The numbers; C{isLeader} adds how many of them this broker leads, which is all."""
         streams = [
             stream for account in self.accounts.values() for stream in account.streams.values()
         ]
@@ -189,9 +187,7 @@ class JetStreamFigures:
         return {**row, "sources": list(sources)} if sources else row
 
     def consumers(self, stream: Stream, isDirect: bool) -> list[Consumer]:
-        """
-        @param isDirect: whether those of mirrors and sources are wanted, or the others.
-        """
+        """The consumers of mirrors and sources if C{isDirect}, or all others."""
         chosen = [
             consumer for consumer in stream.consumers.values() if consumer.config.direct is isDirect
         ]

@@ -88,9 +88,7 @@ class SourcePositions:
     """The positions of all sources of one stream."""
 
     def __init__(self, stream: StreamCore, stateKey: bytes) -> None:
-        """
-        @param stateKey: of the written positions, in the stream's state.
-        """
+        """The positions; C{stateKey} is their key in the stream's state."""
         self._stream = stream
         self._stateKey = stateKey
         self._known: dict[str, SourcePosition] = {}

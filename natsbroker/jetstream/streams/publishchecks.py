@@ -67,7 +67,6 @@ class Candidate:
     """
     A message that is being checked, and what the checks have found.
 
-    @ivar arrived: the message as it came.
     @ivar subject: that it is stored with; like C{headers} and C{payload}, as far as it is known.
     @ivar known: its headers; L{NO_HEADERS} if JetStream understands none of them.
     @ivar isSourced: whether it comes from another stream, which may allow what this one does not.
@@ -113,7 +112,6 @@ class PublishChecks:
     """
     The checks of one stream.
 
-    @ivar stream: whose they are.
     @ivar usage: gives the messages and the bytes of the stream, with those being appended.
     @ivar room: what the limits of the account and of the server leave.
     @ivar counters: the totals of the stream's counters.
@@ -126,10 +124,7 @@ class PublishChecks:
         subjects: SubjectStates,
         usage: Callable[[], tuple[int, int]],
     ) -> None:
-        """
-        @param duplicates: the stream's message ids.
-        @param subjects: the last sequences of the stream's subjects.
-        """
+        """The checks; C{subjects} has the last sequences of the stream's subjects."""
         self.stream = stream
         self.usage = usage
         self.room = StorageUse(stream)
