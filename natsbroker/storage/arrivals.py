@@ -22,8 +22,8 @@ class Arrivals:
     """
     The reactor, for threads that bring results of any number of readers.
 
-    On a busy machine dozens may be there when the reactor comes round. Whoever waits for one of
-    them goes on with milliseconds of work, so sockets and timers get their turn in between.
+    On a busy machine dozens of results may be there when the reactor comes round. Each gives its
+    reader milliseconds of work, so sockets and timers get their turn in between.
     """
 
     def __init__(

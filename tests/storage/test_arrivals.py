@@ -32,7 +32,7 @@ class Scene:
         self.done.append(name)
 
     def turn(self) -> list[str]:
-        """What one turn of a reactor takes up: all calls that are there when it begins."""
+        """The calls that one turn of a reactor takes up: all that are there when it begins."""
         self.done.clear()
         for _ in range(len(self.reactor._calls)):
             self.reactor.turn()

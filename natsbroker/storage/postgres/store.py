@@ -227,7 +227,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def _end(self, log: PostgresLog, why: StoreError) -> None:
         log.closed = why
-        log.rollBack()  # Nobody will tell the reads that wait for what it appends.
+        log.rollBack()  # No commit will end the reads that wait for its appends.
         if self._logs.get(log.name) is log:
             del self._logs[log.name]
         self._byIdentity.pop(log.identity, None)
