@@ -52,6 +52,8 @@ from natsbroker.server.start import announceListener, announceStart
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
+    from natsbroker.clients.dialect import DialectFactory
+    from natsbroker.config.tls import TLSSettings
     from natsbroker.gateways.service import GatewayService
     from natsbroker.leafnodes.service import LeafnodeService
     from natsbroker.ocsp.desk import OCSPDesk
@@ -237,6 +239,24 @@ class Broker(MultiService):
 
     def observe(self, observer: IObserver) -> Callable[[], None]:
         return self._parts.observers.add(observer)
+
+    def clientFactory(
+        self,
+        makeDialect: Callable[[Any], Any],
+        connectionType: str,
+        overlay: Callable[[Settings], Settings] | None = None,
+        tls: TLSSettings | None = None,
+    ) -> DialectFactory:
+        from natsbroker.clients.dialect import DialectFactory
+
+        return DialectFactory(
+            self.clientContext,
+            makeDialect,
+            connectionType,
+            overlay,
+            tls,
+            self._parts.authority.made,
+        )
 
     def inProcessFactory(self) -> ClientFactory:
         """

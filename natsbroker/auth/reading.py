@@ -112,6 +112,7 @@ class AuthorizationReader:
     def __init__(self, findings: Diagnostics) -> None:
         self._findings = findings
         self._names: set[str] = set()
+        self._kinds: frozenset[str] = frozenset()
 
     @cached_property
     def _exports(self) -> ImportExportReader:
@@ -121,6 +122,8 @@ class AuthorizationReader:
 
     def read(self, root: ParsedBlock) -> tuple[AuthorizationSettings, dict[str, AccountSettings]]:
         """Read the blocks in the file's order, so that the second of two names is reported."""
+        sections = {**root.mapping("services", object), **root.mapping("plugins", object)}
+        self._kinds = frozenset(name.upper() for name in sections)
         if _later(root, "authorization", "accounts"):
             accounts = self._accounts(root)
             authorization = self._authorization(root)
@@ -271,7 +274,7 @@ class AuthorizationReader:
         if name not in entry:
             return None
         types = frozenset(text.upper() for text in entry.texts(name))
-        for unknown in sorted(types - CONNECTION_TYPES):
+        for unknown in sorted(types - CONNECTION_TYPES - self._kinds):
             message = f'unknown connection type "{unknown}"'
             self._findings.errorAt(entry, name, message)
         return types or None

@@ -141,6 +141,25 @@ class ClientContext:
             raise errors.ConnectionLimit(errors.MAX_CONNECTIONS)
 
 
+class AuthorizerSource:
+    """Gives the authorizer of some clients, made from the settings in force."""
+
+    def __init__(self, everyone: ClientContext, make: Callable[[], IAuthorizer | None]) -> None:
+        """
+        @param make: makes the authorizer, or gives C{None} for that of all clients; called again
+            when that changes.
+        """
+        self._everyone = everyone
+        self._make = make
+        self._known: tuple[IAuthorizer, IAuthorizer] | None = None
+
+    def __call__(self) -> IAuthorizer:
+        general, known = self._everyone.authorizer, self._known
+        if known is None or known[0] is not general:
+            known = self._known = (general, self._make() or general)
+        return known[1]
+
+
 class ListenerContext:
     """
     The context of the clients of one listener: that of all, but for what its settings say

@@ -14,7 +14,7 @@ from natsbroker.clients.admission import Admission
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.subscriptions import SubscriptionTable
-from natsbroker.connections.facts import TYPES, ConnectionFacts
+from natsbroker.connections.facts import ConnectionFacts, typeOf
 from natsbroker.connections.labels import authenticationFailure, clientLabel, violationText
 from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.peersession import PeerSession
@@ -213,10 +213,13 @@ class ClientOperations(PeerSession):
     def deliver(self, message: Message, tag: Any) -> None:
         if self._trace is not None:
             self._trace.delivered(message, tag, self.outbox.headers)
-        self.outbox.deliver(message, tag)
+        self._put(message, tag)
         rules = self._admission.rules
         if message.reply and rules is not None and rules.replies is not None:
             rules.replies.delivered(message.reply)
+
+    def _put(self, message: Message, tag: Any) -> None:
+        self.outbox.deliver(message, tag)
 
     def subscriptionEnded(self, tag: Any) -> None:
         if self._trace is not None:
@@ -274,7 +277,7 @@ class ClientOperations(PeerSession):
         granted = grant or _NOBODY
         return ConnectionFacts(
             self.cid,
-            TYPES.get(peer.connectionType, "nats"),
+            typeOf(peer.connectionType),
             peer.host,
             peer.port,
             self.started,

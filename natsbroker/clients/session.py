@@ -9,10 +9,10 @@ L{ClientSession.received}.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -22,6 +22,7 @@ from natsbroker.advisories import ClientConnected, ClientRefused, SlowConsumer
 from natsbroker.clients.admission import Admission, EndedSubscriptions, LoginRefused, LoginState
 from natsbroker.clients.context import ClientContext, ClosedClient
 from natsbroker.clients.operations import ClientOperations
+from natsbroker.config.model import Settings
 from natsbroker.connections.facts import ConnectionFacts, atEnd, clientInfoOf
 from natsbroker.connections.labels import claimedUser, inQuotes
 from natsbroker.connections.peer import ClientPeer
@@ -49,6 +50,8 @@ _REMOVED = b"-ERR 'Permissions Violation for Subscription to "
 @implementer(IOutboxSubscriber, IOrigin)
 class ClientSession(ClientOperations):
     """
+    @cvar _operations: the method of each operation.
+    @cvar _early: operations that are handled before a connection is let in.
     @ivar _held: a frame that waits for the login.
     @ivar _last: the facts at the end, once the connection was closed.
     """
@@ -63,10 +66,11 @@ class ClientSession(ClientOperations):
         "_nonce",
     )
 
+    _operations: ClassVar[Mapping[int, Callable[..., None]]]
+    _early: ClassVar[frozenset[int]]
+
     def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
-        settings = context.settings
-        decoder = hot.Decoder(settings.max_control_line, settings.max_payload)
-        self._begin(context, peer, decoder)
+        self._begin(context, peer, self._makeDecoder(context.settings))
         self.decoder.authorized = not context.authorizer.required
         self.decoder.announce = True
         self.cid = context.connections.nextClient()
@@ -79,6 +83,9 @@ class ClientSession(ClientOperations):
         self._lane: Any = None
         self._clientInfo: tuple[bool, float, Grant | None, ClientInfo] | None = None
         self._trace = self._makeTrace()
+
+    def _makeDecoder(self, settings: Settings) -> Any:
+        return hot.Decoder(settings.max_control_line, settings.max_payload)
 
     def opened(self) -> None:
         context = self.context
@@ -114,7 +121,7 @@ class ClientSession(ClientOperations):
             self._inBatch(self._frames)
 
     def _frames(self) -> None:
-        decoder, dispatch, batch = self.decoder, _DISPATCH, self._batch
+        decoder, dispatch, batch = self.decoder, self._operations, self._batch
         admission = self._admission
         active = False
         if self._handshakeBy is not None and self._isGuest():
@@ -138,7 +145,7 @@ class ClientSession(ClientOperations):
                     self._trace.came(frame)
             if frame[0] != ops.PONG:
                 active = True
-            if admission.grant is None and frame[0] not in _BEFORE_LOGIN:
+            if admission.grant is None and frame[0] not in self._early:
                 self._held = frame
                 self._logIn()
             else:
@@ -441,10 +448,9 @@ class ClientSession(ClientOperations):
 #: What CONNECT begins with; or nothing at all.
 _CONNECT = frozenset([*b"Cc", -1])
 
-#: Frames that are handled before a connection is let in.
-_BEFORE_LOGIN = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PONG, ops.ERR})
+ClientSession._early = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PONG, ops.ERR})
 
-_DISPATCH: dict[int, Callable[..., None]] = {
+ClientSession._operations = {
     ops.FAULT: ClientSession._fault,
     ops.CONNECT: ClientSession._connect,
     ops.INFO: ClientSession._info,

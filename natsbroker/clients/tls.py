@@ -23,6 +23,7 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.protocol import ClientProtocol
 from natsbroker.clients.proxied import refuseHeader
 from natsbroker.clients.session import ClientSession
+from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.polledtls import PolledTLS
 from natsbroker.connections.polledtransport import pollStream
 from natsbroker.connections.proxyheader import HeaderStage, ProxiedPeer
@@ -56,7 +57,7 @@ class TLSClientProtocol(ClientProtocol):
         return pollStream(self._makers.poller, transport, self, self._context.batch)
 
     def _makeSession(self) -> ClientSession:
-        return ClientSession(self._context, self)
+        return self._makers.makeSession(self._context, self)
 
     def _behindHeader(self, goOn: Callable[[bytes], None]) -> None:
         """C{goOn} gets the first input, perhaps empty, after any header of a proxy."""
@@ -259,8 +260,15 @@ class TLSClientFactory(Factory):
     noisy = False
     poller: Any = None
 
-    def __init__(self, context: ClientContext, terms: TLSTerms, isProxied: bool = False) -> None:
+    def __init__(
+        self,
+        context: ClientContext,
+        terms: TLSTerms,
+        isProxied: bool = False,
+        makeSession: Callable[[ClientContext, ClientPeer], ClientSession] = ClientSession,
+    ) -> None:
         self.context = context
+        self.makeSession = makeSession
         self.terms = terms
         self.isProxied = isProxied
         self._second = 0

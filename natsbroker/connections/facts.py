@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from natsbroker.config.settings.authorization import CONNECTION_TYPES
 from natsbroker.wire.grants import Security
 from natsbroker.wire.values import ClientInfo
 
@@ -24,8 +25,15 @@ MOST_SUBJECT_BYTES = 1024
 #: The longest JWT of a connection that is gone that is kept.
 LONGEST_JWT = 4096
 
-#: What monitoring calls a kind of connection.
-TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
+#: Kinds of connection that monitoring and auth callouts do not call C{nats}.
+_TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt", "MQTT_WS": "mqtt"}
+
+
+def typeOf(connectionType: str) -> str:
+    """The name of a kind of connection in monitoring; one of a third party has its own name."""
+    if connectionType in CONNECTION_TYPES:
+        return _TYPES.get(connectionType, "nats")
+    return connectionType.lower()
 
 
 class SubscriptionFacts(NamedTuple):
@@ -40,7 +48,8 @@ class ConnectionFacts(NamedTuple):
     """
     A connection at one moment. Times are seconds since the epoch, durations seconds.
 
-    @ivar type: C{nats}, C{websocket} or C{mqtt}; empty for a leafnode.
+    @ivar type: C{nats}, C{websocket}, C{mqtt} or the name of a third party's kind; empty for a
+        leafnode.
     @ivar lastActivity: when it last sent anything but PONG.
     @ivar name: what it calls itself; as C{lang} and C{version}, any text.
     @ivar user: the name that the authorizer gave it, or that it came with if it was refused; never

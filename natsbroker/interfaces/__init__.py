@@ -28,6 +28,12 @@ from natsbroker.interfaces.bus import (
     ISubscription,
     ITracedSubscriber,
 )
+from natsbroker.interfaces.clients import (
+    IClientDialect,
+    IClientEvents,
+    IClientFactory,
+    IClientSession,
+)
 from natsbroker.interfaces.gateways import (
     IGatewayInterestPolicy,
     IGatewayPolicyPlugin,
@@ -113,6 +119,10 @@ __all__ = [
     "IBatchSubscriber",
     "IBrokerHost",
     "IBrokerService",
+    "IClientDialect",
+    "IClientEvents",
+    "IClientFactory",
+    "IClientSession",
     "IClusterInterestWatcher",
     "IConnectionKind",
     "IConnectionService",

@@ -8,7 +8,7 @@ or an application passes it to C{Broker(...)}.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from natsbroker.advisories import Advisory
     from natsbroker.interfaces.auth import IAuthorizer
     from natsbroker.interfaces.bus import IMessageBus, IPublishFilter, ISubjectRouter
+    from natsbroker.interfaces.clients import IClientDialect, IClientFactory, IClientSession
 
 
 class IBrokerHost(Interface):
@@ -63,6 +64,29 @@ class IBrokerHost(Interface):
         Register an observer of advisories.
 
         @return: a callable without arguments that removes it.
+        """
+
+    def clientFactory(
+        makeDialect: Callable[[IClientSession], IClientDialect],
+        connectionType: str,
+        overlay: Callable[[Any], Any] | None = None,
+        tls: Any = None,
+    ) -> IClientFactory:
+        """
+        A factory for the connections of a kind whose peers are clients that log in. Each of them
+        is one of the broker's clients: it is admitted by the authorizer, has the account, the
+        permissions and the limits of its user on every path, and whatever concerns clients
+        concerns it (reloads, expiry, kicks, lame duck mode, the shutdown).
+
+        @param makeDialect: called once for each connection.
+        @param connectionType: the kind as in users' C{allowed_connection_types}, in upper case. For
+            a third party, that is the name of its section in C{services}.
+        @param overlay: gives the L{natsbroker.config.model.Settings} of these clients for those of
+            all, where they differ: C{ping_interval}, C{max_payload}, the C{timeout} or the users of
+            C{authorization}, C{no_auth_user}.
+        @param tls: the L{natsbroker.config.tls.TLSSettings} of the kind, which begins with the
+            first byte; C{None} without.
+        @raise ValueError: for wrong files, or if the overlay leaves open who may connect.
         """
 
 

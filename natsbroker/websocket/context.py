@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from natsbroker.clients.context import ClientContext, ListenerContext
+from natsbroker.clients.context import AuthorizerSource, ClientContext, ListenerContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.interfaces import IAuthorizer
-
-
-class AuthorizerSource:
-    """Gives the authorizer of some clients, made from the settings in force."""
-
-    def __init__(self, everyone: ClientContext, make: Callable[[], IAuthorizer | None]) -> None:
-        """
-        @param make: makes the authorizer, or gives C{None} for that of all clients; called again
-            when that changes.
-        """
-        self._everyone = everyone
-        self._make = make
-        self._known: tuple[IAuthorizer, IAuthorizer] | None = None
-
-    def __call__(self) -> IAuthorizer:
-        general, known = self._everyone.authorizer, self._known
-        if known is None or known[0] is not general:
-            known = self._known = (general, self._make() or general)
-        return known[1]
 
 
 class WebSocketClients:

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
+from natsbroker.clients.context import AuthorizerSource
 from natsbroker.clients.protocol import ClientProtocol
 from natsbroker.config.addresses import joined
 from natsbroker.config.diff import Change
@@ -28,7 +29,7 @@ from natsbroker.links.service import ConnectionService
 from natsbroker.links.tls import LinkTLS
 from natsbroker.monitoring.formats import nanoseconds, number
 from natsbroker.runtime.reload import Step
-from natsbroker.websocket.context import AuthorizerSource, WebSocketClients
+from natsbroker.websocket.context import WebSocketClients
 from natsbroker.websocket.origins import OriginCheck
 from natsbroker.websocket.protocol import AcceptedWebSocket
 from natsbroker.websocket.upgrade import HandshakeTerms, Upgrade

@@ -411,3 +411,11 @@ def test_wrongMessageTraces(value: str, problem: str) -> None:
     """Destinations that nobody can publish to, and shares of nothing, are errors."""
     with pytest.raises(ConfigErrors, match=re.escape(problem)):
         settingsOf(f"accounts {{ A {{ msg_trace: {value} }} }}")
+
+
+@pytest.mark.parametrize("block", ["services", "plugins"])
+def test_otherKinds(block: str) -> None:
+    """A user may be limited to a kind of connection that the file has a section for."""
+    users = "authorization { users: [{user: a, pass: b, allowed_connection_types: [lines]}] }"
+    (user,) = settingsOf(f"{users}, {block} {{ lines {{}} }}").users()
+    assert user.allowed_connection_types == frozenset({"LINES"})

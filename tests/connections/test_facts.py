@@ -12,6 +12,7 @@ from natsbroker.connections.facts import (
     MOST_SUBSCRIPTIONS,
     ConnectionFacts,
     clientInfoOf,
+    typeOf,
 )
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo
@@ -49,12 +50,13 @@ class TestFactsOf:
         assert (facts.account, facts.user, facts.details) == ("A", "alice", ())
 
     def test_typeOfConnection(self) -> None:
-        """A WebSocket connection is called one; any plain one is called nats."""
+        """WebSocket, MQTT and kinds of third parties have their names; any plain one is nats."""
         wire = World().dial()
         wire.protocol.connectionType = "WEBSOCKET"
         assert wire.session.facts().type == "websocket"
         wire.protocol.connectionType = "IN_PROCESS"
         assert wire.session.facts().type == "nats"
+        assert [typeOf(each) for each in ("MQTT_WS", "LINES")] == ["mqtt", "lines"]
 
     def test_noSecrets(self) -> None:
         """Nothing of the credentials in CONNECT gets into the facts."""

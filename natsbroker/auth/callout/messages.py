@@ -20,15 +20,13 @@ from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.tokens import decodeToken
 from natsbroker.auth.operator.userclaims import UserClaims, validUntil
 from natsbroker.config.settings.authorization import CONNECTION_TYPES
+from natsbroker.connections.facts import typeOf
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Security
 from natsbroker.wire.nkeys import Role, isKey
 
 #: What stands in the place of a token.
 _REDACTED = "[REDACTED]"
-
-#: What monitoring calls a kind of connection.
-_TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
 
 #: The options of CONNECT in a request.
 _OPTIONS = ("jwt", "nkey", "sig", "auth_token", "user", "pass", "name", "lang", "version")
@@ -68,7 +66,7 @@ def questionOf(
                 "tags": list(applicant.tags),
                 "name_tag": applicant.nameTag,
                 "kind": "Client",
-                "type": _TYPES.get(request.connectionType, "nats"),
+                "type": typeOf(request.connectionType),
                 "nonce": request.nonce if request.text("sig") else "",
             }
         ),

@@ -26,7 +26,6 @@ from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
 from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits, isFrom, validUntil
 from natsbroker.auth.proxies import requireProxy
-from natsbroker.config.settings.authorization import CONNECTION_TYPES
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 
@@ -126,7 +125,7 @@ def checkPresence(terms: UserPermissionLimits, request: ConnectRequest, now: flo
     @raise errors.Unauthorized: if the user may not connect.
     """
     types = terms.connectionTypes
-    if types and request.connectionType not in CONNECTION_TYPES.intersection(types):
+    if types and request.connectionType not in types:
         raise errors.Unauthorized("not with this kind of connection")
     if not isFrom(request.host, terms.sources):
         raise errors.Unauthorized("not from this address")

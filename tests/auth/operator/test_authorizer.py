@@ -260,10 +260,13 @@ class TestConditions:
         text = ACCOUNT.user(USER, {"allowed_connection_types": types})
         assert Logins().lets(hello(text)) is expected
 
-    def test_unknownTypeIsNone(self) -> None:
-        """A kind of connection that nobody knows cannot be come by."""
-        text = ACCOUNT.user(USER, {"allowed_connection_types": ["CARRIER_PIGEON"]})
-        assert not Logins().lets(hello(text, connectionType="CARRIER_PIGEON"))
+    def test_otherKind(self) -> None:
+        """A user may be limited to a kind of a third party, and may be kept from it."""
+        lines = hello(ACCOUNT.user(USER, {"allowed_connection_types": ["lines"]}))
+        assert not Logins().lets(lines)
+        assert Logins().lets(replace(lines, connectionType="LINES"))
+        standard = hello(ACCOUNT.user(USER, {"allowed_connection_types": ["STANDARD"]}))
+        assert not Logins().lets(replace(standard, connectionType="LINES"))
 
     def test_proxyRequired(self) -> None:
         """A user who must come through a proxy does not come otherwise."""

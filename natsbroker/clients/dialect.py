@@ -1,0 +1,452 @@
+"""
+Clients that speak another protocol than that of NATS. See L{natsbroker.interfaces.IClientDialect}.
+
+The session is that of any client with another decoder: it never takes the fast lane, and every
+message for it is put into bytes by its dialect.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.clients.context import AuthorizerSource, ClientContext, ListenerContext
+from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.clients.session import ClientSession
+from natsbroker.config.model import Settings
+from natsbroker.config.tls import TLSSettings
+from natsbroker.connections.peer import ClientPeer
+from natsbroker.connections.trace import Trace
+from natsbroker.interfaces import (
+    IAuthorizer,
+    IClientDialect,
+    IClientEvents,
+    IClientFactory,
+    IClientSession,
+)
+from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.wire import ops
+from natsbroker.wire.connect import writeJSON
+from natsbroker.wire.headers import Headers
+from natsbroker.wire.values import Message
+
+if TYPE_CHECKING:
+    from natsbroker.clients.tls import TLSClientFactory
+
+#: Makes the dialect of a client, by its session.
+DialectMaker = Callable[[Any], Any]
+
+#: The only operation for the session: the dialect has the others.
+_OPERATION = -1
+
+
+@implementer(IClientDialect, IClientEvents)
+class ClientDialect:
+    """
+    A dialect that says nothing by itself. Others have C{feed}, C{next}, C{handle} and C{encode}.
+    """
+
+    def __init__(self, session: Any) -> None:
+        """
+        @param session: a L{natsbroker.interfaces.IClientSession}; not to be used before C{opened}.
+        """
+        self.session = session
+
+    def feed(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def next(self) -> Any:
+        raise NotImplementedError
+
+    def handle(self, operation: Any) -> None:
+        raise NotImplementedError
+
+    def encode(self, message: Message, tag: bytes) -> bytes:
+        raise NotImplementedError
+
+    def ping(self) -> bytes:
+        return b""
+
+    def farewell(self, error: errors.WireError) -> bytes:
+        return b""
+
+    def opened(self) -> None:
+        pass
+
+    def admitted(self) -> None:
+        pass
+
+    def subscriptionEnded(self, tag: bytes, isForbidden: bool) -> None:
+        pass
+
+    def leaving(self) -> None:
+        pass
+
+    def closed(self, reason: str) -> None:
+        pass
+
+
+class DialectInput:
+    """
+    The input of a client, in the place of a NATS decoder, with the counters and limits of one.
+
+    @ivar dialect: known once the session is made.
+    """
+
+    def __init__(self, maxControlLine: int, maxPayload: int) -> None:
+        self.dialect: Any = None
+        self.heard = 0.0
+        self.messages = self.messageBytes = 0
+        self.maxControlLine = maxControlLine
+        self.maxPayload = maxPayload
+        self.authorized = self.announce = self.headers = False
+        self._chunks: deque[bytes] = deque()
+        self._unused = 0
+
+    def append(self, data: bytes) -> None:
+        self._chunks.append(bytes(data))
+
+    def next(self) -> tuple[int, Any] | None:
+        try:
+            operation = self._read()
+        except ValueError:
+            return ops.FAULT, errors.UNKNOWN_OPERATION
+        return None if operation is None else (_OPERATION, operation)
+
+    def _read(self) -> Any:
+        """Raise C{ValueError} if the client sends on and on without completing an operation."""
+        while True:
+            operation = self.dialect.next()
+            if operation is not None:
+                self._unused = 0
+                return operation
+            if 0 <= self.maxPayload < self._unused - self.maxControlLine:
+                raise ValueError("an operation is too long")
+            if not self._chunks:
+                return None
+            chunk = self._chunks.popleft()
+            self._unused += len(chunk)
+            self.dialect.feed(chunk)
+
+
+@implementer(IClientSession)
+class DialectSession(ClientSession):
+    """
+    @ivar _violation: what was wrong with the last publish.
+    @ivar _isHandling: whether an operation of the client is at work.
+    """
+
+    __slots__ = ("_dialect", "_isHandling", "_violation")
+
+    def __init__(self, context: ClientContext, peer: ClientPeer, make: DialectMaker) -> None:
+        super().__init__(context, peer)
+        self._violation: errors.ProtocolViolation | None = None
+        self._isHandling = False
+        self._dialect: Any = make(self)
+        self.decoder.dialect = self._dialect
+
+    # IClientSession
+
+    @property
+    def nonce(self) -> str:
+        return self._nonce
+
+    @property
+    def settings(self) -> Settings:
+        settings: Settings = self.context.settings
+        return settings
+
+    def login(self, options: Mapping[str, Any]) -> None:
+        if self.reason:
+            return
+        hasHeaders = not self.settings.no_header_support
+        ours = {"verbose": False, "pedantic": False, "protocol": 1, "tls_required": False}
+        ours |= {"headers": hasHeaders, "no_responders": hasHeaders}
+        self._connect(writeJSON({**options, **ours}))
+
+    def publish(
+        self,
+        subject: bytes,
+        payload: bytes,
+        reply: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if not self._mayAct():
+            return
+        block = Headers(headers).block() if headers and self.decoder.headers else b""
+        body = block + payload
+        if not isValidLiteral(subject) or (reply and not isValidLiteral(reply)):
+            raise errors.ProtocolViolation(errors.INVALID_PUBLISH_SUBJECT)
+        if 0 <= self.decoder.maxPayload < len(body):
+            raise errors.ProtocolViolation(errors.PAYLOAD)
+        self.decoder.messages += 1
+        self.decoder.messageBytes += len(body)
+        self._finishSteps()
+        lengths = b"%d" % len(body), b"%d" % len(block) if block else b""
+        self._publish(subject, reply, len(block), body, *lengths)
+        if self._steps is not None and not self._isHandling:
+            self._rest()
+        violation, self._violation = self._violation, None
+        if violation is not None:
+            raise violation
+
+    def subscribe(self, pattern: bytes, tag: bytes, queue: bytes = b"") -> None:
+        if not self._mayAct() or self.subscriptions is None:
+            return
+        try:
+            self.subscriptions.subscribe(pattern, queue, tag)
+        except errors.ProtocolViolation as violation:
+            self._violated(violation, tag)
+            self._violation = None
+            raise
+
+    def unsubscribe(self, tag: bytes, maximum: int = 0) -> None:
+        if self.subscriptions is not None:
+            self.subscriptions.unsubscribe(tag, maximum)
+
+    def write(self, data: bytes) -> None:
+        if not self.reason:
+            self.outbox.write(data)
+
+    def ponged(self) -> None:
+        self._ponged()
+
+    def _mayAct(self) -> bool:
+        """Whether the client is logged in; one that acts before is closed."""
+        if self.grant is None:
+            self.close(errors.AUTHORIZATION)
+        return self.grant is not None
+
+    def _finishSteps(self) -> None:
+        """Deliver the last message whole before the next one, so that their order is kept."""
+        steps, self._steps = self._steps, None
+        for _ in steps or ():
+            pass
+
+    # What a client of NATS does otherwise
+
+    def _makeDecoder(self, settings: Settings) -> Any:
+        return DialectInput(settings.max_control_line, settings.max_payload)
+
+    def _makeTrace(self) -> Trace | None:
+        return None
+
+    def opened(self) -> None:
+        super().opened()
+        self._handshakeBy = self.started + self.settings.authorization.timeout
+        self._schedule()
+        self._inBatch(self._dialect.opened)
+
+    def _greet(self) -> None:
+        """A dialect greets the client itself."""
+
+    def _isGuest(self) -> bool:
+        return False
+
+    def _operate(self, operation: Any) -> None:
+        self._isHandling = True
+        self._dialect.handle(operation)
+        self._isHandling = False
+
+    def _agree(self) -> None:
+        super()._agree()
+        if not self.reason:
+            self._dialect.admitted()
+
+    def say(self, line: bytes) -> None:
+        """Lines of the protocol of NATS are not for this client."""
+
+    def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
+        super()._violated(violation, sid)
+        self._violation = violation
+
+    def _nobodyResponds(self, subject: bytes, reply: bytes) -> None:
+        sid = None if self.subscriptions is None else self.subscriptions.sidFor(reply)
+        if sid is not None:
+            block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
+            self.deliver(Message(reply, block, b"", len(block)), sid)
+
+    def _put(self, message: Message, tag: Any) -> None:
+        outbox = self.outbox
+        if outbox.closed:
+            return
+        try:
+            data = self._dialect.encode(message, tag)
+        except BaseException:
+            self._batch.contain(self.internalFailure)
+            return
+        if data:
+            outbox.write(data)
+            outbox.messages += 1
+            outbox.messageBytes += len(message.body)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        super().subscriptionEnded(tag)
+        self._inBatch(self._dialect.subscriptionEnded, tag, False)
+
+    def _removed(self, subject: str, queue: str, sid: str) -> None:
+        super()._removed(subject, queue, sid)
+        self._dialect.subscriptionEnded(sid.encode("utf-8", "surrogateescape"), True)
+
+    def ping(self) -> None:
+        data = self._dialect.ping()
+        if data:
+            self.write(data)
+        else:
+            self._ponged()
+
+    def sendInfo(self, connect_info: bool = False, isLeaving: bool = False) -> None:
+        if isLeaving or self.context.info.ldm:
+            self._inBatch(self._dialect.leaving)
+
+    def _closing(self, error: errors.WireError) -> None:
+        super()._closing(error)
+        self._batch.contain(lambda: self.outbox.write(self._dialect.farewell(error)))
+
+    def _gone(self) -> None:
+        self._inBatch(self._dialect.closed, self.reason)
+        self._finishSteps()
+        super()._gone()
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """A violation that a client of NATS would survive ends this one if its dialect says so."""
+        if not error.closes:
+            error = replace(error, reason=errors.UNKNOWN_OPERATION.reason)
+        super().close(error, *arguments, abort=abort)
+
+    _operations = {_OPERATION: _operate, ops.FAULT: close}
+    _early = frozenset({_OPERATION, ops.FAULT})
+
+
+class DialectContext(ListenerContext):
+    """
+    The context of the clients of one kind.
+
+    @ivar tls: of the kind; C{None} without.
+    """
+
+    fastLane = False
+
+    def __init__(
+        self,
+        everyone: ClientContext,
+        overlay: Callable[[Settings], Settings] | None,
+        tls: TLSSettings | None,
+        makeAuthorizer: Callable[[Settings], IAuthorizer | None],
+    ) -> None:
+        self.tls = tls
+        self._overlay = overlay
+        self._makeAuthorizer = makeAuthorizer
+        self.forget(everyone)
+
+    def forget(self, everyone: ClientContext) -> None:
+        """Ask again for the settings, and for the authorizer."""
+        self._laidOver: tuple[Settings, Settings] | None = None
+        source = AuthorizerSource(everyone, lambda: self.authorizerFor(everyone.settings, self.tls))
+        super().__init__(everyone, self._settings, lambda info: info, source)
+
+    def _settings(self, general: Settings) -> Settings:
+        known = self._laidOver
+        if known is None or known[0] is not general:
+            known = self._laidOver = general, self._laid(general, self.tls)
+        return known[1]
+
+    def _laid(self, general: Settings, tls: TLSSettings | None) -> Settings:
+        settings = replace(general, tls=tls)
+        return settings if self._overlay is None else self._overlay(settings)
+
+    def authorizerFor(self, general: Settings, tls: TLSSettings | None) -> IAuthorizer | None:
+        """
+        An authorizer for the kind; C{None} for that of all clients.
+
+        @raise ValueError: if the settings leave open who may connect.
+        """
+        settings = self._laid(general, tls)
+        if _logins(settings) == _logins(general):
+            return None
+        return self._makeAuthorizer(settings)
+
+
+def _logins(settings: Settings) -> object:
+    """Whatever decides who may log in."""
+    tls = settings.tls
+    mapsCertificates = tls is not None and tls.verify_and_map
+    return replace(settings.authorization, timeout=0.0), settings.no_auth_user, mapsCertificates
+
+
+class DialectProtocol(ClientProtocol):
+    factory: Any
+
+    def _makeSession(self) -> ClientSession:
+        return DialectSession(self._context, self, self.factory.makeDialect)
+
+
+@implementer(IClientFactory)
+class DialectFactory(Factory):
+    """The connections of one kind; see L{natsbroker.interfaces.IBrokerHost.clientFactory}."""
+
+    noisy = False
+
+    def __init__(
+        self,
+        everyone: ClientContext,
+        makeDialect: DialectMaker,
+        connectionType: str,
+        overlay: Callable[[Settings], Settings] | None,
+        tls: TLSSettings | None,
+        makeAuthorizer: Callable[[Settings], IAuthorizer | None],
+    ) -> None:
+        self.makeDialect = makeDialect
+        self._everyone = everyone
+        self._connectionType = connectionType
+        self.context: Any = DialectContext(everyone, overlay, tls, makeAuthorizer)
+        self.context.authorizerFor(everyone.settings, tls)
+        self._secured = _securedFactory(self, tls)
+
+    def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
+        protocol: ClientProtocol
+        if self._secured is not None:
+            protocol = self._secured.buildProtocol(addr)
+        else:
+            protocol = DialectProtocol(self.context)
+            protocol.factory = self
+        protocol.connectionType = self._connectionType
+        return protocol
+
+    def planReload(self, settings: Settings, tls: TLSSettings | None) -> Callable[[], None]:
+        secured = _securedFactory(self, tls)
+        if (secured is None) != (self._secured is None):
+            raise ValueError("config reload not supported: TLS on or off")
+        self.context.authorizerFor(settings, tls)
+
+        def apply() -> None:
+            if self._secured is not None and secured is not None:
+                self._secured.terms = secured.terms
+            self.context.tls = tls
+            self.context.forget(self._everyone)
+            for session in self._everyone.connections:
+                if session.context is self.context:
+                    session.limitsChanged()
+                    session.reauthorize()
+
+        return apply
+
+
+def _securedFactory(kind: DialectFactory, tls: TLSSettings | None) -> TLSClientFactory | None:
+    """Raise C{ValueError} for wrong files or names."""
+    if tls is None:
+        return None
+    from natsbroker.clients.tls import TLSClientFactory
+    from natsbroker.connections.tlscontext import termsFrom
+
+    terms = termsFrom(replace(tls, handshake_first=True, handshake_first_fallback=0.0), False)
+    make = partial(DialectSession, make=kind.makeDialect)
+    return TLSClientFactory(kind.context, terms, makeSession=make)

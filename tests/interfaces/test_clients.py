@@ -1,0 +1,40 @@
+"""
+Tests for L{natsbroker.interfaces.clients}: the providers of the package keep the contracts.
+"""
+
+from __future__ import annotations
+
+from zope.interface.verify import verifyClass, verifyObject
+
+from natsbroker.clients.dialect import ClientDialect
+from natsbroker.interfaces import (
+    IClientDialect,
+    IClientEvents,
+    IClientFactory,
+    IClientSession,
+    IOrigin,
+)
+from natsbroker.testing.transport import MemoryTransport
+from tests.server.support import Host
+
+
+def test_dialect() -> None:
+    """The base class of dialects has all methods of both interfaces."""
+    assert verifyClass(IClientDialect, ClientDialect) and verifyClass(IClientEvents, ClientDialect)
+
+
+def test_session() -> None:
+    """A broker makes the factory of a kind, which makes a session for each connection."""
+    host = Host()
+    sessions: list[object] = []
+
+    def make(session: object) -> ClientDialect:
+        sessions.append(session)
+        return ClientDialect(session)
+
+    factory = host.broker.clientFactory(make, "LINES")
+    assert verifyObject(IClientFactory, factory)
+    protocol = factory.buildProtocol(None)
+    MemoryTransport(host.reactor, protocol).connect()
+    (session,) = sessions
+    assert verifyObject(IClientSession, session) and verifyObject(IOrigin, session)
