@@ -11,7 +11,7 @@ path.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
@@ -42,6 +42,10 @@ _CREDENTIALS = ("user", "pass", "auth_token")
 
 GUEST = "nats-guest"
 """The name of clients without credentials where only the system account has users."""
+
+
+#: What a grant has of its user under the same name.
+GRANTED = sorted({key.name for key in fields(User)} & {key.name for key in fields(Grant)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +239,15 @@ def grantFrom(user: User, settings: Settings) -> Grant:
     limits = account.limits if account is not None else AccountLimits()
     permissions = user.permissions or Permissions()
     publish, subscribe = permissions.publish, permissions.subscribe
+    user = replace(user, account=user.account or GLOBAL_ACCOUNT)
     return Grant(
-        account=user.account or GLOBAL_ACCOUNT,
-        user=user.user,
+        **{name: getattr(user, name) for name in GRANTED},
         publish=None if publish is None else PermissionSet(*patternsOf(publish)),
         subscribe=None if subscribe is None else SubscribePermissions(*patternsOf(subscribe)),
         responses=permissions.allow_responses,
         maxPayload=_smaller(limits.max_payload, settings.max_payload),
         maxSubscriptions=_smaller(limits.max_subscriptions, settings.max_subscriptions),
-        issuer=(user.account or GLOBAL_ACCOUNT) if user.nkey else "",
+        issuer=user.account if user.nkey else "",
     )
 
 

@@ -249,18 +249,16 @@ class AuthorizationReader:
         self._checkNew(entry, "nkey" if key else "user")
         self._checkSecret(entry, "pass")
         permissions = self._permissions(entry, "permissions") or default
-        types = self._connectionTypes(entry)
-        isOutside = "pass" in entry.outside
-        return User(
-            key or name,
-            entry.text("pass"),
-            account,
-            permissions,
-            types,
-            bool(key),
-            entry.flag("proxy_required"),
-            isOutside,
-        )
+        known = {
+            "user": key or name,
+            "password": entry.text("pass"),
+            "account": account,
+            "permissions": permissions,
+            "allowed_connection_types": self._connectionTypes(entry),
+            "nkey": bool(key),
+            "isOutside": "pass" in entry.outside,
+        }
+        return User(**entry.fieldsOf(User) | known)
 
     def _checkNew(self, entry: ParsedBlock, kind: str) -> None:
         name = entry.text(kind)

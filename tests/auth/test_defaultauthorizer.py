@@ -4,7 +4,7 @@ The default authorizer.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import bcrypt
@@ -14,6 +14,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker import errors
 from natsbroker.auth.defaultauthorizer import (
+    GRANTED,
     Logins,
     SettingsAuthorizer,
     UserEntry,
@@ -21,6 +22,7 @@ from natsbroker.auth.defaultauthorizer import (
     grantFrom,
 )
 from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.keys.root import USER
 from natsbroker.config.model import (
     AccountSettings,
     AuthorizationSettings,
@@ -477,6 +479,13 @@ def grantOf(settings: Settings | str, **options: str) -> Grant:
 
 class TestGrants:
     """What users may do."""
+
+    def test_fields(self) -> None:
+        """Each field of a user is one of its grant too, or what a login needs."""
+        login = {"password", "permissions", "allowed_connection_types", "nkey", "proxy_required"}
+        names = {each.name for each in fields(User)}
+        assert names == {*GRANTED, *login, "isOutside"}
+        assert {key.attribute or name for name, key in USER.keys.items()} <= names
 
     def test_plain(self) -> None:
         """A user without permissions may do everything in the global account."""

@@ -4,7 +4,7 @@ The request and the answer of an authorizer.
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
@@ -43,6 +43,13 @@ class TestHello:
 
 class TestGrant:
     """What a connection may do."""
+
+    @pytest.mark.parametrize("name", [each.name for each in fields(Grant) if each.name != "memo"])
+    def test_types(self, name: str) -> None:
+        """Each field refuses a value of another type."""
+        given: dict[str, Any] = {name: object()}
+        with pytest.raises(TypeError, match=f"{name} of a grant is"):
+            Grant(**given)
 
     def test_defaults(self) -> None:
         """A grant that says nothing allows everything in the default account, for ever."""
