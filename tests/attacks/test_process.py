@@ -58,6 +58,11 @@ def _headed(headers: bytes, count: int) -> bytes:
 
 
 LINKS = {
+    "gateways": (
+        'gateway { name: one, listen: "127.0.0.1:-1" }',
+        'server_name: B, gateway { name: two, listen: "127.0.0.1:-1", '
+        'gateways: [ { name: one, url: "nats://127.0.0.1:$PORT" } ] }',
+    ),
     "leafnode": (
         'leafnodes { listen: "127.0.0.1:-1" }',
         "leafnodes { remotes: [ { url: nats-leaf://127.0.0.1:$PORT } ] }",
@@ -69,6 +74,9 @@ LINKS = {
     ),
 }
 """The listener of the broker and the remote of the attackers' broker, by the kind of link."""
+
+PLACES = ["client", *LINKS, *(f"{link} to postgresql" for link in ("client", "leafnode", "route"))]
+"""Where the attackers are, and which broker they attack."""
 
 ATTACKS = [
     requests("$JS.API.DIRECT.GET.S", b'{"batch":1000000000,"seq":1}', b"_I.q"),
@@ -208,9 +216,9 @@ def portOf(broker: BrokerProcess, kind: str) -> str:
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     """A broker with pages, and attackers in the place that the parameter names."""
-    place: str = request.param
-    listening, remote = LINKS.get(place, ("", ""))
-    store, isShared = f"store_dir: {tmp_path}", place == "postgresql"
+    link, _, database = request.param.partition(" to ")
+    listening, remote = LINKS.get(link, ("", ""))
+    store, isShared = f"store_dir: {tmp_path}", bool(database)
     if isShared:
         postgres: PostgresServer = request.getfixturevalue("postgres")
         options = f'source: "{postgres.source}", schema: "{postgres.newSchema()}"'
@@ -227,14 +235,14 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
             yield Scene(broker, broker, isShared)
             return
         config = tmp_path / "near.conf"
-        config.write_text(remote.replace("$PORT", portOf(broker, f"{place} connections")))
+        config.write_text(remote.replace("$PORT", portOf(broker, f"{link} connections")))
         with startBroker("-c", str(config)) as near:
-            yield Scene(broker, near)
+            yield Scene(broker, near, isShared)
 
 
 @pytest.mark.slow
 @pytest.mark.realtime
-@pytest.mark.parametrize("scene", ["client", "postgresql", *LINKS], indirect=True)
+@pytest.mark.parametrize("scene", PLACES, indirect=True)
 def test_allAtOnce(scene: Scene) -> None:
     """No other client waits while all attacks are under way, and SIGTERM ends the broker."""
     scene.fill()

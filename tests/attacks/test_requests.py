@@ -5,16 +5,20 @@ illegal one, while another client pings, publishes and logs in.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from natsbroker.connections.s2stream import S2Encoder
 from natsbroker.export.service import VERBS
 from natsbroker.jetstream.service import ROUTES
+from natsbroker.jetstream.snapshots.archive import END, MAGIC, encodeEntry
 from natsbroker.streaming import protocol
 from natsbroker.subjects.channels import RequestSubjects
-from tests.attacks.stage import MESSAGES, Attacked, encoded, requests
+from natsbroker.testing.memory import MemoryConnection
+from tests.attacks.stage import CHUNK, MESSAGES, Attacked, encoded, requests
 
 PING = 0.06
 """Seconds of the processor that another client's PING waits, at most. On a quiet machine it is less
@@ -169,6 +173,54 @@ def test_hundred(subject: str, body: bytes) -> None:
     assert stage.published("t") < OTHER
     assert isDeleted or stage.published("s.new") < SAME
     assert stage.loggedIn() < OTHER
+    assert stage.healthy() < STOP
+    assert stage.longest < PING
+    assert stage.stopped() < STOP
+
+
+_SCHEDULE = (
+    b"NATS/1.0\r\nNats-Schedule: @at 1970-01-01T00:00:00Z\r\nNats-Schedule-Target: r.t\r\n"
+    b"Nats-Rollup: sub\r\n\r\n"
+)
+
+
+def _archive(count: int) -> bytes:
+    """A stream with schedules that are past due, as an archive."""
+    entries = [
+        encodeEntry(b"r.%d" % each, 1, each, _SCHEDULE, b"x") for each in range(1, count + 1)
+    ]
+    state = encodeEntry(b"state.json", 1, 0, b"", b'{"messages":%d,"last_seq":%d}' % (count, count))
+    return bytes(S2Encoder("s2_fast").encode(b"".join([MAGIC, state, *entries, END])))
+
+
+def _restore(stage: Attacked, client: MemoryConnection, data: bytes) -> None:
+    """Have a client send an archive; what the end of it leads to is still to come."""
+    allowed = {"allow_msg_schedules": True, "allow_rollup_hdrs": True}
+    body = {"config": {"name": "R", "subjects": ["r.>"], "storage": "memory", **allowed}}
+    asked = requests("$JS.API.STREAM.RESTORE.R", json.dumps(body).encode(), b"_I.q", 1)
+    answer = client.request(b"SUB _I.> 1\r\n", asked)
+    subject: str = json.loads(answer[answer.index(b"{") :])["deliver_subject"]
+    for place in range(0, len(data), CHUNK):
+        piece = requests(subject, data[place : place + CHUNK], b"_I.q", 1)
+        stage.until(lambda: b"MSG _I.q" in client.receive(), lambda piece=piece: client.send(piece))  # type: ignore[misc]
+    client.send(requests(subject, b"", b"_I.q", 1))
+
+
+@pytest.mark.realtime
+def test_restored() -> None:
+    """No other client waits for a stream that is restored with schedules that are past due."""
+    stage = Attacked()
+    _restore(stage, stage.client(), _archive(MESSAGES))
+    assert stage.pinged() < PING
+    found = 0
+    while found < 2 * MESSAGES:
+        stage.reactor.rightNow += 0.3
+        for _ in range(20):
+            assert stage.pinged() < PING
+            assert stage.published("t") < OTHER
+        assert stage.published("r.new") < SAME
+        answer = stage.ask("$JS.API.STREAM.INFO.R")
+        found = json.loads(answer[answer.index(b"{") :])["state"]["last_seq"]
     assert stage.healthy() < STOP
     assert stage.longest < PING
     assert stage.stopped() < STOP
