@@ -14,8 +14,7 @@ from twisted.internet.error import ConnectionAborted, ConnectionDone, Connection
 from twisted.internet.interfaces import IPushProducer
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET
+from twisted.web.http import Request
 from zope.interface import implementer
 
 from natsbroker.config.addresses import isLoopback
@@ -40,26 +39,21 @@ _HEADERS = {
 
 
 def monitorSite(model: MonitoringModel) -> MonitorSite:
-    return MonitorSite(_Pages(model), model.clock)
+    return MonitorSite(_Pages(model).render, model.clock)
 
 
-class _Pages(Resource):
-    isLeaf = True
-
+class _Pages:
     def __init__(self, model: MonitoringModel) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self._model = model
         self._isForeign = _foreignTo(model.host)
         self._slices = Slices(model.clock)
         self._room = DeferredSemaphore(MOST_LONG_ANSWERS)
 
-    def render(self, request: Any) -> int:
-        request.responseHeaders.removeHeader(b"Server")
+    def render(self, request: Request) -> None:
         self._allowOrigin(request)
         delivery = Deferred.fromCoroutine(self._answered(request))
         request.notifyFinish().addErrback(lambda reason: delivery.cancel())
         delivery.addErrback(_stopped, request)
-        return NOT_DONE_YET
 
     def _allowOrigin(self, request: Any) -> None:
         allowed = self._model.origins

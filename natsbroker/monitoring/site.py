@@ -8,14 +8,13 @@ one closes the connection that has waited longest for a request, so idle peers k
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
-from twisted.web.http import HTTPChannel
-from twisted.web.resource import Resource
-from twisted.web.server import Site
+from twisted.web.http import HTTPChannel, HTTPFactory, Request, datetimeToString
 
 #: Seconds for an answer to be made and received, and for an idle connection.
 REQUEST_TIMEOUT = 30.0
@@ -32,12 +31,19 @@ NOT_ALLOWED = b"405 Method Not Allowed\r\nAllow: GET, HEAD"
 MOST_CONNECTIONS = 128
 
 
-class MonitorSite(Site):
+class MonitorSite(HTTPFactory):
+    """
+    No C{twisted.web.server.Site}: its module loads templates, XML and Perspective Broker, which
+    takes longer than all of the pages.
+    """
+
     noisy = False
 
-    def __init__(self, resource: Resource, clock: IReactorTime) -> None:
-        super().__init__(resource, timeout=None, reactor=clock)  # type: ignore[no-untyped-call]
+    def __init__(self, render: Callable[[Request], object], clock: IReactorTime) -> None:
+        """C{render} answers a request, now or later."""
+        super().__init__(timeout=None, reactor=clock)  # type: ignore[arg-type]
         self.protocol: Any = _Channel
+        self.render = render
         self._channels: dict[_Channel, None] = {}
         self._waiting: dict[_Channel, None] = {}
 
@@ -72,7 +78,14 @@ class MonitorSite(Site):
         self._waiting.pop(channel, None)
 
 
+class _Request(Request):
+    def process(self) -> None:
+        self.setHeader(b"Date", datetimeToString())  # type: ignore[no-untyped-call]
+        self.channel.factory.render(self)
+
+
 class _Channel(HTTPChannel):
+    requestFactory = _Request
     maxHeaders = 100
     factory: MonitorSite
 

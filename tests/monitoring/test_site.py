@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from twisted.internet.task import Clock
-from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET
 
 from natsbroker.monitoring.site import HEAD_TIMEOUT, MOST_CONNECTIONS, REQUEST_TIMEOUT, MonitorSite
 from natsbroker.testing.transport import MemoryTransport
@@ -15,7 +13,7 @@ from natsbroker.testing.transport import MemoryTransport
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-class Page(Resource):
+class Page:
     """
     Answers C{hello}, or nothing until the test does.
 
@@ -23,21 +21,20 @@ class Page(Resource):
     @ivar asked: how many requests there were.
     """
 
-    isLeaf = True
-
     def __init__(self, waits: bool = False) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self._waits = waits
         self.open: list[Any] = []
         self.asked = 0
 
-    def render(self, request: Any) -> Any:
+    def render(self, request: Any) -> None:
         """Answer."""
         self.asked += 1
         if self._waits:
             self.open.append(request)
-            return NOT_DONE_YET
-        return b"hello"
+        else:
+            request.setHeader(b"Content-Length", b"5")
+            request.write(b"hello")
+            request.finish()
 
 
 class Port:
@@ -48,7 +45,7 @@ class Port:
     def __init__(self, waits: bool = False) -> None:
         self.clock = Clock()
         self.page = Page(waits)
-        self.site = MonitorSite(self.page, self.clock)
+        self.site = MonitorSite(self.page.render, self.clock)
         self.site.doStart()  # type: ignore[no-untyped-call]
 
     def dial(self) -> MemoryTransport:
