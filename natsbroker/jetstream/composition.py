@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
 from twisted.internet.defer import Deferred
@@ -17,8 +17,6 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.advisories import Advisory, LameDuckStarted
-from natsbroker.auth.operator.accountclaims import AccountClaims, OperatorLimits
-from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.config.diff import Change
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.export.service import exportServiceFor
@@ -41,6 +39,10 @@ from natsbroker.runtime.plugins import Plugins
 from natsbroker.runtime.reload import Planner, Step, nothing
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
+
+if TYPE_CHECKING:
+    from natsbroker.auth.operator.accountclaims import AccountClaims, OperatorLimits
+    from natsbroker.auth.operator.directory import AccountDirectory
 
 _log = Logger(namespace="natsbroker.jetstream")
 

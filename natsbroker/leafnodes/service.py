@@ -27,7 +27,6 @@ from natsbroker.leafnodes.terms import (
     identityFrom,
     leafSettings,
 )
-from natsbroker.leafnodes.websockets import DialledWebSocket, WebSocketDialling, overWebSocket
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.dialling import DialTerms, peerEndpoint
 from natsbroker.links.listener import LinkPort
@@ -35,10 +34,11 @@ from natsbroker.links.service import LinkService
 from natsbroker.links.tls import LinkTLS
 from natsbroker.links.tunnel import TunnelEndpoint
 from natsbroker.runtime.reload import Step
-from natsbroker.websocket.protocol import WebSocketProtocol
 
 if TYPE_CHECKING:
+    from natsbroker.leafnodes.websockets import DialledWebSocket
     from natsbroker.routes.service import RouteService
+    from natsbroker.websocket.protocol import WebSocketProtocol
 
 _log = Logger(namespace="natsbroker")
 
@@ -165,6 +165,8 @@ class LeafnodeService(LinkService[LeafRemote]):
             partial(DialledLeaf, self.leafs, remote), remote.tls if isPlain else None, remote.name
         )
         if not isPlain:
+            from natsbroker.leafnodes.websockets import WebSocketDialling
+
             factory = WebSocketDialling(
                 self.context, remote, factory, self._webSockets, lambda: self._redial(remote)
             )
@@ -186,6 +188,8 @@ class LeafnodeService(LinkService[LeafRemote]):
         """A leafnode's protocol above a WebSocket; C{None} if none are accepted."""
         if not self.block.port:
             return None
+        from natsbroker.leafnodes.websockets import overWebSocket
+
         above = LeafFactory(partial(AcceptedLeaf, self.leafs), None).buildProtocol(None)
         return overWebSocket(above, below)
 

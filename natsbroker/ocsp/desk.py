@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from cryptography import x509
 from OpenSSL import SSL
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
-from twisted.web.iweb import IAgent
 
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.config.ocsp import OCSP, OCSPPeer
-from natsbroker.connections.agents import agentFor
 from natsbroker.ocsp.cache import AnswerCache
 from natsbroker.ocsp.fetching import Responders
 from natsbroker.ocsp.peers import PeerChecks, fingerprint
@@ -31,6 +29,9 @@ from natsbroker.ocsp.responses import (
     readAnswer,
 )
 from natsbroker.ocsp.staples import Staple
+
+if TYPE_CHECKING:
+    from twisted.web.iweb import IAgent
 
 _log = Logger(namespace="natsbroker")
 
@@ -53,12 +54,17 @@ class OCSPDesk:
         self.isOpen = False
         self._reactor = reactor
         self._revoked = revoked
-        self._responders = Responders(reactor, agent or (lambda: agentFor(reactor)))
+        self._responders = Responders(reactor, agent or self._makeAgent)
         self._cache = AnswerCache(settings.ocsp_cache)
         self._saveInterval = settings.ocsp_cache.save_interval
         self._saver: Any = None
         self._staples: dict[tuple[str, OCSP], tuple[Staple, WeakSet[Any]]] = {}
         self.peers = PeerChecks(self._responders, self._cache, reactor.seconds)
+
+    def _makeAgent(self) -> IAgent:
+        from natsbroker.connections.agents import agentFor
+
+        return agentFor(self._reactor)
 
     @property
     def now(self) -> float:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cryptography import x509
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.iweb import IAgent
 
-from natsbroker.connections.httpexchange import exchange
 from natsbroker.ocsp.responses import OCSPAnswer, OCSPError, readAnswer, requestFor
+
+if TYPE_CHECKING:
+    from twisted.web.iweb import IAgent
 
 #: The bytes of a response; usual ones have two thousand.
 _LONGEST = 1 << 16
@@ -63,6 +64,9 @@ class Responders:
         raise OCSPError("; ".join(problems))
 
     def _exchange(self, url: str, timeout: float, body: bytes | None) -> Deferred[Any]:
+        # Most brokers with TLS ask no responder, and need no client of HTTP.
+        from natsbroker.connections.httpexchange import exchange
+
         if self._agent is None:
             self._agent = self._makeAgent()
         return exchange(self._agent, self._clock, url, timeout, _LONGEST, body, _HEADERS)
