@@ -11,6 +11,7 @@ broker, because launchers wait only a few seconds for them.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -174,6 +175,8 @@ class _Command:
     def serve(self) -> int:
         settings = self.settings
         sockets = _openEarly(settings, self.invocation.sockets)
+        # Modules are no garbage. The process enables the collector when it has made the broker.
+        gc.disable()
 
         from twisted.internet import reactor
 
@@ -201,6 +204,8 @@ class _Command:
         except SyslogError as error:
             print(f"{_PROGRAM}: {error}", file=self.stderr)
             return 1
+        finally:
+            gc.enable()
 
     def _reader(self) -> Callable[[], Settings] | None:
         path, override = self.settings.config_file, self.invocation.override

@@ -159,6 +159,9 @@ class ServerProcess:
             # The reactor would log it and run on, with nothing that listens.
             self._giveUp(Failure())
         else:
+            # Passes while stores are read leave the modules alone, and the parts of the broker.
+            gc.freeze()
+            gc.enable()
             waiting = broker.whenReady()
             # What is there now lives as long as the process.
             waiting.addCallback(lambda _: gc.freeze())
