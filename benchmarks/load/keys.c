@@ -34,30 +34,32 @@ static size_t keyFrame(struct session *me, char *out, long key) {
     return k + (size_t) opt.size + 2;
 }
 
-static void checkStored(const struct message *message) {
-    if (memcmp(message->body, "{\"stream\":", 10) || memmem(message->body, message->bodyLength, "\"error\"", 7))
+void checkStored(const struct message *message) {
+    if (memcmp(message->body, "{\"stream\":", 10) || hasText(*message, "\"error\""))
         fail("not stored: %.*s", (int) message->bodyLength, message->body);
 }
 
-/* Store --count messages, one subject after the other. */
-static void storeKeys(struct session *me) {
+void storeMessages(struct session *me, long count, long subjects) {
     char *out = obtain(ROOM);
     long sent = 0, acked = 0;
     struct message message;
-    while (acked < opt.count) {
+    while (acked < count) {
         size_t filled = 0;
-        for (; sent < opt.count && sent - acked < opt.window && filled + (size_t) opt.size + 256 < ROOM; sent++)
-            filled += keyFrame(me, out + filled, sent % opt.subjects);
+        for (; sent < count && sent - acked < opt.window && filled + (size_t) opt.size + 256 < ROOM; sent++)
+            filled += keyFrame(me, out + filled, sent % subjects);
         if (filled) linkSend(&me->link, out, filled);
         while (takeMessage(me, &message))
             if (message.sid == ACKS) {
                 checkStored(&message);
                 acked++;
             }
-        if (acked < opt.count && (sent == opt.count || sent - acked >= opt.window)) readMore(me);
+        if (acked < count && (sent == count || sent - acked >= opt.window)) readMore(me);
     }
     free(out);
 }
+
+/* Store --count messages, one subject after the other. */
+static void storeKeys(struct session *me) { storeMessages(me, opt.count, opt.subjects); }
 
 static void report(const char *mode, long done, double wall, double ownShare, double serverShare) {
     sortSamples(latencies, measured);
@@ -205,7 +207,6 @@ static void startOrdered(struct session *me) {
 
 void runOrdered(void) {
     struct session me = {0}, reader = {0};
-    struct message message;
     enterSession(&me);
     makeStream(&me, -1);
     storeKeys(&me);
@@ -214,14 +215,7 @@ void runOrdered(void) {
     double begin = now(), own = ownSeconds(), server = serverSeconds();
     long got = 0;
     startOrdered(&reader);
-    while (got < opt.count) {
-        message = awaitMessage(&reader, DELIVERIES);
-        if (message.bodyLength >= 12 && !memcmp(message.body, "NATS/1.0 100", 12)) {
-            char reply[256];
-            snprintf(reply, sizeof reply, "%.*s", (int) message.replyLength, message.reply ? message.reply : "");
-            if (*reply) sendPublication(&reader, reply, "", "", 0);
-        } else got++;
-    }
+    for (; got < opt.count; got++) awaitMessage(&reader, DELIVERIES);
     double wall = now() - begin;
     double serverShare = share(server, serverSeconds(), wall), ownShare = share(own, ownSeconds(), wall);
     uint32_t *sorted;
@@ -239,7 +233,7 @@ void runAssets(void) {
     enterSession(&me);
     for (int i = 0; i < opt.connections; i++) {
         snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.S%d", i);
-        int k = snprintf(body, sizeof body, "{\"name\":\"S%d\",\"subjects\":[\"load.%d\"],\"storage\":\"file\"}", i, i);
+        int k = snprintf(body, sizeof body, "{\"name\":\"S%d\",\"subjects\":[\"assets.%d\"],\"storage\":\"file\"}", i, i);
         checkJson(ask(&me, subject, body, (size_t) k));
     }
     for (long i = 0; i < opt.count; i++) {

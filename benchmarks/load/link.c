@@ -94,12 +94,24 @@ static void makeContext(void) {
     SSL_CTX_set_mode(context, SSL_MODE_AUTO_RETRY);
 }
 
+/* Wait for what kept OpenSSL from going on; false if that was an error. Only tasks have sockets that do not block. */
+static bool awaited(struct link *link, int result) {
+    struct pollfd room = {.fd = link->fd, .events = POLLOUT};
+    int error = SSL_get_error(link->ssl, result);
+    if (error == SSL_ERROR_WANT_READ) awaitReadable(link->fd);
+    else if (error == SSL_ERROR_WANT_WRITE) poll(&room, 1, 1000);
+    else return false;
+    return true;
+}
+
 static void startTls(struct link *link) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, makeContext);
     link->ssl = SSL_new(context);
     if (!link->ssl || SSL_set_fd(link->ssl, link->fd) != 1) fail("SSL_new");
-    if (SSL_connect(link->ssl) != 1) {
+    if (inTask()) fcntl(link->fd, F_SETFL, O_NONBLOCK); /* a handshake and what follows it come in parts */
+    for (int result; (result = SSL_connect(link->ssl)) != 1;) {
+        if (awaited(link, result)) continue;
         unsigned long code = ERR_peek_last_error();
         fail("TLS handshake: %s", code ? ERR_reason_error_string(code) : strerror(errno));
     }
@@ -111,12 +123,24 @@ const char *tlsName(struct link *link) { return link->ssl ? SSL_get_cipher_name(
 
 static ssize_t readSome(struct link *link, void *buffer, size_t size) {
     if (!link->ssl) return read(link->fd, buffer, size);
-    return SSL_read(link->ssl, buffer, size > 1 << 30 ? 1 << 30 : (int) size);
+    int k;
+    do k = SSL_read(link->ssl, buffer, size > 1 << 30 ? 1 << 30 : (int) size);
+    while (k <= 0 && inTask() && awaited(link, k));
+    return k;
 }
 
 static ssize_t writeSome(struct link *link, const char *bytes, size_t size) {
     if (!link->ssl) return write(link->fd, bytes, size);
-    return SSL_write(link->ssl, bytes, size > 1 << 30 ? 1 << 30 : (int) size);
+    int k;
+    do k = SSL_write(link->ssl, bytes, size > 1 << 30 ? 1 << 30 : (int) size);
+    while (k <= 0 && inTask() && awaited(link, k));
+    return k;
+}
+
+static void endTls(struct link *link) {
+    if (!link->ssl) return;
+    SSL_shutdown(link->ssl);
+    SSL_free(link->ssl);
 }
 #else
 static void startTls(struct link *link) {
@@ -128,6 +152,8 @@ static bool pendingTls(struct link *link) { (void) link; return false; }
 
 const char *tlsName(struct link *link) { (void) link; return ""; }
 
+static void endTls(struct link *link) { (void) link; }
+
 static ssize_t readSome(struct link *link, void *buffer, size_t size) { return read(link->fd, buffer, size); }
 
 static ssize_t writeSome(struct link *link, const char *bytes, size_t size) { return write(link->fd, bytes, size); }
@@ -135,6 +161,7 @@ static ssize_t writeSome(struct link *link, const char *bytes, size_t size) { re
 
 ssize_t linkRead(struct link *link, void *buffer, size_t size) {
     for (;;) {
+        if (inTask() && !pendingTls(link)) awaitReadable(link->fd);
         ssize_t k = readSome(link, buffer, size);
         if (k <= 0 || !link->framed) return k;
         size_t left = framesTaken(link, buffer, (size_t) k);
@@ -169,7 +196,7 @@ void awaitPong(struct link *link) {
     for (double end = now() + opt.timeout;;) {
         struct pollfd ready = {.fd = link->fd, .events = POLLIN};
         if (now() > end) fail("no PONG within %d seconds", opt.timeout);
-        if (!pendingTls(link) && poll(&ready, 1, 1000) <= 0) continue;
+        if (!inTask() && !pendingTls(link) && poll(&ready, 1, 1000) <= 0) continue;
         ssize_t k = linkRead(link, text + have, sizeof text - 1 - have);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) fail("closed while waiting for PONG");
@@ -203,3 +230,8 @@ static void openAt(struct link *link, int port, int receiveBuffer) {
 void linkOpen(struct link *link, int receiveBuffer) { openAt(link, opt.port, receiveBuffer); }
 
 void linkOpenFar(struct link *link) { openAt(link, opt.farPort ? opt.farPort : opt.port, 0); }
+
+void linkClose(struct link *link) {
+    endTls(link);
+    close(link->fd);
+}

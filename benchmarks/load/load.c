@@ -34,18 +34,20 @@ static const char usage[] =
     "  batch          direct gets of --window messages each\n"
     "  ordered        replay to an ordered consumer, or with --wild to one with a filter, while another client sends PING\n"
     "  assets         make --connections streams and --count consumers, print a line, keep them until stdin ends\n"
+    "  operate        --in-flight clients that do --operation, one after the other; operate.c has the table of operations\n"
+    "  sparse         --connections clients that publish once a second each, to one subscriber\n"
     "where: --host A --port N --user U --password P --tls --websocket --timeout SECONDS --server-pid N\n"
     "       --far-port N --far-pid N (a second server, linked with the first: subscribers and responders go there)\n"
-    "load:  --seconds S or --count N, --publishers N --subscribers N --fanout --queue NAME --wild\n"
+    "load:  --operation NAME --seconds S or --count N, --publishers N --subscribers N --fanout --queue NAME --wild\n"
     "       --subjects N --size BYTES --headers --others N --warmup S --write-size N --read-size N\n"
     "crowd: --connections N --window N (handshakes at a time) --established N (pinged during a storm)\n";
 
-enum { HELP = 1000, MODE, HOST, PORT, USER, PASSWORD, TLS, WEBSOCKET, TIMEOUT, SERVER_PID, FAR_PORT, FAR_PID, SECONDS, COUNT, PUBLISHERS, SUBSCRIBERS,
+enum { HELP = 1000, MODE, OPERATION, HOST, PORT, USER, PASSWORD, TLS, WEBSOCKET, TIMEOUT, SERVER_PID, FAR_PORT, FAR_PID, SECONDS, COUNT, PUBLISHERS, SUBSCRIBERS,
        FANOUT, QUEUE, WILD, SUBJECTS, SIZE, HEADERS, OTHERS, WARMUP, WRITE_SIZE, READ_SIZE, IN_FLIGHT, CONNECTIONS,
        WINDOW, ESTABLISHED };
 
 static const struct option table[] = {
-    {"help", 0, 0, HELP}, {"mode", 1, 0, MODE}, {"host", 1, 0, HOST}, {"port", 1, 0, PORT}, {"user", 1, 0, USER},
+    {"help", 0, 0, HELP}, {"mode", 1, 0, MODE}, {"operation", 1, 0, OPERATION}, {"host", 1, 0, HOST}, {"port", 1, 0, PORT}, {"user", 1, 0, USER},
     {"password", 1, 0, PASSWORD}, {"tls", 0, 0, TLS}, {"websocket", 0, 0, WEBSOCKET},
     {"timeout", 1, 0, TIMEOUT}, {"server-pid", 1, 0, SERVER_PID},
     {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID},
@@ -76,6 +78,7 @@ static void readOptions(int argc, char **argv) {
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;) switch (c) {
         case HELP: fputs(usage, stdout); exit(0);
         case MODE: opt.mode = optarg; break;
+        case OPERATION: opt.operation = optarg; break;
         case HOST: opt.host = optarg; break;
         case PORT: opt.port = (int) number(optarg, 0, 65535); break;
         case USER: opt.user = optarg; break;
@@ -122,6 +125,7 @@ int main(int argc, char **argv) {
         {"storm", runStorm}, {"stalled", runStalled}, {"mirror", runMirror}, {"relay", runRelay},
         {"store", runStore}, {"replay", runReplay}, {"answer", runAnswer},
         {"put", runPut}, {"get", runGet}, {"batch", runBatch}, {"ordered", runOrdered}, {"assets", runAssets},
+        {"operate", runOperations}, {"sparse", runSparse},
     };
     readOptions(argc, argv);
     signal(SIGPIPE, SIG_IGN);

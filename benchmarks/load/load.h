@@ -14,7 +14,7 @@ struct ssl_st;
 
 /* The command line; load.c says what each one means and its default. */
 struct options {
-    const char *mode, *host, *queue, *user, *password;
+    const char *mode, *operation, *host, *queue, *user, *password;
     int port, farPort, farPid, publishers, subscribers, size, subjects, others, inFlight, connections, window, established;
     int timeout, writeSize, readSize, serverPid;
     long count;
@@ -50,6 +50,7 @@ ssize_t linkRead(struct link *link, void *buffer, size_t size); /* as read(2): m
 int linkWrite(struct link *link, const void *bytes, size_t size); /* all of it: 0, or -1 with errno */
 void linkSend(struct link *link, const void *bytes, size_t size); /* all of it, or fail */
 void awaitPong(struct link *link);                     /* reads until PONG; fails on -ERR; only outside of traffic */
+void linkClose(struct link *link);
 size_t connectText(char *out, size_t room);            /* the CONNECT and PING lines */
 const char *tlsName(struct link *link);                /* negotiated version and cipher, "" on plain TCP */
 
@@ -61,8 +62,15 @@ size_t framesTaken(struct link *link, char *bytes, size_t size); /* bytes withou
 /* far.c: waits until the interest of one of two linked servers is known to the other; nothing without --far-port. */
 void awaitInterest(bool inNear);                       /* of the near server's clients, else of the far one's */
 
+/* tasks.c: functions that take turns in one thread, each until it has to wait for what a server sends. */
+void startTask(void (*run)(void *), void *argument, bool serves); /* runs until it waits; one that serves others may wait for ever */
+void awaitTasks(void);                                 /* until all have ended but those that serve */
+bool inTask(void);
+void awaitReadable(int fd);                            /* lets others run until there is something to read; only in a task */
+
 /* report.c: processor time, percentiles and the error members every report carries. */
 double serverSeconds(void);                            /* of --server-pid, with --far-pid, so far, or -1 */
+double settledSeconds(void);                           /* the same, once the server has had nothing to do for a while */
 double ownSeconds(void);                               /* processor seconds of this process so far */
 double threadSeconds(void);                            /* processor seconds of the calling thread so far */
 double share(double before, double after, double wall); /* cores used, or -1 when not known */
@@ -89,6 +97,8 @@ void runGet(void);
 void runBatch(void);
 void runOrdered(void);
 void runAssets(void);
+void runOperations(void);
+void runSparse(void);
 
 /* traffic.c: the wire text that traffic, stalled and mirror share */
 extern const char headerBlock[];

@@ -19,24 +19,28 @@ double ownSeconds(void) { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
 double threadSeconds(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
 
+/* The clock of another process counts in nanoseconds, with threads that have ended. */
 static double processSeconds(int pid) {
-    char path[64], text[1024];
-    unsigned long user, system;
-    if (!pid) return -1;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "r");
-    if (!file) return -1;
-    size_t k = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[k] = 0;
-    char *after = strrchr(text, ')'); /* the command's name may hold blanks and brackets */
-    if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2) return -1;
-    return (double) (user + system) / (double) sysconf(_SC_CLK_TCK);
+    clockid_t clock;
+    struct timespec t;
+    if (!pid || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t)) return -1;
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
 }
 
 double serverSeconds(void) {
     double near = processSeconds(opt.serverPid), far = processSeconds(opt.farPid);
     return near < 0 || !opt.farPid ? near : far < 0 ? -1 : near + far;
+}
+
+double settledSeconds(void) {
+    double last = serverSeconds();
+    for (int i = 0, idle = 0; i < 100 && idle < 4; i++) {
+        usleep(50000);
+        double time = serverSeconds();
+        idle = time - last < 0.001 ? idle + 1 : 0;
+        last = time;
+    }
+    return last;
 }
 
 double share(double before, double after, double wall) {

@@ -65,15 +65,27 @@ static uint64_t field(const struct message *message, int wanted, const char **te
 
 /* ---- the session */
 
-void sendPublication(struct session *me, const char *subject, const char *reply, const char *body, size_t length) {
-    char head[512];
-    int k = snprintf(head, sizeof head, "PUB %s %s %zu\r\n", subject, reply, length);
-    linkSend(&me->link, head, (size_t) k);
-    linkSend(&me->link, body, length);
-    linkSend(&me->link, "\r\n", 2);
+void sendHeaders(struct session *me, const char *subject, const char *reply, const char *headers, const char *body, size_t length) {
+    size_t head = strlen(headers);
+    int k = head ? snprintf(me->out, ROOM, "HPUB %s %s %zu %zu\r\n%s", subject, reply, head, head + length, headers)
+                 : snprintf(me->out, ROOM, "PUB %s %s %zu\r\n", subject, reply, length);
+    if (k < 0 || (size_t) k + length + 2 > ROOM) fail("too long a message");
+    memcpy(me->out + k, body, length);
+    memcpy(me->out + k + length, "\r\n", 2);
+    linkSend(&me->link, me->out, (size_t) k + length + 2);
 }
 
-/* Take a message out of the buffer, if a whole one is there. Answers PING and heartbeats by itself. */
+void sendPublication(struct session *me, const char *subject, const char *reply, const char *body, size_t length) {
+    sendHeaders(me, subject, reply, "", body, length);
+}
+
+/* A heartbeat, of NATS Streaming or of a consumer, or flow control. */
+static bool isControl(const struct message *message) {
+    return message->sid == HEARTBEATS ||
+           (message->sid == DELIVERIES && message->bodyLength >= 12 && !memcmp(message->body, "NATS/1.0 100", 12));
+}
+
+/* Take a message out of the buffer, if a whole one is there. Answers PING, heartbeats and flow control by itself. */
 bool takeMessage(struct session *me, struct message *message) {
     for (char *line, *end; (end = memchr(line = me->in + me->at, '\n', me->have - me->at));) {
         size_t length = (size_t) (end - line) + 1;
@@ -98,10 +110,10 @@ bool takeMessage(struct session *me, struct message *message) {
             message->replyLength = (size_t) (strchr(words[3], ' ') - words[3]);
         }
         me->at += length + size + 2;
-        if (message->sid == HEARTBEATS) {
+        if (isControl(message)) {
             char reply[256];
-            snprintf(reply, sizeof reply, "%.*s", (int) message->replyLength, message->reply);
-            sendPublication(me, reply, "", "", 0);
+            snprintf(reply, sizeof reply, "%.*s", (int) message->replyLength, replied ? message->reply : "");
+            if (replied) sendPublication(me, reply, "", "", 0);
             continue;
         }
         return true;
@@ -124,16 +136,26 @@ struct message awaitMessage(struct session *me, int sid) {
     struct message message;
     for (;;) {
         while (takeMessage(me, &message))
-            if (message.sid == sid) return message;
+            if (!sid || message.sid == sid) return message;
         readMore(me);
     }
 }
 
-struct message ask(struct session *me, const char *subject, const char *body, size_t length) {
+struct message askHeaders(struct session *me, const char *subject, const char *headers, const char *body, size_t length) {
     char reply[96];
-    snprintf(reply, sizeof reply, "%s.answer", me->inbox);
-    sendPublication(me, subject, reply, body, length);
-    return awaitMessage(me, ANSWERS);
+    size_t k = (size_t) snprintf(reply, sizeof reply, "%s.answer.%ld", me->inbox, ++me->asked);
+    sendHeaders(me, subject, reply, headers, body, length);
+    struct message answer = awaitMessage(me, ANSWERS);
+    if (memcmp(answer.subject, reply, k) || answer.subject[k] != ' ') fail("not the answer of %s: %.*s", reply, 80, answer.subject);
+    return answer;
+}
+
+struct message ask(struct session *me, const char *subject, const char *body, size_t length) {
+    return askHeaders(me, subject, "", body, length);
+}
+
+bool hasText(struct message message, const char *text) {
+    return memmem(message.body, message.bodyLength, text, strlen(text));
 }
 
 static void copyField(char *out, size_t room, const struct message *message, int number) {
@@ -160,7 +182,7 @@ static bool connectStreaming(struct session *me) {
 }
 
 void checkJson(struct message answer) {
-    if (memmem(answer.body, answer.bodyLength, "\"error\"", 7) || *answer.body != '{')
+    if (hasText(answer, "\"error\"") || *answer.body != '{')
         fail("%.*s", (int) answer.bodyLength, answer.body);
 }
 
@@ -169,9 +191,10 @@ void enterSession(struct session *me) {
     char text[512];
     linkOpen(&me->link, 0);
     me->in = obtain(BUFFER + 1);
+    me->out = obtain(ROOM);
     snprintf(me->inbox, sizeof me->inbox, "_INBOX.load%d%ldx%d", (int) getpid(), (long) (now() * 1e6), ++opened);
     snprintf(me->clientID, sizeof me->clientID, "%s", me->inbox + 7);
-    int k = snprintf(text, sizeof text, "SUB %s.answer %d\r\nSUB %s.ack %d\r\nSUB %s.heartbeat %d\r\nPING\r\n", me->inbox, ANSWERS,
+    int k = snprintf(text, sizeof text, "SUB %s.answer.* %d\r\nSUB %s.ack %d\r\nSUB %s.heartbeat %d\r\nPING\r\n", me->inbox, ANSWERS,
                      me->inbox, ACKS, me->inbox, HEARTBEATS);
     linkSend(&me->link, text, (size_t) k);
     awaitPong(&me->link);

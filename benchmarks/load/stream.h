@@ -16,18 +16,26 @@ struct message {
 
 struct session {
     struct link link;
-    char *in, inbox[64], clientID[64], subject[128], subscribe[128], close[128];
+    char *in, *out, inbox[64], clientID[64], subject[128], subscribe[128], close[128];
     size_t have, at;
+    long asked;
     bool streaming; /* NATS Streaming, not JetStream */
 };
 
 void enterSession(struct session *me);                      /* connect, and listen for answers */
 void sendPublication(struct session *me, const char *subject, const char *reply, const char *body, size_t length);
+void sendHeaders(struct session *me, const char *subject, const char *reply, const char *headers, const char *body, size_t length);
 bool takeMessage(struct session *me, struct message *message); /* out of the buffer, if a whole one is there */
 void readMore(struct session *me);
-struct message awaitMessage(struct session *me, int sid);
+struct message awaitMessage(struct session *me, int sid);   /* the next one with sid, or with any that is not 0 */
 struct message ask(struct session *me, const char *subject, const char *body, size_t length);
+struct message askHeaders(struct session *me, const char *subject, const char *headers, const char *body, size_t length);
 void checkJson(struct message answer);                      /* that it is no error */
+bool hasText(struct message message, const char *text);
+
+/* keys.c: messages of --size bytes on the subjects "load.NUMBER" of the stream LOAD, which has a subject "load.>". */
+void storeMessages(struct session *me, long count, long subjects);
+void checkStored(const struct message *message);
 
 /* Another client, which asks for PONG all the time. */
 void startPinging(void);
