@@ -19,6 +19,7 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.interest import SubjectInterest
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
     NO_SERVER_LIMITS,
@@ -35,7 +36,6 @@ from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.steps import Steps
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.clientinfo import eventId
-from natsbroker.wire.gojson import encode
 from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message
 

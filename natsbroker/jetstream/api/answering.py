@@ -12,9 +12,9 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.streams.stream import Stream
-from natsbroker.wire.gojson import EncodedNumbers, EncodedObject
 from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 
 SHOWN = 16

@@ -20,10 +20,10 @@ from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.clientinfo import described
-from natsbroker.wire.gojson import encode
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 

@@ -12,10 +12,10 @@ from natsbroker.jetstream.api.dispatcher import PREFIX, ApiRoute, checkLevel
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.requests import parseConsumer, parseUnpin
 from natsbroker.steps import finish
 from natsbroker.subjects.grammar import matches
-from natsbroker.wire.gojson import encode
 from natsbroker.wire.values import Kind, Message
 
 _OF_CONSUMERS = (

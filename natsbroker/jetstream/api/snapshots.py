@@ -18,13 +18,13 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import SnapshotRequest
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.requests import parseRestore, parseSnapshot, requireBody
 from natsbroker.jetstream.snapshots.consumerdocuments import consumerDocument
 from natsbroker.jetstream.snapshots.receiving import RestoreReceiver
 from natsbroker.jetstream.snapshots.restoring import StreamRestore
 from natsbroker.jetstream.snapshots.sending import SnapshotSender, StreamArchive
 from natsbroker.jetstream.streams.stream import Stream
-from natsbroker.wire.gojson import encode
 from natsbroker.wire.timestamps import formatTime
 
 _RANDOM = SystemRandom()

@@ -25,6 +25,7 @@ from natsbroker.jetstream.model.answers import (
     tiersInfo,
 )
 from natsbroker.jetstream.model.bodies import MessageGetRequest
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import NOTHING
 from natsbroker.jetstream.model.names import overlapping
 from natsbroker.jetstream.model.requests import (
@@ -46,7 +47,6 @@ from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.steps import Steps, finish
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.shapes import TooManyShapes
-from natsbroker.wire.gojson import EncodedObject
 
 COMPARED = 256
 """The streams whose subjects are compared in one turn of the reactor."""

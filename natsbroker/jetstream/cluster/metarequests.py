@@ -18,10 +18,10 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.members import peerId
 from natsbroker.jetstream.model.requests import parseServer, parseStepDown
 from natsbroker.wire.clientinfo import eventId
-from natsbroker.wire.gojson import encode
 from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message
 

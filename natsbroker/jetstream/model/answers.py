@@ -15,9 +15,9 @@ from natsbroker import API_LEVEL
 from natsbroker.interfaces.records import SubjectTallies
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import StreamSource
-from natsbroker.wire.gojson import EncodedObject
 from natsbroker.wire.timestamps import formatTime
 
 NAMES_LIMIT: Final = 1024

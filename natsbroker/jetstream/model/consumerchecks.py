@@ -17,6 +17,7 @@ from natsbroker.jetstream.model.consumerconfig import (
     PriorityPolicy,
 )
 from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
+from natsbroker.jetstream.model.gojson import goQuoted
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.model.names import (
     MOST_DESCRIPTION,
@@ -31,7 +32,6 @@ from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfi
 from natsbroker.steps import Steps, pieces
 from natsbroker.subjects.collisions import firstInside, firstMeeting
 from natsbroker.wire.durations import nanosecondsText
-from natsbroker.wire.gojson import goQuoted
 
 _MILLISECOND: Final = 1_000_000
 _SECOND: Final = 1_000_000_000

@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import goQuoted
 from natsbroker.jetstream.model.names import (
     isLiteralSubject,
     isValidName,
@@ -26,7 +27,6 @@ from natsbroker.steps import PIECE, Steps, pieces
 from natsbroker.subjects.collisions import firstInside, firstMeeting, firstOverlap
 from natsbroker.subjects.functions import InvalidMapping, isCall
 from natsbroker.subjects.transforms import SubjectTransform
-from natsbroker.wire.gojson import goQuoted
 
 FindStream = Callable[[str], StreamConfig | None]
 """Finds another stream of the account."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import goQuoted
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
     NO_SERVER_LIMITS,
@@ -54,7 +55,6 @@ from natsbroker.subjects.collisions import firstMeeting, firstOverlap
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.durations import nanosecondsText
-from natsbroker.wire.gojson import goQuoted
 
 _SECOND: Final = 1_000_000_000
 _SHORTEST: Final = _SECOND // 10

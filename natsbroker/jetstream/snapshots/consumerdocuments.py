@@ -11,9 +11,9 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.state import ConsumerState
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.documents import documentOf, parsed, toJSON
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.snapshots.archive import InvalidArchive
 from natsbroker.steps import finish
-from natsbroker.wire.gojson import encode
 
 
 def consumerDocument(consumer: Consumer, last: int) -> bytes:

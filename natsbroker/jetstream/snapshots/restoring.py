@@ -23,6 +23,7 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.consumerupdates import ConsumerChecker
 from natsbroker.jetstream.model.documents import JsonError, read
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import goQuoted
 from natsbroker.jetstream.model.limits import checkLimits
 from natsbroker.jetstream.model.streamchecks import StreamChecker
 from natsbroker.jetstream.model.streamconfig import StreamConfig
@@ -37,7 +38,6 @@ from natsbroker.jetstream.snapshots.consumerdocuments import readConsumer
 from natsbroker.jetstream.streams.publishchecks import isTooLong
 from natsbroker.jetstream.streams.recovery import activateStream, openStream
 from natsbroker.jetstream.streams.stream import Stream
-from natsbroker.wire.gojson import goQuoted
 from natsbroker.wire.text import decoded
 
 #: Bytes of the archive that are read before others are served.

@@ -16,13 +16,13 @@ from natsbroker.jetstream.model.answers import (
     storedMessage,
     tiersInfo,
 )
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import (
     External,
     StreamSource,
     SubjectTransformConfig,
 )
-from natsbroker.wire.gojson import encode
 from natsbroker.wire.timestamps import ZERO_TIME
 
 _ZERO = '"0001-01-01T00:00:00Z"'

@@ -24,6 +24,7 @@ from natsbroker.jetstream.model.documents import (
     toJSON,
 )
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.requests import parseStream
 from natsbroker.jetstream.model.streamconfig import (
     DiscardPolicy,
@@ -32,7 +33,6 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
 )
 from natsbroker.steps import finish
-from natsbroker.wire.gojson import encode
 from natsbroker.wire.timestamps import Timestamp
 from tests.jetstream.model.cases import cases
 

@@ -9,7 +9,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.wire.gojson import EncodedNumbers, EncodedObject, encode, goQuoted
+from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject, encode, goQuoted
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
