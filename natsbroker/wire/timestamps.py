@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -47,13 +48,18 @@ def formatTime(time: int) -> str:
     """A L{Timestamp} or nanoseconds since 1970 in RFC 3339 with Go's short fraction."""
     offset = time.offset if isinstance(time, Timestamp) else 0
     seconds, fraction = divmod(int(time), _SECOND)
-    seconds += offset
-    cycles = 1 if seconds < _FIRST else -1 if seconds > _LAST else 0
-    moment = _EPOCH + timedelta(days=cycles * _CYCLE, seconds=seconds)
-    text = moment.strftime("%m-%dT%H:%M:%S")
+    text = _second(seconds + offset)
     if fraction:
         text += f".{fraction:09d}".rstrip("0")
-    return f"{moment.year - 400 * cycles:04d}-{text}{_zone(offset)}"
+    return text + _zone(offset)
+
+
+@lru_cache(256)
+def _second(seconds: int) -> str:
+    """A second, without its zone. Many times of one answer, and of many answers, are of one."""
+    cycles = 1 if seconds < _FIRST else -1 if seconds > _LAST else 0
+    moment = _EPOCH + timedelta(days=cycles * _CYCLE, seconds=seconds)
+    return f"{moment.year - 400 * cycles:04d}-{moment:%m-%dT%H:%M:%S}"
 
 
 def _zone(offset: int) -> str:

@@ -65,14 +65,15 @@ async def shownState(
     @param subjects: the messages of each subject, if they are asked for.
     @param showsDeleted: whether the gaps are listed.
     """
-    await stream.settle()
-    oldest = await stream.firstRecord()
+    if not stream.isSettled:
+        await stream.settle()
+    oldest = await stream.firstTime()
     first, last, messages = stream.first, stream.last, stream.messages
     state: dict[str, Any] = {
         "messages": messages,
         "bytes": stream.size,
         "first_seq": first,
-        "first_ts": formatTime(ZERO_TIME if oldest is None else oldest.timestamp),
+        "first_ts": formatTime(oldest or ZERO_TIME),
         "last_seq": last,
         "last_ts": formatTime(stream.lastTime or ZERO_TIME),
     }
@@ -118,7 +119,7 @@ async def shownStream(
     state = await shownState(stream, **details)
     members, intake = account.members, stream.intake
     shown: dict[str, Any] = {
-        "config": toJSON(stream.config if isListed else withServer(stream.config)),
+        "config": (stream.listedConfig if isListed else stream.shownConfig).of(stream.config),
         "created": formatTime(stream.created),
         "state": state,
     }

@@ -14,6 +14,9 @@ from natsbroker import hot
 from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
 from natsbroker.jetstream.accountcore import JetStreamAccountCore
+from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.gojson import EncodedDocument
+from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
@@ -80,6 +83,8 @@ class StreamRecords:
     Reads the log of a stream.
 
     @ivar config: with all defaults filled in.
+    @ivar shownConfig: the configuration as answers show it.
+    @ivar listedConfig: the same as lists of streams show it.
     @ivar log: the records. Header blocks of streams in files follow their length in four bytes, so
         that the size of the log and the size that nats-server reports differ by 30 bytes a message.
     @cvar isChannel: whether NATS Streaming writes and limits the log: then the limits of accounts
@@ -98,6 +103,9 @@ class StreamRecords:
         self._first = min(config.first_seq, 1)
         self.skippedAt = 0
         self._subjectCount: tuple[Any, int] | None = None
+        self._firstTime: tuple[Any, int] | None = None
+        self.shownConfig = EncodedDocument(lambda config: toJSON(withServer(config)))
+        self.listedConfig = EncodedDocument(toJSON)
 
     @property
     def isSettled(self) -> bool:
@@ -242,6 +250,16 @@ class StreamRecords:
             return None
         self._first = records[0].sequence
         return self.decoded(records[0])
+
+    async def firstTime(self) -> int:
+        """The time of the oldest message, in nanoseconds since 1970; 0 in an empty stream."""
+        bounds = self.log.bounds()
+        # With every message that goes, wherever it was, another number is missing at the end.
+        missing = bounds.count > 0, bounds.first, bounds.last - bounds.count
+        if self._firstTime is None or self._firstTime[0] != missing:
+            first = await self.firstRecord()
+            self._firstTime = missing, 0 if first is None else first.timestamp
+        return self._firstTime[1]
 
     def lastMatching(self, pattern: bytes) -> Deferred[Record | None]:
         """The newest message whose subject matches a pattern."""

@@ -9,10 +9,17 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject, encode, goQuoted
+from natsbroker.jetstream.model.gojson import (
+    EncodedDocument,
+    EncodedNumbers,
+    EncodedObject,
+    encode,
+    goQuoted,
+)
+from natsbroker.wire.timestamps import Timestamp
 
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=12,
 )
@@ -61,3 +68,30 @@ def test_encodedNumbers() -> None:
         numbers.add(gap)
     assert encode({"x": numbers, "y": EncodedNumbers()}) == b'{"x":[3,4,7],"y":[]}'
     assert len(numbers) == 3
+
+
+def test_encodedDocuments() -> None:
+    """A document is encoded once, until there is another one."""
+    shown: list[object] = []
+
+    def show(document: object) -> dict[str, object]:
+        shown.append(document)
+        return {"<": document}
+
+    encoded = EncodedDocument(show)
+    texts = [encode({"x": encoded.of(document)}) for document in ("a", "a", "b")]
+    assert texts == [b'{"x":{"\\u003c":"a"}}'] * 2 + [b'{"x":{"\\u003c":"b"}}']
+    assert shown == ["a", "b"]
+
+
+def test_times() -> None:
+    """A time that is no text yet is a number."""
+    assert encode([Timestamp(5, 3600)]) == b"[5]"
+
+
+def test_halves() -> None:
+    """Half of a surrogate pair, in a key too, becomes U+FFFD, as what is not UTF-8."""
+    assert (
+        encode({"\ud800": ["a\udcff", ("<",), None]})
+        == '{"\ufffd":["a\ufffd",["\\u003c"],null]}'.encode()
+    )

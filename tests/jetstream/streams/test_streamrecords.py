@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from zope.interface import alsoProvides
 
 from natsbroker.interfaces import IShortcutLog
@@ -48,6 +48,38 @@ def test_read() -> None:
     assert following is not None and following.sequence == 4
     assert stage.wait(stream.lastPerSubject((b"s.*",))) == [4, 5]
     assert stage.wait(stream.countSubjects()) == 2
+
+
+def test_firstTime() -> None:
+    """The time of the oldest message is right after each message that is stored or removed."""
+    stage = Stage()
+    stream = stage.stream()
+    times = []
+
+    def note() -> None:
+        times.append(stage.wait(ensureDeferred(stream.firstTime())))
+
+    note()
+    stage.wait(stream.log.append([(b"s.a", b"", b"", time) for time in (10, 20, 30, 40)]))
+    note()
+    for sequence in (2, 1, 3, 4):
+        stage.wait(stream.remove([sequence]))
+        note()
+    stage.wait(stream.log.append([(b"s.a", b"", b"", 50)]))
+    note()
+    assert times == [0, 10, 10, 30, 40, 0, 50]
+
+
+def test_firstTimeIsKept() -> None:
+    """The time of the oldest message is not read again while messages are only added."""
+    stage = Stage()
+    stream = stage.stream()
+    filled(stage)
+    first = stage.wait(ensureDeferred(stream.firstTime()))
+    stream.log = counter = WorkCounter(stream.log)
+    stage.wait(stream.log.append([(b"s.a", b"", b"", 1)]))
+    assert stage.wait(ensureDeferred(stream.firstTime())) == first
+    assert counter.work == 0
 
 
 @pytest.mark.parametrize("pattern", [b"s.*.nope", b"s.*.late"])
