@@ -35,7 +35,7 @@ class CollisionIndex:
         """Replace all owners by name; unchanged ones, the same objects, cost little."""
         known = self._owners
         changed = [name for name in known if name not in owners]
-        changed += [name for name, each in owners.items() if known.get(name) is not each]
+        changed += [name for name, owner in owners.items() if known.get(name) is not owner]
         yield
         for names in pieces(changed):
             for name in names:
@@ -50,10 +50,10 @@ class CollisionIndex:
         old = () if before is None else before.subjects
         new = () if owner is None else owner.subjects
         if old != new:
-            for each in old:
-                self._change(name, each.encode(), False)
-            for each in new:
-                self._change(name, each.encode(), True)
+            for subject in old:
+                self._change(name, subject.encode(), False)
+            for subject in new:
+                self._change(name, subject.encode(), True)
 
     def _change(self, owner: str, pattern: bytes, isNew: bool) -> None:
         self._changes += 1

@@ -142,10 +142,10 @@ def _hits(mine: _Alike, theirs: _Alike, positions: list[int]) -> Steps[tuple[int
     first, least = None, None
     for some in pieces(mine):
         for place, tokens in some:
-            found = table.get(key(tokens))
-            if found is not None:
+            hit = table.get(key(tokens))
+            if hit is not None:
                 first = place if first is None else first
-                least = found if least is None else min(least, found)
+                least = hit if least is None else min(least, hit)
         yield
     return None if first is None or least is None else (first, least)
 
@@ -174,11 +174,11 @@ def firstOverlap(patterns: Sequence[tuple[int, bytes]]) -> Steps[tuple[int, int]
     if not least:
         return None
     one = min(least)
-    pattern = next(each for place, each in patterns if place == one)
-    later = [(place, each) for place, each in patterns if place > one]
+    pattern = next(candidate for place, candidate in patterns if place == one)
+    later = [(place, candidate) for place, candidate in patterns if place > one]
     for some in pieces(later):
-        for place, each in some:
-            if overlaps(pattern, each):
+        for place, candidate in some:
+            if overlaps(pattern, candidate):
                 return one, place
         yield
     return None
@@ -227,8 +227,8 @@ class PatternTable:
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._patterns = patterns
         self._groups: dict[Shape, _Alike] = {}
-        for place, each in enumerate(patterns):
-            tokens = each.split(b".")
+        for place, pattern in enumerate(patterns):
+            tokens = pattern.split(b".")
             self._groups.setdefault(shapeOf(tokens), []).append((place, tokens))
         self._tables: dict[tuple[Shape, tuple[int, ...]], dict[Hashable, list[int]]] = {}
 
@@ -239,8 +239,8 @@ class PatternTable:
         return any(self._hits(pattern.split(b"."), compared))
 
     def containing(self, pattern: bytes) -> list[int]:
-        found = self._found(pattern, _covered)
-        return [place for place in found if isSubset(pattern, self._patterns[place])]
+        places = self._found(pattern, _covered)
+        return [place for place in places if isSubset(pattern, self._patterns[place])]
 
     def _found(
         self, pattern: bytes, relation: Callable[[Shape, Shape], list[int] | None]

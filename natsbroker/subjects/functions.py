@@ -134,7 +134,7 @@ def _wildcard(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Par
 
 def _partition(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
     partitions = _count(arguments[0], token)
-    chosen = [_number(each, token) for each in arguments[1:]]
+    chosen = [_number(argument, token) for argument in arguments[1:]]
     if wildcards.isLiteral or not chosen:
         # A literal source has no wildcards to choose from.
         return lambda tokens, randrange: b"%d" % partitionOf(b".".join(tokens), partitions)
@@ -179,7 +179,7 @@ _COMPILERS: dict[str, _Compiler] = {
 
 def _spellings(name: str) -> str:
     """A pattern for the name with any of its words capitalised or not."""
-    return re.sub(r"^.|[A-Z]", lambda found: f"[{found[0].lower()}{found[0].upper()}]", name)
+    return re.sub(r"^.|[A-Z]", lambda match: f"[{match[0].lower()}{match[0].upper()}]", name)
 
 
 _CALLS = {
@@ -196,8 +196,8 @@ def isCall(token: bytes) -> bool:
 
 def wildcardNumber(token: bytes) -> int | None:
     """The number, from 1, of the source's C{*} in a destination token, or C{None}."""
-    found = _WILDCARD_CALL.fullmatch(token)
-    number = found[1] if found is not None else token[1:] if token[:1] == b"$" else b""
+    match = _WILDCARD_CALL.fullmatch(token)
+    number = match[1] if match is not None else token[1:] if token[:1] == b"$" else b""
     number = number.strip(b" ")
     if not _NUMBER.fullmatch(number) or len(number) > _MOST_DIGITS:
         return None
@@ -211,7 +211,7 @@ def compileToken(token: bytes, wildcards: Wildcards) -> Call:
     if not isCall(token):
         return "", lambda tokens, randrange: token
     for name, call in _CALLS.items():
-        found = call.fullmatch(token)
-        if found is not None:
-            return name, _COMPILERS[name](re.split(rb",\s*", found[1]), wildcards, token)
+        match = call.fullmatch(token)
+        if match is not None:
+            return name, _COMPILERS[name](re.split(rb",\s*", match[1]), wildcards, token)
     raise InvalidMapping.ofDestination(_UNKNOWN_FUNCTION, token)

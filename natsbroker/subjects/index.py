@@ -44,8 +44,8 @@ class _Few(list[Any]):
     __slots__ = ()
 
     def discard(self, entry: object) -> bool:
-        for place, each in enumerate(self):
-            if each is entry:
+        for place, held in enumerate(self):
+            if held is entry:
                 # The order is nobody's business: the last takes the gap.
                 self[place] = self[-1]
                 self.pop()
@@ -100,14 +100,14 @@ class SubjectIndex(Generic[Entry]):
             if id(entry) in there:
                 return
             there[id(entry)] = entry
-        elif any(each is entry for each in _each(there)):
+        elif any(held is entry for held in _each(there)):
             return
         elif type(there) is not _Few:
             self._found[pattern] = _Few((there, entry))
         elif len(there) < _FEW:
             there.append(entry)
         else:
-            self._found[pattern] = _Many((id(each), each) for each in (*there, entry))
+            self._found[pattern] = _Many((id(held), held) for held in (*there, entry))
         self._count += 1
 
     def remove(self, pattern: bytes, entry: Entry) -> bool:
@@ -139,12 +139,12 @@ class SubjectIndex(Generic[Entry]):
         order, once for each pattern.
         """
         lookup = self._found.get
-        found: list[Entry] = []
+        entries: list[Entry] = []
         there = lookup(subject, _MISSING)
         if there is not _MISSING:
-            found += _each(there)
+            entries += _each(there)
         if not self._shapes.counts:
-            return found
+            return entries
         picked = subject.split(b".")
         if len(subject) > _LONG or b"*" in picked or b">" in picked:
             return self._matchOddity(picked)
@@ -153,16 +153,16 @@ class SubjectIndex(Generic[Entry]):
             there = lookup(join(recipe(picked)), _MISSING)
             if there is not _MISSING:
                 if type(there) is _Few:
-                    found += there
+                    entries += there
                 elif type(there) is _Many:
-                    found += there.values()
+                    entries += there.values()
                 else:
-                    found.append(there)
-        return found
+                    entries.append(there)
+        return entries
 
     def hasInterest(self, subject: bytes) -> bool:
-        found = self._found
-        if subject in found:
+        known = self._found
+        if subject in known:
             return True
         if not self._shapes.counts:
             return False
@@ -170,7 +170,7 @@ class SubjectIndex(Generic[Entry]):
         if len(subject) > _LONG:
             return bool(self._matchOddity(picked))
         join = b".".join
-        return any(join(recipe(picked)) in found for recipe in self._recipesFor(picked))
+        return any(join(recipe(picked)) in known for recipe in self._recipesFor(picked))
 
     def _recipesFor(self, picked: list[bytes]) -> tuple[Recipe, ...]:
         """The recipes for a subject without empty tokens, to which their wildcards are appended."""
@@ -187,11 +187,11 @@ class SubjectIndex(Generic[Entry]):
         if b"" in picked:
             return []
         texts = {b".".join(picked), *self._shapes.textsFor(picked)}
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for text in texts:
             if text in self._found:
-                found += _each(self._found[text])
-        return found
+                entries += _each(self._found[text])
+        return entries
 
     def entriesFor(self, pattern: bytes) -> tuple[Entry, ...]:
         there = self._found.get(pattern, _MISSING)

@@ -123,13 +123,13 @@ class MappingTable:
 
     def _plan(self, subject: bytes) -> bytes | Mapping:
         """The constant destination of a subject, or the mapping that decides for each message."""
-        found = self._index.match(subject)
+        entries = self._index.match(subject)
         if subject == b">" or subject.endswith(b".>") or b".>." in subject:
             # To nats-server a > that is published is more than a * of a mapping stands for.
-            found = [each for each in found if isSubset(subject, each[1].source)]
-        if not found:
+            entries = [candidate for candidate in entries if isSubset(subject, candidate[1].source)]
+        if not entries:
             return subject
-        mapping = min(found, key=lambda each: each[0])[1]
+        mapping = min(entries, key=lambda ranked: ranked[0])[1]
         upTo, transform = (*mapping.sharesFor(self._cluster), (0, None))[0]
         if transform is None or upTo < 100 or transform.isRandom:
             return mapping

@@ -93,9 +93,9 @@ def _entries(name: str, given: Any) -> frozenset[bytes]:
     if isinstance(given, (bytes, str)):
         raise TypeError(f"{name} takes several patterns: write [{given!r}], not {given!r}")
     entries = frozenset(given)
-    for each in entries:
-        if not isinstance(each, bytes):
-            raise TypeError(f"{name}: a pattern is {notBytes(each)}")
+    for entry in entries:
+        if not isinstance(entry, bytes):
+            raise TypeError(f"{name}: a pattern is {notBytes(entry)}")
     return entries
 
 
@@ -157,9 +157,9 @@ class PermissionSet(_Permissions):
         """
         Whether all subjects that a pattern matches are allowed by one entry, and none is denied.
         """
-        if any(overlaps(pattern, each) for each in self.deny):
+        if any(overlaps(pattern, entry) for entry in self.deny):
             return False
-        return self.allow is None or any(isSubset(pattern, each) for each in self.allow)
+        return self.allow is None or any(isSubset(pattern, entry) for entry in self.allow)
 
     def _judge(self, subject: bytes) -> bool:
         if self._allowIndex is not None and not self._allowIndex.hasInterest(subject):

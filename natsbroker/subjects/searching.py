@@ -30,15 +30,15 @@ def searchesFor(
 ) -> Iterator[tuple[bytes, Callable[[bytes], bool] | None]]:
     """Patterns to search for instead of filters, with a test; similar filters share a search."""
     alike: dict[bytes, list[bytes]] = {}
-    for each in filters:
-        if hasWildcard(each):
-            tokens = takewhile(lambda token: token not in (b"*", b">"), each.split(b"."))
-            alike.setdefault(b".".join([*tokens, b">"]), []).append(each)
+    for filter_ in filters:
+        if hasWildcard(filter_):
+            tokens = takewhile(lambda token: token not in (b"*", b">"), filter_.split(b"."))
+            alike.setdefault(b".".join([*tokens, b">"]), []).append(filter_)
         else:
-            yield each, None
+            yield filter_, None
     for wide, some in alike.items():
         if len(some) < _ALIKE:
-            yield from ((each, None) for each in some)
+            yield from ((filter_, None) for filter_ in some)
         else:
             yield wide, testOf(tuple(some))
 
@@ -49,7 +49,7 @@ class PatternSearch:
         self._isOpen = tokens[-1] == b">"
         self._tokens = tokens[:-1] if self._isOpen else tokens
         self._test = subjectTest(pattern)
-        self._part = max((self._literalAt(each) for each in self._afterWildcards()), key=len)
+        self._part = max((self._literalAt(place) for place in self._afterWildcards()), key=len)
 
     def _afterWildcards(self) -> list[int]:
         return [place + 1 for place, token in enumerate(self._tokens) if token == b"*"] or [
@@ -71,8 +71,8 @@ class PatternSearch:
         part = self._part
         if part:
             # This alone leaves out most of them, at a small part of the price.
-            subjects = [each for each in subjects if part in each]
-        return [each for each in subjects if self._test(each)]
+            subjects = [subject for subject in subjects if part in subject]
+        return [subject for subject in subjects if self._test(subject)]
 
     def following(self, subject: bytes) -> bytes:
         """The next place behind a subject where a match can be; empty if there is none."""

@@ -121,7 +121,7 @@ class ShapeTable:
         del self.counts[shape], self._made[shape]
         self._bytes -= self._lengths.pop(shape)
         if shape[0] == self._longest:
-            self._longest = max((each[0] for each in self.counts), default=0)
+            self._longest = max((known[0] for known in self.counts), default=0)
         self.recipes.clear()
         self.generation += 1
 

@@ -91,9 +91,9 @@ class Shadow(Subscription):
 
 def closeAll(subscriptions: Iterable[Subscription]) -> list[Subscription]:
     """Close subscriptions without their owner's knowledge, and give those that were open."""
-    closed = [each for each in subscriptions if not each.closed]
-    for each in closed:
-        each.closed = True
+    closed = [subscription for subscription in subscriptions if not subscription.closed]
+    for subscription in closed:
+        subscription.closed = True
     return closed
 
 

@@ -39,11 +39,11 @@ def _indexed(patterns: tuple[bytes, ...]) -> list[Callable[[bytes], bool]]:
     """An index as the test of many patterns at once, and tests of those that it does not take."""
     index: SubjectIndex[None] = SubjectIndex(len(patterns))
     tests: list[Callable[[bytes], bool]] = [index.hasInterest]
-    for each in patterns:
+    for pattern in patterns:
         try:
-            index.insert(each, None)
+            index.insert(pattern, None)
         except (InvalidPattern, TooManyShapes):
-            tests.append(subjectTest(each))
+            tests.append(subjectTest(pattern))
     return tests
 
 
