@@ -47,7 +47,7 @@ class HoldTable:
         for name in self._catalogue.names():
             log = self._catalogue.find(name)
             if IHeldLog.providedBy(log):
-                logs.update({_keyOf(log, each): log for each in log.holds()})
+                logs.update({_keyOf(log, space): log for space in log.holds()})
         gone = []
         for key, value in (await self._states.load()).items():
             if key in logs:

@@ -69,7 +69,7 @@ def _read(
 ) -> Generator[Deferred[Any], Any, Columns]:
     """Columns of a log without an export; damaged records are passed over as deleted ones."""
     records: list[Record] = yield log.read(start, ROWS, size)
-    kept = [each for each in records if each.sequence < stop]
+    kept = [record for record in records if record.sequence < stop]
     isWhole = not records or len(kept) < len(records)
     following = stop if isWhole else records[-1].sequence + 1
     return columnsOf(kept, following, ())
@@ -79,15 +79,15 @@ def _read(
 def _matching(
     log: ISubjectIndexedLog, subjects: Sequence[bytes], start: int, stop: int, size: int
 ) -> Generator[Deferred[Matching], Any, Columns]:
-    found = yield log.readMatching(subjects, start, ROWS, size)
-    kept = [each for each in found.records if each.sequence < stop]
-    return columnsOf(kept, min(found.next, stop), ())
+    matching = yield log.readMatching(subjects, start, ROWS, size)
+    kept = [record for record in matching.records if record.sequence < stop]
+    return columnsOf(kept, min(matching.next, stop), ())
 
 
 def _withoutPrefix(columns: Columns, size: int) -> Columns:
     if not size or not columns.headers:
         return columns
-    blocks = [each[size:] for each in valuesOf(columns.headerEnds, columns.headers)]
+    blocks = [block[size:] for block in valuesOf(columns.headerEnds, columns.headers)]
     ends = array("q", accumulate(map(len, blocks), initial=0))
     return replace(columns, headerEnds=ends, headers=b"".join(blocks))
 

@@ -91,7 +91,7 @@ class RequestFields:
 
     def words(self, name: str, choice: Collection[str]) -> frozenset[str]:
         value = self._fields.get(name, list(choice))
-        if not isinstance(value, list) or any(each not in choice for each in value):
+        if not isinstance(value, list) or any(word not in choice for word in value):
             raise _bad(f"{name} must be a list of: {', '.join(choice)}")
         return frozenset(value)
 
@@ -102,10 +102,10 @@ class RequestFields:
             isinstance(x, str) and _isUnicode(x) for x in value
         ):
             raise _bad(f"{name} must be a list of subjects")
-        found = tuple(each.encode("utf-8") for each in value)
-        if not all(map(isValidSubject, found)):
+        patterns = tuple(subject.encode("utf-8") for subject in value)
+        if not all(map(isValidSubject, patterns)):
             raise _bad(f"{name} must be a list of subjects")
-        return found
+        return patterns
 
     def __contains__(self, name: str) -> bool:
         return name in self._fields
@@ -151,7 +151,7 @@ class ApiRequest:
             return True
         if IPeerOrigin.providedBy(self.origin) and self.origin.isPeer:
             return False
-        return any(self._may(Verb.PUBLISH, each) for each in subjects)
+        return any(self._may(Verb.PUBLISH, subject) for subject in subjects)
 
     @property
     def _grant(self) -> Grant | None:

@@ -103,8 +103,8 @@ class ExportService:
     def end(self) -> Deferred[None]:
         self._catalogue = None
         subscriptions, self._subscriptions = self._subscriptions, []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
         for running in list(self._running):
             running.cancel()
         holds, self._holds = self._holds, None
@@ -169,8 +169,8 @@ class ExportService:
         asked.request.answer(state)
 
     async def _find(self, asked: _LogRequest) -> None:
-        found = await asked.log.sequenceAt(asked.fields.number("time", -LARGEST))
-        asked.request.answer({"sequence": found, "last": asked.log.bounds().last})
+        sequence = await asked.log.sequenceAt(asked.fields.number("time", -LARGEST))
+        asked.request.answer({"sequence": sequence, "last": asked.log.bounds().last})
 
     async def _export(self, asked: _LogRequest) -> None:
         given = asked.log, asked.fields, asked.request
@@ -277,14 +277,14 @@ def _names(catalogue: ILogDirectory, fields: RequestFields, request: ApiRequest)
     if not isValidSubject(pattern):
         raise Refusal(Reason.BAD_REQUEST, why="pattern must be a subject")
     after = fields.text("after", "")
-    found = [
-        each
-        for each in catalogue.names()
-        if matches(pattern, each.encode("utf-8"))
-        and request.mayPublishAny(catalogue.readSubjects(each))
+    names = [
+        name
+        for name in catalogue.names()
+        if matches(pattern, name.encode("utf-8"))
+        and request.mayPublishAny(catalogue.readSubjects(name))
     ]
-    left = [each for each in found if each > after]
-    return {"total": len(found), "names": left[:_NAMES], "more": len(left) > _NAMES}
+    left = [name for name in names if name > after]
+    return {"total": len(names), "names": left[:_NAMES], "more": len(left) > _NAMES}
 
 
 def exportServiceFor(
