@@ -60,8 +60,8 @@ class AnswerCache:
             self._isChanged = False
 
     def get(self, key: str) -> bytes | None:
-        found = self._answers.get(key)
-        return None if found is None else found[0]
+        answer = self._answers.get(key)
+        return None if answer is None else answer[0]
 
     def isRevoked(self, key: str) -> bool:
         """Whether the last answer, even if it has expired, was that the certificate is revoked."""

@@ -82,10 +82,10 @@ class OCSPDesk:
         cluster, leafnodes = given(settings.cluster, "route"), given(settings.leafnodes, "leaf")
         gateway = given(settings.gateway, "gateway")
         if gateway is not None:
-            remotes = tuple(given(each, "gateway") for each in gateway.gateways)
+            remotes = tuple(given(remote, "gateway") for remote in gateway.gateways)
             gateway = replace(gateway, gateways=remotes)
         if leafnodes is not None:
-            remotes = tuple(given(each, "leaf") for each in leafnodes.remotes)
+            remotes = tuple(given(remote, "leaf") for remote in leafnodes.remotes)
             leafnodes = replace(leafnodes, remotes=remotes)
         ours: Settings = given(settings, "client")
         return replace(

@@ -121,9 +121,9 @@ class PeerChecks:
         )
 
         def done(result: Any) -> None:
-            for each in self._asking.pop(key):
-                if not each.called:
-                    each.callback(result)
+            for waiter in self._asking.pop(key):
+                if not waiter.called:
+                    waiter.callback(result)
 
         asking.addBoth(done)
         return waiting

@@ -63,13 +63,13 @@ def readAnswer(data: bytes, certificate: x509.Certificate, issuer: x509.Certific
         if response.response_status is not ocsp.OCSPResponseStatus.SUCCESSFUL:
             raise OCSPError(f"the responder says {response.response_status.name}")
         _checkSignature(response, issuer)
-        for each in response.responses:
-            if each.serial_number == certificate.serial_number:
-                until = each.next_update_utc
+        for single in response.responses:
+            if single.serial_number == certificate.serial_number:
+                until = single.next_update_utc
                 return OCSPAnswer(
-                    _STATUSES[each.certificate_status],
+                    _STATUSES[single.certificate_status],
                     data,
-                    each.this_update_utc.timestamp(),
+                    single.this_update_utc.timestamp(),
                     None if until is None else until.timestamp(),
                 )
     except (ValueError, UnsupportedAlgorithm, InvalidSignature) as error:
@@ -80,10 +80,13 @@ def readAnswer(data: bytes, certificate: x509.Certificate, issuer: x509.Certific
 
 
 def _checkSignature(response: ocsp.OCSPResponse, issuer: x509.Certificate) -> None:
-    candidates = [issuer, *filter(lambda each: _isDelegate(each, issuer), response.certificates)]
-    for each in candidates:
+    candidates = [
+        issuer,
+        *filter(lambda certificate: _isDelegate(certificate, issuer), response.certificates),
+    ]
+    for candidate in candidates:
         try:
-            _verify(response, each.public_key())
+            _verify(response, candidate.public_key())
         except InvalidSignature:
             continue
         return
@@ -120,13 +123,13 @@ def respondersOf(certificate: x509.Certificate) -> tuple[str, ...]:
         extension = certificate.extensions.get_extension_for_class(x509.AuthorityInformationAccess)
     except (ValueError, x509.ExtensionNotFound):
         return ()
-    found = [
-        each.access_location.value
-        for each in extension.value
-        if each.access_method == AuthorityInformationAccessOID.OCSP
-        and isinstance(each.access_location, x509.UniformResourceIdentifier)
+    urls = [
+        description.access_location.value
+        for description in extension.value
+        if description.access_method == AuthorityInformationAccessOID.OCSP
+        and isinstance(description.access_location, x509.UniformResourceIdentifier)
     ]
-    return tuple(each for each in found if each.startswith(("http://", "https://")))
+    return tuple(url for url in urls if url.startswith(("http://", "https://")))
 
 
 def mustStaple(certificate: x509.Certificate) -> bool:
@@ -140,12 +143,12 @@ def mustStaple(certificate: x509.Certificate) -> bool:
 def issuerAmong(
     certificate: x509.Certificate, candidates: list[x509.Certificate]
 ) -> x509.Certificate | None:
-    for each in candidates:
+    for candidate in candidates:
         try:
-            certificate.verify_directly_issued_by(each)
+            certificate.verify_directly_issued_by(candidate)
         except (ValueError, TypeError, InvalidSignature):
             continue
-        return each
+        return candidate
     return None
 
 
