@@ -209,8 +209,8 @@ class MemoryBroker:
             if settings is not None:
                 raise ValueError("settings or their text, not both")
             built = buildText(configText, environment or {}, "memory.conf")
-            for each in built.warnings:
-                warnings.warn(str(each), stacklevel=2)
+            for warning in built.warnings:
+                warnings.warn(str(warning), stacklevel=2)
             settings = built.settings
         settings = Settings() if settings is None else settings
         requireSettings(settings)

@@ -138,8 +138,8 @@ def _copy(broker: BrokerProcess, stream: Iterable[str] | None, decided: Event) -
         if broker._log.exists():
             with broker._log.open("a", encoding="utf-8") as file:
                 file.write(line)
-        found = _LISTENING.search(line)
-        port = int(found.group(1)) if found else port
+        match = _LISTENING.search(line)
+        port = int(match.group(1)) if match else port
         if "Server is ready" in line and port:
             broker.port = port
             decided.set()

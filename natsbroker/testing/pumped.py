@@ -59,7 +59,9 @@ class PumpedReactor(Clock):
             self._poll.unregister(reader.fileno())
 
     def catchUp(self) -> None:
-        while self._calls or any(each in self._readers for each, _ in self._poll.poll(0)):
+        while self._calls or any(
+            descriptor in self._readers for descriptor, _ in self._poll.poll(0)
+        ):
             self.turn()
 
     def wait(self, deferred: Deferred[T]) -> T:
@@ -84,6 +86,6 @@ class PumpedReactor(Clock):
         if self._calls:
             call, args, kw = self._calls.popleft()
             call(*args, **kw)
-        for each in ready:
-            if each in self._readers:
-                self._readers[each].doRead()
+        for descriptor in ready:
+            if descriptor in self._readers:
+                self._readers[descriptor].doRead()

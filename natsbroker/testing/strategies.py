@@ -67,12 +67,12 @@ def connects() -> st.SearchStrategy[bytes]:
 
 def _publishes() -> st.SearchStrategy[bytes]:
     def pub(subject: bytes, reply: bytes, body: bytes, times: int) -> bytes:
-        arguments = b" ".join([each for each in (subject, reply, b"%d" % len(body)) if each])
+        arguments = b" ".join([word for word in (subject, reply, b"%d" % len(body)) if word])
         return b"PUB %b\r\n%b\r\n" % (arguments, body) * times
 
     def hpub(subject: bytes, reply: bytes, header: bytes, body: bytes) -> bytes:
         sizes = b"%d %d" % (len(header), len(header) + len(body))
-        arguments = b" ".join([each for each in (subject, reply, sizes) if each])
+        arguments = b" ".join([word for word in (subject, reply, sizes) if word])
         return b"HPUB %b\r\n%b%b\r\n" % (arguments, header, body)
 
     replies = st.one_of(st.just(b""), st.just(b""), literalSubjects(), st.just(b"_R_.x"))
@@ -89,7 +89,7 @@ def operations(sids: int = 4) -> st.SearchStrategy[bytes]:
     sid = st.integers(1, sids).map(b"%d".__mod__)
 
     def sub(pattern: bytes, queue: bytes, name: bytes) -> bytes:
-        return b"SUB %b\r\n" % b" ".join([each for each in (pattern, queue, name) if each])
+        return b"SUB %b\r\n" % b" ".join([word for word in (pattern, queue, name) if word])
 
     def unsub(name: bytes, count: int) -> bytes:
         return b"UNSUB %b %d\r\n" % (name, count) if count else b"UNSUB %b\r\n" % name

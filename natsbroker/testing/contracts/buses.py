@@ -81,7 +81,7 @@ def messageBusTests(
                 bus.subscribe(pattern, listener, tag)
                 self.same(bus.hasInterest(subject), answer, (pattern, subject))
                 self.same(self.publish(bus, subject, b"x"), int(answer))
-                self.same([tag] * answer, [each for _, each in listener.got])
+                self.same([tag] * answer, [received for _, received in listener.got])
 
         def test_wholeMessage(self) -> None:
             """The message arrives with its reply, headers and payload."""
@@ -123,7 +123,7 @@ def messageBusTests(
             for number in range(1, 31):
                 self.same(self.publish(bus, b"a"), 3)
                 for listeners in ([plain], *groups):
-                    self.same(sum(len(each.got) for each in listeners), number)
+                    self.same(sum(len(listener.got) for listener in listeners), number)
 
         def test_serves(self) -> None:
             """A service receives what has an origin."""
@@ -132,7 +132,7 @@ def messageBusTests(
             self.holds(bus.hasInterest(b"a"))
             bus.publish(Message(b"a", b"x", origin=object()))
             settle()
-            self.same([(each.body, tag) for each, tag in listener.got], [(b"x", "tag")])
+            self.same([(message.body, tag) for message, tag in listener.got], [(b"x", "tag")])
             service.cancel()
             self.holds(not bus.hasInterest(b"a"))
 

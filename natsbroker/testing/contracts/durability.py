@@ -23,8 +23,8 @@ class DurableContract(StoreHarness):
         log: Any = self.wait(store.open("log"))
         for start in range(0, 3000, 500):
             self.wait(log.append(numbered(start, start + 500)))
-        for each in range(3000, 3050):
-            self.wait(log.append([entry(b"%d" % each)]))
+        for number in range(3000, 3050):
+            self.wait(log.append([entry(b"%d" % number)]))
         before, bounds, identity = self.allOf(log), log.bounds(), log.identity
         store = self.reopen(store)
         self.assertEqual(self.wait(store.logs()), ["log"])
@@ -64,7 +64,7 @@ class DurableContract(StoreHarness):
         """Deleted and discarded records stay away."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
-        self.wait(log.append([entry(b"%d" % each * 20) for each in range(2000)]))
+        self.wait(log.append([entry(b"%d" % number * 20) for number in range(2000)]))
         self.wait(log.delete(range(3, 1999, 3)))
         self.wait(log.discardBefore(700))
         before, bounds = self.allOf(log), log.bounds()
@@ -182,14 +182,14 @@ class HistoryContract(StoreHarness):
             live = sorted(model.records)
             chosen = random.sample(live, min(len(live), random.choice((1, 3, 50))))
             self.assertEqual(self.wait(log.delete([*chosen, model.next + 5])), len(chosen))
-            for each in chosen:
-                del model.records[each]
+            for removed in chosen:
+                del model.records[removed]
         elif action == "discard":
             sequence = random.randrange(max(1, model.next - 400), model.next + 2)
             self.wait(log.discardBefore(sequence))
             limit = min(sequence, model.floor())
-            for each in [each for each in model.records if each < limit]:
-                del model.records[each]
+            for old in [known for known in model.records if known < limit]:
+                del model.records[old]
         elif action == "skip":
             model.next += random.choice((0, 1, 1000))
             self.wait(log.skipTo(model.next))
@@ -217,7 +217,7 @@ class HistoryContract(StoreHarness):
     def compare(self, log: Any, model: _Model) -> None:
         records = self.allOf(log)
         self.assertEqual(
-            {each.sequence: (each.subject, each.payload) for each in records}, model.records
+            {record.sequence: (record.subject, record.payload) for record in records}, model.records
         )
         bounds = log.bounds()
         self.assertEqual(bounds.last, model.next - 1)
@@ -225,13 +225,16 @@ class HistoryContract(StoreHarness):
         self.assertEqual(bounds.count, len(model.records))
         size = sum(len(subject) + len(payload) for subject, payload in model.records.values())
         self.assertEqual(bounds.size, size)
-        found = self.wait(log.subjects(b">"))
+        listed = self.wait(log.subjects(b">"))
         tallies: dict[bytes, list[int]] = {}
         for sequence in sorted(model.records):
             tallies.setdefault(model.records[sequence][0], []).append(sequence)
         self.assertEqual(
-            {subject: (each.count, each.first, each.last) for subject, each in found.items()},
-            {subject: (len(each), each[0], each[-1]) for subject, each in tallies.items()},
+            {subject: (tally.count, tally.first, tally.last) for subject, tally in listed.items()},
+            {
+                subject: (len(sequences), sequences[0], sequences[-1])
+                for subject, sequences in tallies.items()
+            },
         )
         for subject, sequences in tallies.items():
             self.assertEqual(self.wait(log.lastFor(subject)).sequence, sequences[-1])

@@ -36,7 +36,7 @@ def entry(payload: bytes, subject: bytes = b"s", headers: bytes = b"", time: int
 
 
 def numbered(start: int, stop: int, subject: bytes = b"s") -> list[Entry]:
-    return [entry(b"%d" % each, subject) for each in range(start, stop)]
+    return [entry(b"%d" % number, subject) for number in range(start, stop)]
 
 
 class StoreHarness(_Base):
@@ -91,16 +91,16 @@ class StoreHarness(_Base):
         return log
 
     def allOf(self, log: IStreamLog, start: int = 1) -> list[Record]:
-        found: list[Record] = []
+        records: list[Record] = []
         while True:
             page = self.wait(log.read(start))
             if not page:
-                return found
-            found += page
+                return records
+            records += page
             start = page[-1].sequence + 1
 
     def payloads(self, log: IStreamLog) -> list[bytes]:
-        return [each.payload for each in self.allOf(log)]
+        return [record.payload for record in self.allOf(log)]
 
     def sequences(self, log: IStreamLog) -> list[int]:
-        return [each.sequence for each in self.allOf(log)]
+        return [record.sequence for record in self.allOf(log)]

@@ -20,10 +20,12 @@ class SubjectContract(StoreHarness):
     """L{ISubjectIndexedLog}, of a log that is an L{IRetainedLog} as well."""
 
     def tallies(self, log: Any, pattern: bytes = b">") -> dict[bytes, tuple[int, int, int]]:
-        found = self.wait(log.subjects(pattern))
+        tallies = self.wait(log.subjects(pattern))
         if pattern == b">" and ICountedLog.providedBy(log):
-            self.assertEqual(self.wait(log.countSubjects()), len(found))
-        return {subject: (each.count, each.first, each.last) for subject, each in found.items()}
+            self.assertEqual(self.wait(log.countSubjects()), len(tallies))
+        return {
+            subject: (tally.count, tally.first, tally.last) for subject, tally in tallies.items()
+        }
 
     def test_lastFor(self) -> None:
         """The newest record of a subject is found."""
@@ -33,8 +35,8 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.wait(log.lastFor(b"a")).payload, b"2")
         self.assertIsNone(self.wait(log.lastFor(b"b")))
         self.wait(log.append([entry(b"3", b"b"), entry(b"4", b"a"), entry(b"5", b"c")]))
-        found = [self.wait(log.lastFor(each)).payload for each in (b"a", b"b", b"c")]
-        self.assertEqual(found, [b"4", b"3", b"5"])
+        last = [self.wait(log.lastFor(subject)).payload for subject in (b"a", b"b", b"c")]
+        self.assertEqual(last, [b"4", b"3", b"5"])
 
     def test_tallies(self) -> None:
         """The records of each subject are counted, for those that a pattern matches."""
@@ -54,13 +56,13 @@ class SubjectContract(StoreHarness):
     def test_pagesOfSubjects(self) -> None:
         """Subjects come page by page, in the order of their bytes."""
         log = self.log()
-        names = [b"s.%03d" % each for each in range(250)]
-        self.wait(log.append([entry(b"", each) for each in reversed(names)]))
-        found: list[bytes] = []
-        while page := list(self.wait(log.subjects(b"s.*", found[-1] if found else b"", 40))):
+        names = [b"s.%03d" % number for number in range(250)]
+        self.wait(log.append([entry(b"", name) for name in reversed(names)]))
+        subjects: list[bytes] = []
+        while page := list(self.wait(log.subjects(b"s.*", subjects[-1] if subjects else b"", 40))):
             self.assertLessEqual(len(page), 40)
-            found += page
-        self.assertEqual(found, names)
+            subjects += page
+        self.assertEqual(subjects, names)
 
     def test_patterns(self) -> None:
         """Patterns with wildcards match what they should, among subjects of every shape."""
@@ -70,18 +72,18 @@ class SubjectContract(StoreHarness):
             b".".join(random.choices(tokens, (5, 5, 2, 2, 1, 1, 1), k=random.randrange(1, 5)))
             for _ in range(400)
         }
-        log = self.log([entry(b"", each) for each in subjects])
+        log = self.log([entry(b"", subject) for subject in subjects])
         for _ in range(40):
             wanted = random.choices([*tokens, b"*"], (5, 5, 2, 2, 5, 1, 1, 12), k=3)
             pattern = b".".join(wanted[: random.randrange(1, 4)] + [b">"] * random.randrange(2))
-            expected = sorted(each for each in subjects if matches(pattern, each))
+            expected = sorted(subject for subject in subjects if matches(pattern, subject))
             self.assertEqual(sorted(self.tallies(log, pattern)), expected)
 
     def test_talliesFollowDeletes(self) -> None:
         """Deleting, discarding and retention change the tallies."""
         log = self.log()
         subjects = [b"a", b"b", b"a", b"c", b"a", b"b", b"a"]
-        self.wait(log.append([entry(b"", each) for each in subjects]))
+        self.wait(log.append([entry(b"", subject) for subject in subjects]))
         self.wait(log.delete([7]))
         self.assertEqual(self.tallies(log)[b"a"], (3, 1, 5))
         self.assertEqual(self.wait(log.lastFor(b"a")).sequence, 5)
@@ -109,7 +111,7 @@ class SubjectContract(StoreHarness):
         """The records of each subject are known again when the store is opened again."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
-        self.wait(log.append([entry(b"", b"s.%d" % (each % 30)) for each in range(40)]))
+        self.wait(log.append([entry(b"", b"s.%d" % (number % 30)) for number in range(40)]))
         self.wait(log.delete([1, 15]))
         self.wait(log.append([entry(b"", b"s.new")]))
         before = self.tallies(log)
@@ -120,8 +122,8 @@ class SubjectContract(StoreHarness):
     def test_longSubjects(self) -> None:
         """Subjects longer than any key of an index are distinguished."""
         log = self.log()
-        names = [b"x" * 600 + b".%d" % each for each in range(5)] + [b"x" * 600, b"y"]
-        self.wait(log.append([entry(each, each) for each in names]))
+        names = [b"x" * 600 + b".%d" % number for number in range(5)] + [b"x" * 600, b"y"]
+        self.wait(log.append([entry(name, name) for name in names]))
         for name in names:
             self.assertEqual(self.wait(log.lastFor(name)).payload, name)
         self.assertEqual(set(self.tallies(log)), set(names))
@@ -130,13 +132,13 @@ class SubjectContract(StoreHarness):
         """The limit of records per subject holds."""
         log = self.log(retention=Retention(perSubject=2))
         for turn in range(6):
-            batch = [entry(b"%d" % turn, b"k.%d" % each) for each in range(turn, 6)]
+            batch = [entry(b"%d" % turn, b"k.%d" % number) for number in range(turn, 6)]
             self.wait(log.append(batch))
         tallies = self.tallies(log)
-        self.assertEqual([each[0] for each in tallies.values()], [1, 2, 2, 2, 2, 2])
+        self.assertEqual([tally[0] for tally in tallies.values()], [1, 2, 2, 2, 2, 2])
         self.assertEqual(log.bounds().count, 11)
-        last = {each.subject: each.payload for each in self.allOf(log)}
-        self.assertEqual(last, {b"k.%d" % each: b"%d" % each for each in range(6)})
+        last = {record.subject: record.payload for record in self.allOf(log)}
+        self.assertEqual(last, {b"k.%d" % number: b"%d" % number for number in range(6)})
 
     def test_keepsOnePerSubject(self) -> None:
         """With one record for each subject, a log is a table of last values."""
@@ -147,7 +149,7 @@ class SubjectContract(StoreHarness):
             key = b"k.%d" % random.randrange(20)
             expected[key] = b"%d" % turn
             self.wait(log.append([entry(expected[key], key)]))
-        self.assertEqual({each.subject: each.payload for each in self.allOf(log)}, expected)
+        self.assertEqual({record.subject: record.payload for record in self.allOf(log)}, expected)
         self.assertEqual(log.bounds().count, 20)
 
     def test_keepsFewOfOnlySubject(self) -> None:
@@ -160,7 +162,7 @@ class SubjectContract(StoreHarness):
 
     def test_perSubjectLowered(self) -> None:
         """A lower limit for each subject reaches what is there already."""
-        log = self.log([entry(b"", b"k.%d" % (each % 7)) for each in range(700)])
+        log = self.log([entry(b"", b"k.%d" % (number % 7)) for number in range(700)])
         log.retain(Retention(perSubject=3))
         for _ in range(40):
             self.wait(log.append([]))
@@ -170,36 +172,40 @@ class SubjectContract(StoreHarness):
         """Limits for each subject may be large."""
         log = self.log(retention=Retention(perSubject=150))
         for start in range(0, 900, 60):
-            batch = [entry(b"%d" % each, b"k.%d" % (each % 3)) for each in range(start, start + 60)]
+            batch = [
+                entry(b"%d" % number, b"k.%d" % (number % 3)) for number in range(start, start + 60)
+            ]
             self.wait(log.append(batch))
-        self.assertEqual([each[0] for each in self.tallies(log).values()], [150, 150, 150])
+        self.assertEqual([tally[0] for tally in self.tallies(log).values()], [150, 150, 150])
         self.assertEqual(self.sequences(log), list(range(451, 901)))
 
     def test_readMatching(self) -> None:
         """Records are selected by subject, and the answer says where to go on."""
         log = self.log()
         subjects = [b"a.1", b"b.1", b"a.2", b"c", b"b.2", b"a.1"] * 200
-        self.wait(log.append([entry(b"", each) for each in subjects]))
-        found = self.matching(log, [b"a.*"], 100)
-        self.assertEqual(found, [n for n, s in enumerate(subjects, 1) if s.startswith(b"a.")])
-        self.wait(log.append([entry(b"", each) for each in (b"few", b"d", b"few", b"e", b"few")]))
+        self.wait(log.append([entry(b"", subject) for subject in subjects]))
+        sequences = self.matching(log, [b"a.*"], 100)
+        self.assertEqual(sequences, [n for n, s in enumerate(subjects, 1) if s.startswith(b"a.")])
+        self.wait(
+            log.append([entry(b"", subject) for subject in (b"few", b"d", b"few", b"e", b"few")])
+        )
         self.wait(log.delete([1203]))
         self.assertEqual(self.matching(log, [b"few"], 1), [1201, 1205])
         self.assertEqual(self.matching(log, [b"few"], 10), [1201, 1205])
-        found = self.matching(log, [b"c", b"b.2"], 7)
-        self.assertEqual(found, [n for n, s in enumerate(subjects, 1) if s in (b"c", b"b.2")])
+        sequences = self.matching(log, [b"c", b"b.2"], 7)
+        self.assertEqual(sequences, [n for n, s in enumerate(subjects, 1) if s in (b"c", b"b.2")])
         self.assertEqual(self.matching(log, [b"nothing.>"], 10), [])
 
     def matching(self, log: Any, patterns: Sequence[bytes], limit: int) -> list[int]:
-        found: list[int] = []
+        sequences: list[int] = []
         start = 1
         while start <= log.bounds().last:
             page = self.wait(log.readMatching(patterns, start, limit))
             self.assertLessEqual(len(page.records), limit)
             self.assertGreater(page.next, start)
-            found += [each.sequence for each in page.records]
+            sequences += [record.sequence for record in page.records]
             start = page.next
-        return found
+        return sequences
 
 
 class ExportContract(StoreHarness):
@@ -277,10 +283,10 @@ class ExportContract(StoreHarness):
     def test_digest(self) -> None:
         """The digest of a range is that of its records in order, as it is documented."""
         log = self.filled()
-        found = self.wait(log.digest(1, 1001))
+        digest = self.wait(log.digest(1, 1001))
         records = self.allOf(log)
-        self.assertEqual((found.sha256, found.count), (self.digestOf(records), 997))
-        self.assertEqual(found.damaged, ())
+        self.assertEqual((digest.sha256, digest.count), (self.digestOf(records), 997))
+        self.assertEqual(digest.damaged, ())
         part = self.wait(log.digest(10, 20))
         self.assertEqual(part.sha256, self.digestOf([r for r in records if 10 <= r.sequence < 20]))
         self.assertEqual(self.wait(log.digest(500, 502)).sha256, self.digestOf([]))

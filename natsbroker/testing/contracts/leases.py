@@ -102,8 +102,8 @@ class LeasedContract(StoreHarness):
         self.failsWith(LeaseLost, log.append([entry(b"late")]))
         self.assertEqual(self.wait(pending), range(4, 6))
         self.wait(given)
-        found = self.wait(other.open("log"))
-        self.assertEqual(self.payloads(found), [b"0", b"1", b"2", b"3", b"4"])
+        moved = self.wait(other.open("log"))
+        self.assertEqual(self.payloads(moved), [b"0", b"1", b"2", b"3", b"4"])
         self.failsWith(LeaseLost, one.open("log"))
         self.failsWith(NoSuchLog, one.giveUp("log"))
 
@@ -117,8 +117,8 @@ class LeasedContract(StoreHarness):
         taken = self.wait(other.open("log"))
         self.wait(taken.append([entry(b"new")]))
         pending = [log.append([entry(b"old")]), log.append([entry(b"old")]), log.delete([1])]
-        for each in pending:
-            self.failsWith(LeaseLost, each)
+        for change in pending:
+            self.failsWith(LeaseLost, change)
         self.failsWith(LeaseLost, log.append([entry(b"old")]))
         self.failsWith(LeaseLost, log.read(1))
         self.failsWith(LeaseLost, one.open("log"))
@@ -189,17 +189,17 @@ class LeasedContract(StoreHarness):
         self.opened(one)
         self.wait(other.open("logs"))
         self.wait(other.open("elsewhere"))
-        found = self.wait(other.census("log"))
-        self.assertEqual(found.logs, {"log": "ONE", "logs": "OTHER"})
-        self.assertEqual(set(found.holders), {"ONE", "OTHER"})
-        self.assertTrue(found.holders["ONE"].isAlive)
-        self.assertLess(found.holders["ONE"].age, one.lease)
+        census = self.wait(other.census("log"))
+        self.assertEqual(census.logs, {"log": "ONE", "logs": "OTHER"})
+        self.assertEqual(set(census.holders), {"ONE", "OTHER"})
+        self.assertTrue(census.holders["ONE"].isAlive)
+        self.assertLess(census.holders["ONE"].age, one.lease)
         self.expire()
         self.wait(other.open("log"))
-        found = self.wait(one.census("log"))
-        self.assertEqual(set(found.logs), {"log", "logs"})
-        self.assertIs(found.logs["logs"], None)
-        self.assertFalse(found.holders["ONE"].isAlive)
+        census = self.wait(one.census("log"))
+        self.assertEqual(set(census.logs), {"log", "logs"})
+        self.assertIs(census.logs["logs"], None)
+        self.assertFalse(census.holders["ONE"].isAlive)
 
     def test_peek(self) -> None:
         """State can be seen without its lease, by the beginnings of spaces and keys."""
@@ -208,8 +208,8 @@ class LeasedContract(StoreHarness):
         self.wait(one.states("a/2").put(b"k1", b"4"))
         self.wait(one.states("a/3").put(b"x", b"5"))
         self.wait(one.states("b/1").put(b"k1", b"6"))
-        found = self.wait(other.peek("a/", b"k"))
-        self.assertEqual(found, {"a/1": {b"k1": b"1", b"k2": b"2"}, "a/2": {b"k1": b"4"}})
+        values = self.wait(other.peek("a/", b"k"))
+        self.assertEqual(values, {"a/1": {b"k1": b"1", b"k2": b"2"}, "a/2": {b"k1": b"4"}})
         self.wait(one.states("a/1").put(b"k1", b"7"))
 
     def test_giveUpStates(self) -> None:

@@ -77,17 +77,17 @@ class LogContract(StoreHarness):
         log = self.log()
         fired: list[range] = []
 
-        def kept(each: range) -> range:
-            fired.append(each)
-            return each
+        def kept(sequences: range) -> range:
+            fired.append(sequences)
+            return sequences
 
-        deferreds = [log.append(numbered(each * 3, each * 3 + 3)) for each in range(50)]
+        deferreds = [log.append(numbered(number * 3, number * 3 + 3)) for number in range(50)]
         for deferred in deferreds:
             deferred.addCallback(kept)
         results = [self.wait(deferred) for deferred in deferreds]
         self.assertEqual(results, [range(1 + 3 * n, 4 + 3 * n) for n in range(50)])
         self.assertEqual(fired, results)
-        self.assertEqual(self.payloads(log), [b"%d" % each for each in range(150)])
+        self.assertEqual(self.payloads(log), [b"%d" % number for number in range(150)])
 
     def test_emptyBatch(self) -> None:
         """An empty batch fires when all before it is durable, with no sequences."""
@@ -123,19 +123,19 @@ class LogContract(StoreHarness):
         self.wait(log.append([entry(b"a", time=5), entry(b"b"), entry(b"c", time=7)]))
         self.time -= 1000
         self.wait(log.append([entry(b"d")]))
-        self.assertEqual([each.timestamp for each in self.allOf(log)], [5, now, now, now])
+        self.assertEqual([record.timestamp for record in self.allOf(log)], [5, now, now, now])
 
     def test_largeRecords(self) -> None:
         """Large records lie beside small ones."""
         log = self.log()
         payloads = [b"a", b"b" * 1_500_000, b"c", b"d" * 70_000, b"e" * 65_536, b"f"]
-        self.wait(log.append([entry(each) for each in payloads]))
+        self.wait(log.append([entry(payload) for payload in payloads]))
         self.assertEqual(self.payloads(log), payloads)
 
     def test_readLimits(self) -> None:
         """A read stops at its limit of records, or after the record that reaches that of bytes."""
         log = self.log([entry(b"x" * 99) for _ in range(1000)])
-        self.assertEqual([each.sequence for each in self.wait(log.read(5, 3))], [5, 6, 7])
+        self.assertEqual([record.sequence for record in self.wait(log.read(5, 3))], [5, 6, 7])
         self.assertEqual(len(self.wait(log.read(1, 1000, 1000))), 10)
         self.assertEqual(len(self.wait(log.read(1, 1000, 1))), 1)
         self.assertEqual(len(self.wait(log.read(1, 1000, 1 << 30))), 1000)
@@ -144,9 +144,9 @@ class LogContract(StoreHarness):
     def test_manySmallAppends(self) -> None:
         """Records that came one by one read like those that came together."""
         log = self.log()
-        for each in range(400):
-            self.wait(log.append([entry(b"%d" % each * 9)]))
-        self.assertEqual(self.payloads(log), [b"%d" % each * 9 for each in range(400)])
+        for number in range(400):
+            self.wait(log.append([entry(b"%d" % number * 9)]))
+        self.assertEqual(self.payloads(log), [b"%d" % number * 9 for number in range(400)])
         self.assertEqual(self.wait(log.read(217, 1))[0].payload, b"216" * 9)
 
     def test_manyRecords(self) -> None:
@@ -164,9 +164,9 @@ class LogContract(StoreHarness):
         log = self.log()
         self.assertEqual(self.wait(log.sequenceAt(0)), 1)
         for start in range(0, 3000, 1000):
-            batch = [entry(b"", time=each * 10) for each in range(start + 1, start + 1001)]
+            batch = [entry(b"", time=second * 10) for second in range(start + 1, start + 1001)]
             self.wait(log.append(batch))
-        answers = [self.wait(log.sequenceAt(each)) for each in (0, 10, 11, 9999, 10000, 30000)]
+        answers = [self.wait(log.sequenceAt(time)) for time in (0, 10, 11, 9999, 10000, 30000)]
         self.assertEqual(answers, [1, 1, 2, 1000, 1000, 3000])
         self.assertEqual(self.wait(log.sequenceAt(30001)), 3001)
 
@@ -226,8 +226,8 @@ class LogContract(StoreHarness):
             self.wait(deferred)
         for index, log in enumerate(logs):
             records = self.allOf(log)
-            self.assertEqual([each.payload for each in records], [b"%d" % n for n in range(40)])
-            self.assertEqual({each.subject for each in records}, {b"%d" % index})
+            self.assertEqual([record.payload for record in records], [b"%d" % n for n in range(40)])
+            self.assertEqual({record.subject for record in records}, {b"%d" % index})
             self.assertEqual(log.bounds().last, 40)
 
     def test_drop(self) -> None:
@@ -247,7 +247,7 @@ class LogContract(StoreHarness):
         self.assertTrue(0 <= again.identity < 1 << 64)
         self.wait(again.append([entry(b"new")]))
         self.assertEqual(self.payloads(again), [b"new"])
-        self.assertEqual(self.payloads(other), [b"%d" % each for each in range(10)])
+        self.assertEqual(self.payloads(other), [b"%d" % number for number in range(10)])
 
     def test_dropFrees(self) -> None:
         """The store keeps nothing of a log that is dropped."""
@@ -311,7 +311,7 @@ class StateContract(StoreHarness):
     def test_loadSeesWhatWasAskedBefore(self) -> None:
         """Changes are seen by a load that is asked for after them, in their order."""
         states = self.states()
-        pending = [states.put(b"k", b"%d" % each) for each in range(20)]
+        pending = [states.put(b"k", b"%d" % number) for number in range(20)]
         pending.append(states.delete(b"gone"))
         self.assertEqual(self.wait(states.load()), {b"k": b"19"})
         for deferred in pending:

@@ -40,7 +40,7 @@ class RetainedContract(StoreHarness):
 
     def test_deleteMany(self) -> None:
         """Deleting every second of many records leaves the others."""
-        log = self.log([entry(b"%d" % each * 30) for each in range(3000)])
+        log = self.log([entry(b"%d" % number * 30) for number in range(3000)])
         self.assertEqual(self.wait(log.delete(range(1, 3001, 2))), 1500)
         self.assertEqual(self.sequences(log), list(range(2, 3001, 2)))
         self.assertEqual(self.wait(log.delete(range(2, 2001, 2))), 1000)
@@ -87,9 +87,9 @@ class RetainedContract(StoreHarness):
     def test_skipTooFar(self) -> None:
         """A log keeps sequences for its records: it goes on where it was."""
         log = self.log(numbered(0, 2))
-        for each in ((1 << 62) + 1, 1 << 63, (1 << 64) - 1):
+        for sequence in ((1 << 62) + 1, 1 << 63, (1 << 64) - 1):
             with self.assertRaises(SequenceTooLarge):
-                self.wait(log.skipTo(each))
+                self.wait(log.skipTo(sequence))
         self.assertEqual(self.wait(log.append(numbered(2, 3))), range(3, 4))
         self.wait(log.skipTo(1 << 62))
         self.assertEqual(self.wait(log.append(numbered(3, 4))), range(1 << 62, (1 << 62) + 1))
@@ -104,11 +104,11 @@ class RetainedContract(StoreHarness):
     def test_manyGaps(self) -> None:
         """Records with gaps between them are found like others."""
         log = self.log()
-        for each in range(1, 200):
-            log.skipTo(each * 7)
-            log.append([entry(b"%d" % each)])
+        for number in range(1, 200):
+            log.skipTo(number * 7)
+            log.append([entry(b"%d" % number)])
         self.wait(log.append([]))
-        self.assertEqual(self.sequences(log), [each * 7 for each in range(1, 200)])
+        self.assertEqual(self.sequences(log), [number * 7 for number in range(1, 200)])
         self.assertEqual(self.wait(log.read(700, 1))[0].payload, b"100")
         self.assertEqual(self.wait(log.read(701, 1))[0].payload, b"101")
 
@@ -161,7 +161,7 @@ class RetainedContract(StoreHarness):
         self.advance(50)
         self.settle(log)
         self.assertEqual(log.bounds().count, 6)
-        times = [each.timestamp for each in self.allOf(log)]
+        times = [record.timestamp for record in self.allOf(log)]
         self.assertEqual(times, sorted(times))
 
     def test_limitsTogether(self) -> None:
@@ -248,8 +248,8 @@ class HeldContract(StoreHarness):
     def test_tooManyHolds(self) -> None:
         """A log takes 64 holds, and names of a sensible length."""
         log = self.log()
-        for each in range(64):
-            self.wait(log.hold(f"h{each}", 1))
+        for number in range(64):
+            self.wait(log.hold(f"h{number}", 1))
         self.wait(log.hold("h3", 2))
         with self.assertRaises(ValueError):
             log.hold("one more", 1)

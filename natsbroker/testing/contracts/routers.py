@@ -62,8 +62,8 @@ class _EqualEntry:
         return 1
 
 
-def _same(found: Iterable[Any], expected: Iterable[Any]) -> bool:
-    return sorted(map(id, found)) == sorted(map(id, expected))
+def _same(entries: Iterable[Any], expected: Iterable[Any]) -> bool:
+    return sorted(map(id, entries)) == sorted(map(id, expected))
 
 
 def subjectRouterTests(
@@ -138,7 +138,9 @@ def subjectRouterTests(
             st.lists(st.tuples(st.booleans(), somePatterns), max_size=15),
             st.lists(someSubjects, min_size=1, max_size=6),
         )
-        @example([(removes, each) for each in samples for removes in (False, True)], list(samples))
+        @example(
+            [(removes, pattern) for pattern in samples for removes in (False, True)], list(samples)
+        )
         @QUICK
         def test_announcesChanges(
             self, steps: list[tuple[bool, bytes]], subjects: list[bytes]
@@ -148,7 +150,7 @@ def subjectRouterTests(
             remembered: dict[bytes, list[Any]] = {}
 
             def changed(pattern: bytes) -> None:
-                for subject in [each for each in remembered if matches(pattern, each)]:
+                for subject in [subject_ for subject_ in remembered if matches(pattern, subject_)]:
                     del remembered[subject]
 
             router.watchChanges(changed)
@@ -163,8 +165,8 @@ def subjectRouterTests(
                     held.append((pattern, _EqualEntry()))
                     router.insert(*held[-1])
                 changed(pattern)
-                for subject, found in remembered.items():
-                    self.holds(_same(found, router.match(subject)), (pattern, subject))
+                for subject, entries in remembered.items():
+                    self.holds(_same(entries, router.match(subject)), (pattern, subject))
 
         @given(
             st.lists(st.tuples(st.booleans(), somePatterns), max_size=15),

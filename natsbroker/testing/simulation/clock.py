@@ -64,7 +64,7 @@ class SimulatedClock:
     def getDelayedCalls(self) -> list[DelayedCall]:
         return [
             call
-            for _, _, call in sorted(self._heap, key=lambda each: each[:2])
+            for _, _, call in sorted(self._heap, key=lambda call: call[:2])
             if isinstance(call, DelayedCall) and call.active()
         ]
 

@@ -177,14 +177,14 @@ class Network(Medium):
         self._number = 0
 
     def host(self, address: str) -> Host:
-        found = self._hosts.get(address)
-        if found is None or not found.isAlive:
-            found = self._hosts[address] = Host(self, address)
-        return found
+        host = self._hosts.get(address)
+        if host is None or not host.isAlive:
+            host = self._hosts[address] = Host(self, address)
+        return host
 
     def at(self, address: str) -> Host | None:
-        found = self._hosts.get(address)
-        return found if found is not None and found.isAlive else None
+        host = self._hosts.get(address)
+        return host if host is not None and host.isAlive else None
 
     def join(self, dialler: Host, answerer: Host, port: _Port, own: IPv4Address) -> Connection:
         self._number += 1
