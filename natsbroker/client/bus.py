@@ -183,8 +183,8 @@ class RemoteBus(Service):
         self._attempts = 0
         name = client.info.get("server_name") or client.info.get("server_id")
         _log.info("Connected to NATS server {name}", name=name)
-        for each in list(self._subscriptions.values()):
-            each.connected(client)
+        for subscription in list(self._subscriptions.values()):
+            subscription.connected(client)
         client.whenClosed().addCallback(self._lost)
         self._readiness.reached()
 
@@ -206,8 +206,8 @@ class RemoteBus(Service):
 
     def _lost(self, reason: ClientError) -> None:
         client, self._client = self._client, None
-        for each in self._subscriptions.values():
-            each.disconnected()
+        for subscription in self._subscriptions.values():
+            subscription.disconnected()
         if client is not None:
             self._hear(client)
         if self.running:
@@ -217,7 +217,7 @@ class RemoteBus(Service):
     def _hear(self, client: Client) -> None:
         urls = client.info.get("connect_urls")
         if isinstance(urls, list):
-            self._heardOf = [each for each in urls if isinstance(each, str)]
+            self._heardOf = [url for url in urls if isinstance(url, str)]
 
     # IMessageBus
 
@@ -306,8 +306,8 @@ class RemoteBus(Service):
         return known[1]
 
     def cancelAll(self, subscriptions: Iterable[ISubscription]) -> None:
-        for each in list(subscriptions):
-            each.cancel()
+        for subscription in list(subscriptions):
+            subscription.cancel()
 
     def hasInterest(self, subject: bytes, isRequest: bool = True) -> bool:
         return self._client is not None and self._client.isOpen

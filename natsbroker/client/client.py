@@ -256,8 +256,8 @@ class Client:
         self._requests.clear()
         if connecting is not None:
             waiting.append(connecting)
-        for each in waiting:
-            each.errback(reason)
+        for waiter in waiting:
+            waiter.errback(reason)
         closed, self._closed = self._closed, []
         for last in closed:
             last.callback(reason)

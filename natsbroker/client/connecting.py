@@ -107,11 +107,11 @@ def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
     makers = [] if tls is None else [tls]
     if isinstance(endpoint, SSL4ClientEndpoint):
         makers.append(endpoint._sslContextFactory)
-    for each in makers:
-        isBare = isinstance(each, CertificateOptions)
-        if isBare or not IOpenSSLClientConnectionCreator.providedBy(each):
+    for maker in makers:
+        isBare = isinstance(maker, CertificateOptions)
+        if isBare or not IOpenSSLClientConnectionCreator.providedBy(maker):
             raise ValueError(
-                f"{type(each).__name__} does not check the name in the server's certificate: "
+                f"{type(maker).__name__} does not check the name in the server's certificate: "
                 "use optionsForClientTLS, or an endpoint tls:HOST:PORT"
             )
 
