@@ -92,7 +92,7 @@ def _package(out: TextIO, name: str, oldest: tuple[int, ...]) -> bool:
         print(f"{name}: not installed: {_REMEDY}", file=out)
         return False
     print(f"{name}: {version}", file=out)
-    if tuple(int(each) for each in version.split(".")[: len(oldest)]) < oldest:
+    if tuple(int(part) for part in version.split(".")[: len(oldest)]) < oldest:
         wanted = ".".join(map(str, oldest))
         print(f"         which is too old, {wanted} or later is needed: {_REMEDY}", file=out)
         return False

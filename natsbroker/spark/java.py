@@ -75,13 +75,13 @@ def findJava(environment: Mapping[str, str]) -> Java:
             if isChosen:
                 raise JavaMissing(f"{origin} is {home}, where there is no bin/java")
             continue
-        found = _VERSION.search(_output(program, "-version"))
-        if found is None or int(found[1]) < OLDEST:
+        match = _VERSION.search(_output(program, "-version"))
+        if match is None or int(match[1]) < OLDEST:
             if isChosen:
-                said = f"Java {found[1]}{found[2]}" if found else "no Java"
+                said = f"Java {match[1]}{match[2]}" if match else "no Java"
                 raise JavaMissing(f"{origin} is {home}: {said}, and Spark needs {OLDEST} or later")
             continue
-        version = found[1] + found[2]
+        version = match[1] + match[2]
         if f"{_VECTOR}@" in _output(program, "--list-modules"):
             return Java(home, version, origin)
         return Java(_wrap(program, _cacheOf(environment)), version, origin, home)

@@ -51,17 +51,17 @@ def session(
     place = master or given.pop("spark.remote", "") or given.get("spark.master", "")
     if not place and _SUBMITTED not in os.environ:
         place = os.environ.get("SPARK_REMOTE") or "local[*]"
-    found = _remote(place, given) if place.startswith(_REMOTE) else _own(place, given, appName)
+    made = _remote(place, given) if place.startswith(_REMOTE) else _own(place, given, appName)
     # Of two sessions in one JVM the later has the table of data sources of the first, with classes
     # of a Python that may have ended.
     from natsbroker.spark.datasource.source import NatsBrokerSource
 
     source: Any = NatsBrokerSource
-    if not isRemote(found):
-        known = int(found.sparkContext.defaultParallelism)
+    if not isRemote(made):
+        known = int(made.sparkContext.defaultParallelism)
         source = type("SessionSource", (source,), {"parallelism": known, "__module__": __name__})
-    registerIn(found, source)
-    return found
+    registerIn(made, source)
+    return made
 
 
 def registerIn(spark: Any, source: Any) -> None:

@@ -43,7 +43,7 @@ def _seconds(text: str) -> float:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _id(text: str) -> str:
@@ -147,7 +147,7 @@ PLANNED = ("archive", "export", "mirror", "rate")
 #: What users say to Spark and Spark says to the data source, for each use.
 _SPARKS_OWN = {"writeStream": ("checkpointlocation", "queryname")}
 
-_BY_NAME = {each.name.lower(): each for each in OPTIONS}
+_BY_NAME = {option.name.lower(): option for option in OPTIONS}
 
 
 def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str, Any]:

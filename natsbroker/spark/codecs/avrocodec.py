@@ -95,9 +95,9 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCo
     with readingSchema(name, "no Avro schema", malformed):
         builder = _SchemaBuilder()
         named: tuple[dict[str, Any], ...] = {}, {}, {}
-        for each in (*references, data):
-            parsed = parse_schema(json.loads(each), named[0])
-            reading = parse_schema(json.loads(each), named[1], _write_hint=False)
+        for text in (*references, data):
+            parsed = parse_schema(json.loads(text), named[0])
+            reading = parse_schema(json.loads(text), named[1], _write_hint=False)
             kind, _ = builder.made(reading, "")
             reading = parse_schema(reading, named[2])
         isRecord = isinstance(parsed, dict) and parsed["type"] in ("record", "error")
@@ -156,10 +156,10 @@ class _SchemaBuilder:
     def _record(self, schema: Any, place: str) -> tuple[Any, bool]:
         inside = f"{place}." if place else ""
         fields, areEmpty = [], True
-        for each in schema["fields"]:
-            each.pop("default", None)
-            kind, isEmpty = self.made(each["type"], inside + each["name"])
-            fields.append(pa.field(each["name"], kind))
+        for field in schema["fields"]:
+            field.pop("default", None)
+            kind, isEmpty = self.made(field["type"], inside + field["name"])
+            fields.append(pa.field(field["name"], kind))
             areEmpty &= isEmpty
         if fields:
             return pa.struct(fields), areEmpty
@@ -171,9 +171,11 @@ class _SchemaBuilder:
         One branch beside null is that type; several are a struct with a field for each, which
         fastavro reads as records of one field of the same bytes.
         """
-        words = frozenset(each for each in branches if isinstance(each, str) and each != "null")
-        kinds = [self.made(each, place)[0] for each in branches]
-        places = [number for number, each in enumerate(branches) if each != "null"]
+        words = frozenset(
+            branch for branch in branches if isinstance(branch, str) and branch != "null"
+        )
+        kinds = [self.made(branch, place)[0] for branch in branches]
+        places = [number for number, branch in enumerate(branches) if branch != "null"]
         if len(places) <= 1:
             return kinds[places[0]] if places else pa.bool_()
         if len(words) == len(places) and words in _NUMBERS:
@@ -238,7 +240,7 @@ def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
 def registeredAvro(registry: SchemaRegistry, number: int) -> FramedCodec:
     def codecOf(number: int) -> AvroCodec:
         text, named = registry.texts(number, "AVRO")
-        references = [each.encode() for each in named.values()]
+        references = [reference.encode() for reference in named.values()]
         return readAvro(text.encode(), f"schema {number}", references)
 
     return framedAvro(numbered, codecOf, number)
@@ -247,11 +249,11 @@ def registeredAvro(registry: SchemaRegistry, number: int) -> FramedCodec:
 def singleObjects(files: Mapping[str, bytes], name: str) -> FramedCodec:
     if name not in files:
         raise OptionError(f"there is no schema {name}")
-    schemas = {each: readAvro(data, each) for each, data in files.items()}
-    found = {byFingerprint(schema): schema for schema in schemas.values()}
+    schemas = {schemaName: readAvro(data, schemaName) for schemaName, data in files.items()}
+    byKey = {byFingerprint(schema): schema for schema in schemas.values()}
     key = byFingerprint(schemas[name])
-    found[key] = schemas[name]
-    return framedAvro(_printed, found.__getitem__, key)
+    byKey[key] = schemas[name]
+    return framedAvro(_printed, byKey.__getitem__, key)
 
 
 def byFingerprint(schema: AvroCodec) -> str:

@@ -73,12 +73,12 @@ def readSchema(text: str) -> Any:
 
 
 def ddlText(schema: Any) -> str:
-    return ", ".join(_column(each, " ") for each in schema)
+    return ", ".join(_column(field, " ") for field in schema)
 
 
 def nullable(kind: Any) -> Any:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, nullable(each.type)) for each in kind])
+        return pa.struct([pa.field(field.name, nullable(field.type)) for field in kind])
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", nullable(kind.value_type)))
     if pa.types.is_map(kind):
@@ -102,12 +102,12 @@ def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) 
 def checkNames(fields: Sequence[Any], place: str = "") -> None:
     """See that Spark can tell columns apart, to which C{A} and C{a} are the same."""
     seen: set[str] = set()
-    for each in fields:
-        name = f"{place}{each.name}"
-        if each.name.lower() in seen:
+    for field in fields:
+        name = f"{place}{field.name}"
+        if field.name.lower() in seen:
             raise OptionError(f"schema: column {name} is there twice, or in upper and lower case")
-        seen.add(each.name.lower())
-        kind = each.type
+        seen.add(field.name.lower())
+        kind = field.type
         while pa.types.is_list(kind) or pa.types.is_map(kind):
             name += "[]" if pa.types.is_list(kind) else "{}"
             kind = kind.value_type if pa.types.is_list(kind) else kind.item_type
@@ -121,17 +121,19 @@ def merged(old: Sequence[Any], new: Sequence[Any], place: str = "") -> list[Any]
 
     @raise Clash: if a column cannot take its new type.
     """
-    given = {each.name: each for each in new}
-    lower = {each.name.lower(): each.name for each in old}
+    given = {field.name: field for field in new}
+    lower = {field.name.lower(): field.name for field in old}
     fields = []
-    for each in old:
-        other = given.pop(each.name, None)
-        kind = each.type if other is None else _together(each.type, other.type, place + each.name)
-        fields.append(pa.field(each.name, kind))
-    for name, each in given.items():
+    for field in old:
+        other = given.pop(field.name, None)
+        kind = (
+            field.type if other is None else _together(field.type, other.type, place + field.name)
+        )
+        fields.append(pa.field(field.name, kind))
+    for name, field in given.items():
         if name.lower() in lower:
             raise Clash(f"column {place}{name} was called {lower[name.lower()]}")
-        fields.append(pa.field(name, each.type))
+        fields.append(pa.field(name, field.type))
     return fields
 
 
@@ -143,7 +145,7 @@ def _together(old: Any, new: Any, place: str) -> Any:
         return pa.list_(pa.field("element", inner))
     if pa.types.is_map(old) and pa.types.is_map(new):
         return pa.map_(old.key_type, _together(old.item_type, new.item_type, f"{place}{{}}"))
-    isNumber = any(each(old) and each(new) for each in _NUMBERS)
+    isNumber = any(isOfKind(old) and isOfKind(new) for isOfKind in _NUMBERS)
     if new == old or (isNumber and new.bit_width < old.bit_width):
         return old
     raise Clash(f"column {place} is {_typeText(old)} in the table and {_typeText(new)} now")
@@ -157,7 +159,7 @@ def _column(field: Any, between: str) -> str:
 
 def _typeText(kind: Any) -> str:
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(_column(each, ': ') for each in kind)}>"
+        return f"STRUCT<{', '.join(_column(field, ': ') for field in kind)}>"
     if pa.types.is_list(kind):
         return f"ARRAY<{_typeText(kind.value_type)}>"
     if pa.types.is_map(kind):
@@ -171,14 +173,14 @@ class _ColumnParser:
     def __init__(self, text: str) -> None:
         self._text = text
         matches = _TOKEN.finditer(text.rstrip())
-        found = [(each.lastgroup, each[each.lastindex or 0]) for each in matches]
-        self._tokens: deque[tuple[Any, str]] = deque([*found, ("", "")])
-        if found and found[-1][0] == "wrong":
-            raise OptionError(f"schema: {found[-1][1]!r} makes no sense")
+        words = [(match.lastgroup, match[match.lastindex or 0]) for match in matches]
+        self._tokens: deque[tuple[Any, str]] = deque([*words, ("", "")])
+        if words and words[-1][0] == "wrong":
+            raise OptionError(f"schema: {words[-1][1]!r} makes no sense")
 
     def columns(self, end: str = "") -> list[Any]:
-        found: list[Any] = []
-        while not found or self._has(","):
+        fields: list[Any] = []
+        while not fields or self._has(","):
             name = self._next("the name of a column", "word", "quoted").replace("``", "`")
             self._has(":")
             kind = self._type()
@@ -187,9 +189,9 @@ class _ColumnParser:
                 self._expect("NULL", "NULL")
             if self._has("COMMENT"):
                 self._next("a text in single quotes", "text")
-            found.append(pa.field(name, kind, isNullable))
+            fields.append(pa.field(name, kind, isNullable))
         self._expect(end, "" if end else "',' or the end")
-        return found
+        return fields
 
     def _type(self) -> Any:
         kind, token = self._tokens[0]
@@ -230,8 +232,8 @@ class _ColumnParser:
         return self._tokens.popleft()[1]
 
     def _has(self, token: str) -> bool:
-        kind, found = self._tokens[0]
-        if kind in ("quoted", "text") or found.upper() != token:
+        kind, word = self._tokens[0]
+        if kind in ("quoted", "text") or word.upper() != token:
             return False
         self._tokens.popleft()
         return True

@@ -34,7 +34,7 @@ def withDecoded(
         bad, and C{to_error} says why.
     @param isUnknownBad: whether fields that the schema has not make a payload bad.
     """
-    names = {each.lower() for each in frame.columns}
+    names = {name.lower() for name in frame.columns}
     if column not in frame.columns or {to.lower(), f"{to}_error".lower()} & names:
         raise OptionError(f"column {column!r} is wanted, and none called {to!r} or '{to}_error'")
     [mapping] = readMappings([f">={schema}"], {">": "values"}, isUnknownBad, registry)
@@ -44,9 +44,9 @@ def withDecoded(
 
     def decoded(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            found = decodedArrays(mapping, kind, batch.column(column))
+            arrays = decodedArrays(mapping, kind, batch.column(column))
             named = [*batch.schema.names, to, f"{to}_error"]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *found], names=named)
+            yield pa.RecordBatch.from_arrays([*batch.columns, *arrays], names=named)
 
     return frame.mapInArrow(decoded, ", ".join([*there, added]))
 
@@ -54,12 +54,12 @@ def withDecoded(
 def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[Any, Any]:
     codec = codecOf(mapping)
     made = [
-        (None, None) if each is None else decodedOr(codec.decode, each)
-        for each in payloads.cast(pa.binary()).to_pylist()
+        (None, None) if payload is None else decodedOr(codec.decode, payload)
+        for payload in payloads.cast(pa.binary()).to_pylist()
     ]
-    found, untaken = structsOf([value for value, _ in made], kind)
+    structs, untaken = structsOf([value for value, _ in made], kind)
     errors = [untaken.get(place, error) for place, (_, error) in enumerate(made)]
-    return found, pa.array(errors, pa.string())
+    return structs, pa.array(errors, pa.string())
 
 
 def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | None]:

@@ -68,18 +68,20 @@ class JSONCodec:
             raise BadPayload("it is nested too deeply") from None
         except (msgspec.MsgspecError, ValueError) as error:
             raise BadPayload(str(error)) from None
-        found: Mapping[str, Any] = msgspec.to_builtins(value, builtin_types=_KEPT, enc_hook=Decimal)
-        return found
+        fields: Mapping[str, Any] = msgspec.to_builtins(
+            value, builtin_types=_KEPT, enc_hook=Decimal
+        )
+        return fields
 
 
 def _typeOf(kind: Any, place: str, isStrict: bool) -> Any:
     if pa.types.is_struct(kind):
         inside = f"{place}." if place else ""
         fields: list[Any] = []
-        names = {f"field{number}": each.name for number, each in enumerate(kind)}
-        for name, each in zip(names, kind, strict=True):
-            inner = _typeOf(each.type, inside + each.name, isStrict)
-            fields.append((name, inner | None, None) if each.nullable else (name, inner))
+        names = {f"field{number}": field.name for number, field in enumerate(kind)}
+        for name, field in zip(names, kind, strict=True):
+            inner = _typeOf(field.type, inside + field.name, isStrict)
+            fields.append((name, inner | None, None) if field.nullable else (name, inner))
         return msgspec.defstruct(
             "Object", fields, rename=names, forbid_unknown_fields=isStrict, kw_only=True
         )
@@ -117,7 +119,7 @@ def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None =
     """C{references} are other schemas, by their names in this one and each other."""
     with readingSchema(name, "no JSON Schema", _MALFORMED):
         texts = {"": data, **(references or {})}
-        builder = _ColumnBuilder({each: json.loads(text) for each, text in texts.items()})
+        builder = _ColumnBuilder({textName: json.loads(text) for textName, text in texts.items()})
         kind, _ = builder.kindOf(builder.documents[""], "", "", ())
         if not pa.types.is_struct(kind):
             raise OptionError("it is not of an object with properties")
@@ -129,7 +131,7 @@ def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None =
 def registeredJSON(registry: SchemaRegistry, number: int, isUnknownBad: bool) -> FramedCodec:
     def codecOf(number: int) -> JSONCodec:
         text, named = registry.texts(number, "JSON")
-        others = {name: each.encode() for name, each in named.items()}
+        others = {name: reference.encode() for name, reference in named.items()}
         return JSONCodec(jsonColumns(text.encode(), f"schema {number}", others), isUnknownBad)
 
     lenient = JSONCodec(codecOf(number).columns, False)
@@ -163,8 +165,8 @@ class _ColumnBuilder:
         for word in ("oneOf", "anyOf"):
             branches = schema.get(word, branches)
         if isinstance(schema.get("type"), list):
-            branches = [{**schema, "type": each} for each in schema["type"]]
-        some = [each for each in branches if each.get("type") != "null"]
+            branches = [{**schema, "type": single} for single in schema["type"]]
+        some = [branch for branch in branches if branch.get("type") != "null"]
         if len(some) != 1:
             raise OptionError(f"{place or 'it'}: no column is for a choice of types")
         isNullable = len(branches) > 1
@@ -191,8 +193,8 @@ class _ColumnBuilder:
             return pa.map_(pa.string(), self.kindOf(more, document, f"{place}{{}}", outer)[0])
         inside, required = f"{place}." if place else "", schema.get("required", ())
         fields = []
-        for name, each in schema["properties"].items():
-            kind, isNullable = self.kindOf(each, document, inside + name, outer)
+        for name, member in schema["properties"].items():
+            kind, isNullable = self.kindOf(member, document, inside + name, outer)
             fields.append(pa.field(name, kind, isNullable or name not in required))
         return pa.struct(fields)
 
@@ -201,4 +203,4 @@ def _guessed(schema: Any) -> str:
     if "properties" in schema:
         return "object"
     values = schema.get("enum") or [schema.get("const")]
-    return "string" if all(isinstance(each, str) for each in values) else ""
+    return "string" if all(isinstance(value, str) for value in values) else ""

@@ -53,7 +53,7 @@ def readMappings(
 ) -> tuple[PayloadMapping, ...]:
     if not texts:
         raise OptionError("name at least one schema: PATTERN=KIND:WHAT")
-    found: list[PayloadMapping] = []
+    mappings: list[PayloadMapping] = []
     for text in texts:
         parts = _TEXT.fullmatch(text)
         if parts is None:
@@ -75,15 +75,15 @@ def readMappings(
         table = names.get(pattern) or _named(pattern)
         made = PayloadMapping(text, pattern, table, kind, what, files, isUnknownBad, registry)
         codecOf(made)
-        found.append(made)
-    _checkTables(found, names)
-    return tuple(found)
+        mappings.append(made)
+    _checkTables(mappings, names)
+    return tuple(mappings)
 
 
 def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
     literal = subject.encode("utf-8", "surrogateescape")
-    for place, each in enumerate(mappings):
-        if matches(each.pattern.encode("utf-8", "surrogateescape"), literal):
+    for place, mapping in enumerate(mappings):
+        if matches(mapping.pattern.encode("utf-8", "surrogateescape"), literal):
             return place
     return -1
 
@@ -110,8 +110,8 @@ def _registered(mapping: PayloadMapping, registry: SchemaRegistry) -> Codec:
     A codec for the columns of one schema. Payloads of another one in JSON and Protobuf are read
     without fields that this one has not.
     """
-    found, _, message = mapping.what.partition("#")
-    number, isUnknownBad = int(found), mapping.isUnknownBad
+    digits, _, message = mapping.what.partition("#")
+    number, isUnknownBad = int(digits), mapping.isUnknownBad
     try:
         kind = registry.schema(number).kind
         if kind == "AVRO":
@@ -127,26 +127,28 @@ def _registered(mapping: PayloadMapping, registry: SchemaRegistry) -> Codec:
 
 def _named(pattern: str) -> str:
     words = {"*": "any", ">": "all"}
-    tokens = [words.get(each, re.sub(r"\W", "_", each, flags=re.A)) for each in pattern.split(".")]
+    tokens = [
+        words.get(token, re.sub(r"\W", "_", token, flags=re.A)) for token in pattern.split(".")
+    ]
     return "_".join(tokens)
 
 
 def _checkTables(mappings: Sequence[PayloadMapping], names: Mapping[str, str]) -> None:
-    patterns = {each.pattern for each in mappings}
+    patterns = {mapping.pattern for mapping in mappings}
     for pattern in names:
         if pattern not in patterns:
             raise OptionError(f"table: no schema is for {pattern}")
     seen: dict[str, str] = {OTHERS: "messages without a schema"}
-    for each in mappings:
-        name = each.table
+    for mapping in mappings:
+        name = mapping.table
         if not _NAME.fullmatch(name) or name.endswith(DLQ):
             raise OptionError(f"table: {name!r} cannot be the name of a table; see --table")
         if name.lower() in seen:
             raise OptionError(
-                f"table: {name} is the table of {seen[name.lower()]} and of {each.pattern}: say"
-                f" --table {each.pattern}=NAME"
+                f"table: {name} is the table of {seen[name.lower()]} and of {mapping.pattern}: say"
+                f" --table {mapping.pattern}=NAME"
             )
-        seen[name.lower()] = each.pattern
+        seen[name.lower()] = mapping.pattern
 
 
 def _contents(kind: str, what: str) -> tuple[str, tuple[tuple[str, bytes], ...]]:
@@ -168,5 +170,5 @@ def _contents(kind: str, what: str) -> tuple[str, tuple[tuple[str, bytes], ...]]
         raise OptionError(f"schema: {what!r} is not {form}")
     paths = [Path(place)]
     if kind != "protobuf":
-        paths = sorted(each for each in paths[0].iterdir() if each.suffix == ".avsc")
-    return which, tuple((each.name, each.read_bytes()) for each in paths)
+        paths = sorted(file for file in paths[0].iterdir() if file.suffix == ".avsc")
+    return which, tuple((file.name, file.read_bytes()) for file in paths)

@@ -63,5 +63,5 @@ class FramedCodec:
             raise BadPayload(str(error)) from None
         except KeyError:
             raise BadPayload(f"its schema, {key}, is not known") from None
-        found = codec.decode(data[place:])
-        return found if key == self.key else self.brought(key, codec, data[place:])
+        fields = codec.decode(data[place:])
+        return fields if key == self.key else self.brought(key, codec, data[place:])

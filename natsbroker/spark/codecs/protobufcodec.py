@@ -48,7 +48,9 @@ _SCALARS = {
 
 _WELL_KNOWN = "google/protobuf/"
 _TIMESTAMP = "google.protobuf.Timestamp"
-_WRAPPERS = {each.full_name for each in wrappers_pb2.DESCRIPTOR.message_types_by_name.values()}
+_WRAPPERS = {
+    message.full_name for message in wrappers_pb2.DESCRIPTOR.message_types_by_name.values()
+}
 
 #: The seconds that a C{Timestamp} may have: of the years 1 to 9999.
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
@@ -86,18 +88,18 @@ class ProtobufCodec:
                 if message.ByteSize() != size:
                     unknown = size - message.ByteSize()
                     raise BadPayload(f"{unknown} bytes are of fields that the message has not")
-            found = self._read(message)
+            fields = self._read(message)
         except DecodeError as error:
             raise BadPayload(f"it is no such message: {error}") from None
         except UnicodeDecodeError:
             raise BadPayload("a text is no UTF-8") from None
         # A message without fields is read as its being there.
-        return found if isinstance(found, dict) else {}
+        return fields if isinstance(fields, dict) else {}
 
 
 def _pool(data: bytes) -> Any:
     files = list(descriptor_pb2.FileDescriptorSet.FromString(data).file)
-    names = {each.name for each in files}
+    names = {file.name for file in files}
     database = descriptor_database.DescriptorDatabase()
     for file in files:
         for name in set(file.dependency) - names:
@@ -113,23 +115,23 @@ def _wellKnown(name: str) -> Any:
     try:
         if not name.startswith(_WELL_KNOWN):
             raise ImportError
-        found = importlib.import_module(module).DESCRIPTOR.serialized_pb
+        serialized = importlib.import_module(module).DESCRIPTOR.serialized_pb
     except ImportError:
         raise OptionError(f"it has no {name}: let protoc --include_imports") from None
-    return descriptor_pb2.FileDescriptorProto.FromString(found)
+    return descriptor_pb2.FileDescriptorProto.FromString(serialized)
 
 
 def _forgetExtensions(outer: Any, messages: Any) -> None:
     """Have extensions be what they are to the columns: unknown."""
     del outer.extension[:]
-    for each in messages:
-        _forgetExtensions(each, each.nested_type)
+    for message in messages:
+        _forgetExtensions(message, message.nested_type)
 
 
 def _isRepeated(field: Any) -> bool:
     # Versions of the library that have one of these warn of the other, or lack it.
-    found = getattr(field, "is_repeated", None)
-    return bool(field.label == field.LABEL_REPEATED if found is None else found)
+    answer = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if answer is None else answer)
 
 
 def _message(descriptor: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
@@ -167,9 +169,11 @@ def _field(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader
         entry = field.message_type.fields_by_name
         key, readKey = _single(entry["key"], place, outer)
         kind, readItem = _single(entry["value"], f"{place}{{}}", outer)
-        return pa.map_(key, kind), lambda found: [(readKey(x), readItem(found[x])) for x in found]
+        return pa.map_(key, kind), lambda entries: [
+            (readKey(x), readItem(entries[x])) for x in entries
+        ]
     kind, reader = _single(field, f"{place}[]", outer)
-    return pa.list_(pa.field("element", kind)), lambda found: [reader(each) for each in found]
+    return pa.list_(pa.field("element", kind)), lambda values: [reader(value) for value in values]
 
 
 def _single(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
@@ -193,7 +197,7 @@ _READERS: dict[Any, _Reader] = {_DECIMAL: Decimal, pa.string(): _text}
 
 
 def _enum(descriptor: Any, place: str) -> _Reader:
-    names = {number: each.name for number, each in descriptor.values_by_number.items()}
+    names = {number: value.name for number, value in descriptor.values_by_number.items()}
 
     def read(number: int) -> str:
         if number not in names:
@@ -240,7 +244,7 @@ def registeredProtobuf(
 def _files(registry: SchemaRegistry, number: int) -> tuple[bytes, Any]:
     text, named = registry.texts(number, "PROTOBUF")
     root = _file(f"schema-{number}.proto", text)
-    files = [root, *(_file(*each) for each in named.items())]
+    files = [root, *(_file(*pair) for pair in named.items())]
     return descriptor_pb2.FileDescriptorSet(file=files).SerializeToString(), root
 
 
@@ -259,11 +263,11 @@ def _file(name: str, text: str) -> Any:
 def _nameOf(file: Any, path: tuple[int, ...]) -> str:
     names = [file.package] if file.package else []
     messages = file.message_type
-    for each in path:
-        if each >= len(messages):
+    for index in path:
+        if index >= len(messages):
             raise BadPayload(f"its file has no message {'.'.join(map(str, path))}")
-        names.append(messages[each].name)
-        messages = messages[each].nested_type
+        names.append(messages[index].name)
+        messages = messages[index].nested_type
     return ".".join(names)
 
 

@@ -122,12 +122,13 @@ class SchemaRegistry:
             raise BadPayload(f"its schema, {number}, is {schema.kind} and not {kind}")
 
         def refer(schema: RegisteredSchema) -> None:
-            for each in schema.references or ():
-                if each.name not in named:
-                    path = f"/subjects/{quote(each.subject, safe='')}/versions/{each.version}"
+            for reference in schema.references or ():
+                if reference.name not in named:
+                    subject = quote(reference.subject, safe="")
+                    path = f"/subjects/{subject}/versions/{reference.version}"
                     other = self._schema(path + _FORM * isProtobuf)
                     refer(other)
-                    named[each.name] = other.text
+                    named[reference.name] = other.text
 
         refer(schema)
         return schema.text, named

@@ -27,8 +27,8 @@ def readOffset(
     try:
         version = offset["v"]
         places = {
-            str(name): (str(each["created"]), int(each["seq"]))
-            for name, each in offset["logs"].items()
+            str(name): (str(place["created"]), int(place["seq"]))
+            for name, place in offset["logs"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         raise OptionError("the checkpoint is not one of the data source 'natsbroker'") from None
@@ -114,7 +114,7 @@ def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
     for name, need in needs.items():
         shares[name] += need * allowed // total
     left = allowed - sum(need * allowed // total for need in needs.values())
-    for name in sorted(needs, key=lambda each: -(needs[each] * allowed % total))[:left]:
+    for name in sorted(needs, key=lambda key: -(needs[key] * allowed % total))[:left]:
         shares[name] += 1
     return shares
 

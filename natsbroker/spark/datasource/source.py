@@ -84,11 +84,11 @@ class PushedFilters:
         for bounds in ranges:
             start, stop = bounds.start, bounds.stop
             if self.since is not None:
-                found = logs.firstSince(bounds.stream, _utc(self.since))
-                start = max(start, stop if found is None else found)
+                first = logs.firstSince(bounds.stream, _utc(self.since))
+                start = max(start, stop if first is None else first)
             if self.before is not None:
-                found = logs.firstSince(bounds.stream, _utc(self.before))
-                stop = stop if found is None else min(stop, found)
+                first = logs.firstSince(bounds.stream, _utc(self.before))
+                stop = stop if first is None else min(stop, first)
             left.append(replace(bounds, start=start, stop=max(start, stop)))
         return left
 
@@ -104,14 +104,14 @@ class PushedFilters:
         """The patterns below C{prefix}; C{None} if no subject is left."""
         if "subject" not in self.names:
             return self._beginning(patterns)
-        wanted = [each.encode("utf-8") for each in patterns]
+        wanted = [pattern.encode("utf-8") for pattern in patterns]
         kept = []
         for subject in sorted(self.names["subject"]):
             literal = subject.encode("utf-8")
             # A backslash may be how the column shows a byte that is not UTF-8.
             if not isValidLiteral(literal) or "\\" in subject:
                 return patterns
-            if not wanted or any(matches(each, literal) for each in wanted):
+            if not wanted or any(matches(pattern, literal) for pattern in wanted):
                 kept.append(subject)
         return tuple(kept) or None
 
@@ -121,12 +121,12 @@ class PushedFilters:
         if not isValidLiteral(whole.encode()):
             return patterns
         kept = []
-        for each in patterns or (">",):
-            given = each.encode("utf-8")
+        for pattern_ in patterns or (">",):
+            given = pattern_.encode("utf-8")
             if isSubset(pattern, given):
                 return (pattern.decode(),)
             if overlaps(pattern, given):
-                kept.append(each)
+                kept.append(pattern_)
         return tuple(kept) or None
 
 
@@ -152,7 +152,7 @@ class NatsBrokerSource(DataSource):
         options = readOptions(self.options, None)
         left = [] if options["includeHeaders"] else ["headers"]
         left += [] if options["includeMetadata"] else ["stream", "time_ns"]
-        return ddlOf([each for each in COLUMNS if each not in left])
+        return ddlOf([column for column in COLUMNS if column not in left])
 
     def reader(self, schema: Any) -> DataSourceReader:
         options = self._read("read")
@@ -192,12 +192,12 @@ class BatchReader(RangedReader, DataSourceReader):
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.ranges(ranges)
         empty = SequenceRange(ranges[0].stream, ranges[0].created, 0, 0)
-        return [RangePartition(each, patterns or ()) for each in self._pieces(left) or [empty]]
+        return [RangePartition(piece, patterns or ()) for piece in self._pieces(left) or [empty]]
 
 
 class PushingReader(BatchReader):
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """Take filters, and return all of them: Spark tests every row again."""
-        for each in filters:
-            self._limits.take(each)
-            yield each
+        for filter_ in filters:
+            self._limits.take(filter_)
+            yield filter_

@@ -58,7 +58,7 @@ class RangedReader:
 
     def _pieces(self, ranges: Sequence[SequenceRange]) -> list[SequenceRange]:
         sizes = ("minPartitions", "maxRowsPerPartition", "parallelism")
-        return split(ranges, *(self._options[each] for each in sizes))
+        return split(ranges, *(self._options[size] for size in sizes))
 
     def read(self, partition: Any) -> Iterator[Any]:
         freezeModules()
@@ -123,7 +123,9 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
             # The newest messages, or streams, came after the end of the query was set.
             self._asked = float("-inf")
             self._target = self._current()
-        return self._offset({each.stream: (each.created, each.start) for each in ranges})
+        return self._offset(
+            {stretch.stream: (stretch.created, stretch.start) for stretch in ranges}
+        )
 
     def getDefaultReadLimit(self) -> Any:
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
@@ -178,12 +180,12 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         places = self._placesIn(start), self._placesIn(end)
         states = self._current()
         ranges = []
-        for each in rangesBetween(*places, self._word, self._mayLeave):
-            state = states.get(each.stream)
-            if state is not None and state.created == each.created:
-                each = planned(state, each.start, each.stop)
-            ranges.append(each)
-        return [RangePartition(each, self._patterns) for each in self._pieces(ranges)]
+        for stretch in rangesBetween(*places, self._word, self._mayLeave):
+            state = states.get(stretch.stream)
+            if state is not None and state.created == stretch.created:
+                stretch = planned(state, stretch.start, stretch.stop)
+            ranges.append(stretch)
+        return [RangePartition(piece, self._patterns) for piece in self._pieces(ranges)]
 
     def read(self, partition: Any) -> Iterator[Any]:
         try:
@@ -273,7 +275,7 @@ class EarlierStreamReader(StreamReader):
         return self._place
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        found = super().partitions(start, end)
+        partitions = super().partitions(start, end)
         if self._place is not None:
             self._place = end
-        return found
+        return partitions

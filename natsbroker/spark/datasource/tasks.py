@@ -68,12 +68,12 @@ def stateOf(options: dict[str, Any], name: str) -> StreamState:
 
 def peerOf(options: dict[str, Any]) -> ServerAccess:
     kinds = ("user", "token", "nkeySeedFile", "credentialsFile")
-    given = [each for each in kinds if options[each]]
+    given = [kind for kind in kinds if options[kind]]
     if len(given) > 1:
         raise OptionError(f"{given[0]} and {given[1]} exclude each other")
     if options["tlsKey"] and not options["tlsCert"]:
         raise OptionError("tlsKey needs tlsCert")
-    names = [each.name for each in fields(ServerAccess) if each.name in options]
+    names = [field.name for field in fields(ServerAccess) if field.name in options]
     return ServerAccess(
         readAddresses(options["servers"]),
         name="natsbroker.spark",

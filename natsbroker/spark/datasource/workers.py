@@ -16,11 +16,11 @@ from pathlib import Path
 
 def withoutArchives(path: Sequence[str]) -> list[str]:
     """The path of modules without the archives of the PySpark that is on it in another form too."""
-    found = PathFinder.find_spec("pyspark", [each for each in path if not each.endswith(".zip")])
-    if found is None or found.origin is None:
+    spec = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])
+    if spec is None or spec.origin is None:
         return list(path)
-    archives = Path(found.origin).parent / "python" / "lib"
-    return [each for each in path if Path(each).parent != archives]
+    archives = Path(spec.origin).parent / "python" / "lib"
+    return [entry for entry in path if Path(entry).parent != archives]
 
 
 @cache

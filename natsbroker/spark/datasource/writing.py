@@ -140,13 +140,13 @@ class _Writer:
         return DeadLetterTable(locationOf(where), readSchema(self._columns), task)
 
     def _record(self, messages: Sequence[WriterCommitMessage | None], number: int) -> None:
-        written = [each for each in messages if isinstance(each, Written) and each.dead]
+        written = [message for message in messages if isinstance(message, Written) and message.dead]
         if not written:
             return
         table = self._table()
-        files = [file for each in written for file in each.dead]
+        files = [file for message in written for file in message.dead]
         if table.record(files, f"natsbroker/{written[0].write}", number):
-            count = sum(each.rows for each in files)
+            count = sum(file.rows for file in files)
             logging.getLogger("natsbroker.spark").warning(
                 "stream %s: %d rows were not taken, and are in %s", self._stream, count, table.root
             )
@@ -156,7 +156,7 @@ class _Writer:
         from natsbroker.spark.nats.stan import ChannelPublisher
 
         options = self._options
-        given = (options[each] for each in ("clusterId", "discoverPrefix", "window"))
+        given = (options[option] for option in ("clusterId", "discoverPrefix", "window"))
         publisher = ChannelPublisher(connection, self._channel, *given)
         for batch in batches:
             for data in batch.column("data").to_pylist():
@@ -177,7 +177,7 @@ class StreamWriter(_Writer, _ArrowWriter):
 
     def _place(self) -> tuple[str, int, int]:
         context: Any = TaskContext.get()
-        query, epoch = (context.getLocalProperty(each) for each in (_QUERY, _EPOCH))
+        query, epoch = (context.getLocalProperty(property_) for property_ in (_QUERY, _EPOCH))
         if query is None or epoch is None:
             raise DataSourceError("Spark does not say of which micro-batch a task is")
         return query, int(epoch), context.partitionId()
@@ -198,7 +198,7 @@ class _RowWriter:
         count = itertools.count()
         for batch in batches:
             names = batch.schema.names
-            columns = [each.to_pylist() for each in batch.columns]
+            columns = [column.to_pylist() for column in batch.columns]
             for values in zip(*columns, strict=True):
                 self._take(dict(zip(names, values, strict=True)), next(count))
         self.publisher.finish()
@@ -286,5 +286,5 @@ def _payload(data: Any) -> bytes:
 
 
 def _ownId(headers: Any) -> str:
-    values = (each["value"] for each in headers or () if each and each["key"] == _MSG_ID)
+    values = (header["value"] for header in headers or () if header and header["key"] == _MSG_ID)
     return next(values, None) or ""

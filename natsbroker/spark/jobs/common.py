@@ -133,10 +133,10 @@ class JobRun(argparse.ArgumentParser):
 
 def secondsOf(text: str) -> float:
     """A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise argparse.ArgumentTypeError(f"not a duration: {text!r}")
-    return float(found["number"]) * _UNITS[found["unit"]]
+    return float(match["number"]) * _UNITS[match["unit"]]
 
 
 def pairOf(text: str) -> tuple[str, str]:
@@ -171,7 +171,7 @@ def workersErrors() -> Iterator[None]:
 
 
 def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    return [work(each) for each in tasks]
+    return [work(task) for task in tasks]
 
 
 def inSpark(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -199,8 +199,8 @@ def inPartitions(
     from natsbroker.spark.sessions import isRemote
 
     if not isRemote(spark):
-        found = frame.rdd.mapPartitionsWithIndex(lambda number, rows: [work(number, rows)])
-        return list(found.collect())
+        results = frame.rdd.mapPartitionsWithIndex(lambda number, rows: [work(number, rows)])
+        return list(results.collect())
 
     def done(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -237,7 +237,7 @@ def _result(work: Callable[[Any], Any], task: Any) -> Iterator[Any]:
 
 
 def _resultsIn(frame: Any) -> list[Any]:
-    return [pickle.loads(bytes(each.result)) for each in frame.collect()]
+    return [pickle.loads(bytes(row.result)) for row in frame.collect()]
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def sessionFor(master: str, isNeeded: bool = False) -> Iterator[Any]:
     The session of a command line: at its master, else that of C{spark-submit} or C{SPARK_REMOTE};
     C{None} for this process, unless Spark C{isNeeded}.
     """
-    isElsewhere = any(each in os.environ for each in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
+    isElsewhere = any(name in os.environ for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
     if master == "inline" or not (master or isElsewhere or isNeeded):
         yield None
         return
@@ -322,13 +322,13 @@ def stopping(job: JobRun | None = None) -> Iterator[Stop]:
         after the signal. Object stores are waited for much longer.
     """
     stop = Stop()
-    before = {each: signal.signal(each, stop.take) for each in _SIGNALS}
+    before = {number: signal.signal(number, stop.take) for number in _SIGNALS}
     with _watched(job) if job is not None else nullcontext():
         try:
             yield stop
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextmanager

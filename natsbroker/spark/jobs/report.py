@@ -65,11 +65,11 @@ class JobReport:
 
     def text(self) -> str:
         parts = [self.title, "", *(f"{name}: {cellOf(x)}" for name, x in self.facts.items())]
-        for each in self.sections:
-            if each.columns or each.chart is None:
-                parts += ["", each.title, *filter(None, [each.note])]
-            if each.columns:
-                parts.append(tableOf(each.columns, each.rows))
+        for section in self.sections:
+            if section.columns or section.chart is None:
+                parts += ["", section.title, *filter(None, [section.note])]
+            if section.columns:
+                parts.append(tableOf(section.columns, section.rows))
         return "\n".join(parts) + "\n"
 
 
@@ -88,14 +88,14 @@ def marksOf(rows: Sequence[Sequence[Any]]) -> list[str | None]:
     The marks of columns: C{n} for numbers, which end at the same place; C{w} where long words may
     break anywhere.
     """
-    found: list[str | None] = []
+    marks: list[str | None] = []
     for column in zip(*rows, strict=True):
         words = (word for cell in column for word in cellOf(cell).split())
         isLong = max(map(len, words), default=0) > _LONG_WORD
         kinds = {type(cell) for cell in column if cell != ""}
         isNumber = bool(kinds) and kinds <= {int, float, Amount}
-        found.append("n" if isNumber else "w" if isLong else None)
-    return found
+        marks.append("n" if isNumber else "w" if isLong else None)
+    return marks
 
 
 def cellOf(value: Any) -> str:

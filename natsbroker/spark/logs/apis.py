@@ -88,7 +88,7 @@ class StreamState:
 
     def stores(self, start: int, stop: int) -> bool:
         """Whether a sequence below C{stop} is stored; needs C{deleted}."""
-        return any(each not in self.deleted for each in range(max(start, self.first), stop))
+        return any(sequence not in self.deleted for sequence in range(max(start, self.first), stop))
 
 
 class LogApi:
@@ -131,17 +131,20 @@ class StreamApi(LogApi):
         if not self._pattern:
             return tuple(wanted)
         isChosen = re.compile(self._pattern).fullmatch
-        return tuple(sorted(each for each in self.allNames() if isChosen(each)))
+        return tuple(sorted(name for name in self.allNames() if isChosen(name)))
 
     def allNames(self) -> set[str]:
-        found: list[str] = []
+        names: list[str] = []
         while True:
-            answer = self.call("STREAM.NAMES", {"offset": len(found)}, self._pattern or "names")
+            answer = self.call("STREAM.NAMES", {"offset": len(names)}, self._pattern or "names")
             with sensible("streams: the list of their names makes no sense"):
-                page, total = [str(each) for each in answer["streams"] or ()], int(answer["total"])
-            found += page
-            if not page or len(found) >= total:
-                return set(found)
+                page, total = (
+                    [str(streamName) for streamName in answer["streams"] or ()],
+                    int(answer["total"]),
+                )
+            names += page
+            if not page or len(names) >= total:
+                return set(names)
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         question = {"deleted_details": True} if withDeleted else {}
@@ -159,9 +162,9 @@ class StreamApi(LogApi):
                 bool(config.get("allow_direct")),
                 frozenset(state.get("deleted") or ()),
                 bool(config.get("allow_atomic")),
-                tuple(str(each) for each in config.get("subjects") or ()),
+                tuple(str(subject) for subject in config.get("subjects") or ()),
                 int(config.get("num_replicas") or 1),
-                any(int(config.get(each) or 0) > 0 for each in _LIMITS)
+                any(int(config.get(limit) or 0) > 0 for limit in _LIMITS)
                 or config.get("retention", "limits") != "limits"
                 or bool(config.get("allow_msg_ttl")),
                 int(config.get("max_msgs_per_subject") or 0) > 0,
@@ -177,8 +180,8 @@ class StreamApi(LogApi):
         return self._find(name, {"start_time": time, "next_by_subj": ">"})
 
     def _find(self, name: str, question: dict[str, Any]) -> int | None:
-        found = self.message(name, {**question, "no_hdr": True})
-        return None if found is None else found[0]
+        message = self.message(name, {**question, "no_hdr": True})
+        return None if message is None else message[0]
 
     def message(self, name: str, question: dict[str, Any]) -> tuple[int, bytes, bytes] | None:
         """The sequence, header block and payload of a stored message; C{None} if there is none."""
@@ -189,9 +192,9 @@ class StreamApi(LogApi):
                 return None
             raise
         with sensible(f"stream {name}: its answer makes no sense"):
-            found = answer["message"]
-            block, data = (base64.b64decode(found.get(each) or "") for each in ("hdrs", "data"))
-            return int(found["seq"]), block, data
+            message = answer["message"]
+            block, data = (base64.b64decode(message.get(key) or "") for key in ("hdrs", "data"))
+            return int(message["seq"]), block, data
 
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
         return self.ask(self.prefix + call, question, f"stream {name}", f" to {call}")
@@ -219,13 +222,13 @@ def checkedChannel(name: str) -> str:
 
 
 def nanoseconds(time: str) -> int:
-    found = _RFC3339.fullmatch(time)
-    if found is None:
+    match = _RFC3339.fullmatch(time)
+    if match is None:
         raise ValueError(f"not a time: {time!r}")
-    offset = (found["offset"] or "Z").replace("Z", "+00:00")
-    second = datetime.datetime.fromisoformat(found["second"] + offset)
+    offset = (match["offset"] or "Z").replace("Z", "+00:00")
+    second = datetime.datetime.fromisoformat(match["second"] + offset)
     whole = (second - EPOCH) // datetime.timedelta(seconds=1)
-    return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
+    return whole * 10**9 + int((match["part"] or "0").ljust(9, "0"))
 
 
 class ExportApi(LogApi):
@@ -274,8 +277,8 @@ class ChannelApi(ExportApi):
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
         """Channels by names and patterns, each once; named ones also if they do not exist."""
-        found = [self._matching(x) if "*" in x or ">" in x else [x] for x in wanted]
-        return tuple(dict.fromkeys(itertools.chain(*found)))
+        names = [self._matching(x) if "*" in x or ">" in x else [x] for x in wanted]
+        return tuple(dict.fromkeys(itertools.chain(*names)))
 
     def allNames(self) -> list[str]:
         return self._matching(">")
@@ -286,7 +289,7 @@ class ChannelApi(ExportApi):
             question = {"pattern": pattern, "after": names[-1] if names else ""}
             answer = self.call("NAMES", "", question)
             with sensible(f"channel {pattern}: the answer makes no sense"):
-                names += [str(each) for each in answer["names"]]
+                names += [str(name) for name in answer["names"]]
                 if not answer["more"]:
                     return names
 
@@ -307,5 +310,5 @@ class ChannelApi(ExportApi):
     def firstSince(self, name: str, time: str) -> int | None:
         answer = self.call("FIND", name, {"time": nanoseconds(time)})
         with sensible(f"channel {name}: its answer makes no sense"):
-            found, last = int(answer["sequence"]), int(answer["last"])
-        return found if found <= last else None
+            sequence, last = int(answer["sequence"]), int(answer["last"])
+        return sequence if sequence <= last else None

@@ -42,7 +42,7 @@ class MessageRows(NamedTuple):
 
     def part(self, start: int, stop: int) -> MessageRows:
         columns = (self.subjects, self.times, self.heads, self.payloads)
-        return MessageRows(self.seqs[start:stop], *(each[start:stop] for each in columns))
+        return MessageRows(self.seqs[start:stop], *(column[start:stop] for column in columns))
 
 
 def ddlOf(names: Sequence[str]) -> str:
@@ -90,7 +90,7 @@ def columnBatch(names: Sequence[str], stream: str, rows: int, **makers: Callable
             return makers[name]().cast(TIMESTAMP, safe=False)
         return makers["time"]().cast(pa.int64()) if name == "time_ns" else makers[name]()
 
-    return pa.RecordBatch.from_arrays([made(each) for each in names], names=list(names))
+    return pa.RecordBatch.from_arrays([made(name) for name in names], names=list(names))
 
 
 def repeated(text: bytes, rows: int) -> Any:
@@ -110,7 +110,7 @@ def textsOf(values: Any) -> Any:
     try:
         return values.cast(_TEXT)
     except pa.ArrowInvalid:
-        return pa.array([_text(each) for each in values.to_pylist()], _TEXT)
+        return pa.array([_text(value) for value in values.to_pylist()], _TEXT)
 
 
 def pairsOf(heads: Sequence[bytes]) -> Any:

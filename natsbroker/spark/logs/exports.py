@@ -33,7 +33,7 @@ _BEFORE, _BEHIND = 8, 4
 
 def neededColumns(names: Sequence[str]) -> list[str]:
     sources = {"subject": SUBJECTS, "headers": HEADERS, "data": PAYLOADS}
-    return [sources[each] for each in names if each in sources]
+    return [sources[name] for name in names if name in sources]
 
 
 def frameBatch(frame: ColumnFrame, channel: str, names: Sequence[str]) -> Any:
@@ -70,7 +70,7 @@ def _headers(frame: ColumnFrame) -> Any:
     if not frame.headerEnds:
         return pairsOf([b""] * frame.rows)
     blocks = _binaries(frame, frame.headerEnds, frame.headers).to_pylist()
-    return pairsOf([each[_BEFORE:-_BEHIND] for each in blocks])
+    return pairsOf([block[_BEFORE:-_BEHIND] for block in blocks])
 
 
 #: A broker that has too much to do, and the seconds until it is asked again.
@@ -185,7 +185,7 @@ class ExportReader:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""
             text = f"{self._what}: sequences {listed}{more} are damaged in the store"
-            lose(text, self.onLoss, *((each, each + 1) for each in frame.damaged))
+            lose(text, self.onLoss, *((sequence, sequence + 1) for sequence in frame.damaged))
         if place.first > place.start:
             stored = [place.start - 1, *frame.sequences.cast("Q").tolist(), place.next]
             for before, after in pairwise(stored):

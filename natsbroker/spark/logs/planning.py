@@ -46,8 +46,8 @@ Logs = StreamApi | ChannelApi
 
 
 def namesGiven(options: Mapping[str, Any]) -> tuple[str, ...]:
-    found: tuple[str, ...] = options["channel"] or options["stream"]
-    return found
+    names: tuple[str, ...] = options["channel"] or options["stream"]
+    return names
 
 
 def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def selects(options: Mapping[str, Any], name: str) -> bool:
     if options["streamPattern"]:
         return re.fullmatch(options["streamPattern"], name) is not None
     encoded = name.encode("utf-8")
-    return any(matches(each.encode("utf-8"), encoded) for each in namesGiven(options))
+    return any(matches(given.encode("utf-8"), encoded) for given in namesGiven(options))
 
 
 def isPattern(name: str) -> bool:
@@ -120,13 +120,13 @@ def isMissing(error: ApiError) -> bool:
 
 
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    encoded = [each.encode("utf-8") for each in patterns]
+    encoded = [pattern.encode("utf-8") for pattern in patterns]
     kept = []
-    for each in encoded:
-        if not isValidSubject(each):
-            raise OptionError(f"subject: not a valid subject: {each.decode()!r}")
-        if not any(isSubset(each, other) and each != other for other in encoded):
-            kept.append(each.decode())
+    for pattern in encoded:
+        if not isValidSubject(pattern):
+            raise OptionError(f"subject: not a valid subject: {pattern.decode()!r}")
+        if not any(isSubset(pattern, other) and pattern != other for other in encoded):
+            kept.append(pattern.decode())
     return () if ">" in kept else tuple(kept)
 
 
@@ -227,17 +227,17 @@ def _perStream(
         given = json.loads(text)
     except (ValueError, RecursionError):
         raise OptionError(f"{option}: not JSON: {text!r}") from None
-    unknown = [each for each in given if each not in names]
+    unknown = [name for name in given if name not in names]
     if unknown:
         raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
-    found: dict[str, int | str] = {}
+    offsets: dict[str, int | str] = {}
     for name in names:
         value, what = given.get(name, words[-1]), f"{option}: {name}"
         isTime = isinstance(value, str) and _DATE.match(value)
-        found[name] = (
+        offsets[name] = (
             rfc3339(value, what) if isTime else _offset(what, (*words, "a time"), value, 1)
         )
-    return found
+    return offsets
 
 
 def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> int | str:
@@ -247,7 +247,7 @@ def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> i
         raise OptionError(f"{option} cannot be {value!r} in a batch: nothing would be read")
     text = str(value)
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
-        expected = ", ".join(each if " " in each else repr(each) for each in words)
+        expected = ", ".join(word if " " in word else repr(word) for word in words)
         raise OptionError(f"{option}: {expected} or a sequence from 1 expected, not {value!r}")
     if count > 1:
         raise OptionError(f'{option}: with several of them, say which: {{"NAME": {text}}}')
@@ -262,11 +262,11 @@ def _place(
     if options[f"{end}Timestamp"]:
         time = rfc3339(options[f"{end}Timestamp"], f"{end}Timestamp")
     if time:
-        found = logs.firstSince(state.name, time)
+        first = logs.firstSince(state.name, time)
         mayFail = end == "starting" and options["startingOffsetsByTimestampStrategy"] == "error"
-        if found is None and mayFail:
+        if first is None and mayFail:
             raise OptionError(f"{logs.word} {state.name} has no message from {time} on")
-        return state.stop if found is None else min(found, state.stop)
+        return state.stop if first is None else min(first, state.stop)
     if isinstance(wanted, str):
         return state.first if wanted == "earliest" else state.stop
     if wanted > state.stop and wanted >= _TIMES:
@@ -283,7 +283,7 @@ def split(
     ranges: Sequence[SequenceRange], minPartitions: int, maxRows: int, parallelism: int
 ) -> list[SequenceRange]:
     """C{minPartitions} is the least number of pieces; 0: as many as run at a time, if worth it."""
-    total = sum(each.stop - each.start for each in ranges)
+    total = sum(piece.stop - piece.start for piece in ranges)
     if minPartitions:
         size = total // minPartitions
     else:

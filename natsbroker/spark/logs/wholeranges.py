@@ -62,11 +62,11 @@ def fetch(
     while True:
         headerLength, body = connection.answer(reply, subject)
         head = body[:headerLength]
-        found = _BARE.fullmatch(head) or _METADATA.fullmatch(head)
-        if found is None:
+        match = _BARE.fullmatch(head) or _METADATA.fullmatch(head)
+        if match is None:
             isEnd = _isEnd(head, subject)
             return None if isMirror else (rows, isEnd)
-        own, origin, name, digits, time = found.groups()
+        own, origin, name, digits, time = match.groups()
         isMirror = isMirror or origin != stream
         seq = int(digits)
         if seq <= last:
@@ -157,14 +157,16 @@ def checkGaps(streams: StreamApi, bounds: SequenceRange, onLoss: OnLoss | None) 
     if state.gaps - before <= 1:
         return
     state = streams.state(bounds.stream, withDeleted=True)
-    gone = sum(each < end for each in state.deleted) - before
-    ours = [each for each in sorted(state.deleted) if bounds.start <= each < bounds.stop]
+    gone = sum(sequence < end for sequence in state.deleted) - before
+    ours = [
+        sequence for sequence in sorted(state.deleted) if bounds.start <= sequence < bounds.stop
+    ]
     if gone > 1 and ours:
         text = (
             f"stream {bounds.stream}: {gone} messages have been removed from among others since the"
             f" read was planned (expired or purged), sequences {ours[0]} to {ours[-1]} among them"
         )
-        lose(text, onLoss, *((each, each + 1) for each in ours))
+        lose(text, onLoss, *((sequence, sequence + 1) for sequence in ours))
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ def merged(readers: Sequence[Iterator[MessageRows]]) -> Iterator[MessageRows]:
     waiting: dict[int, MessageRows] = {}
     unread = dict(enumerate(readers))
     while True:
-        for place in [each for each in unread if each not in waiting]:
+        for place in [number for number in unread if number not in waiting]:
             rows = next(unread[place], None)
             if rows is None:
                 del unread[place]
@@ -213,10 +215,10 @@ def merged(readers: Sequence[Iterator[MessageRows]]) -> Iterator[MessageRows]:
             return
         # Nothing before this can come from any reader any more.
         horizon = min(rows.seqs[-1] for rows in waiting.values())
-        found: dict[int, tuple[Any, ...]] = {}
+        merging: dict[int, tuple[Any, ...]] = {}
         for place, rows in list(waiting.items()):
             count = bisect_right(rows.seqs, horizon)
-            found.update(
+            merging.update(
                 zip(rows.seqs[:count], zip(*rows.part(0, count), strict=True), strict=True)
             )
             left = rows.part(count, len(rows.seqs))
@@ -224,7 +226,7 @@ def merged(readers: Sequence[Iterator[MessageRows]]) -> Iterator[MessageRows]:
                 waiting[place] = left
             else:
                 del waiting[place]
-        columns = zip(*(found[seq] for seq in sorted(found)), strict=True)
+        columns = zip(*(merging[seq] for seq in sorted(merging)), strict=True)
         yield MessageRows(*map(list, columns))
 
 
@@ -251,7 +253,7 @@ class RangeReader:
         patterns = self.options.patterns or ("",)
         # What waits to be merged is all in memory.
         size = max(self.options.fetchBytes // len(patterns), _LEAST_BYTES)
-        yield from merged([self._readFiltered(start, each, size) for each in patterns])
+        yield from merged([self._readFiltered(start, pattern, size) for pattern in patterns])
         self._check()
         if not self.options.patterns:
             checkGaps(self.streams, bounds, self.onLoss)

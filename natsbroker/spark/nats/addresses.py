@@ -70,10 +70,10 @@ def _refuse() -> str:
 
 
 def readAddresses(text: str) -> tuple[RemoteURL, ...]:
-    found = tuple(_address(each.strip()) for each in text.split(",") if each.strip())
-    if not found:
+    addresses = tuple(_address(address.strip()) for address in text.split(",") if address.strip())
+    if not addresses:
         raise OptionError("servers: name at least one, such as nats://127.0.0.1:4222")
-    return found
+    return addresses
 
 
 def _address(text: str) -> RemoteURL:
@@ -105,7 +105,7 @@ def connectFields(access: ServerAccess, nonce: str, isTLS: bool) -> dict[str, An
 
 
 def readCredentials(path: str) -> tuple[str, bytes]:
-    parts = {found["name"]: found["text"] for found in _PART.finditer(_contents(path))}
+    parts = {match["name"]: match["text"] for match in _PART.finditer(_contents(path))}
     jwt, seed = parts.get("NATS USER JWT"), parts.get("USER NKEY SEED")
     if jwt is None or seed is None:
         raise OptionError(f"{path} is no file of credentials: it needs a user's JWT and seed")
@@ -113,8 +113,8 @@ def readCredentials(path: str) -> tuple[str, bytes]:
 
 
 def readSeed(text: str, path: str) -> bytes:
-    lines = [each.strip() for each in text.splitlines()]
-    seeds = [each for each in lines if each and not each.startswith("#")]
+    lines = [line.strip() for line in text.splitlines()]
+    seeds = [line for line in lines if line and not line.startswith("#")]
     if len(seeds) != 1:
         raise OptionError(f"{path} must hold the seed of one nkey")
     try:

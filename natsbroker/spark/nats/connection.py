@@ -38,7 +38,7 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
             return BlockingConnection(peer, address)
         except (ConnectionFailed, TimedOut) as error:
             failures.append(error)
-    isRefused = all(isinstance(each, CredentialsRefused) for each in failures)
+    isRefused = all(isinstance(failure, CredentialsRefused) for failure in failures)
     kind = CredentialsRefused if isRefused else ConnectionFailed
     raise kind("; ".join(map(str, failures)))
 

@@ -25,11 +25,11 @@ def ownHeaders(pairs: Iterable[Mapping[str, str | None] | None] | None) -> list[
     The headers of a message. Those that are commands to servers, or mean something to us, get the
     prefix C{Nb-Origin-}: a copy must not roll up, expire or schedule anything where it is stored.
     """
-    found = []
-    for each in pairs or ():
-        if each is None:
+    headers = []
+    for pair in pairs or ():
+        if pair is None:
             continue
-        key, value = each["key"] or "", each["value"] or ""
+        key, value = pair["key"] or "", pair["value"] or ""
         isActedOn = key.lower().startswith("nats-") or key.lower() == REPLAY.lower()
-        found.append((f"{OWN}{key}" if isActedOn else key, value))
-    return found
+        headers.append((f"{OWN}{key}" if isActedOn else key, value))
+    return headers

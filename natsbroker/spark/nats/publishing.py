@@ -102,11 +102,11 @@ class Pipeline:
 
     def _take(self, deadline: float | None) -> None:
         subject, reply, headerLength, body = self.connection.anyMessage(deadline)
-        found = self._waiting.pop(self.keyOf(subject, body), None)
-        if found is None:
+        waiting = self._waiting.pop(self.keyOf(subject, body), None)
+        if waiting is None:
             self.onOther(subject, reply, body)
         else:
-            found[1](headerLength, body)
+            waiting[1](headerLength, body)
 
 
 #: Told the sequence that a message has, and whether the stream had it already.
@@ -270,29 +270,29 @@ class AtomicPublisher(Publisher):
                 if error.code != _DUPLICATE and chunk[0].onRefused is None:
                     raise
                 break
-        for each in chunk:
-            super().take(each)
+        for message in chunk:
+            super().take(message)
         super().finish()
 
     def _send(self, chunk: list[Publication]) -> None:
         name, what = secrets.token_hex(16), f"{self.what}: a batch was not stored"
         fields: dict[str, object] = {}
         lines: list[bytes] = []
-        for number, each in enumerate(chunk, 1):
+        for number, message in enumerate(chunk, 1):
             isLast = number == len(chunk)
             commit = "Nats-Batch-Commit: 1\r\n" if isLast else ""
             batch = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n"
-            block = each.block[:-2] + batch.encode()
+            block = message.block[:-2] + batch.encode()
             # A stream that has no batches says so to the first, and to the others what follows.
             if number == 1 or isLast:
                 self._connection.send(*lines)
-                reply = self._connection.ask(each.subject, each.data, block)
-                _, body = self._connection.answer(reply, each.subject)
+                reply = self._connection.ask(message.subject, message.data, block)
+                _, body = self._connection.answer(reply, message.subject)
                 fields = apiFields(body, what) if body or isLast else fields
                 lines = []
             else:
-                sizes = len(block), len(block) + len(each.data)
-                line = publishLine(each.subject.encode("utf-8"), b"", *sizes)
-                lines += (line, block, each.data, b"\r\n")
+                sizes = len(block), len(block) + len(message.data)
+                line = publishLine(message.subject.encode("utf-8"), b"", *sizes)
+                lines += (line, block, message.data, b"\r\n")
         if fields.get("batch") != name or fields.get("count") != len(chunk):
             raise DataSourceError(f"{self.what}: a batch was stored in part: {fields}")

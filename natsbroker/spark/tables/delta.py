@@ -50,13 +50,13 @@ class DeltaLakeTable(ArchiveTable):
 
     def widen(self, wanted: Any) -> Any:
         """Add columns; L{natsbroker.spark.codecs.datatypes.Clash} for another type."""
-        wanted = pa.schema([pa.field(each.name, nullable(each.type)) for each in wanted])
+        wanted = pa.schema([pa.field(field.name, nullable(field.type)) for field in wanted])
         while True:
             table = self._open()
-            found = pa.schema(table.schema().to_arrow())
-            both = pa.schema(merged(list(found), list(wanted)))
-            if both == found:
-                return found
+            known = pa.schema(table.schema().to_arrow())
+            both = pa.schema(merged(list(known), list(wanted)))
+            if both == known:
+                return known
             # Of two who change them at the same moment, one tries again.
             fields = deltalake.Schema.from_arrow(wanted).fields
             self._committed(partial(table.alter.add_columns, fields))
@@ -73,7 +73,7 @@ class DeltaLakeTable(ArchiveTable):
         deltalake.DeltaTable.create(
             str(self.root),
             pa.schema([*columns, *day]),
-            partition_by=[each.name for each in day],
+            partition_by=[field.name for field in day],
             configuration=settings,
             commit_properties=deltalake.CommitProperties(max_commit_retries=0),
             raise_if_key_not_exists=False,
@@ -87,7 +87,7 @@ class DeltaLakeTable(ArchiveTable):
         isNew = not (old and after.files)
         removed = [RemoveAction(x.path, isNew, now, x.bytes, _partition(x)) for x in old]
         # The library compacts newest first, in this order: what follows stays together.
-        new = [added(self.root, each, isNew) for each in reversed(after.files)]
+        new = [added(self.root, file, isNew) for file in reversed(after.files)]
         # So that of two that remove files one fails, whatever the library thinks of files.
         marks = [Transaction("nb/compact", now, now)] if old else []
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
@@ -104,7 +104,7 @@ class DeltaLakeTable(ArchiveTable):
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         history = table.history(table.version() - version)
-        return [each.get("natsbroker.commit") for each in history]
+        return [entry.get("natsbroker.commit") for entry in history]
 
     def compact(self, target: int) -> int:
         """
@@ -112,7 +112,7 @@ class DeltaLakeTable(ArchiveTable):
         commit with it, and double each row, so archives are compacted otherwise.
         """
         table = self._open()
-        names = {each.name for each in table.schema().fields} - {"date"}
+        names = {field.name for field in table.schema().fields} - {"date"}
         if names == set(STORED.names):
             return super().compact(target)
         with self._failing(), suppress(CommitFailedError):
@@ -133,8 +133,8 @@ class DeltaLakeTable(ArchiveTable):
         hours = int(-(-age // 3600))
         vacuum = partial(table.vacuum, hours, enforce_retention_duration=False, full=True)
         with self._failing():
-            files = [self.root / each for each in vacuum(True)]
-            size = sum(sizeOf(each) for each in files)
+            files = [self.root / path for path in vacuum(True)]
+            size = sum(sizeOf(file) for file in files)
             before = self._entries()
             if not isDryRun:
                 vacuum(False)
@@ -198,10 +198,10 @@ class DeltaLakeTable(ArchiveTable):
 
 def _numbers(snapshot: TableSnapshot) -> dict[str, int]:
     name, lost = f"nb/{snapshot.log.name}", snapshot.lost
-    found = {name: snapshot.stop, f"{name}/start": snapshot.start, f"{name}/lost": len(lost)}
+    numbers = {name: snapshot.stop, f"{name}/start": snapshot.start, f"{name}/lost": len(lost)}
     for place, (start, stop) in enumerate(lost):
-        found |= {f"{name}/lost/{place}/start": start, f"{name}/lost/{place}/stop": stop}
-    return found
+        numbers |= {f"{name}/lost/{place}/start": start, f"{name}/lost/{place}/stop": stop}
+    return numbers
 
 
 def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:
@@ -209,13 +209,13 @@ def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction
     The numbers that a commit changes. Each commit sets the number of lost ranges: of two commits
     that set the same number at the same moment, one fails.
     """
-    before, found = _numbers(base), _numbers(after)
+    before, values = _numbers(base), _numbers(after)
     now = int(time.time() * 1000)
     isSet = {f"nb/{base.log.name}/lost": after.lost != base.lost}
     return [
-        Transaction(x, each, now)
-        for x, each in found.items()
-        if before.get(x) != each or isSet.get(x)
+        Transaction(x, value, now)
+        for x, value in values.items()
+        if before.get(x) != value or isSet.get(x)
     ]
 
 
@@ -233,32 +233,32 @@ def added(root: Location, file: File, isNew: bool = True) -> AddAction:
 def _statistics(path: Location) -> dict[str, Any]:
     metadata = parquetFile(path).metadata
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    found: dict[str, Any] = {"numRecords": metadata.num_rows}
-    found.update(minValues={}, maxValues={}, nullCount={})
+    statistics: dict[str, Any] = {"numRecords": metadata.num_rows}
+    statistics.update(minValues={}, maxValues={}, nullCount={})
     for place in range(metadata.num_columns):
         name = groups[0].column(place).path_in_schema
-        ends = [each.column(place).statistics for each in groups]
-        if "." in name or not all(each is not None and each.has_min_max for each in ends):
+        ends = [group.column(place).statistics for group in groups]
+        if "." in name or not all(end is not None and end.has_min_max for end in ends):
             continue
-        least, most = min(each.min for each in ends), max(each.max for each in ends)
+        least, most = min(end.min for end in ends), max(end.max for end in ends)
         if isinstance(least, datetime) and least.tzinfo is not None:
-            least, most = (f"{each:%Y-%m-%dT%H:%M:%S.%fZ}" for each in (least, most))
+            least, most = (f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}" for moment in (least, most))
         elif type(least) is not int:
             continue
-        found["minValues"][name], found["maxValues"][name] = least, most
-        found["nullCount"][name] = sum(each.null_count for each in ends)
-    return found
+        statistics["minValues"][name], statistics["maxValues"][name] = least, most
+        statistics["nullCount"][name] = sum(end.null_count for end in ends)
+    return statistics
 
 
 def _files(table: Any, start: int, stop: int) -> tuple[File, ...]:
     rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    if CHECKSUM not in [each.name for each in table.schema().fields]:
+    if CHECKSUM not in [field.name for field in table.schema().fields]:
         # Their names begin with the sequences of their ranges.
         rows.sort(key=lambda row: str(row["path"]))
         return tuple(File(x["path"], 0, 0, x["num_records"], x["size_bytes"]) for x in rows)
-    for each in rows:
-        if each.get("min.seq") is None or each.get("max.seq") is None:
-            raise TableError(f"{each['path']}: has no statistics that say which sequences it has")
+    for entry in rows:
+        if entry.get("min.seq") is None or entry.get("max.seq") is None:
+            raise TableError(f"{entry['path']}: has no statistics that say which sequences it has")
     files = (
         File(x["path"], x["min.seq"], x["max.seq"], x["num_records"], x["size_bytes"]) for x in rows
     )
@@ -284,10 +284,10 @@ class DeadLetterTable(DeltaLakeTable):
 
     def __init__(self, root: Location, columns: Any, task: int = 0) -> None:
         super().__init__(root)
-        written = (pa.field(each.name, nullable(each.type)) for each in columns)
+        written = (pa.field(column.name, nullable(column.type)) for column in columns)
         self.schema = pa.schema([*written, *REASONS])
-        found = self.columns()
-        if found is not None and not found.equals(self.schema):
+        existing = self.columns()
+        if existing is not None and not existing.equals(self.schema):
             raise TableError(f"{root}: it is no table of these dead letters: its columns differ")
         self._writer = FileWriter(root, task, seq="")
         self._kept: list[dict[str, Any]] = []
@@ -323,7 +323,7 @@ class DeadLetterTable(DeltaLakeTable):
                 return False
             mark = Transaction(write, number, int(time.time() * 1000))
             table.create_write_transaction(
-                [added(self.root, each) for each in files],
+                [added(self.root, file) for file in files],
                 "append",
                 self.schema,
                 commit_properties=deltalake.CommitProperties(app_transactions=[mark]),

@@ -147,13 +147,13 @@ class IcebergTable(ArchiveTable):
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise TableError(f"{root / _OTHER}: makes no sense: {error}") from None
         if catalog:
-            found = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
-            if found is None:
+            match = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
+            if match is None:
                 raise OptionError(f"catalog: CATALOG:NAMESPACE.TABLE expected, not {catalog!r}")
             if there and there != catalog:
                 where = "in a catalog of its own" if there == _OWN else f"in the catalog {there}"
                 raise OptionError(f"{root} is an archive {where}")
-            self._name, self.identifier = found[1], found[2]
+            self._name, self.identifier = match[1], match[2]
         if not self._name and not isinstance(root, Path):
             raise OptionError(
                 f"{root}: an Iceberg table in an object store is in a catalog that makes its"
@@ -183,11 +183,11 @@ class IcebergTable(ArchiveTable):
     def _own(self) -> SqlCatalog:
         path = str(self.root / _CATALOG)
         uri = URL.create("sqlite", database=path, query={"timeout": "60"}).render_as_string()
-        found = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+        made = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
         # So that no file stays open between two questions.
-        found.engine.dispose()
-        found.engine = create_engine(uri, poolclass=NullPool)
-        return found
+        made.engine.dispose()
+        made.engine = create_engine(uri, poolclass=NullPool)
+        return made
 
     def urlOf(self, path: str) -> str:
         return f"{self.location}/{path}"
@@ -214,7 +214,7 @@ class IcebergTable(ArchiveTable):
     def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        urls = [self.urlOf(each.path) for each in after.files]
+        urls = [self.urlOf(kept.path) for kept in after.files]
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
@@ -222,18 +222,18 @@ class IcebergTable(ArchiveTable):
                 # That none is there already was checked, and holds for the same snapshot.
                 transaction.add_files(urls, said, check_duplicate_files=False)
                 return
-            gone = {each.path for each in old}
+            gone = {removed.path for removed in old}
             with transaction.update_snapshot(said).overwrite() as change:
-                for each in table.scan().plan_files():
-                    if self.pathOf(each.file.file_path) in gone:
-                        change.delete_data_file(each.file)
+                for task in table.scan().plan_files():
+                    if self.pathOf(task.file.file_path) in gone:
+                        change.delete_data_file(task.file)
                 for url in urls:
                     file = parquet_file_to_data_file(table.io, transaction.table_metadata, url)
                     change.append_data_file(file)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
-        summaries = [each.summary for each in table.snapshots()]
-        return [each.get("natsbroker.commit") for each in summaries if each is not None]
+        summaries = [snapshot.summary for snapshot in table.snapshots()]
+        return [summary.get("natsbroker.commit") for summary in summaries if summary is not None]
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -247,12 +247,12 @@ class IcebergTable(ArchiveTable):
         oldest = time.time() - age
         with self._failing():
             table = self._open()
-            branches = {each.snapshot_id for each in table.refs().values()}
+            branches = {ref.snapshot_id for ref in table.refs().values()}
             pairs = list(pairwise(sorted(table.snapshots(), key=lambda x: x.sequence_number)))
             expired = [
-                each.snapshot_id
-                for place, (each, following) in enumerate(pairs)
-                if each.snapshot_id not in branches
+                snapshot.snapshot_id
+                for place, (snapshot, following) in enumerate(pairs)
+                if snapshot.snapshot_id not in branches
                 and (
                     following.timestamp_ms < oldest * 1000
                     or (place < len(pairs) - _NEWEST and _isAppend(following))
@@ -269,8 +269,8 @@ class IcebergTable(ArchiveTable):
                 if path.endswith(ends) and self.urlOf(path) not in named
                 if written < oldest
             }
-            for each in () if isDryRun else old:
-                (self.root / each).unlink(missing_ok=True)
+            for path in () if isDryRun else old:
+                (self.root / path).unlink(missing_ok=True)
             return Vacuumed(len(old), len(expired), sum(old.values()))
 
     def _open(self) -> Any:
@@ -309,7 +309,7 @@ class IcebergTable(ArchiveTable):
                 raise TableError(f"{path}: has no statistics that say which sequences it has")
             bounds = (file.lower_bounds[field], file.upper_bounds[field])
             # PyIceberg's annotation says that these are texts.
-            first, last = (int(from_bytes(LongType(), each)) for each in bounds)
+            first, last = (int(from_bytes(LongType(), bound)) for bound in bounds)
             yield File(path, first, last, file.record_count, file.file_size_in_bytes)
 
     def _failed(self, error: Exception) -> TableError:
@@ -334,8 +334,8 @@ def _named(table: Any, expired: set[int]) -> Iterator[str]:
     yield table.metadata_location
     for entry in table.metadata.metadata_log:
         yield entry.metadata_file
-    for each in (*table.metadata.statistics, *table.metadata.partition_statistics):
-        yield each.statistics_path
+    for statistics in (*table.metadata.statistics, *table.metadata.partition_statistics):
+        yield statistics.statistics_path
     for snapshot in table.snapshots():
         if snapshot.snapshot_id not in expired:
             yield snapshot.manifest_list

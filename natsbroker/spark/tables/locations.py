@@ -96,10 +96,10 @@ def locationOf(text: str | os.PathLike[str] | ObjectPath) -> Location:
         return text
     spelled = os.fspath(text)
     spelled = spelled[7:] if spelled.startswith("file:///") else spelled
-    found = re.match(r"([a-zA-Z][\w+.-]*):/", spelled)
-    if found is None:
+    match = re.match(r"([a-zA-Z][\w+.-]*):/", spelled)
+    if match is None:
         return Path(spelled).absolute()
-    if found[1].lower() not in SCHEMES:
+    if match[1].lower() not in SCHEMES:
         raise TableError(f"{spelled}: a directory, or {', '.join(f'{x}://' for x in SCHEMES)}")
     return ObjectPath(spelled.rstrip("/"))
 

@@ -57,7 +57,7 @@ class Difference:
 
 class ArchiveDamaged(TableError):
     def __init__(self, root: Location, findings: Sequence[Difference]) -> None:
-        text = "; ".join(str(each) for each in findings[:_NAMED])
+        text = "; ".join(str(finding) for finding in findings[:_NAMED])
         more = f" and {len(findings) - _NAMED} more" if len(findings) > _NAMED else ""
         super().__init__(f"{root} is damaged: {text}{more}")
         self.findings = tuple(findings)
@@ -75,10 +75,10 @@ def checksums(rows: Any) -> Any:
     takes 0.7 microseconds a row for these texts, Python 5.
     """
     if isinstance(rows, pa.Table):
-        found = [checksums(each) for each in rows.to_batches()]
-        return pa.chunked_array(found, pa.int64())
+        sums = [checksums(batch) for batch in rows.to_batches()]
+        return pa.chunked_array(sums, pa.int64())
     integers = [rows["seq"], rows["time"].cast(pa.int64()), rows["time_ns"]]
-    texts = [*(each.cast(pa.string()) for each in integers), rows["subject"]]
+    texts = [*(integer.cast(pa.string()) for integer in integers), rows["subject"]]
     firsts = pc.binary_join_element_wise(*texts, " ", null_handling="replace")
     headers = rows["headers"]
     lengths = pc.fill_null(pc.list_value_length(headers), 0)
@@ -102,19 +102,19 @@ def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[
     in those that could not be read.
     """
     groups: list[_RowGroup] = []
-    for each in files:
+    for listed in files:
         try:
-            file = parquetFile(root / each.path)
-            groups += _rowGroups(file, each)
+            file = parquetFile(root / listed.path)
+            groups += _rowGroups(file, listed)
         except (OSError, pa.ArrowException, ValueError) as error:
             text = getattr(error, "strerror", None) or error
-            yield STORED.empty_table(), [_of(each, str(text))]
+            yield STORED.empty_table(), [_of(listed, str(text))]
             continue
-        if file.metadata.num_rows != each.rows:
-            text = f"has {file.metadata.num_rows} rows and not {each.rows}"
-            yield STORED.empty_table(), [_of(each, text)]
+        if file.metadata.num_rows != listed.rows:
+            text = f"has {file.metadata.num_rows} rows and not {listed.rows}"
+            yield STORED.empty_table(), [_of(listed, text)]
     waiting = STORED.empty_table()
-    for first, last, path, read in sorted(groups, key=lambda each: each[0]):
+    for first, last, path, read in sorted(groups, key=lambda group: group[0]):
         isBefore = pc.fill_null(pc.less(waiting["seq"], first), False)
         if pc.any(isBefore).as_py():
             yield _checked(waiting.filter(isBefore))
@@ -174,13 +174,13 @@ def _checked(table: Any) -> tuple[Any, list[Difference]]:
 
 
 def consecutive(kind: str, seqs: Any, detail: str) -> list[Difference]:
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for seq in seqs.to_pylist():
-        if found and found[-1].last == seq - 1:
-            found[-1] = Difference(kind, found[-1].first, seq, detail)
+        if differences and differences[-1].last == seq - 1:
+            differences[-1] = Difference(kind, differences[-1].first, seq, detail)
         else:
-            found.append(Difference(kind, seq, seq, detail))
-    return found
+            differences.append(Difference(kind, seq, seq, detail))
+    return differences
 
 
 class FileWriter:
@@ -284,8 +284,8 @@ def joinFiles(root: Location, files: Sequence[File], day: str = "") -> File:
 
 
 def discard(root: Location, files: Iterable[File]) -> None:
-    for each in files:
-        (root / each.path).unlink(missing_ok=True)
+    for file in files:
+        (root / file.path).unlink(missing_ok=True)
 
 
 def _days(batch: Any) -> Iterator[tuple[str, Any]]:

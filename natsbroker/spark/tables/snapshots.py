@@ -44,8 +44,8 @@ class File:
 
     @property
     def day(self) -> str:
-        found = re.search(r"(?:^|/)date=([^/]+)/", self.path)
-        return "" if found is None else found[1]
+        match = re.search(r"(?:^|/)date=([^/]+)/", self.path)
+        return "" if match is None else match[1]
 
 
 @dataclass(frozen=True)
@@ -80,33 +80,33 @@ class TableSnapshot:
 
     @property
     def rows(self) -> int:
-        return sum(each.rows for each in self.files)
+        return sum(file.rows for file in self.files)
 
     @property
     def tiles(self) -> list[Tile]:
-        found: list[Tile] = []
+        tiles: list[Tile] = []
         group: list[File] = []
         cursor = end = self.start
-        for each in self.files:
-            if group and each.first >= end:
-                found.append(Tile(cursor, end, tuple(group)))
+        for file in self.files:
+            if group and file.first >= end:
+                tiles.append(Tile(cursor, end, tuple(group)))
                 cursor, group = end, []
-            group.append(each)
-            end = max(end, each.last + 1)
+            group.append(file)
+            end = max(end, file.last + 1)
         if group:
-            found.append(Tile(cursor, end, tuple(group)))
+            tiles.append(Tile(cursor, end, tuple(group)))
             cursor = end
-        return [*found, Tile(cursor, self.stop)] if cursor < self.stop else found
+        return [*tiles, Tile(cursor, self.stop)] if cursor < self.stop else tiles
 
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    found: list[Range] = []
+    joining: list[Range] = []
     for start, stop in sorted(ranges):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
+        if joining and start <= joining[-1][1]:
+            joining[-1] = joining[-1][0], max(stop, joining[-1][1])
         else:
-            found.append((start, stop))
-    return tuple(found)
+            joining.append((start, stop))
+    return tuple(joining)
 
 
 def since(start: int, ranges: Iterable[Range]) -> tuple[Range, ...]:
@@ -119,11 +119,11 @@ def newPath(start: int, day: str = "") -> str:
 
 
 def ordered(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
-    found = tuple(sorted(files, key=lambda each: (each.first, each.last, each.path)))
-    for each in found:
-        if each.first < start or each.last >= stop:
+    inOrder = tuple(sorted(files, key=lambda file: (file.first, file.last, file.path)))
+    for file in inOrder:
+        if file.first < start or file.last >= stop:
             raise TableError(
-                f"{each.path}: has sequences {each.first} to {each.last}, and the archive those"
+                f"{file.path}: has sequences {file.first} to {file.last}, and the archive those"
                 f" from {start} to {stop - 1}: another program has added it"
             )
-    return found
+    return inOrder

@@ -100,32 +100,32 @@ class ArchiveTable(ABC):
         @return: C{False} if somebody else went on from there meanwhile. Then the files are deleted.
         """
         cursor = base.stop
-        for each in files:
-            if not (self.root / each.path).exists():
-                raise TableError(f"{each.path} was deleted before it was named: by what vacuums?")
-            if each.first < cursor or each.last >= stop or each.rows > each.last - each.first + 1:
+        for file in files:
+            if not (self.root / file.path).exists():
+                raise TableError(f"{file.path} was deleted before it was named: by what vacuums?")
+            if file.first < cursor or file.last >= stop or file.rows > file.last - file.first + 1:
                 raise TableError(
-                    f"{each.path}: {each.rows} rows of {each.first} to {each.last} do not go"
+                    f"{file.path}: {file.rows} rows of {file.first} to {file.last} do not go"
                     f" between {cursor} and {stop}"
                 )
-            cursor = each.last + 1
+            cursor = file.last + 1
         table = self._open()
-        found = None if table is None else self._read(table, False)
-        if found is None or found.table != base.table:
+        snapshot = None if table is None else self._read(table, False)
+        if snapshot is None or snapshot.table != base.table:
             raise TableError(f"{self.root}: there is no archive")
         token = uuid.uuid4().hex
-        everLost = joined([*found.lost, *lost])
-        after = replace(found, stop=stop, lost=everLost, files=tuple(files))
+        everLost = joined([*snapshot.lost, *lost])
+        after = replace(snapshot, stop=stop, lost=everLost, files=tuple(files))
         try:
-            if found.stop == base.stop:
+            if snapshot.stop == base.stop:
                 self._commit(table, after, (), token)
                 return True
         except self.errors as error:
             # It may hold all the same.
             table = self._open()
-            if table is None or self._read(table, False).version == found.version:
+            if table is None or self._read(table, False).version == snapshot.version:
                 raise self._failed(error) from None
-            if token in self._tokens(table, found.version):
+            if token in self._tokens(table, snapshot.version):
                 return True
         discard(self.root, files)
         return False
@@ -168,7 +168,7 @@ class ArchiveTable(ABC):
         gone = 0
         base = self.require()
         # Other programs may have put files elsewhere, which then have no day that is known.
-        tiles = [x for x in base.tiles if all(each.day or not base.partition for each in x.files)]
+        tiles = [x for x in base.tiles if all(file.day or not base.partition for file in x.files)]
         for old in _runs(tiles, target):
             new = joinFiles(self.root, old, old[0].day)
             if self._replace(old, new):
@@ -179,15 +179,15 @@ class ArchiveTable(ABC):
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
         table = self._open()
-        found = self._read(table, True)
-        return self._changed(table, found, replace(found, files=(new,)), old)
+        snapshot = self._read(table, True)
+        return self._changed(table, snapshot, replace(snapshot, files=(new,)), old)
 
     def _changed(
-        self, table: Any, found: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+        self, table: Any, snapshot: TableSnapshot, after: TableSnapshot, old: Sequence[File]
     ) -> bool:
         """C{False} if one of the old files is not in the table any more."""
         change = partial(self._commit, table, after, old, "")
-        return set(old) <= set(found.files) and self._committed(change)
+        return set(old) <= set(snapshot.files) and self._committed(change)
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
@@ -197,11 +197,11 @@ class ArchiveTable(ABC):
         @return: C{False} if somebody else changed the archive meanwhile.
         """
         table = self._open()
-        found = self._read(table, True)
-        if (found.start, found.lost) != (base.start, base.lost):
+        snapshot = self._read(table, True)
+        if (snapshot.start, snapshot.lost) != (base.start, base.lost):
             return False
-        after = replace(found, start=start, lost=since(start, found.lost), files=())
-        return self._changed(table, found, after, [x for x in base.files if x.first < start])
+        after = replace(snapshot, start=start, lost=since(start, snapshot.lost), files=())
+        return self._changed(table, snapshot, after, [x for x in base.files if x.first < start])
 
     @abstractmethod
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
@@ -212,26 +212,26 @@ class ArchiveTable(ABC):
         """
 
     def require(self, hasFiles: bool = True) -> TableSnapshot:
-        found = self.latest(hasFiles)
-        if found is None:
+        snapshot = self.latest(hasFiles)
+        if snapshot is None:
             raise TableError(f"{self.root}: there is no archive")
-        return found
+        return snapshot
 
 
 def _runs(tiles: Sequence[Tile], target: int) -> list[list[File]]:
     """The files of tiles that follow each other, as far as they can become one."""
     runs: list[list[File]] = [[]]
-    for each in tiles:
-        files = [*runs[-1], *each.files]
+    for tile in tiles:
+        files = [*runs[-1], *tile.files]
         if sum(x.bytes for x in files) > target or len({x.day for x in files}) > 1:
             runs.append([])
-        runs[-1] += each.files
-    return [each for each in runs if len(each) > 1]
+        runs[-1] += tile.files
+    return [run for run in runs if len(run) > 1]
 
 
 def formOf(root: Location) -> str:
     for form, marks in MARKS.items():
-        if any((root / each).exists() for each in marks):
+        if any((root / mark).exists() for mark in marks):
             return form
     if (root / FORMER).exists():
         raise TableError(

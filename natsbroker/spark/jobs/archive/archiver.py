@@ -54,14 +54,17 @@ class LogOrigin:
         oneName(self.options, isWhole=True)
 
     def state(self) -> StoredRange:
-        found = stateOf(self.options, oneName(self.options))
-        return StoredRange(logOf(found, self.options), found.first, found.stop)
+        state = stateOf(self.options, oneName(self.options))
+        return StoredRange(logOf(state, self.options), state.first, state.stop)
 
     def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
         """C{onLost} gets ranges that are not stored any more."""
         options = {**self.options, "failOnDataLoss": False}
         return batchesOf(
-            options, COLUMNS, bounds, onLoss=lambda loss: [onLost(each) for each in loss.ranges]
+            options,
+            COLUMNS,
+            bounds,
+            onLoss=lambda loss: [onLost(stretch) for stretch in loss.ranges],
         )
 
     def now(self) -> LogOrigin:
@@ -187,7 +190,7 @@ class LogFollower:
         return sum(self.added.values())
 
     def hasBegun(self) -> bool:
-        return any(each.latest(hasFiles=False) is not None for each in self._tables.values())
+        return any(table.latest(hasFiles=False) is not None for table in self._tables.values())
 
     def follow(self) -> dict[str, TableSnapshot]:
         """
@@ -196,22 +199,26 @@ class LogFollower:
         """
         self.origin = self.origin.now()
         state = self.origin.state()
-        found = self._begin(state)
+        snapshots = self._begin(state)
         while True:
-            for each in found.values():
-                self.onVersion(each)
-            start = min(each.stop for each in found.values())
+            for snapshot in snapshots.values():
+                self.onVersion(snapshot)
+            start = min(snapshot.stop for snapshot in snapshots.values())
             if start >= state.stop or self.isOver():
-                return found
-            stops = [each.stop for each in found.values() if each.stop > start]
-            behind = {name: each for name, each in found.items() if each.stop == start}
+                return snapshots
+            stops = [snapshot.stop for snapshot in snapshots.values() if snapshot.stop > start]
+            behind = {
+                name: snapshot for name, snapshot in snapshots.items() if snapshot.stop == start
+            }
             self._advance(behind, min([*stops, state.stop]))
-            found = {name: each.require(hasFiles=False) for name, each in self._tables.items()}
-            self.onProgress(min(each.stop for each in found.values()), state.stop)
+            snapshots = {
+                name: table.require(hasFiles=False) for name, table in self._tables.items()
+            }
+            self.onProgress(min(snapshot.stop for snapshot in snapshots.values()), state.stop)
 
     def _begin(self, state: StoredRange) -> dict[str, TableSnapshot]:
         partition = self.plan.partitionBy
-        found = {}
+        snapshots = {}
         for name, table in self._tables.items():
             snapshot = table.latest(hasFiles=False)
             if snapshot is None:
@@ -231,8 +238,8 @@ class LogFollower:
                     f"{table.root} stops at {snapshot.stop}, and the archive begins at"
                     f" {state.start}"
                 )
-            found[name] = snapshot
-        return found
+            snapshots[name] = snapshot
+        return snapshots
 
     def _create(self, name: str, first: TableSnapshot) -> None:
         self._tables[name].create(first)
@@ -245,12 +252,12 @@ class LogFollower:
         base = next(iter(behind.values()))
         ranges = self.plan.ranges(base.log, base.stop, end)
         done: list[CopyResult] = self._run(self._copier(behind), ranges)
-        lost = [each for copied in done for each in copied.lost]
+        lost = [stretch for copied in done for stretch in copied.lost]
         for name, snapshot in behind.items():
             files = [file for copied in done for file in copied.files[name]]
             if self._tables[name].append(snapshot, files, lost, ranges[-1].stop):
-                self.added[name] += sum(each.rows for each in files)
-                self.bytes += sum(each.bytes for each in files)
+                self.added[name] += sum(file.rows for file in files)
+                self.bytes += sum(file.bytes for file in files)
                 self.files += len(files)
                 self.lost += lost
         return done
@@ -282,7 +289,7 @@ class Archiver(LogFollower):
             "rows": self.rows,
             "files": self.files,
             **{name: getattr(snapshot, name, None) for name in ("version", "start", "stop")},
-            "lost": [list(each) for each in joined(self.lost)],
+            "lost": [list(stretch) for stretch in joined(self.lost)],
         }
 
     def _hold(self, seconds: int, snapshot: TableSnapshot) -> None:

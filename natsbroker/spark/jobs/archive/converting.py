@@ -46,20 +46,20 @@ class FormerArchive(ArchiveOrigin):
         if any(versions.glob("columns-*.ddl")):
             raise TableError(f"{place}: is a table of decode: decode the log or its archive again")
         try:
-            found = json.loads(max(versions.glob("*.json")).read_bytes())
+            version = json.loads(max(versions.glob("*.json")).read_bytes())
             # A range without messages has no path.
-            files = [each for each in found["files"] if each["path"]]
+            files = [file for file in version["files"] if file["path"]]
             snapshot = TableSnapshot(
-                found["version"],
+                version["version"],
                 "",
-                Log(**found["log"]),
-                found["start"],
-                found["stop"],
+                Log(**version["log"]),
+                version["start"],
+                version["stop"],
                 tuple(File(x["path"], x["start"], x["stop"] - 1, x["rows"], 0) for x in files),
-                tuple((start, stop) for start, stop in found["lost"]),
-                found.get("partition", ""),
+                tuple((start, stop) for start, stop in version["lost"]),
+                version.get("partition", ""),
             )
-            return cls(place, snapshot, {each["path"]: each["sha256"] for each in files})
+            return cls(place, snapshot, {file["path"]: file["sha256"] for file in files})
         except OSError as error:
             raise TableError(f"{place}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
@@ -71,23 +71,23 @@ class FormerArchive(ArchiveOrigin):
 
     def read(self, files: Sequence[File]) -> Iterator[Any]:
         tables = []
-        for each in files:
+        for file in files:
             try:
-                data = (self.root / each.path).read_bytes()
+                data = (self.root / file.path).read_bytes()
                 table = pq.read_table(pa.BufferReader(data), columns=list(COLUMNS))
             except (OSError, pa.ArrowException) as error:
-                raise self._damage(each, str(error)) from None
-            if self.digests[each.path] not in ("", hashlib.sha256(data).hexdigest()):
-                raise self._damage(each, "has other bytes than were written")
-            if table.num_rows != each.rows:
-                raise self._damage(each, f"has {table.num_rows} rows and not {each.rows}")
+                raise self._damage(file, str(error)) from None
+            if self.digests[file.path] not in ("", hashlib.sha256(data).hexdigest()):
+                raise self._damage(file, "has other bytes than were written")
+            if table.num_rows != file.rows:
+                raise self._damage(file, f"has {table.num_rows} rows and not {file.rows}")
             tables.append(table.select(COLUMNS))
         if tables:
             yield from pa.concat_tables(tables).sort_by("seq").to_batches()
 
     def _damage(self, file: File, text: str) -> ArchiveDamaged:
-        found = Difference("file", file.first, file.last, f"{file.path}: {text}")
-        return ArchiveDamaged(self.root, [found])
+        difference = Difference("file", file.first, file.last, f"{file.path}: {text}")
+        return ArchiveDamaged(self.root, [difference])
 
 
 @command("convert")
@@ -102,8 +102,8 @@ def convertMain(job: JobRun) -> int:
     plan = FilePlan(ROWS, _FILES, former.snapshot.partition)
     with sessionFor(given.master) as spark:
         LogFollower(former, {"": table}, runnerOf(spark), plan).follow()
-    found = table.require()
-    job.summary.update(rows=found.rows, start=found.start, stop=found.stop)
+    snapshot = table.require()
+    job.summary.update(rows=snapshot.rows, start=snapshot.start, stop=snapshot.stop)
     return 0
 
 
@@ -111,9 +111,9 @@ def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]
     """Write files of at most C{rows} sequences; gives the rows, the files, and where they stop."""
     with storing(to):
         to.mkdir(parents=True, exist_ok=True)
-        names = [found for each in to.iterdir() if (found := _NAME.fullmatch(each.name))]
+        names = [match for entry in to.iterdir() if (match := _NAME.fullmatch(entry.name))]
     snapshot = archive.snapshot
-    start = max((int(each[2]) for each in names), default=snapshot.start)
+    start = max((int(former[2]) for former in names), default=snapshot.start)
     if start < snapshot.start:
         raise DataLoss(f"{to} stops at {start}, and the archive begins at {snapshot.start}")
     if start > snapshot.stop:

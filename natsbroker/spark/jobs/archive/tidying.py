@@ -85,16 +85,18 @@ def _neededFrom(
 ) -> int:
     log = snapshot.log
     limits = [snapshot.stop]
-    for each in checkpoints:
-        identity, following = placesOf(Path(each)).get(log.name, ("", 0))
+    for checkpoint in checkpoints:
+        identity, following = placesOf(Path(checkpoint)).get(log.name, ("", 0))
         if identity != log.identity:
-            raise OptionError(f"{each}: the query does not read the {log.kind} of the archive")
+            raise OptionError(
+                f"{checkpoint}: the query does not read the {log.kind} of the archive"
+            )
         limits.append(following)
     if options is not None and log.kind == "channel":
         with connected(options) as connection:
             info = ChannelApi(connection, log.scope).call("INFO", log.name)
         with sensible(f"channel {log.name}: its holds make no sense"):
-            limits += [int(each["floor"]) for each in info.get("holds", ())]
+            limits += [int(hold["floor"]) for hold in info.get("holds", ())]
     return min(limits)
 
 
@@ -107,8 +109,8 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
     """Join files, and give how many; C{ArchiveDamaged} for changed content."""
     # The new files will say how many rows they have, so what is missing must be found before. Files
     # of decoded tables have no sequences, and no checksums.
-    tiles = (each.files for each in table.require().tiles)
-    small = [x for x in tiles if any(each.last and each.bytes < target for each in x)]
+    tiles = (tile.files for tile in table.require().tiles)
+    small = [x for x in tiles if any(file.last and file.bytes < target for file in x)]
     checkFiles(table.root, small, run)
     return table.compact(target)
 
@@ -154,7 +156,7 @@ class Housekeeper:
         try:
             if self.keep:
                 self.expired += expire(self.table, self.keep, self.checkpoints, self.options)
-            files = [each for each in self.table.require().files if each.bytes < TARGET]
+            files = [file for file in self.table.require().files if file.bytes < TARGET]
             if len(files) > 1:
                 self.compacted += compact(self.table, self.run)
             self.table.vacuum(AGE, False)
@@ -167,10 +169,10 @@ class Housekeeper:
 
 def bytesOf(text: str) -> int:
     """A size: C{1000}, C{64K}, C{512M}, C{2G}, with or without C{B} behind it."""
-    found = re.fullmatch(r"(\d+)([KMG]?)B?", text)
-    if found is None or not int(found[1]):
+    match = re.fullmatch(r"(\d+)([KMG]?)B?", text)
+    if match is None or not int(match[1]):
         raise argparse.ArgumentTypeError(f"not a size: {text!r}")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @command("compact")

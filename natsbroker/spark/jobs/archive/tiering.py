@@ -51,7 +51,7 @@ def frameOf(spark: Any, root: Location, snapshot: TableSnapshot, columns: Sequen
     if isinstance(root, ObjectPath):
         groups = [tile.files for tile in snapshot.tiles if tile.files]
         return readInTasks(spark, schema, partial(_columnsIn, root, tuple(columns)), groups)
-    marks = {each.path: _mark(root / each.path) for each in snapshot.files}
+    marks = {file.path: _mark(root / file.path) for file in snapshot.files}
     new = [
         tile.files
         for tile in snapshot.tiles
@@ -69,10 +69,10 @@ def _columnsIn(root: Location, columns: Sequence[str], files: Sequence[File]) ->
 
 def _mark(path: Path) -> tuple[str, int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return str(path), -1, -1  # Checking it says what is wrong.
-    return str(path), found.st_size, found.st_mtime_ns
+    return str(path), status.st_size, status.st_mtime_ns
 
 
 def tiered(
@@ -117,10 +117,10 @@ def main(job: JobRun) -> int:
         tiered(spark, given.archive, optionTexts(given), names).createOrReplaceTempView("log")
         try:
             answer = spark.sql(given.sql).selectExpr("to_json(struct(*)) AS line")
-            rows = [each.line for each in answer.collect()]
+            rows = [row.line for row in answer.collect()]
         except Exception as error:
             raise DataSourceError(str(error).strip().splitlines()[0]) from None
-    for each in rows:
-        print(each, file=job.stdout)
-    job.summary.update(answer=[json.loads(each) for each in rows[:1]], rows=len(rows))
+    for row in rows:
+        print(row, file=job.stdout)
+    job.summary.update(answer=[json.loads(row) for row in rows[:1]], rows=len(rows))
     return 0

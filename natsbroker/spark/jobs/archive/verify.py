@@ -80,8 +80,8 @@ def following(
 
 
 def checkFiles(root: Location, groups: Sequence[Sequence[File]], run: Runner) -> None:
-    found = run(partial(damageOf, root), groups)
-    if findings := [each for damage in found for each in damage]:
+    damages = run(partial(damageOf, root), groups)
+    if findings := [difference for damage in damages for difference in damage]:
         raise ArchiveDamaged(root, findings)
 
 
@@ -105,10 +105,10 @@ def verified(
     return {
         **{name: getattr(snapshot, name) for name in ("version", "start", "stop")},
         "files": len(snapshot.files),
-        "rows": sum(each.rows for each in done),
-        "deleted": sum(each.deleted for each in done),
-        "lost": [list(each) for each in snapshot.lost],
-        "findings": [asdict(finding) for each in done for finding in each.findings],
+        "rows": sum(result.rows for result in done),
+        "deleted": sum(result.deleted for result in done),
+        "lost": [list(stretch) for stretch in snapshot.lost],
+        "findings": [asdict(finding) for result in done for finding in result.findings],
     }
 
 
@@ -128,7 +128,7 @@ def compareFiles(
                 continue
             known = {row["seq"]: row for row in archived.to_pylist()}
             batches = LogOrigin(options).batches(bounds)
-            for row in chain.from_iterable(each.to_pylist() for each in batches):
+            for row in chain.from_iterable(batch.to_pylist() for batch in batches):
                 kept = known.pop(row["seq"], None)
                 if kept is None:
                     different["missing", "is stored and not in the archive"].append(row["seq"])
@@ -161,11 +161,11 @@ def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: Any) 
     question = {"start": bounds.start, "stop": stop, "identity": bounds.created, "block": block}
     answer = channels.call("DIGEST", name, question)
     with sensible(f"channel {name}: its fingerprints make no sense"):
-        [found] = answer["blocks"]
-        theirs = found["sha256"], found["stop"], bool(found.get("damaged"))
+        [fingerprint] = answer["blocks"]
+        theirs = fingerprint["sha256"], fingerprint["stop"], bool(fingerprint.get("damaged"))
     sha256 = hashlib.sha256()
     seqs, times, headers, data = (
-        rows[each].to_pylist() for each in ("seq", "time_ns", "headers", "data")
+        rows[column].to_pylist() for column in ("seq", "time_ns", "headers", "data")
     )
     subjects = rows["subject"].cast(pa.binary()).to_pylist()
     addToDigest(sha256, seqs, times, subjects, list(map(_blockOf, headers)), data)
@@ -173,7 +173,7 @@ def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: Any) 
 
 
 def _blockOf(headers: Sequence[Mapping[str, str]]) -> bytes:
-    lines = "".join(f"{each['key']}: {each['value']}\r\n" for each in headers)
+    lines = "".join(f"{header['key']}: {header['value']}\r\n" for header in headers)
     return f"NATS/1.0\r\n{lines}\r\n".encode() if lines else b""
 
 
@@ -189,8 +189,8 @@ def verifyMain(job: JobRun) -> int:
         job.error("--block is 1 to 1000000")
     with sessionFor(given.master) as spark:
         job.summary.update(verified(spark, optionTexts(given), given.archive, given.block))
-    for each in job.summary["findings"]:
-        print(Difference(**each), file=job.stderr)
+    for finding in job.summary["findings"]:
+        print(Difference(**finding), file=job.stderr)
     writePage(differenceReport(job.summary), given.html, job.summary)
     return FOUND if job.summary["findings"] else 0
 
@@ -200,12 +200,12 @@ def differenceReport(summary: Mapping[str, Any]) -> JobReport:
     ranges: dict[str, list[tuple[Any, float]]] = {"archive": [(summary["start"], summary["stop"])]}
     if summary["lost"]:
         ranges["lost before"] = [(start, stop) for start, stop in summary["lost"]]
-    for each in findings:
-        ranges.setdefault(each["kind"], []).append((each["first"], each["last"] + 1))
+    for finding in findings:
+        ranges.setdefault(finding["kind"], []).append((finding["first"], finding["last"] + 1))
     names = ("version", "start", "stop", "files", "rows", "deleted")
     facts = {**{name: summary[name] for name in names}, "findings": len(findings)}
     columns = ("kind", "first", "last", "detail")
-    rows = [tuple(each[name] for name in columns) for each in findings]
+    rows = [tuple(finding[name] for name in columns) for finding in findings]
     chart = Chart("ranges", ranges, "sequences")
     return JobReport(
         "Archive and log", facts, [ReportSection("Differences", columns, rows, "", chart)]
@@ -228,7 +228,7 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
             f"{checkpoint}: there is no checkpoint of a streaming query that has ended a"
             " micro-batch"
         ) from None
-    found: dict[str, tuple[str, int]] = {}
+    placesByLog: dict[str, tuple[str, int]] = {}
     for line in lines[2:]:
         try:
             places = readOffset(json.loads(line), None)
@@ -236,12 +236,12 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
             continue  # Another source's.
         for name, place in places.items():
             # Of two sources with one log the one that is behind counts.
-            found[name] = min(place, found.get(name, place), key=itemgetter(1))
-    if not found:
+            placesByLog[name] = min(place, placesByLog.get(name, place), key=itemgetter(1))
+    if not placesByLog:
         raise DataSourceError(
             f"{checkpoint}: the query does not read with the data source 'natsbroker'"
         )
-    return found
+    return placesByLog
 
 
 @command("lag")
@@ -263,8 +263,8 @@ def lagMain(job: JobRun) -> int:
         checkedNames(options)
         places = placesOf(Path(given.checkpoint))
     job.summary["logs"] = logs = _compared(options, places)
-    job.summary["behind"] = sum(each.get("behind", 0) for each in logs.values())
-    wrong = [name for name, each in logs.items() if "error" in each]
+    job.summary["behind"] = sum(log.get("behind", 0) for log in logs.values())
+    wrong = [name for name, log in logs.items() if "error" in log]
     for name in wrong:
         print(f"{name}: {logs[name]['error']}", file=job.stderr)
     writePage(lagReport(logs, job.summary["behind"]), given.html, job.summary)
@@ -274,8 +274,8 @@ def lagMain(job: JobRun) -> int:
 
 def lagReport(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
     names = ("next", "last", "behind", "error")
-    rows = [(log, *(each.get(name, "") for name in names)) for log, each in logs.items()]
-    bars = [(name, float(each["behind"])) for name, each in logs.items() if "behind" in each]
+    rows = [(log, *(row.get(name, "") for name in names)) for log, row in logs.items()]
+    bars = [(name, float(row["behind"])) for name, row in logs.items() if "behind" in row]
     chart = Chart("bars", {"": bars}, "sequences")
     columns = ("log", "next", "last", "behind", "wrong")
     return JobReport("Lag", {"Behind": behind}, [ReportSection("Logs", columns, rows, "", chart)])
@@ -284,11 +284,11 @@ def lagReport(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
 def _compared(
     options: dict[str, Any], places: dict[str, tuple[str, int]]
 ) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    compared: dict[str, dict[str, Any]] = {}
     with connected(options) as connection:
         logs = logsOf(connection, options)
         for name, (identity, following) in sorted(places.items()):
-            found[name] = one = dict[str, Any](next=following)
+            compared[name] = one = dict[str, Any](next=following)
             try:
                 state = logs.state(name)
             except ApiError as error:
@@ -302,4 +302,4 @@ def _compared(
             one.update(last=state.stop - 1, behind=max(state.stop - following, 0))
             if state.first > following:
                 one["error"] = f"sequences {following} to {state.first - 1} are not stored any more"
-    return found
+    return compared

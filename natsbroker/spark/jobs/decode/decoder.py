@@ -37,7 +37,7 @@ from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
 _COORDINATES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
 
 #: The columns of dead letters, which are archives too.
-_DEAD = pa.schema([*STORED, *((each, pa.string()) for each in ("stream", "reason", "schema"))])
+_DEAD = pa.schema([*STORED, *((name, pa.string()) for name in ("stream", "reason", "schema"))])
 
 #: How many rows and bytes become columns at a time.
 _ROWS, _BYTES = 1024, 1 << 20
@@ -83,9 +83,9 @@ class DecodePlan:
     options: TableOptions = TableOptions()
 
     def targets(self) -> Targets:
-        found = {each.table: (place, False) for place, each in enumerate(self.mappings)}
-        found |= {name + DLQ: (place, True) for name, (place, _) in found.items()}
-        return found | ({OTHERS + DLQ: (-1, True)} if self.options.areOthersKept else {})
+        targets = {mapping.table: (place, False) for place, mapping in enumerate(self.mappings)}
+        targets |= {name + DLQ: (place, True) for name, (place, _) in targets.items()}
+        return targets | ({OTHERS + DLQ: (-1, True)} if self.options.areOthersKept else {})
 
 
 class TableDecoder(LogFollower):
@@ -109,9 +109,11 @@ class TableDecoder(LogFollower):
         self._decoding = DecodePlan(
             locationOf(root), tuple(mappings), options=options or TableOptions()
         )
-        self._columns = [self._columnsOf(each) for each in mappings]
+        self._columns = [self._columnsOf(mapping) for mapping in mappings]
         self._targets = self._decoding.targets()
-        self._delta = {each: DeltaLakeTable(self._decoding.root / each) for each in self._targets}
+        self._delta = {
+            target: DeltaLakeTable(self._decoding.root / target) for target in self._targets
+        }
         super().__init__(origin, self._delta, run, plan)
 
     @property
@@ -119,17 +121,17 @@ class TableDecoder(LogFollower):
         return sum(self.added[name] for name, (_, isDead) in self._targets.items() if isDead)
 
     def once(self) -> int:
-        return min(each.stop for each in self.follow().values())
+        return min(snapshot.stop for snapshot in self.follow().values())
 
     def summary(self) -> dict[str, Any]:
-        found = [each.latest(hasFiles=False) for each in self._delta.values()]
-        stops = [each.stop for each in found if each is not None]
+        snapshots = [table.latest(hasFiles=False) for table in self._delta.values()]
+        stops = [snapshot.stop for snapshot in snapshots if snapshot is not None]
         summary: dict[str, Any] = {
             "tables": dict(sorted(self.added.items())),
             "stop": min(stops, default=None),
             "dead": self.dead,
             "ignored": self.ignored,
-            "lost": [list(each) for each in joined(self.lost)],
+            "lost": [list(stretch) for stretch in joined(self.lost)],
         }
         if self.first is not None:
             summary["first"] = {"seq": self.first[0], "reason": self.first[1]}
@@ -140,27 +142,27 @@ class TableDecoder(LogFollower):
     def _columnsOf(self, mapping: PayloadMapping) -> Any:
         prefix = self._decoding.options.prefix
         fields = [pa.field(prefix + name, kind) for name, kind in _COORDINATES.items()]
-        names = {each.name.lower() for each in fields}
-        for each in codecOf(mapping).columns:
-            if each.name.lower() in names:
+        names = {field_.name.lower() for field_ in fields}
+        for column in codecOf(mapping).columns:
+            if column.name.lower() in names:
                 raise OptionError(
-                    f"schema: {mapping.text} has a column {each.name}, as each table has: say"
+                    f"schema: {mapping.text} has a column {column.name}, as each table has: say"
                     " --prefix, for the names of those"
                 )
-            fields.append(pa.field(each.name, nullable(each.type)))
+            fields.append(pa.field(column.name, nullable(column.type)))
         return pa.schema(fields)
 
     def _begin(self, state: StoredRange) -> dict[str, TableSnapshot]:
-        found = super()._begin(state)
+        snapshots = super()._begin(state)
         columns = []
-        for each, wanted in zip(self._decoding.mappings, self._columns, strict=True):
+        for mapping, wanted in zip(self._decoding.mappings, self._columns, strict=True):
             try:
-                wanted = self._delta[each.table].widen(wanted)
+                wanted = self._delta[mapping.table].widen(wanted)
             except Clash as error:
-                self.clashes[each.table] = str(error)
+                self.clashes[mapping.table] = str(error)
             columns.append(pa.struct(list(wanted)[len(_COORDINATES) :]))
         self._decoding = replace(self._decoding, columns=tuple(columns), clashes=self.clashes)
-        return found
+        return snapshots
 
     def _create(self, name: str, first: TableSnapshot) -> None:
         place, isDead = self._targets[name]
@@ -172,9 +174,9 @@ class TableDecoder(LogFollower):
 
     def _advance(self, behind: Mapping[str, TableSnapshot], end: int) -> list[CopyResult]:
         done = super()._advance(behind, end)
-        self.ignored += sum(each.ignored for each in done)
+        self.ignored += sum(result.ignored for result in done)
         if self.dead and self.first is None:
-            self.first = next(filter(None, (each.first for each in done)), None)
+            self.first = next(filter(None, (result.first for result in done)), None)
         return done
 
 
@@ -193,21 +195,21 @@ def decodeRange(
     try:
         for batch in origin.batches(bounds, lost.append):
             for piece in _pieces(batch):
-                columns = [piece.column(each).to_pylist() for each in ("subject", "data")]
+                columns = [piece.column(name).to_pylist() for name in ("subject", "data")]
                 for number, (subject, data) in enumerate(zip(*columns, strict=True)):
                     place = placed(subject)
                     if place in tasks:
                         tasks[place].decode(piece, number, data)
                     else:
                         ignored += place < 0 and not plan.options.areOthersKept
-                for each in tasks.values():
-                    each.write(piece)
-        files = {name: each.finish() for name, each in writers.items()}
+                for task in tasks.values():
+                    task.write(piece)
+        files = {name: writer.finish() for name, writer in writers.items()}
     except BaseException:
         for writer in writers.values():
             writer.abandon()
         raise
-    firsts = (each.first for each in tasks.values())
+    firsts = (task.first for task in tasks.values())
     return CopyResult(files, lost, ignored, min(filter(None, firsts), default=None))
 
 
@@ -262,33 +264,33 @@ class _MappingTask:
             if untaken:
                 structs = structs.filter(structs.is_valid())
                 dead += [(good[x][0], reason) for x, reason in untaken.items()]
-                good = [each for x, each in enumerate(good) if x not in untaken]
+                good = [row for x, row in enumerate(good) if x not in untaken]
         if good and False in self.writers:
             numbers = pa.array([number for number, _ in good], pa.int64())
-            arrays = [batch.column(each).take(numbers) for each in _COORDINATES]
-            names = [self._prefix + each for each in _COORDINATES]
-            names += [each.name for each in structs.type]
+            arrays = [batch.column(column).take(numbers) for column in _COORDINATES]
+            names = [self._prefix + column for column in _COORDINATES]
+            names += [member.name for member in structs.type]
             self.writers[False].add(pa.record_batch([*arrays, *structs.flatten()], names))
         if dead and True in self.writers:
             self.writers[True].add(self._letters(batch, sorted(dead)))
 
     def _letters(self, batch: Any, dead: list[tuple[int, str]]) -> Any:
-        reasons = [each[:_REASON] for _, each in dead]
+        reasons = [reason[:_REASON] for _, reason in dead]
         rows = withChecksums(batch.take(pa.array([number for number, _ in dead], pa.int64())))
         if self.first is None:
             self.first = rows.column("seq")[0].as_py(), reasons[0]
         more = ([self._stream] * len(dead), reasons, [self._schema] * len(dead))
-        texts = [pa.array(each, pa.string()) for each in more]
+        texts = [pa.array(column, pa.string()) for column in more]
         return pa.record_batch([*rows.columns, *texts], _DEAD.names)
 
 
 def _pieces(batch: Any) -> Iterator[Any]:
     start = size = 0
-    for number, each in enumerate(pc.binary_length(batch.column("data")).to_pylist()):
-        if number > start and (number - start >= _ROWS or size + each > _BYTES):
+    for number, length in enumerate(pc.binary_length(batch.column("data")).to_pylist()):
+        if number > start and (number - start >= _ROWS or size + length > _BYTES):
             yield batch.slice(start, number - start)
             start, size = number, 0
-        size += each
+        size += length
     if start < batch.num_rows:
         yield batch.slice(start)
 
@@ -304,7 +306,7 @@ def shapeOf(kind: Any) -> Any:
     a map; C{None} if that is in proportion to the payload.
     """
     if pa.types.is_struct(kind):
-        return {each.name: found for each in kind if (found := shapeOf(each.type))} or None
+        return {member.name: shape for member in kind if (shape := shapeOf(member.type))} or None
     isMap = pa.types.is_map(kind)
     if not isMap and not pa.types.is_list(kind):
         return None
@@ -317,14 +319,14 @@ def cellsIn(value: Any, shape: Any) -> int:
     if value is None:
         return 0
     if type(shape) is dict:
-        return sum([cellsIn(value.get(name), each) for name, each in shape.items()])
+        return sum([cellsIn(value.get(name), part) for name, part in shape.items()])
     width, inner, isMap = shape
-    found: int = width * len(value)
+    count: int = width * len(value)
     if inner is not None:
-        found += sum(cellsIn(each, inner) for each in (dict(value).values() if isMap else value))
-    return found
+        count += sum(cellsIn(item, inner) for item in (dict(value).values() if isMap else value))
+    return count
 
 
 def _width(kind: Any) -> int:
     """The number of columns beneath an item, without those of arrays in it."""
-    return 1 + sum(_width(each.type) for each in kind) if pa.types.is_struct(kind) else 1
+    return 1 + sum(_width(member.type) for member in kind) if pa.types.is_struct(kind) else 1

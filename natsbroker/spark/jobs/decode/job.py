@@ -69,32 +69,32 @@ def _originOf(source: Mapping[str, str] | str) -> Origin:
 
 def decoded(spark: Any, directory: str, table: str) -> Any:
     """The current version of a table in a directory; that of dead letters ends with C{__dlq}."""
-    found = DeltaLakeTable(locationOf(directory) / table)
-    columns = found.columns()
+    source = DeltaLakeTable(locationOf(directory) / table)
+    columns = source.columns()
     if columns is None:
-        raise DataSourceError(f"{found.root}: there is no table")
-    paths = [found.root / each.path for each in found.require().files]
+        raise DataSourceError(f"{source.root}: there is no table")
+    paths = [source.root / file.path for file in source.require().files]
     if not paths:
         return spark.createDataFrame([], ddlText(columns))
-    if isinstance(found.root, ObjectPath):
+    if isinstance(source.root, ObjectPath):
         return readInTasks(spark, ddlText(columns), partial(_rowsIn, columns), paths)
-    return spark.read.schema(ddlText(columns)).parquet(*(str(each) for each in paths))
+    return spark.read.schema(ddlText(columns)).parquet(*(str(path) for path in paths))
 
 
 def _rowsIn(columns: Any, path: Location) -> Iterator[Any]:
     file = parquetFile(path)
     for batch in file.iter_batches():
-        for each in columns:
+        for column in columns:
             # A column that the table got later is not in its older files.
-            if each.name not in batch.schema.names:
-                batch = batch.append_column(each, pa.nulls(batch.num_rows, each.type))
+            if column.name not in batch.schema.names:
+                batch = batch.append_column(column, pa.nulls(batch.num_rows, column.type))
         yield batch.select(columns.names).cast(columns)
 
 
 @command("decode")
 def main(job: JobRun) -> int:
     given = _read(job)
-    named = [getattr(given, f"registry_{each}") for each in ("auth", "ca", "cert", "key")]
+    named = [getattr(given, f"registry_{part}") for part in ("auth", "ca", "cert", "key")]
     registry = RegistryAccess(given.registry, *named)
     isUnknownBad = given.unknown == "refuse"
     mappings = readMappings(given.schema, dict(given.table), isUnknownBad, registry)

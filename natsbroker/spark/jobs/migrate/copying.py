@@ -288,8 +288,8 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StoredRange | None:
     """
     with connected(options) as connection:
         try:
-            found = logsOf(connection, options).state(checkedNames(options)[0])
-            return StoredRange(logOf(found, options), found.first, found.stop)
+            state = logsOf(connection, options).state(checkedNames(options)[0])
+            return StoredRange(logOf(state, options), state.first, state.stop)
         except (ApiError, TimedOut) as error:
             # A server from before NATS 2.2, which has no headers, does not say that nobody answers.
             isOld = not connection.info.get("headers")
@@ -326,6 +326,6 @@ def restoreMain(job: JobRun) -> int:
     job.addArchive()
     given = _read(job)
     archive = ArchiveOrigin.of(given.archive)
-    job.summary["lost"] = [list(each) for each in archive.snapshot.lost]
+    job.summary["lost"] = [list(stretch) for stretch in archive.snapshot.lost]
     _copy(job, given, archive.state(), lambda bounds, known: archive.batches(bounds))
     return 0

@@ -97,7 +97,7 @@ def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> 
     """Describe a replay of subjects with their counts, which may come several times."""
     with connected(options) as connection:
         state = StreamApi(connection, options["domain"]).state(task.stream)
-    taken = [each.encode("utf-8") for each in state.subjects]
+    taken = [pattern.encode("utf-8") for pattern in state.subjects]
     rename = renamer(task.maps)
     would = untaken = 0
     examples: list[str] = []
@@ -105,7 +105,7 @@ def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> 
         would += count
         subject = rename(before)
         literal = subject.encode("utf-8")
-        if not isValidLiteral(literal) or not any(matches(each, literal) for each in taken):
+        if not isValidLiteral(literal) or not any(matches(pattern, literal) for pattern in taken):
             untaken += count
             if subject not in examples and len(examples) < _EXAMPLES:
                 examples.append(subject)
@@ -115,9 +115,9 @@ def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> 
 def _summed(done: Sequence[dict[str, int]], start: int = 1) -> dict[str, Any]:
     """C{start} is where it begins if no task has rows."""
     return {
-        **{name: sum(each[name] for each in done) for name in ("rows", "duplicates", "found")},
+        **{name: sum(result[name] for result in done) for name in ("rows", "duplicates", "found")},
         "tasks": len(done),
-        "resumed": min((each["resumed"] for each in done), default=start),
+        "resumed": min((result["resumed"] for result in done), default=start),
     }
 
 
@@ -125,16 +125,16 @@ def _summed(done: Sequence[dict[str, int]], start: int = 1) -> dict[str, Any]:
 def main(job: JobRun) -> int:
     given = _read(job)
     target = targetTexts(given)
-    named = {each.name: getattr(given, each.name) for each in fields(ReplayOptions)}
+    named = {field.name: getattr(given, field.name) for field in fields(ReplayOptions)}
     wanted = ReplayOptions(**{**named, "maps": tuple(given.maps)})
     with ExitStack() as stack:
         spark = stack.enter_context(sessionFor(given.master, isNeeded=bool(given.sql)))
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         isOver = stack.enter_context(stopping()).isSet if spark is None else lambda: False
         source = sourceOf(given)
-        found = replay(spark, source, target, wanted, given.dry_run, isOver, job.progress)
-    job.summary.update(found)
-    return FOUND if found.get("untaken") else 0
+        result = replay(spark, source, target, wanted, given.dry_run, isOver, job.progress)
+    job.summary.update(result)
+    return FOUND if result.get("untaken") else 0
 
 
 def _speed(text: str) -> float:

@@ -68,12 +68,12 @@ class ReplayLedger:
 
     def read(self) -> LedgerEntry | None:
         try:
-            found = self._streams.message(_STREAM, {"last_by_subj": self._subject})
+            message = self._streams.message(_STREAM, {"last_by_subj": self._subject})
         except ApiError as error:
             if error.code != NO_STREAM:
                 raise
-            found = None
-        self._revision, _, data = found or (0, b"", b"")
+            message = None
+        self._revision, _, data = message or (0, b"", b"")
         if not data:
             return None  # There is none, or somebody deleted it.
         try:

@@ -37,16 +37,16 @@ from natsbroker.wire.headers import Headers
 
 def renamer(texts: Sequence[str]) -> Callable[[str], str]:
     """Mappings such as C{orders.>=replay.orders.>}; the first match counts, other subjects stay."""
-    transforms = [_read(each) for each in texts]
+    transforms = [_read(text) for text in texts]
 
     @lru_cache(4096)
     def rename(subject: str) -> str:
-        for each in transforms:
-            made = each.apply(subject.encode("utf-8"), lambda below: 0)
+        for transform in transforms:
+            made = transform.apply(subject.encode("utf-8"), lambda below: 0)
             if made:
                 return made.decode("utf-8")
             if made is not None:
-                shown = each.destination.decode("utf-8", "replace")
+                shown = transform.destination.decode("utf-8", "replace")
                 raise DataSourceError(f"{shown} makes no subject of {subject}")
         return subject
 
@@ -58,12 +58,12 @@ def _read(text: str) -> SubjectTransform:
     if not equals:
         raise OptionError(f"map: OLD=NEW expected, not {text!r}")
     try:
-        found = SubjectTransform(source.encode("utf-8"), numbered(destination.encode("utf-8")))
+        transform = SubjectTransform(source.encode("utf-8"), numbered(destination.encode("utf-8")))
     except InvalidMapping as error:
         raise OptionError(f"map: {text}: {error}") from None
-    if found.isRandom:
+    if transform.isRandom:
         raise OptionError(f"map: {text}: a subject must always become the same one")
-    return found
+    return transform
 
 
 #: Sequence, subject, payload, headers, and time in nanoseconds since 1970 or C{None}.
@@ -312,7 +312,7 @@ class Replayer:
         at = before.at
         while self._acknowledged and self._acknowledged[0][0] <= row:
             at = max(at, self._acknowledged.popleft()[1])
-        if any(each > row for each in self._known):
+        if any(waiting > row for waiting in self._known):
             # One of them may lie before what was acknowledged last.
             at = before.at
         return replace(before, row=row, at=at)
@@ -326,8 +326,8 @@ def startOf(connection: BlockingConnection, domain: str, task: ReplayTask, count
     if not task.hasLedger:
         return 0
     pipeline, streams = Pipeline(connection, 1), StreamApi(connection, domain)
-    entries = (ReplayLedger(streams, task.job, each, pipeline).read() for each in range(count))
-    return min(0 if each is None else each.row + 1 for each in entries)
+    entries = (ReplayLedger(streams, task.job, index, pipeline).read() for index in range(count))
+    return min(0 if entry is None else entry.row + 1 for entry in entries)
 
 
 def _payload(data: Any) -> bytes:
@@ -369,8 +369,8 @@ def _oneByOne(
 ) -> Iterator[tuple[int, bytes]]:
     cursor, stop = bounds
     while cursor < stop:
-        found = streams.message(state.name, {"seq": cursor, "next_by_subj": ">"})
-        if found is None or found[0] >= stop:
+        message = streams.message(state.name, {"seq": cursor, "next_by_subj": ">"})
+        if message is None or message[0] >= stop:
             return
-        yield found[0], found[1]
-        cursor = found[0] + 1
+        yield message[0], message[1]
+        cursor = message[0] + 1

@@ -59,8 +59,8 @@ class StoredSource:
 
 class ArchiveSource(StoredSource):
     def __init__(self, place: str) -> None:
-        self._archive = found = ArchiveOrigin.of(place)
-        super().__init__(found.state(), f"archive {found.snapshot.table}", found.batches)
+        self._archive = origin = ArchiveOrigin.of(place)
+        super().__init__(origin.state(), f"archive {origin.snapshot.table}", origin.batches)
 
     def frame(self, spark: Any, start: int) -> Any:
         """A DataFrame of at least the rows from a sequence on."""
@@ -96,9 +96,9 @@ class ParquetSource:
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
         try:
-            found = ds.dataset(str(self._root), format="parquet")
-            _check(found.schema, self.origin)
-            whole = found.to_table(filter=ds.field("seq") >= start).sort_by("seq")
+            dataset = ds.dataset(str(self._root), format="parquet")
+            _check(dataset.schema, self.origin)
+            whole = dataset.to_table(filter=ds.field("seq") >= start).sort_by("seq")
         except (OSError, pa.ArrowException) as error:
             raise DataSourceError(f"{self._root}: {error}") from None
         return filtered(whole.to_batches(10_000), whole.schema, where)
@@ -162,15 +162,15 @@ def rowsIn(table: Any) -> Iterator[Row]:
 
 
 def _check(schema: Any, origin: str) -> None:
-    missing = [each for each in _NEEDED if each not in schema.names]
+    missing = [name for name in _NEEDED if name not in schema.names]
     if missing:
         raise OptionError(
             f"{origin}: there is no column {missing[0]!r}: what is replayed has seq, subject and"
             " data, and may have headers, and time_ns or time"
         )
-    for each in schema:
-        if not re.fullmatch(_GOOD.get(each.name, ".*"), str(each.type)):
-            raise OptionError(f"{origin}: the column {each.name} cannot be {each.type}")
+    for field in schema:
+        if not re.fullmatch(_GOOD.get(field.name, ".*"), str(field.type)):
+            raise OptionError(f"{origin}: the column {field.name} cannot be {field.type}")
 
 
 #: What the columns of a row may be, as Arrow writes types.
@@ -238,8 +238,8 @@ def _kept(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Any]:
         duckdb.SQLExpression(text)  # In parentheses alone, it could end them.
         condition = duckdb.SQLExpression(f"({text})")
         with duckdb.connect(config=_ALONE) as connection:
-            for each in batches:
-                table = pa.Table.from_batches([each])
+            for batch in batches:
+                table = pa.Table.from_batches([batch])
                 rows = connection.from_arrow(table.select(needed.names).cast(needed))
                 yield table.filter(rows.project(condition).to_arrow_table().column(0))
     except (duckdb.Error, pa.ArrowException, TypeError, ValueError) as error:
@@ -252,9 +252,9 @@ def _forDuckDB(where: str, schema: Any) -> tuple[str, Any]:
     parts: list[str] = []
     zones: set[bool] = set()
     given: set[bool] = set()
-    for found in _TOKEN.finditer(where):
-        part, word, text = found[0], found["word"], found["text"]
-        if found["wrong"]:
+    for match in _TOKEN.finditer(where):
+        part, word, text = match[0], match["word"], match["text"]
+        if match["wrong"]:
             raise ValueError(f"{part!r} is not understood without Spark")
         if word in schema.names:
             kind = schema.field(word).type
@@ -265,9 +265,9 @@ def _forDuckDB(where: str, schema: Any) -> tuple[str, Any]:
             part = f'"{word}"'
         elif word and word.upper() not in _WORDS:
             raise ValueError(f"there is no column {word!r}; there are {', '.join(schema.names)}")
-        elif text and (found["stamp"] or _WHEN.match(text)):
+        elif text and (match["stamp"] or _WHEN.match(text)):
             given.add(_ZONE.search(text) is not None)
-            if found["stamp"]:
+            if match["stamp"]:
                 zones.add(True)
                 part = f"TIMESTAMPTZ {text}"
         parts.append(part)

@@ -59,12 +59,12 @@ class InterestFindings:
     @ivar unpublished: subscribed to and never published: account, prefix, clusters.
     """
 
-    def __init__(self, found: EventTotals) -> None:
+    def __init__(self, totals: EventTotals) -> None:
         self.prefixes: dict[tuple[Way, str], Sums] = {}
         vain: dict[Way, Sums] = {}
         sent: Counter[Way] = Counter()
         published: dict[tuple[str, str], Sums] = {}
-        for cluster, sums in found.sums.items():
+        for cluster, sums in totals.sums.items():
             for (account, kind, peer, prefix), counts in sums.items():
                 messages, size, out, _, noInterest, refusals, _ = counts
                 if kind == "client" and prefix:
@@ -78,7 +78,7 @@ class InterestFindings:
         self.subscribed: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         patterns: Counter[tuple[str, str]] = Counter()
         modes: defaultdict[Way, set[str]] = defaultdict(set)
-        for told in found.interest.values():
+        for told in totals.interest.values():
             for (account, kind, peer, prefix), _, mode, count in told.rows:
                 if kind == "client" and prefix:
                     self.subscribed[account, prefix].add(told.cluster)
@@ -89,7 +89,7 @@ class InterestFindings:
         for way, (messages, size, refusals) in vain.items():
             rest = max(sent[way], messages), _worst(modes[way]), patterns[way[:2]]
             self.noInterest.append(NoInterest(way, messages, size, refusals, *rest))
-        self.noInterest.sort(key=lambda each: (-each.size, each.way))
+        self.noInterest.sort(key=lambda waste: (-waste.size, waste.way))
         subscriptions, subjects = _byAccount(self.subscribed), _byAccount(published)
         self.unsubscribed = sorted(
             (
@@ -97,7 +97,7 @@ class InterestFindings:
                 for (account, prefix), (messages, size, noInterest) in published.items()
                 if noInterest and prefix != ">" and _isAlone(account, prefix, subscriptions)
             ),
-            key=lambda each: (-each[3], each[:2]),
+            key=lambda row: (-row[3], row[:2]),
         )
         self.unpublished = sorted(
             (account, prefix, ", ".join(sorted(filter(None, clusters))))
@@ -114,38 +114,38 @@ class InterestFindings:
         @param quiet: a cluster with more patterns than this, and less in vain than a tenth as many
             messages, is not to be told everything because of a few refusals.
         """
-        for each in self.noInterest:
-            way = dict(zip(WAY, each.way, strict=True))
-            if not way["cluster"] or not way["gateway"] or each.mode == "interest-only":
+        for waste in self.noInterest:
+            way = dict(zip(WAY, waste.way, strict=True))
+            if not way["cluster"] or not way["gateway"] or waste.mode == "interest-only":
                 continue
-            saved = {"no_interest_msgs": each.messages, "no_interest_bytes": each.size}
-            if each.messages >= least and each.messages >= share * each.sent:
+            saved = {"no_interest_msgs": waste.messages, "no_interest_bytes": waste.size}
+            if waste.messages >= least and waste.messages >= share * waste.sent:
                 yield {**way, "mode": "interest-only", **saved}
-            elif each.patterns > quiet and each.messages * 10 < each.patterns:
-                most = max(each.patterns, 1000)
+            elif waste.patterns > quiet and waste.messages * 10 < waste.patterns:
+                most = max(waste.patterns, 1000)
                 yield {**way, "mode": "optimistic", **saved, "max_no_interest": most}
 
 
 def _worst(modes: set[str]) -> str:
     # That of the server that sends most.
     known = ("optimistic", "transitioning", *sorted(modes))
-    return next((each for each in known if each in modes), "")
+    return next((mode for mode in known if mode in modes), "")
 
 
 def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:
-    found: defaultdict[str, list[bytes]] = defaultdict(list)
+    patterns: defaultdict[str, list[bytes]] = defaultdict(list)
     for account, prefix in keys:
         pattern = prefix.encode("utf-8", "replace")
         if isValidSubject(pattern):
-            found[account].append(pattern)
-    return found
+            patterns[account].append(pattern)
+    return patterns
 
 
 def _isAlone(account: str, prefix: str, others: dict[str, list[bytes]]) -> bool:
     mine = prefix.encode("utf-8", "replace")
     if prefix.startswith(_INTERNAL) or not isValidSubject(mine):
         return False
-    return not any(overlaps(mine, each) for each in others.get(account, ()))
+    return not any(overlaps(mine, other) for other in others.get(account, ()))
 
 
 def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> dict[str, Any]:
@@ -158,28 +158,28 @@ def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> 
     @return: the job's line of JSON, with the C{policy}, which L{apply} takes.
     """
     totals = foldEvents(readOptions(options), None, runnerOf(spark))
-    found = InterestFindings(totals)
-    policy = policyOf(found.advice(_LEAST, _SHARE, _QUIET), until)
-    return {**_summary(totals, found, policy), "policy": policy}
+    findings = InterestFindings(totals)
+    policy = policyOf(findings.advice(_LEAST, _SHARE, _QUIET), until)
+    return {**_summary(totals, findings, policy), "policy": policy}
 
 
 def _summary(
-    totals: EventTotals, found: InterestFindings, policy: Mapping[str, Any]
+    totals: EventTotals, findings: InterestFindings, policy: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "events": totals.kinds.total(),
         "strange": totals.malformed,
-        "no_interest_msgs": sum(each.messages for each in found.noInterest),
-        "no_interest_bytes": sum(each.size for each in found.noInterest),
-        "no_publisher": len(found.unpublished),
-        "no_subscriber": len(found.unsubscribed),
+        "no_interest_msgs": sum(waste.messages for waste in findings.noInterest),
+        "no_interest_bytes": sum(waste.size for waste in findings.noInterest),
+        "no_publisher": len(findings.unpublished),
+        "no_subscriber": len(findings.unsubscribed),
         "advice": len(policy["policy"]),
     }
 
 
 def policyOf(advice: Iterable[Mapping[str, Any]], seconds: float) -> dict[str, Any]:
     until = instant(int(time.time() + seconds))
-    return {"version": 1, "policy": [{**each, "until": until} for each in advice]}
+    return {"version": 1, "policy": [{**entry, "until": until} for entry in advice]}
 
 
 def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -206,26 +206,26 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
     return done
 
 
-def replayed(found: InterestFindings, policy: Mapping[str, Any]) -> dict[str, int]:
+def replayed(findings: InterestFindings, policy: Mapping[str, Any]) -> dict[str, int]:
     """
     The most that a policy would have saved, had it been there all the time; messages that are on
     their way when a connection begins come in any case.
     """
-    advised = [each for each in policy["policy"] if each["mode"] == "interest-only"]
-    ways = {tuple(each[name] for name in WAY) for each in advised}
-    saved = [each for each in found.noInterest if each.way in ways]
+    advised = [entry for entry in policy["policy"] if entry["mode"] == "interest-only"]
+    ways = {tuple(entry[name] for name in WAY) for entry in advised}
+    saved = [waste for waste in findings.noInterest if waste.way in ways]
     return {
-        "saved_msgs": sum(each.messages for each in saved),
-        "saved_bytes": sum(each.size for each in saved),
+        "saved_msgs": sum(waste.messages for waste in saved),
+        "saved_bytes": sum(waste.size for waste in saved),
     }
 
 
 def reportOf(
-    events: int, found: InterestFindings, policy: Mapping[str, Any], top: int
+    events: int, findings: InterestFindings, policy: Mapping[str, Any], top: int
 ) -> JobReport:
-    noInterest = found.noInterest[:top]
-    prefixes = sorted(found.prefixes.items(), key=lambda item: item[1][1], reverse=True)[:top]
-    bars = [("{2} to {0}: {1}".format(*each.way), float(each.size)) for each in noInterest]
+    noInterest = findings.noInterest[:top]
+    prefixes = sorted(findings.prefixes.items(), key=lambda item: item[1][1], reverse=True)[:top]
+    bars = [("{2} to {0}: {1}".format(*waste.way), float(waste.size)) for waste in noInterest]
     sections = [
         ReportSection(
             "Sent in vain, by cluster and account",
@@ -249,19 +249,19 @@ def reportOf(
             "Advice",
             ("to", "account", "from", "mode", "saves up to"),
             [
-                (*(each[name] for name in (*WAY, "mode")), bytesOf(each["no_interest_bytes"]))
-                for each in policy["policy"]
+                (*(entry[name] for name in (*WAY, "mode")), bytesOf(entry["no_interest_bytes"]))
+                for entry in policy["policy"]
             ],
         ),
         ReportSection(
             "Published, and nobody is subscribed",
             ("account", "subjects", "messages", "bytes"),
-            [(a, b, c, bytesOf(d)) for a, b, c, d in found.unsubscribed[:top]],
+            [(a, b, c, bytesOf(d)) for a, b, c, d in findings.unsubscribed[:top]],
         ),
         ReportSection(
             "Subscribed to, and nobody publishes",
             ("account", "subjects", "clusters"),
-            found.unpublished[:top],
+            findings.unpublished[:top],
         ),
     ]
     return JobReport("Interest", {"Events": events}, sections)
@@ -285,12 +285,12 @@ def main(job: JobRun) -> int:
     servers, option = given.api_servers or given.servers, given.api_option or given.option
     apiOptions = sourceOptions(argparse.Namespace(servers=servers, option=option))
     totals = readEvents(job, given)
-    found = InterestFindings(totals)
-    policy = policyOf(found.advice(given.least, given.share, _QUIET), given.until)
-    job.summary.update(_summary(totals, found, policy))
+    findings = InterestFindings(totals)
+    policy = policyOf(findings.advice(given.least, given.share, _QUIET), given.until)
+    job.summary.update(_summary(totals, findings, policy))
     if against is not None:
-        job.summary.update(replayed(found, against))
-    report = reportOf(job.summary["events"], found, policy, given.top)
+        job.summary.update(replayed(findings, against))
+    report = reportOf(job.summary["events"], findings, policy, given.top)
     if given.policy:
         text = json.dumps(policy, indent=2) + "\n"
         writeWhole(Path(given.policy), lambda draft: draft.write_text(text, "utf-8"))
@@ -299,25 +299,25 @@ def main(job: JobRun) -> int:
     if not given.apply or not policy["policy"]:
         return FOUND if policy["policy"] else 0
     done = apply(apiOptions, policy)
-    refused = [each for each in done if not each["applied"]]
+    refused = [entry for entry in done if not entry["applied"]]
     job.summary["applied"] = len(done) - len(refused)
-    for each in refused:
-        what = f"account {each['account']}, {each['gateway']} to {each['cluster']}"
-        print(f"{what}: not applied: {each['error']}", file=job.stderr)
+    for entry in refused:
+        what = f"account {entry['account']}, {entry['gateway']} to {entry['cluster']}"
+        print(f"{what}: not applied: {entry['error']}", file=job.stderr)
     return FOUND if refused else 0
 
 
 def _policyAt(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(Path(path).read_text("utf-8"))
+        policy = json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise DataSourceError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        found = None
-    entries = found.get("policy") if isinstance(found, dict) else None
+        policy = None
+    entries = policy.get("policy") if isinstance(policy, dict) else None
     if not isinstance(entries, list) or not all(
-        isinstance(each, dict) and all(isinstance(each.get(x), str) for x in (*WAY, "mode"))
-        for each in entries
+        isinstance(entry, dict) and all(isinstance(entry.get(x), str) for x in (*WAY, "mode"))
+        for entry in entries
     ):
         raise OptionError(f"{path} is no policy")
-    return dict(found)
+    return dict(policy)

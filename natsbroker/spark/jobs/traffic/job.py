@@ -82,8 +82,8 @@ def traffic(
     @return: the job's line of JSON.
     """
     windows = windowsOf(window, slide or window, watermark)
-    found = foldEvents(readOptions(options), windows, runnerOf(spark))
-    return ClosedWindows(found, windows, final).summary(to)
+    totals = foldEvents(readOptions(options), windows, runnerOf(spark))
+    return ClosedWindows(totals, windows, final).summary(to)
 
 
 def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
@@ -104,36 +104,39 @@ class ClosedWindows:
     @ivar seconds: how long these are, as far as there are events.
     """
 
-    def __init__(self, found: EventTotals, windows: TimeWindows, final: bool) -> None:
-        self._found = found
+    def __init__(self, totals: EventTotals, windows: TimeWindows, final: bool) -> None:
+        self._events = totals
         self._size = windows.size
-        edge = found.last - windows.watermark - windows.size
-        self.begins: list[int] = sorted(each for each in found.sums if final or each <= edge)
+        edge = totals.last - windows.watermark - windows.size
+        self.begins: list[int] = sorted(begin for begin in totals.sums if final or begin <= edge)
         self.totals: dict[Who, Sums] = {}
         after, covered = 0, 0
         for begin in self.begins:
             if begin >= after:
                 after = begin + windows.size
-                covered += max(min(after, found.last) - max(begin, found.first), 0)
-                for who, counts in found.sums[begin].items():
+                covered += max(min(after, totals.last) - max(begin, totals.first), 0)
+                for who, counts in totals.sums[begin].items():
                     addTo(self.totals, who, counts)
         self.seconds = covered / SECOND
 
     def summary(self, to: str) -> dict[str, Any]:
         clients = [c for (_, kind, _, x), c in self.totals.items() if kind == "client" and x]
         return {
-            "events": self._found.kinds["traffic"],
-            "servers": len(self._found.servers),
-            "strange": self._found.malformed,
+            "events": self._events.kinds["traffic"],
+            "servers": len(self._events.servers),
+            "strange": self._events.malformed,
             "windows": len(self.begins),
-            "open": len(self._found.sums) - len(self.begins),
-            **{name: sum(each[place] for each in clients) for place, name in enumerate(COUNTS[:5])},
+            "open": len(self._events.sums) - len(self.begins),
+            **{
+                name: sum(client[place] for client in clients)
+                for place, name in enumerate(COUNTS[:5])
+            },
             **({"file": self.write(to)} if to and self.begins else {}),
         }
 
     def write(self, to: str) -> str:
         edges = (self.begins[0], self.begins[-1] + self._size)
-        first, last = (_moment(each).strftime("%Y%m%dT%H%M%S.%fZ") for each in edges)
+        first, last = (_moment(edge).strftime("%Y%m%dT%H%M%S.%fZ") for edge in edges)
         path = Path(to) / f"traffic-{first}-{last}.parquet"
         rows = (
             (
@@ -141,9 +144,9 @@ class ClosedWindows:
                 *(count * SECOND / self._size for count in counts[:4]),
             )
             for begin in self.begins
-            for who, counts in sorted(self._found.sums[begin].items())
+            for who, counts in sorted(self._events.sums[begin].items())
         )
-        table = pa.table([list(each) for each in zip(*rows, strict=True)], schema=_SCHEMA)
+        table = pa.table([list(column) for column in zip(*rows, strict=True)], schema=_SCHEMA)
 
         def write(draft: Path) -> None:
             draft.parent.mkdir(parents=True, exist_ok=True)
@@ -153,14 +156,14 @@ class ClosedWindows:
         return str(path)
 
     def report(self, top: int) -> JobReport:
-        found = self._found
-        facts: dict[str, Any] = {"Events": found.kinds["traffic"]}
+        totals = self._events
+        facts: dict[str, Any] = {"Events": totals.kinds["traffic"]}
         if facts["Events"]:
             facts = {
-                "From": _moment(found.first).isoformat(),
-                "To": _moment(found.last).isoformat(),
+                "From": _moment(totals.first).isoformat(),
+                "To": _moment(totals.last).isoformat(),
                 "Seconds": self.seconds,
-                "Brokers": len(found.servers),
+                "Brokers": len(totals.servers),
                 **facts,
             }
         return JobReport("Traffic", facts, self._sections(top))
@@ -215,7 +218,7 @@ class ClosedWindows:
         return (a, rateOf(b), c, rateOf(d), counts[4])
 
     def _sizes(self, account: str, counts: Sums) -> tuple[str, ...]:
-        sizes = self._found.sizes[account]
+        sizes = self._events.sizes[account]
         mean = counts[1] / counts[0] if counts[0] else 0.0
         return (bytesOf(mean), *(bytesOf(percentile(sizes, part)) for part in (0.5, 0.99)))
 
@@ -225,7 +228,7 @@ class ClosedWindows:
         """
         series: dict[str, Counter[int]] = {}
         for begin in self.begins:
-            for (account, kind, _, prefix), counts in self._found.sums[begin].items():
+            for (account, kind, _, prefix), counts in self._events.sums[begin].items():
                 if kind == "client" and prefix:
                     series.setdefault(account, Counter())[begin] += counts[0]
         heaviest = sorted(series.items(), key=lambda item: item[1].total(), reverse=True)

@@ -55,11 +55,11 @@ class BrokerEvent(NamedTuple):
 
 def readEvent(data: bytes) -> BrokerEvent:
     try:
-        found = json.loads(data)
-        server, cluster = _texts([found["server"]["id"], found["cluster"]])
-        kind, time = found["type"].removeprefix(_TYPE), nanoseconds(found["timestamp"])
-        rows = [_row(each) for each in found["rows"]]
-        event = BrokerEvent(kind, time, float(found["seconds"]), server, cluster, rows)
+        document = json.loads(data)
+        server, cluster = _texts([document["server"]["id"], document["cluster"]])
+        kind, time = document["type"].removeprefix(_TYPE), nanoseconds(document["timestamp"])
+        rows = [_row(row) for row in document["rows"]]
+        event = BrokerEvent(kind, time, float(document["seconds"]), server, cluster, rows)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise ValueError("no event of a broker") from None
     if event.kind not in ("traffic", "interest") or not 0 <= event.seconds < 1e6:
@@ -70,14 +70,14 @@ def readEvent(data: bytes) -> BrokerEvent:
 def _row(row: dict[str, Any]) -> EventRow:
     account, kind, peer, prefix, mode = _texts([row.get(name, "") for name in _TEXTS])
     values = [row.get(name, 0) for name in _NUMBERS]
-    if not all(type(each) is int and 0 <= each < 1 << 62 for each in values):
+    if not all(type(value) is int and 0 <= value < 1 << 62 for value in values):
         raise ValueError("counts are expected")
     *counts, patterns, _ = values
     return EventRow((account, kind, peer, prefix), counts, mode, patterns)
 
 
 def _texts(values: list[Any]) -> list[str]:
-    if not all(isinstance(each, str) for each in values):
+    if not all(isinstance(value, str) for value in values):
         raise TypeError("texts are expected")
     return values
 
@@ -189,17 +189,17 @@ def addTo(sums: dict[Any, Sums], key: Any, counts: Iterable[int]) -> None:
 def foldRange(
     options: dict[str, Any], windows: TimeWindows | None, bounds: SequenceRange
 ) -> EventTotals:
-    found = EventTotals(windows)
+    totals = EventTotals(windows)
     patterns = tuple(options["subject"])
     for batch in batchesOf(options, ("seq", "data"), bounds, patterns):
         for data in batch.column(1).to_pylist():
             try:
                 event = readEvent(data or b"")
             except ValueError:
-                found.malformed += 1
+                totals.malformed += 1
             else:
-                found.add(event)
-    return found
+                totals.add(event)
+    return totals
 
 
 def foldEvents(
@@ -212,12 +212,12 @@ def foldEvents(
     with connected(options) as connection:
         ranges = planRanges(logsOf(connection, options), options)
     pieces = split(ranges, options["minPartitions"], options["maxRowsPerPartition"], _PROCESSORS)
-    end = sum(each.stop - each.start for each in pieces)
+    end = sum(piece.stop - piece.start for piece in pieces)
     whole, done = EventTotals(windows), 0
     for place in range(0, len(pieces), _AT_ONCE):
         some = pieces[place : place + _AT_ONCE]
         for part in run(partial(foldRange, options, windows), some):
             whole.merge(part)
-        done += sum(each.stop - each.start for each in some)
+        done += sum(piece.stop - piece.start for piece in some)
         onProgress(done, end)
     return whole
