@@ -207,8 +207,8 @@ class _Documented(ModuleType):
         from zope.interface.interface import InterfaceClass
 
         opening: str = self.__dict__["__doc__"]
-        found = [getattr(self, name) for name in __all__]
-        texts = [asStructuredText(each) for each in found if isinstance(each, InterfaceClass)]
+        values = [getattr(self, name) for name in __all__]
+        texts = [asStructuredText(value) for value in values if isinstance(value, InterfaceClass)]
         return "\n".join([opening, *texts])
 
 

@@ -33,14 +33,16 @@ def require(interface: Any, given: object, *methods: str) -> None:
     if isinstance(given, type):
         kind = given.__name__
         raise TypeError(f"{kind} is a class, not an object that provides {name}: pass {kind}(...)")
-    lacking = [each for each in methods or interface.names(all=True) if not hasattr(given, each)]
+    lacking = [
+        method for method in methods or interface.names(all=True) if not hasattr(given, method)
+    ]
     problems = []
     if lacking:
-        problems.append(f"it has no {', '.join(_shown(interface[each]) for each in lacking)}")
+        problems.append(f"it has no {', '.join(_shown(interface[method]) for method in lacking)}")
     problems += [
-        f"its {each} is a coroutine function, which nobody awaits"
-        for each in methods
-        if iscoroutinefunction(getattr(given, each, None))
+        f"its {method} is a coroutine function, which nobody awaits"
+        for method in methods
+        if iscoroutinefunction(getattr(given, method, None))
     ]
     if not methods and not interface.providedBy(given):
         problems.append(f"its class has no @implementer({name})")
@@ -52,7 +54,7 @@ def require(interface: Any, given: object, *methods: str) -> None:
     if problems:
         shown = getattr(given, "__qualname__", "") or f"an object of {type(given).__qualname__}"
         raise TypeError(f"{shown} provides no {name}: {', and '.join(problems)}")
-    if methods and all(hasattr(type(given), each) for each in methods):
+    if methods and all(hasattr(type(given), method) for method in methods):
         _KNOWN[methods].add(type(given))
 
 

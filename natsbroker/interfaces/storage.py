@@ -376,7 +376,7 @@ class IShortcutLog(ISubjectIndexedLog):
         """
 
     def collect(
-        found: RecordList,
+        records: RecordList,
         patterns: Sequence[bytes],
         sequence: int,
         limit: int = 256,
