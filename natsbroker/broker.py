@@ -206,18 +206,18 @@ class Broker(MultiService):
 
     @property
     def membership(self) -> RouteService | None:
-        found: RouteService | None = self.links.find("route")
-        return found
+        membership: RouteService | None = self.links.find("route")
+        return membership
 
     @property
     def leafnodes(self) -> LeafnodeService | None:
-        found: LeafnodeService | None = self.links.find("leaf")
-        return found
+        leafnodes: LeafnodeService | None = self.links.find("leaf")
+        return leafnodes
 
     @property
     def gateways(self) -> GatewayService | None:
-        found: GatewayService | None = self.links.find("gateway")
-        return found
+        gateways: GatewayService | None = self.links.find("gateway")
+        return gateways
 
     # IBrokerHost
 

@@ -46,7 +46,7 @@ _UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 def printableASCII(text: str) -> str:
-    return _UNPRINTABLE.sub(lambda found: ascii(found.group())[1:-1], text)
+    return _UNPRINTABLE.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
 def logText(text: str | bytes) -> str:
