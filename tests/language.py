@@ -67,7 +67,10 @@ test_again test_nothing test_others test_refused test_wrong
 """
 
 NAMES = frozenset(_NAMES.split())
-"""Classes, functions and modules are not called by these any more."""
+"""
+Classes, functions and modules are not called by these any more. In the package, C{each} and
+C{found} are no names of variables either.
+"""
 
 _SPACE = r"[ \t]*(?:[ \t]|\n[ \t#*]*)"
 _WORDS = re.compile(
@@ -83,6 +86,13 @@ _NOBODY = re.compile(r"\bNobody\b")
 _SAYS = re.compile(r"\bwhat (?:(?:the|an?|its|their|his) )?[\w{}.]+ says\b", re.IGNORECASE)
 _BEGUN = re.compile(r'"""\s*(?:What|Who|How|So|Nor|And|But)\b')
 _ONLY_SEE = re.compile(r'"""\s*See L\{[\w.]+\}\.?\s*"""')
+_VAGUE = re.compile(
+    r"\bfor (?:\(?\w+\)?, )*\(?(?:each|found)\b\)?(?:, \(?\w+\)?)* in\b"
+    r"|\blambda (?:\w+, )*(?:each|found)\b|\bas (?:each|found):|\((?:each|found) :="
+    r"|^ *(?:\w+, )*(?:each|found)(?:, \w+)*(?:: [^=\n]+)? [+|]?= |^ *(?:each|found): .*,$"
+    r"|\bdef \w+\([^)]*\b(?:each|found)[,:)]",
+    re.MULTILINE,
+)
 _DEFINED = re.compile(r"^[ \t]*(?:async |cdef |cpdef )*(?:class|def)[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -131,6 +141,11 @@ def findingsIn(path: str, text: str) -> list[Finding]:
         Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun phrase or a verb")
         for match in _BEGUN.finditer(text)
     ]
+    if path.startswith("natsbroker/") and path.endswith(".py"):
+        found += [
+            Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun that says what it is")
+            for match in _VAGUE.finditer(text)
+        ]
     if stem in NAMES:
         found.insert(0, Finding(1, f"module {stem}", "the field's name; see docs/glossary.md"))
     return found

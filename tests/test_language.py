@@ -62,6 +62,41 @@ def test_docstringBeginsWithNounOrVerb(word: str) -> None:
     assert findingsIn("natsbroker/clients/session.py", '"""Whether so. What else?"""') == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for each in lanes:",
+        "[each.name for (_, each), number in lanes]",
+        "    found: dict[str, int] = {}",
+        "    found |= other",
+        "    each, state = pair",
+        "if (found := find(name)) is not None:",
+        "except ValueError as found:",
+        "key=lambda each: each.name",
+        "def lost(self, found: Page, start: int) -> Page:",
+        "        found: RecordList,",
+    ],
+)
+def test_variableSaysWhatItIs(text: str) -> None:
+    """In the package no variable is called each or found; elsewhere they are allowed."""
+    assert len(findingsIn("natsbroker/clients/session.py", text)) == 1
+    assert findingsIn("tests/clients/test_session.py", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A lane for each of them, in order",
+        "states.found(subject)",
+        "x.found = y",
+        "foundry = each_",
+    ],
+)
+def test_likeVariableIsAllowed(text: str) -> None:
+    """Prose, attributes and methods may have the words."""
+    assert findingsIn("natsbroker/clients/session.py", text) == []
+
+
 def test_moduleNameIsFound() -> None:
     """A module with a banned name counts as one finding."""
     assert [each.line for each in findingsIn(f"natsbroker/server/{min(NAMES)}.py", "")] == [1]
