@@ -104,11 +104,11 @@ def rounds(
             _waitFor(lambda: _stopOf(root) > before)  # noqa: B023
         isOver.set()
         publisher.join()
-        for each in racers:
-            each.send_signal(signal.SIGTERM)
-        errors = [each.communicate(timeout=60)[1] for each in racers]
+        for racer in racers:
+            racer.send_signal(signal.SIGTERM)
+        errors = [racer.communicate(timeout=60)[1] for racer in racers]
         # One that has just begun ends by the signal itself.
-        codes = {each.returncode for each in racers}
+        codes = {racer.returncode for racer in racers}
         assert codes <= {0, 1, -signal.SIGTERM}, errors
         last, error = begun().communicate(timeout=60)
         assert last, error
@@ -116,9 +116,9 @@ def rounds(
     finally:
         isOver.set()
         publisher.join()
-        for each in racers:
-            each.kill()
-            each.communicate()
+        for racer in racers:
+            racer.kill()
+            racer.communicate()
         server.stop()
 
 
@@ -193,7 +193,7 @@ def counted(root: Location) -> dict[str, Any]:
     wrong = sum(1 for row in rows if row["data"] != b"%d" % row["seq"])
     seen = [row["seq"] for row in rows]
     lost = {seq for start, stop in snapshot.lost for seq in range(start, stop)}
-    listed = {each.path for each in snapshot.files}
+    listed = {file.path for file in snapshot.files}
     orphans = sum(path not in listed for path, _, _ in filesBelow(root, "data"))
     return {
         "start": snapshot.start,

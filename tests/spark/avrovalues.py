@@ -106,7 +106,7 @@ def _array(item: Kind) -> Kind:
     return Kind(
         {"type": "array", "items": item.schema},
         st.lists(item.values, max_size=3),
-        lambda found: [item.seen(each) for each in found],
+        lambda items: [item.seen(value) for value in items],
     )
 
 
@@ -114,7 +114,7 @@ def _map(item: Kind) -> Kind:
     return Kind(
         {"type": "map", "values": item.schema},
         st.dictionaries(_TEXTS, item.values, max_size=3),
-        lambda found: [(key, item.seen(each)) for key, each in found.items()],
+        lambda mapping: [(key, item.seen(value)) for key, value in mapping.items()],
     )
 
 
@@ -123,7 +123,7 @@ def _optional(item: Kind, isFirst: bool) -> Kind:
     return Kind(
         schema,
         st.none() | item.values,
-        lambda found: None if found is None else item.seen(found),
+        lambda value: None if value is None else item.seen(value),
     )
 
 
@@ -133,16 +133,16 @@ def _record(fields: list[Kind]) -> Kind:
         "type": "record",
         "name": f"ns.R{next(_numbers)}",
         "fields": [
-            {"name": name, "type": each.schema} for name, each in zip(names, fields, strict=True)
+            {"name": name, "type": field.schema} for name, field in zip(names, fields, strict=True)
         ],
     }
 
-    def seen(found: Any) -> Any:
+    def seen(given: Any) -> Any:
         pairs = zip(names, fields, strict=True)
-        return {name: each.seen(found[name]) for name, each in pairs} if fields else True
+        return {name: field.seen(given[name]) for name, field in pairs} if fields else True
 
-    values = {name: each.values for name, each in zip(names, fields, strict=True)}
-    isEmpty = all(each.isEmpty for each in fields)
+    values = {name: field.values for name, field in zip(names, fields, strict=True)}
+    isEmpty = all(field.isEmpty for field in fields)
     return Kind(schema, st.fixed_dictionaries(values), seen, isEmpty)
 
 

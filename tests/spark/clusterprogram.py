@@ -61,14 +61,14 @@ def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
 
     spark = session(None, {"spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
     places = spark.sparkContext.range(0, 8, numSlices=8).map(where).collect()
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "master": spark.sparkContext.master,
-        "executors": len({each for each, _ in places}),
-        "packed": all(".zip" in each for _, each in places),
+        "executors": len({place for place, _ in places}),
+        "packed": all(".zip" in way for _, way in places),
     }
     reading = spark.read.format("natsbroker").options(servers=servers, minPartitions="2")
     rows = reading.options(stream="IN").load()
-    found["read"] = rows.count()
+    facts["read"] = rows.count()
     named = ["data", "concat('IN:', seq) AS msg_id"]
     for stream, columns, ids in (("OUT", named, "auto"), ("LOOSE", ["data"], "none")):
         data = udf(dying(servers, stream), "binary")("seq", "data").alias("data")
@@ -76,9 +76,9 @@ def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
         given = {"servers": servers, "stream": stream, "subject": f"{stream}.x", "msgId": ids}
         write.mode("append").options(**given, window="10").save()
     source = {"servers": broker, "channel": "c"}
-    found["archived"] = archive(spark, source, directory, plan=FilePlan(50, 4))["rows"]
+    facts["archived"] = archive(spark, source, directory, plan=FilePlan(50, 4))["rows"]
     spark.stop()
-    return found
+    return facts
 
 
 if __name__ == "__main__":

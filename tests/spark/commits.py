@@ -45,7 +45,7 @@ def measured(directory: Path, form: str, counts: Sequence[int]) -> dict[int, dic
     table = tableAt(directory, form)
     table.make()
     table.create(TableSnapshot.first(LOG, 1))
-    found: dict[int, dict[str, float]] = {}
+    results: dict[int, dict[str, float]] = {}
     stop = done = 1
     for number in counts:
         while done < number:
@@ -54,10 +54,13 @@ def measured(directory: Path, form: str, counts: Sequence[int]) -> dict[int, dic
             if done % _TIDIED == 0:
                 compact(table)
                 table.vacuum(AGE, False)
-        found[number] = {"read": _median(table.require), "commit": _median(lambda: _commit(table))}
+        results[number] = {
+            "read": _median(table.require),
+            "commit": _median(lambda: _commit(table)),
+        }
         stop = table.require().stop
         done += _TIMED
-    return found
+    return results
 
 
 def _commit(table: ArchiveTable) -> None:
@@ -81,12 +84,12 @@ def main() -> int:
     parser.add_argument("--commits", type=int, default=50_000)
     parser.add_argument("--format", choices=FORMATS, default="delta")
     given = parser.parse_args()
-    counts = [given.commits // each for each in (50, 10, 2, 1)]
+    counts = [given.commits // index for index in (50, 10, 2, 1)]
     kept = mock.patch.object(delta, "_RETENTION", RETENTION)
     with kept, tempfile.TemporaryDirectory() as directory:
-        found = measured(Path(directory) / "lake", given.format, counts)
-    for number, each in found.items():
-        print(f"{number}: {json.dumps(each)}", flush=True)
+        seconds = measured(Path(directory) / "lake", given.format, counts)
+    for number, times in seconds.items():
+        print(f"{number}: {json.dumps(times)}", flush=True)
     return 0
 
 

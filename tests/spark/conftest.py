@@ -53,9 +53,9 @@ def javaless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     directory = tmp_path_factory.mktemp("path")
     for name in _TOOLS:
-        found = shutil.which(name)
-        if found is not None:
-            (directory / name).symlink_to(found)
+        program = shutil.which(name)
+        if program is not None:
+            (directory / name).symlink_to(program)
     return directory
 
 
@@ -95,9 +95,9 @@ def spark(javaless: Path, store: None, tmp_path_factory: pytest.TempPathFactory)
         patch.setenv("SPARK_HOME", sparkHome())
         patch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
         warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-        found = session("local[2]", {**_CONF, **warehouse}, "natsbroker tests")
-        yield found
-        found.stop()
+        sparkSession = session("local[2]", {**_CONF, **warehouse}, "natsbroker tests")
+        yield sparkSession
+        sparkSession.stop()
 
 
 @contextmanager
@@ -105,11 +105,11 @@ def _stationIn(directory: Path) -> Iterator[Station]:
     """
     A nats-server with JetStream.
     """
-    found = Station(Server(REAL, directory, CONFIG + _PATIENT).start())
+    started = Station(Server(REAL, directory, CONFIG + _PATIENT).start())
     try:
-        yield found
+        yield started
     finally:
-        found.close()
+        started.close()
 
 
 @contextmanager
@@ -117,11 +117,11 @@ def _brokerIn(directory: Path) -> Iterator[BrokerStation]:
     """
     A broker of ours with NATS Streaming.
     """
-    found = BrokerStation(Server(OURS_FAST, directory, STREAMING + _PATIENT).start())
+    started = BrokerStation(Server(OURS_FAST, directory, STREAMING + _PATIENT).start())
     try:
-        yield found
+        yield started
     finally:
-        found.close()
+        started.close()
 
 
 @pytest.fixture(scope="session")
@@ -129,8 +129,8 @@ def sharedStation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]
     """
     The nats-server of most tests.
     """
-    with _stationIn(tmp_path_factory.mktemp("nats-server")) as found:
-        yield found
+    with _stationIn(tmp_path_factory.mktemp("nats-server")) as started:
+        yield started
 
 
 @pytest.fixture
@@ -149,9 +149,9 @@ def ownStation(
     """
     A nats-server of the test's own, for programs that name their streams by themselves.
     """
-    with _stationIn(tmp_path_factory.mktemp("own-server")) as found:
-        showLogs(request.node, found.server)
-        yield found
+    with _stationIn(tmp_path_factory.mktemp("own-server")) as started:
+        showLogs(request.node, started.server)
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -159,8 +159,8 @@ def sharedBroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerSta
     """
     The broker of most tests.
     """
-    with _brokerIn(tmp_path_factory.mktemp("broker")) as found:
-        yield found
+    with _brokerIn(tmp_path_factory.mktemp("broker")) as started:
+        yield started
 
 
 @pytest.fixture
@@ -179,12 +179,14 @@ def ownBroker(
     """
     A broker of the test's own, likewise.
     """
-    with _brokerIn(tmp_path_factory.mktemp("own-broker")) as found:
-        showLogs(request.node, found.server)
-        yield found
+    with _brokerIn(tmp_path_factory.mktemp("own-broker")) as started:
+        showLogs(request.node, started.server)
+        yield started
 
 
-@pytest.fixture(scope="session", params=[OURS_FAST, *STREAMING_SERVERS], ids=lambda each: each.name)
+@pytest.fixture(
+    scope="session", params=[OURS_FAST, *STREAMING_SERVERS], ids=lambda flavour: flavour.name
+)
 def sharedStreaming(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerStation]:

@@ -47,8 +47,8 @@ def sparkHome() -> str:
     installed = Path(pyspark.__file__).parent
     home = Path(tempfile.mkdtemp(prefix="spark-home-"))
     atexit.register(shutil.rmtree, home)
-    for each in ("bin", "jars", "sbin"):
-        (home / each).symlink_to(installed / each)
+    for name in ("bin", "jars", "sbin"):
+        (home / name).symlink_to(installed / name)
     return str(home)
 
 
@@ -135,7 +135,7 @@ class ConnectServer:
         with self._process.stderr as lines:
             for line in lines:
                 self._lines.append(line)
-                if found := _STARTED.search(line):
-                    self._port = int(found[1])
+                if match := _STARTED.search(line):
+                    self._port = int(match[1])
                     self._found.set()
         self._found.set()

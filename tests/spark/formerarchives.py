@@ -34,7 +34,9 @@ def former(root: Path, *ranges: tuple[int, int], partition: str = "") -> None:
             data = (root / entry["path"]).read_bytes()
             entry.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
         files.append({"bytes": 0, "sha256": "", "first_time": 0, "last_time": 0, **entry})
-    found = {"format": 1, "version": 7, "table": "t", "log": _LOG, "start": ranges[0][0]}
-    found.update(files=files, lost=[[6, 8]], written=1.0, partition=partition, stop=ranges[-1][1])
-    (root / "_nb" / "0000000007.json").write_text(json.dumps(found))
+    manifest = {"format": 1, "version": 7, "table": "t", "log": _LOG, "start": ranges[0][0]}
+    manifest.update(
+        files=files, lost=[[6, 8]], written=1.0, partition=partition, stop=ranges[-1][1]
+    )
+    (root / "_nb" / "0000000007.json").write_text(json.dumps(manifest))
     (root / "_nb" / "0000000006.json").write_text("an older one")

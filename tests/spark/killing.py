@@ -127,11 +127,11 @@ def _killOnce(urls: dict[str, str], directory: Path, dice: random.Random) -> Non
         for kind in urls
         for name in ("table", "copy")
     ]
-    before = [_newest(each) for each in places]
+    before = [_newest(place) for place in places]
     process = _start(urls, directory)
     try:
         deadline = time.monotonic() + _PATIENCE
-        while any(_newest(each) == old for each, old in zip(places, before, strict=True)):
+        while any(_newest(place) == old for place, old in zip(places, before, strict=True)):
             if process.poll() is not None or time.monotonic() > deadline:
                 _forgive(directory)
                 return
@@ -230,7 +230,7 @@ class Logs:
         The content of the target streams and the dead letters: the number of messages, and of
         different ids and data.
         """
-        found = {}
+        counts = {}
         for kind in self.urls:
             name = f"OUT-{kind}"
             ids, data = set(), set()
@@ -246,11 +246,11 @@ class Logs:
             if _DEAD in os.environ:
                 table = DeltaTable(f"{os.environ[_DEAD]}/{kind}").to_pyarrow_table()
                 count += table.num_rows
-                ids.update(each.encode() for each in table.column("msg_id").to_pylist())
+                ids.update(msgId.encode() for msgId in table.column("msg_id").to_pylist())
                 data.update(table.column("data").to_pylist())
                 assert set(table.column("code").to_pylist()) == {503}
-            found[kind] = {"copied": count, "ids": len(ids), "data": len(data)}
-        return found
+            counts[kind] = {"copied": count, "ids": len(ids), "data": len(data)}
+        return counts
 
     def close(self) -> None:
         """
@@ -282,7 +282,7 @@ def isWhole(counts: dict[str, Any]) -> bool:
     """
     names = ("rows", "different", "most", "right", "copied", "ids", "data")
     return len(counts) == 2 and all(
-        each[name] == each["stored"] > 0 for each in counts.values() for name in names
+        count[name] == count["stored"] > 0 for count in counts.values() for name in names
     )
 
 

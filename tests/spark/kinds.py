@@ -181,7 +181,7 @@ class Cluster:
 
     def __init__(self, directory: Path) -> None:
         ports = _freePorts(3)
-        routes = ", ".join(f"nats://127.0.0.1:{each}" for each in ports)
+        routes = ", ".join(f"nats://127.0.0.1:{portNumber}" for portNumber in ports)
         self.servers = []
         for place, port in enumerate(ports):
             own = directory / f"n{place}"
@@ -189,12 +189,12 @@ class Cluster:
             config = _CLUSTER.replace("$NAME", f"n{place}").replace("$PORT", str(port))
             self.servers.append(Server(REAL, own, config.replace("$ROUTES", routes)))
         try:
-            starts = [threading.Thread(target=each.start) for each in self.servers]
-            for each in starts:
-                each.start()
-            for each in starts:
-                each.join()
-            self.url = ",".join(each.url for each in self.servers)
+            starts = [threading.Thread(target=server.start) for server in self.servers]
+            for start in starts:
+                start.start()
+            for start in starts:
+                start.join()
+            self.url = ",".join(server.url for server in self.servers)
             self.peer = ServerAccess(readAddresses(self.url), requestTimeout=1.0)
             self._waitForMeta()
             self.connection = connect(ServerAccess(readAddresses(self.url)))
@@ -222,8 +222,8 @@ class Cluster:
         """
         Stop them all.
         """
-        for each in self.servers:
-            each.stop()
+        for server in self.servers:
+            server.stop()
 
     def close(self) -> None:
         """
@@ -235,7 +235,7 @@ class Cluster:
 
 def _freePorts(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
+    ports = [int(peer.getsockname()[1]) for peer in sockets]
+    for peer in sockets:
+        peer.close()
     return ports

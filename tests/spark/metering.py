@@ -77,11 +77,13 @@ class PythonClock:
             if fields:
                 parents[int(entry)] = int(fields[1])
                 seconds[int(entry)] = sum(map(int, fields[11:13])) / _TICKS
-        below, found = {self._jvm}, -1
-        while found != len(below):
-            found = len(below)
-            below |= {each for each, parent in parents.items() if parent in below}
-        self._seconds |= {each: seconds[each] for each in below & seconds.keys() if _isPython(each)}
+        below, size = {self._jvm}, -1
+        while size != len(below):
+            size = len(below)
+            below |= {process for process, parent in parents.items() if parent in below}
+        self._seconds |= {
+            process: seconds[process] for process in below & seconds.keys() if _isPython(process)
+        }
         return sum(self._seconds.values())
 
 
@@ -166,14 +168,14 @@ def median(samples: Sequence[Sample]) -> dict[str, float]:
     Rows a second, the processor seconds of a million rows, and the PINGs' 99th percentile in
     milliseconds, over all rounds.
     """
-    pings = sorted(each for sample in samples for each in sample.pings)
+    pings = sorted(ping for sample in samples for ping in sample.pings)
 
     def million(name: str) -> float:
-        each: list[float] = [getattr(sample, name) / sample.rows for sample in samples]
-        return round(statistics.median(each) * 1_000_000, 2)
+        rates: list[float] = [getattr(sample, name) / sample.rows for sample in samples]
+        return round(statistics.median(rates) * 1_000_000, 2)
 
     return {
-        "rate": round(statistics.median(each.rows / each.seconds for each in samples)),
+        "rate": round(statistics.median(sample.rows / sample.seconds for sample in samples)),
         "server": million("server"),
         "python": million("python"),
         "jvm": million("jvm"),

@@ -34,13 +34,13 @@ def objectStore() -> Iterator[dict[str, str]]:
         text=True,
     )
     assert process.stderr is not None
-    found: list[str] = []
+    results: list[str] = []
     started = threading.Event()
 
     def read(lines: Iterator[str]) -> None:
         for line in lines:
-            if not found and (match := re.search(r"http://127\.0\.0\.1:\d+", line)):
-                found.append(match[0])
+            if not results and (match := re.search(r"http://127\.0\.0\.1:\d+", line)):
+                results.append(match[0])
                 started.set()
         started.set()
 
@@ -49,7 +49,7 @@ def objectStore() -> Iterator[dict[str, str]]:
     try:
         started.wait(60)
         yield {
-            "AWS_ENDPOINT_URL": found[0],
+            "AWS_ENDPOINT_URL": results[0],
             "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "tests",

@@ -56,11 +56,11 @@ def registryServer(context: ssl.SSLContext | None = None) -> Iterator[RegistrySe
 
     @param context: how it talks TLS; C{None} for not at all.
     """
-    found = RegistryServer()
+    node = RegistryServer()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            code, body = found.answer(self.path, self.headers["Authorization"])
+            code, body = node.answer(self.path, self.headers["Authorization"])
             self.send_response(code)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -80,9 +80,9 @@ def registryServer(context: ssl.SSLContext | None = None) -> Iterator[RegistrySe
         )
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    found.url = f"http{'s' * (context is not None)}://127.0.0.1:{server.server_address[1]}"
+    node.url = f"http{'s' * (context is not None)}://127.0.0.1:{server.server_address[1]}"
     try:
-        yield found
+        yield node
     finally:
         server.shutdown()
         server.server_close()

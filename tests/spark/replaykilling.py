@@ -87,8 +87,8 @@ def rounds(station: Station, rows: int, kills: int, seed: int, *more: str) -> di
     said, errors = process.communicate(timeout=_PATIENCE)
     assert process.returncode == 0, errors
     fields = json.loads(said)
-    found = {each: fields[each] for each in ("found", "resumed")}
-    return {"stored": rows, **counted(station), **found}
+    counts = {key: fields[key] for key in ("found", "resumed")}
+    return {"stored": rows, **counted(station), **counts}
 
 
 def counted(station: Station) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def counted(station: Station) -> dict[str, Any]:
     seen: list[int] = []
     with connect(station.peer) as connection:
         for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), None).read():
-            seen += [int(each) for each in rows.payloads]
+            seen += [int(payload) for payload in rows.payloads]
     return {"copied": len(seen), "different": len(set(seen)), "inOrder": seen == sorted(seen)}
 
 

@@ -101,7 +101,7 @@ class Side:
             .start()
         )
         query.awaitTermination()
-        rows = sum(each["numInputRows"] for each in query.recentProgress)
+        rows = sum(progress["numInputRows"] for progress in query.recentProgress)
         if rows != self._rows:
             raise RuntimeError(f"{rows} rows came of {self._rows}")
 
@@ -153,20 +153,20 @@ def measured(directory: Path, rows: int, rounds: int, works: Sequence[str]) -> d
     spark = session("local[2]", _SPARK)
     try:
         sides = (Side(ours, spark, rows), Side(real, spark, rows))
-        found: dict[str, Any] = {}
-        for each in works:
-            *names, work = WORKS[each]
+        results: dict[str, Any] = {}
+        for title in works:
+            *names, work = WORKS[title]
             samples: dict[str, list[Sample]] = {name: [] for name in names}
             for place in range(rounds + 1):
                 for name, side in zip(names, sides, strict=True):
                     sample = side.sample(directory, work)
                     if place:
                         samples[name].append(sample)
-            found |= {name: median(each) for name, each in samples.items()}
-        if "frames" in found:
-            found["ratio"] = round(found["frames"]["rate"] / found["directGet"]["rate"], 2)
-        found["load"] = round(os.getloadavg()[0], 1)
-        return found
+            results |= {name: median(times) for name, times in samples.items()}
+        if "frames" in results:
+            results["ratio"] = round(results["frames"]["rate"] / results["directGet"]["rate"], 2)
+        results["load"] = round(os.getloadavg()[0], 1)
+        return results
     finally:
         spark.stop()
         ours.close()
@@ -183,8 +183,8 @@ def main() -> int:
     parser.add_argument("--work", action="append", choices=list(WORKS))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        found = measured(Path(directory), given.rows, given.rounds, given.work or list(WORKS))
-    for name, value in found.items():
+        results = measured(Path(directory), given.rows, given.rounds, given.work or list(WORKS))
+    for name, value in results.items():
         print(f"{name}: {json.dumps(value)}")
     return 0
 

@@ -103,8 +103,8 @@ class Stream:
 
         @return: the last sequence.
         """
-        replies = [self._connection.ask(f"{self.name}.{subject}", each) for each in payloads]
-        answers = [json.loads(self._connection.answer(each)[1]) for each in replies]
+        replies = [self._connection.ask(f"{self.name}.{subject}", payload) for payload in payloads]
+        answers = [json.loads(self._connection.answer(reply)[1]) for reply in replies]
         return int(answers[-1]["seq"])
 
     def delete(self, *seqs: int) -> None:
@@ -200,8 +200,8 @@ class BrokerStation:
         Publish to a channel, and have it acknowledged.
         """
         publisher = ChannelPublisher(self.connection, name, "test-cluster", "_STAN.discover", 1000)
-        for each in payloads:
-            publisher.publish(each)
+        for payload in payloads:
+            publisher.publish(payload)
         publisher.finish()
         publisher.close()
 

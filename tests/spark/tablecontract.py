@@ -79,19 +79,19 @@ def forge(path: Path, seq: int) -> None:
     rows = pq.read_table(path, partitioning=None)
     seqs = rows["seq"].to_pylist()
     data = [
-        b"forged" if n == seq else each
-        for n, each in zip(seqs, rows["data"].to_pylist(), strict=True)
+        b"forged" if n == seq else body
+        for n, body in zip(seqs, rows["data"].to_pylist(), strict=True)
     ]
     place = rows.schema.get_field_index("data")
     pq.write_table(rows.set_column(place, rows.schema.field(place), pa.array(data)), path)
 
 
-def dated(start: int, stop: int, each: int) -> Iterator[Any]:
+def dated(start: int, stop: int, second: int) -> Iterator[Any]:
     """
     Messages as those of L{filed}, the same number on each day.
     """
     for n in range(start, stop):
-        time = datetime(2026, 11, 20 + (n - 1) // each, 23, 59, 59, n, timezone.utc)
+        time = datetime(2026, 11, 20 + (n - 1) // second, 23, 59, 59, n, timezone.utc)
         fields = {"seq": n, "subject": "orders.new", "data": b"%d" % n, "time": time}
         headers = [{"key": "N", "value": str(n)}]
         row = {**fields, "headers": headers, "time_ns": n * 1000}
@@ -141,10 +141,10 @@ def together(count: int, work: Callable[[int], bool]) -> list[int]:
             raised.append(error)
 
     threads = [threading.Thread(target=run, args=[n]) for n in range(count)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if raised:
         raise raised[0]
     return won
@@ -216,10 +216,10 @@ class TableContract:
             return True
 
         assert sorted(together(4, created)) == [0, 1, 2, 3]
-        found = tableAt(root).require()
-        assert found.table in {each.table for each in firsts}
-        assert (found.log, found.start, found.stop) == (LOG, 17, 17)
-        assert (found.files, found.lost, tableAt(root).form) == ((), (), self.form)
+        snapshot = tableAt(root).require()
+        assert snapshot.table in {first.table for first in firsts}
+        assert (snapshot.log, snapshot.start, snapshot.stop) == (LOG, 17, 17)
+        assert (snapshot.files, snapshot.lost, tableAt(root).form) == ((), (), self.form)
         assert self.seen(root) == []
 
     def test_formats(self, table: ArchiveTable) -> None:
@@ -236,21 +236,21 @@ class TableContract:
         before = table.require()
         files = [*filed(table.directory, 12, 20, 15, 16), *filed(table.directory, 20, 22)]
         assert table.append(before, files, [(15, 17)], 25)
-        found = self.check(table.directory, 3, 9, 10, 11, 15, 16, 22, 23, 24)
-        assert found.files == (*before.files, *files)
-        assert (found.lost, found.log, found.table) == (((15, 17),), LOG, before.table)
-        assert [(each.first, each.last, each.rows) for each in found.files] == [
+        snapshot = self.check(table.directory, 3, 9, 10, 11, 15, 16, 22, 23, 24)
+        assert snapshot.files == (*before.files, *files)
+        assert (snapshot.lost, snapshot.log, snapshot.table) == (((15, 17),), LOG, before.table)
+        assert [(file.first, file.last, file.rows) for file in snapshot.files] == [
             (1, 8, 7),
             (12, 19, 6),
             (20, 21, 2),
         ]
-        assert [(x.start, x.stop, len(x.files)) for x in found.tiles] == [
+        assert [(x.start, x.stop, len(x.files)) for x in snapshot.tiles] == [
             (1, 9, 1),
             (9, 20, 1),
             (20, 22, 1),
             (22, 25, 0),
         ]
-        assert found.version == before.version + 1
+        assert snapshot.version == before.version + 1
 
     def test_lost(self, table: ArchiveTable) -> None:
         """Losses are joined over versions, also of versions that have nothing else."""
@@ -293,10 +293,10 @@ class TableContract:
             4, lambda n: tableAt(table.directory).append(base, (), [(9, 10 + n)], 10 + n)
         )
         assert len(won) == 1
-        found = table.require()
-        assert (found.stop, found.lost) == (10 + won[0], ((9, 10 + won[0]),))
+        snapshot = table.require()
+        assert (snapshot.stop, snapshot.lost) == (10 + won[0], ((9, 10 + won[0]),))
         assert not table.append(base, (), [(9, 11)], 11)
-        assert table.require() == found
+        assert table.require() == snapshot
 
     def test_outOfRange(self, table: ArchiveTable) -> None:
         """A file that has other sequences than its version accounts for is refused."""
@@ -406,14 +406,14 @@ class TableContract:
         for stop in (6, 12):
             base = table.require()
             files = writeFiles(root, dated(base.stop, stop, 3), base.stop, True)
-            assert [each.path.split("/")[1][:5] for each in files] == ["date="] * len(files)
+            assert [file.path.split("/")[1][:5] for file in files] == ["date="] * len(files)
             assert table.append(base, files, (), stop)
         before = self.check(root)
-        assert [each.first for each in before.files] == [1, 4, 6, 7, 10]
+        assert [file.first for file in before.files] == [1, 4, 6, 7, 10]
         assert before.partition == "date"
         assert compact(table) == 2
         assert compact(table) == 0
-        assert [each.first for each in self.check(root).files] == [1, 4, 7, 10]
+        assert [file.first for file in self.check(root).files] == [1, 4, 7, 10]
 
     def test_damage(self, table: ArchiveTable) -> None:
         """Rows that are not what was archived keep their checksums: nobody compacts them away."""
@@ -430,10 +430,14 @@ class TableContract:
         if self.form == "delta":
             done = deltalake.DeltaTable(str(table.directory)).optimize.compact(target_size=1 << 30)
             assert done["numFilesRemoved"] == 2
-        found = [
-            each for tile in table.require().tiles for each in damageOf(table.directory, tile.files)
+        problems = [
+            problem
+            for tile in table.require().tiles
+            for problem in damageOf(table.directory, tile.files)
         ]
-        assert [(each.kind, each.first, each.last) for each in found] == [("damaged", 10, 10)]
+        assert [(problem.kind, problem.first, problem.last) for problem in problems] == [
+            ("damaged", 10, 10)
+        ]
 
     def test_orphans(self, table: ArchiveTable) -> None:
         """A file that no version names is seen by nobody."""
@@ -487,8 +491,8 @@ class TableContract:
         [orphan] = filed(table.directory, 12, 13)
         files = sorted(table.directory.rglob("*.parquet"))
         old = time.time() - 100_000
-        for each in files:
-            os.utime(each, (old, old))
+        for file in files:
+            os.utime(file, (old, old))
         [whole] = table.require().files
         assert table.vacuum(0, True).files >= 3
         assert sorted(table.directory.rglob("*.parquet")) == files

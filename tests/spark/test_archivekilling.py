@@ -66,13 +66,13 @@ def test_notices(form: str, tmp_path: Path) -> None:
 def test_noticesRows(tmp_path: Path) -> None:
     """Rows that are there twice, or have other data, are noticed."""
     archive(tmp_path, "delta")
-    found = deltalake.DeltaTable(str(tmp_path))
+    opened = deltalake.DeltaTable(str(tmp_path))
     deltalake.write_deltalake(
-        found, found.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
+        opened, opened.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
     )
     assert not isWhole({**counted(tmp_path), "said": 20})
-    found = deltalake.DeltaTable(str(tmp_path))
-    found.delete("seq = 5")
+    opened = deltalake.DeltaTable(str(tmp_path))
+    opened.delete("seq = 5")
     assert counted(tmp_path)["neither"] == 1
-    found.update(predicate="seq = 6", updates={"data": "arrow_cast('other', 'Binary')"})
+    opened.update(predicate="seq = 6", updates={"data": "arrow_cast('other', 'Binary')"})
     assert counted(tmp_path)["wrong"] == 1

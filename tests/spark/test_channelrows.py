@@ -149,10 +149,10 @@ class TestStream:
         start = query.initialOffset()
         assert start["logs"] == {}
         broker.channel([b"one", b"two"], "later.a")
-        found = query.latestOffset(start, ReadAllAvailable())
-        assert between(query, start, found) == []
-        end = query.latestOffset(found, ReadAllAvailable())
-        assert between(query, found, end) == [b"one", b"two"]
+        offset = query.latestOffset(start, ReadAllAvailable())
+        assert between(query, start, offset) == []
+        end = query.latestOffset(offset, ReadAllAvailable())
+        assert between(query, offset, end) == [b"one", b"two"]
         assert query.latestOffset(end, ReadAllAvailable()) == end
         query.stop()
 
@@ -160,9 +160,9 @@ class TestStream:
         """A channel that is gone, or was made again, ends the query."""
         text = "streaming { store_limits { max_inactivity: '1s' } }"
         broker = BrokerStation(startServer(OURS_FAST, text))
-        queries = [follow(broker, each, startingOffsets="earliest") for each in ("g", "*")]
+        queries = [follow(broker, channel, startingOffsets="earliest") for channel in ("g", "*")]
         broker.channel([b"x"], "g")
-        starts = [each.initialOffset() for each in queries]
+        starts = [stream.initialOffset() for stream in queries]
         ends = [
             query.latestOffset(start, ReadAllAvailable())
             for query, start in zip(queries, starts, strict=True)
@@ -199,8 +199,8 @@ class TestWrite:
         rows = spark.range(1000).selectExpr("concat('row ', id) AS data")
         write = rows.write.format("natsbroker").mode("append")
         write.options(servers=broker.url, channel=name, window="100").save()
-        found = reader(spark, broker, name).collect()
-        assert sorted(bytes(row.data) for row in found) == sorted(
+        received = reader(spark, broker, name).collect()
+        assert sorted(bytes(row.data) for row in received) == sorted(
             b"row %d" % n for n in range(1000)
         )
 

@@ -64,17 +64,19 @@ def batchOf(columns: tuple[str, ...], options: dict[str, str]) -> pa.Table:
     copy = pickle.loads(pickle.dumps(reader))
     batches = [
         batch
-        for each in reader.partitions()
-        for batch in copy.read(pickle.loads(pickle.dumps(each)))
+        for partition in reader.partitions()
+        for batch in copy.read(pickle.loads(pickle.dumps(partition)))
     ]
-    return pa.Table.from_batches(batches) if batches else pa.table({each: [] for each in columns})
+    return (
+        pa.Table.from_batches(batches) if batches else pa.table({column: [] for column in columns})
+    )
 
 
 def seqs(options: dict[str, str]) -> list[int]:
     """
     @return: the sequences of a batch.
     """
-    return [int(each) for each in batchOf(("seq",), options).column("seq").to_pylist()]
+    return [int(row) for row in batchOf(("seq",), options).column("seq").to_pylist()]
 
 
 class TestBatch:
@@ -96,9 +98,11 @@ class TestBatch:
         assert table.column("data").to_pylist() == payloads
         assert table.column("stream").to_pylist() == [name] * 4
         times, nanoseconds = table.column("time"), table.column("time_ns").to_pylist()
-        assert times.cast(pa.int64()).to_pylist() == [each // 1000 for each in nanoseconds]
+        assert times.cast(pa.int64()).to_pylist() == [
+            nanosecond // 1000 for nanosecond in nanoseconds
+        ]
         assert nanoseconds == sorted(nanoseconds)
-        for chosen in (*((each,) for each in COLUMNS), COLUMNS[::-1]):
+        for chosen in (*((column,) for column in COLUMNS), COLUMNS[::-1]):
             assert batchOf(chosen, kind.options(name)).equals(table.select(list(chosen)))
 
     def test_several(self, kind: Kind) -> None:
@@ -139,7 +143,7 @@ class TestBatch:
         reader = BatchReader(("seq",), readOptions(kind.options(name)))
         tasks = reader.partitions()
         kind.fill(name, [b"y"] * 5)
-        assert sum(batch.num_rows for each in tasks for batch in reader.read(each)) == 5
+        assert sum(batch.num_rows for task in tasks for batch in reader.read(task)) == 5
 
     def test_wrongPlaces(self, kind: Kind) -> None:
         """Places that are not, and logs that are not read, are refused."""
@@ -182,10 +186,10 @@ class TestLoss:
             kind.trim(name, 7)
             if fails == "true":
                 with pytest.raises(DataLoss, match="sequences 1 to 6 are not stored any more"):
-                    [list(reader.read(each)) for each in tasks]
+                    [list(reader.read(task)) for task in tasks]
             else:
-                found = [x for each in tasks for batch in reader.read(each) for x in batch[0]]
-                assert [each.as_py() for each in found] == [7, 8, 9, 10]
+                values = [x for task in tasks for batch in reader.read(task) for x in batch[0]]
+                assert [value.as_py() for value in values] == [7, 8, 9, 10]
 
 
 def follow(options: dict[str, str]) -> StreamReader:
@@ -202,7 +206,7 @@ def between(query: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> 
     """
     copy = pickle.loads(pickle.dumps(query))
     tasks = pickle.loads(pickle.dumps(query.partitions(start, end)))
-    batches = (batch for each in tasks for batch in copy.read(each))
+    batches = (batch for task in tasks for batch in copy.read(task))
     return [seq for batch in batches for seq in batch.column("seq").to_pylist()]
 
 
@@ -224,10 +228,10 @@ class TestStream:
         kind.fill(name, [b"y"] * 5)
         other = follow(options)
         steps = list(pairwise(offsets))
-        found = [between(other, start, end) for start, end in steps]
-        assert [len(each) for each in found] == [10, 10, 5]
-        assert [seq for each in found for seq in each] == list(range(1, 26))
-        assert [between(other, start, end) for start, end in steps] == found
+        runs = [between(other, start, end) for start, end in steps]
+        assert [len(run) for run in runs] == [10, 10, 5]
+        assert [seq for run in runs for seq in run] == list(range(1, 26))
+        assert [between(other, start, end) for start, end in steps] == runs
         last = other.latestOffset(offsets[-1], ReadAllAvailable())
         assert between(other, offsets[-1], last) == list(range(26, 31))
         other.stop()
@@ -239,8 +243,8 @@ class TestStream:
         query.prepareForTriggerAvailableNow()
         kind.fill(name, [b"y"] * 5)
         end = query.latestOffset(query.initialOffset(), ReadAllAvailable())
-        assert [each["seq"] for each in end["logs"].values()] == [6]
-        assert [each["seq"] for each in query.reportLatestOffset()["logs"].values()] == [11]
+        assert [log["seq"] for log in end["logs"].values()] == [6]
+        assert [log["seq"] for log in query.reportLatestOffset()["logs"].values()] == [11]
         query.stop()
 
     def test_trimmed(self, kind: Kind) -> None:
@@ -276,18 +280,18 @@ class TestStream:
         publisher = threading.Thread(target=publish)
         start = query.initialOffset()
         publisher.start()
-        found: list[int] = []
+        results: list[int] = []
         try:
-            while len(found) < total:
+            while len(results) < total:
                 end = query.latestOffset(start, ReadAllAvailable())
-                found += between(query, start, end)
-                assert found == list(range(1, len(found) + 1))
-                assert publisher.is_alive() or end != start or len(found) == total
+                results += between(query, start, end)
+                assert results == list(range(1, len(results) + 1))
+                assert publisher.is_alive() or end != start or len(results) == total
                 start = end
         finally:
             publisher.join()
             query.stop()
-        assert len(found) == total
+        assert len(results) == total
 
 
 class TestWrite:

@@ -74,9 +74,9 @@ def test_everything(
     former(tmp_path / "old", (1, 15), (15, 33))
     arguments = (server.url, ownStation.url, ownBroker.url, str(tmp_path))
     lines = client(server, "tests.spark.connectclient", *arguments).splitlines()
-    found = json.loads(lines[-1])
-    told, jobs = found.pop("told"), found.pop("jobs")
-    assert found == {
+    document = json.loads(lines[-1])
+    told, jobs = document.pop("told"), document.pop("jobs")
+    assert document == {
         "doctor": 0,
         "pushdown": "true",
         "few": [98, 99, 100],
@@ -134,15 +134,15 @@ def test_pipeline(server: ConnectServer, ownBroker: BrokerStation, tmp_path: Pat
     specification.write_text(text)
     variables = {"SPARK_REMOTE": server.url, "NATS_SERVERS": ownBroker.url}
     ownBroker.channel([b'{"place": "de", "cups": 1}', b'{"place": "fr", "cups": 2}'], "orders")
-    found = []
+    documents = []
     for _ in range(2):
         run = ("pyspark.pipelines.cli", "run", "--spec", str(specification))
         client(server, *run, **variables)
         said = client(server, "tests.spark.connectclient", server.url, "orders", "totals")
-        found.append(json.loads(said.splitlines()[-1]))
+        documents.append(json.loads(said.splitlines()[-1]))
         ownBroker.fill("orders", [b'{"place": "de", "cups": 4}'])
-    assert found[0] == {"orders": [["de", 1], ["fr", 2]], "totals": [["de", 1], ["fr", 2]]}
-    assert found[1] == {
+    assert documents[0] == {"orders": [["de", 1], ["fr", 2]], "totals": [["de", 1], ["fr", 2]]}
+    assert documents[1] == {
         "orders": [["de", 1], ["de", 4], ["fr", 2]],
         "totals": [["de", 5], ["fr", 2]],
     }

@@ -41,15 +41,15 @@ def test_javaless(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "lacks a module that Spark asks for: started by " in out.getvalue()
 
 
-def versions(monkeypatch: pytest.MonkeyPatch, **found: str) -> None:
+def versions(monkeypatch: pytest.MonkeyPatch, **installed: str) -> None:
     """
     Have these packages installed, and no others.
     """
 
     def version(name: str) -> str:
-        if name not in found:
+        if name not in installed:
             raise importlib.metadata.PackageNotFoundError(name)
-        return found[name]
+        return installed[name]
 
     monkeypatch.setattr(importlib.metadata, "version", version)
 

@@ -136,8 +136,8 @@ def wholeRows(root: Path) -> int:
     for file in snapshot.files:
         seqs += pq.read_table(root / file.path, columns=["seq"]).column("seq").to_pylist()
     assert seqs == list(range(snapshot.start, snapshot.stop))
-    assert {f"data/{each.name}" for each in (root / "data").iterdir()} == {
-        each.path for each in snapshot.files
+    assert {f"data/{path.name}" for path in (root / "data").iterdir()} == {
+        part.path for part in snapshot.files
     }
     return len(seqs)
 
@@ -223,7 +223,7 @@ class TestGone:
         def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
             if next(turns):
                 kind.delete(name)
-            return [work(each) for each in tasks]
+            return [work(task) for task in tasks]
 
         archiver = Archiver(
             readOptions(kind.options(name)), tableAt(tmp_path), run, FilePlan(10, 2)
@@ -279,7 +279,7 @@ class TestRestart:
         def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
             if next(turns):
                 place.server.stop()
-            return [work(each) for each in tasks]
+            return [work(task) for task in tasks]
 
         options = readOptions(place.options(name))
         archiver = Archiver(options, tableAt(tmp_path), run, FilePlan(10, 1))
@@ -323,7 +323,7 @@ class TestFull:
             orders.clear()
             server.restart()
             assert written(kind.options(name), iter([ROWS])).stored == 20
-            seqs = [seq for each in batch(kind.options(name)) for seq in each[0].to_pylist()]
+            seqs = [seq for columns in batch(kind.options(name)) for seq in columns[0].to_pylist()]
             assert len(seqs) >= 30
             assert seqs == list(range(1, len(seqs) + 1))
         finally:
@@ -338,7 +338,7 @@ class TestFull:
         told = f"stream {name}: a message to {name}.x was not stored: .*(resource|storage|exceeded)"
         with pytest.raises(ApiError, match=told):
             written(kind.options(name, window="10"), (ROWS for _ in range(50)), writer)
-        seqs = [seq for each in batch(kind.options(name)) for seq in each[0].to_pylist()]
+        seqs = [seq for columns in batch(kind.options(name)) for seq in columns[0].to_pylist()]
         assert seqs == list(range(1, len(seqs) + 1))
 
     @pytest.mark.parametrize("space", [20_000, 130_000])

@@ -10,10 +10,10 @@ import pytest
 
 from natsbroker.spark import errors
 
-KINDS = [each for each in vars(errors).values() if isinstance(each, type)]
+KINDS = [value for value in vars(errors).values() if isinstance(value, type)]
 
 
-@pytest.mark.parametrize("kind", [each for each in KINDS if each is not errors.ApiError])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not errors.ApiError])
 def test_travels(kind: type[Exception]) -> None:
     """Each error comes out of a pickle as it went in, and belongs to the family."""
     error = kind("what happened")

@@ -54,12 +54,12 @@ class TestFinding:
             "JAVA_HOME": str(homes["b"]),
             "PATH": str(homes["c"] / "bin"),
         }
-        found = []
+        origins = []
         for name in ("NATSBROKER_JAVA_HOME", "JAVA_HOME", "PATH"):
             java = findJava(environment)
-            found.append((java.origin, java.home.name, java.wrapped))
+            origins.append((java.origin, java.home.name, java.wrapped))
             del environment[name]
-        assert found == [
+        assert origins == [
             ("NATSBROKER_JAVA_HOME", "a", None),
             ("JAVA_HOME", "b", None),
             ("PATH", "c", None),

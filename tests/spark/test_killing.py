@@ -24,7 +24,7 @@ def test_killed(tmp_path: Path) -> None:
         with connect(logs.station.peer) as connection:
             for kind in ("stream", "channel"):
                 connection.answer(connection.ask(f"OUT-{kind}.x", b""))
-        assert {each["copied"] for each in logs.copied().values()} == {stored + 1}
+        assert {row["copied"] for row in logs.copied().values()} == {stored + 1}
     finally:
         logs.close()
 

@@ -21,8 +21,8 @@ def packed(path: Path) -> Path:
     @return: the package as C{--py-files} takes it: Python alone, nothing compiled.
     """
     with zipfile.ZipFile(path, "w") as archive:
-        for each in sorted((CHECKOUT / "natsbroker").rglob("*.py")):
-            archive.write(each, each.relative_to(CHECKOUT))
+        for source in sorted((CHECKOUT / "natsbroker").rglob("*.py")):
+            archive.write(source, source.relative_to(CHECKOUT))
     return path
 
 

@@ -83,7 +83,7 @@ def page(port: int) -> dict[str, float]:
     """The metrics of the project at an endpoint."""
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
-    ours = (each.rpartition(" ") for each in lines if each.startswith("natsbroker_spark_"))
+    ours = (line.rpartition(" ") for line in lines if line.startswith("natsbroker_spark_"))
     return {name.removeprefix("natsbroker_spark_"): float(value) for name, _, value in ours}
 
 

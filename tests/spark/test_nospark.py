@@ -34,8 +34,8 @@ def ran(*arguments: str) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return document
 
 
 def test_jobs(broker: BrokerStation, station: Station, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def run(page: str, **names: Any) -> None:
     """Run every Python block of a page."""
     names["__name__"] = "__main__"
     path = PAGES / page
-    blocks = [each for each in blocksOf(path.read_text("utf-8")) if each.kind == "python"]
+    blocks = [example for example in blocksOf(path.read_text("utf-8")) if example.kind == "python"]
     assert blocks
     for block in blocks:
         code = "\n" * block.line + block.text
@@ -77,7 +77,7 @@ def test_replays(station: Station) -> None:
 def test_tutorial(tmp_path: Path) -> None:
     """The tutorial runs from its first line to its last, as it is, and warns of nothing."""
     text = (PAGES / "spark-tutorial.md").read_text("utf-8")
-    blocks = [each.text for each in blocksOf(text) if each.kind == "python"]
+    blocks = [block.text for block in blocksOf(text) if block.kind == "python"]
     script = tmp_path / "tutorial.py"
     script.write_text("\n".join(blocks), "utf-8")
     # Users of natsbroker[spark-java] have no pandas; tests have one that is too new for PySpark.

@@ -105,9 +105,9 @@ def test_registersAgain(spark: Any) -> None:
     spark.dataSource.register(Stale)
     with pytest.raises(PySparkException, match="left behind"):
         spark.read.format("natsbroker").load()
-    found = session()
+    sparkSession = session()
     with pytest.raises(PySparkException, match="servers"):
-        found.read.format("natsbroker").load().count()
+        sparkSession.read.format("natsbroker").load().count()
 
 
 class TestConnect:

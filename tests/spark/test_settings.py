@@ -21,7 +21,7 @@ LEAST = {"servers": "h", "stream": "S"}
 def test_defaults() -> None:
     """The required options are enough; everything else has its default."""
     values = readOptions(LEAST, None)
-    assert list(values) == [each.name for each in OPTIONS]
+    assert list(values) == [option.name for option in OPTIONS]
     assert (values["stream"], values["subject"]) == (("S",), ())
     assert (values["failOnDataLoss"], values["requestTimeout"]) == (True, 10.0)
 
@@ -41,7 +41,7 @@ def test_names() -> None:
 def test_missing(name: str) -> None:
     """A required option is asked for."""
     with pytest.raises(OptionError, match=f"the option '{name}' must be given"):
-        readOptions({each: value for each, value in LEAST.items() if each != name})
+        readOptions({option: value for option, value in LEAST.items() if option != name})
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_sparksOwn() -> None:
 
 def test_namesAreDifferent() -> None:
     """No two options are one in another case, and none is both there and planned."""
-    names = [each.name.lower() for each in OPTIONS] + [each.lower() for each in PLANNED]
+    names = [option.name.lower() for option in OPTIONS] + [option.lower() for option in PLANNED]
     assert len(set(names)) == len(names)
 
 
@@ -124,4 +124,4 @@ def test_reference() -> None:
     rows = re.findall(r"^\| `(.+?)` \| (.+?) \| (?:`(.+?)`)? \| (.+) \|$", options, re.M)
     assert [row[:3] for row in rows] == [(x.name, x.kind, x.default or "") for x in OPTIONS]
     assert dict(re.findall(r"^\| `(.+?)` \| `(.+?)` \|$", rest, re.M)) == COLUMNS
-    assert ", ".join(f"`{each}`" for each in PLANNED) in rest
+    assert ", ".join(f"`{option}`" for option in PLANNED) in rest

@@ -19,5 +19,5 @@ MOST = 4.0
 @pytest.mark.skipif("NATSBROKER_SPEED" not in os.environ, reason="a benchmark")
 def test_streaming(tmp_path: Path) -> None:
     """The Pythons of a streaming query into Parquet take a few seconds for a million rows."""
-    found = measured(tmp_path, 1_000_000, 1, ["parquet"])
-    assert found["channelToParquet"]["python"] <= MOST
+    measures = measured(tmp_path, 1_000_000, 1, ["parquet"])
+    assert measures["channelToParquet"]["python"] <= MOST

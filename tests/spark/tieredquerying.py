@@ -97,14 +97,14 @@ def queried(spark: Any, directory: Path, queries: int, form: str = "delta") -> d
             versions.add(tableAt(root).require(hasFiles=False).version)
             least = publisher.last
             publisher.allowed += _EACH
-            found = _found(tiered(spark, str(root), {"servers": server.url}))
+            rows = _found(tiered(spark, str(root), {"servers": server.url}))
             counts["queries"] += 1
-            counts["missing"] += found.different != max(least, found.most)
-            counts["twice"] += found.different < found.rows
-            counts["wrong"] += found.wrong > 0
+            counts["missing"] += rows.different != max(least, rows.most)
+            counts["twice"] += rows.different < rows.rows
+            counts["wrong"] += rows.wrong > 0
             if counts["queries"] % 100 == 0:
                 print(dict(counts), file=sys.stderr, flush=True)
-        return {**counts, "last": found.most, "versions": len(versions)}
+        return {**counts, "last": rows.most, "versions": len(versions)}
     finally:
         publisher.isOver.set()
         publisher.join()

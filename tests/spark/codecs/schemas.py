@@ -12,5 +12,5 @@ def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
     return {
         "type": "record",
         "name": name,
-        "fields": [{"name": each, "type": kind} for each, kind in fields],
+        "fields": [{"name": title, "type": kind} for title, kind in fields],
     }

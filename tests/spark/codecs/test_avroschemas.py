@@ -129,8 +129,8 @@ class TestValues:
     def read(self, schema: Any, data: bytes) -> Any:
         """A value, as Arrow gives it back."""
         codec = readAvro(schemaText(schema), "a.avsc")
-        [found] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
-        return found["value"]
+        [row] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
+        return row["value"]
 
     def test_choices(self) -> None:
         """Of several types one has the value, and the others are null."""

@@ -27,9 +27,9 @@ def test_arrays() -> None:
     payloads = pa.array([b'{"id": 7}', None, b'{"id": "\\ud800"}', b'{"id": 300}', b"{}"])
     values, errors = decodedArrays(mapping, pa.struct([("id", pa.int8())]), payloads)
     assert values.to_pylist() == [{"id": 7}, None, None, None, {"id": None}]
-    found = errors.to_pylist()
-    assert [each is None for each in found] == [True, True, False, False, True]
-    assert "Input data was truncated" in found[2] and "columns cannot hold it" in found[3]
+    problems = errors.to_pylist()
+    assert [problem is None for problem in problems] == [True, True, False, False, True]
+    assert "Input data was truncated" in problems[2] and "columns cannot hold it" in problems[3]
 
 
 def test_registered(spark: Any) -> None:
@@ -42,9 +42,9 @@ def test_registered(spark: Any) -> None:
         head = struct.pack(">bI", 0, 5)
         rows = [(1, head + b'{"id": 7, "at": "2026-11-20"}'), (2, b"bad"), (3, None)]
         frame = spark.createDataFrame(rows, "seq BIGINT, data BINARY")
-        found = withDecoded(frame, "registry:orders", RegistryAccess(server.url))
-        texts = found.selectExpr("seq", "value.id", "string(value.at)", "value_error").collect()
-    assert [tuple(each)[:3] for each in texts] == [
+        decoded = withDecoded(frame, "registry:orders", RegistryAccess(server.url))
+        texts = decoded.selectExpr("seq", "value.id", "string(value.at)", "value_error").collect()
+    assert [tuple(text)[:3] for text in texts] == [
         (1, 7, "2026-11-20"),
         (2, None, None),
         (3, None, None),
@@ -60,10 +60,10 @@ def test_streaming(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
 
     def run() -> list[tuple[Any, ...]]:
         frame = spark.readStream.format("natsbroker").options(**options).load()
-        found = withDecoded(frame, 'json:"id BIGINT, at DATE"', to="order")
-        assert found.isStreaming
+        decoded = withDecoded(frame, 'json:"id BIGINT, at DATE"', to="order")
+        assert decoded.isStreaming
         query = (
-            found.selectExpr("seq", "order.id", "string(order.at) AS at", "order_error")
+            decoded.selectExpr("seq", "order.id", "string(order.at) AS at", "order_error")
             .writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
@@ -74,7 +74,7 @@ def test_streaming(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
         finally:
             query.stop()
         rows = spark.read.parquet(str(tmp_path / "table")).orderBy("seq").collect()
-        return [tuple(each) for each in rows]
+        return [tuple(row) for row in rows]
 
     first = run()
     assert "is malformed" in first[1][3]

@@ -31,15 +31,15 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     """Values of a type, as Arrow gives them back."""
     if pa.types.is_struct(kind):
         fields = {
-            each.name: values(each.type) if not each.nullable else st.none() | values(each.type)
-            for each in kind
+            field.name: values(field.type) if not field.nullable else st.none() | values(field.type)
+            for field in kind
         }
         return st.fixed_dictionaries(fields)
     if pa.types.is_list(kind):
         return st.lists(st.none() | values(kind.value_type), max_size=3)
     if pa.types.is_map(kind):
         return st.dictionaries(_TEXTS, st.none() | values(kind.item_type), max_size=3).map(
-            lambda found: list(found.items())
+            lambda mapping: list(mapping.items())
         )
     if pa.types.is_decimal(kind):
         most = 10**kind.precision - 1
@@ -64,10 +64,10 @@ def written(kind: Any, value: Any) -> str:
     if value is None:
         return "null"
     if pa.types.is_struct(kind):
-        pairs = [(each.name, written(each.type, value[each.name])) for each in kind]
+        pairs = [(field.name, written(field.type, value[field.name])) for field in kind]
         return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in pairs) + "}"
     if pa.types.is_list(kind):
-        return "[" + ",".join(written(kind.value_type, each) for each in value) + "]"
+        return "[" + ",".join(written(kind.value_type, element) for element in value) + "]"
     if pa.types.is_map(kind):
         pairs = [(key, written(kind.item_type, one)) for key, one in value]
         return "{" + ",".join(f"{json.dumps(key)}:{text}" for key, text in pairs) + "}"
@@ -82,9 +82,9 @@ def decoded(ddl: str, text: str | bytes, isUnknownBad: bool = True) -> dict[str,
     """The content of an object, as Arrow returns it."""
     columns = readSchema(ddl)
     row = JSONCodec(columns, isUnknownBad).decode(text.encode() if isinstance(text, str) else text)
-    [found] = pa.array([row], pa.struct(list(columns))).to_pylist()
-    assert isinstance(found, dict)
-    return found
+    [entry] = pa.array([row], pa.struct(list(columns))).to_pylist()
+    assert isinstance(entry, dict)
+    return entry
 
 
 class TestRight:

@@ -60,10 +60,10 @@ def test_references() -> None:
     """References lead into other schemas, and on from there."""
     other = {"$defs": {"n/m": {"type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/n~1m"}}}
     schema = {"properties": {"x": {"$ref": "other.json"}, "y": {"$ref": "other.json#/$defs/n~1m"}}}
-    found = jsonColumns(
+    schemaColumns = jsonColumns(
         json.dumps(schema).encode(), "s", {"other.json": json.dumps(other).encode()}
     )
-    assert ddlText(found) == "x STRUCT<n: BIGINT>, y BIGINT"
+    assert ddlText(schemaColumns) == "x STRUCT<n: BIGINT>, y BIGINT"
 
 
 @pytest.mark.parametrize(

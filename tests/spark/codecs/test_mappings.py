@@ -38,15 +38,15 @@ class TestReading:
             f"c=avro-single:{tmp_path}#8.avsc",
             f"d=avro-confluent:{tmp_path}#7",
         ]
-        found = readMappings(texts, {})
-        assert [[name for name, _ in each.files] for each in found] == [
+        mappings = readMappings(texts, {})
+        assert [[name for name, _ in mapping.files] for mapping in mappings] == [
             ["7.avsc"],
             ["7.avsc"],
             ["7.avsc", "8.avsc"],
             ["7.avsc", "8.avsc"],
         ]
-        for each in found:
-            assert codecOf(each).columns.names == ["id"]
+        for mapping in mappings:
+            assert codecOf(mapping).columns.names == ["id"]
 
     def test_protobuf(self, tmp_path: Path) -> None:
         """A message of a set of descriptors."""
@@ -72,8 +72,8 @@ class TestReading:
     def test_names(self) -> None:
         """Tables have names of their patterns, or those that are given."""
         texts = ['a.b-c.*.>=json:"x INT"', 'd=json:"x INT"']
-        found = readMappings(texts, {"d": "dee"})
-        assert [each.table for each in found] == ["a_b_c_any_all", "dee"]
+        mappings = readMappings(texts, {"d": "dee"})
+        assert [mapping.table for mapping in mappings] == ["a_b_c_any_all", "dee"]
 
     @pytest.mark.parametrize(
         ("text", "error"),
@@ -109,7 +109,7 @@ class TestReading:
     def test_tables(self, patterns: list[str], names: dict[str, str], error: str) -> None:
         """Every mapping has a table of its own."""
         with pytest.raises(OptionError, match=error):
-            readMappings([f"{each}=json:'x INT'" for each in patterns], names)
+            readMappings([f"{pattern}=json:'x INT'" for pattern in patterns], names)
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ class TestReading:
 def test_place(subject: str, place: int) -> None:
     """The first that matches has a message."""
     patterns = ["a.b", "a.*", "a.>"]
-    mappings = readMappings([f"{each}=json:'x INT'" for each in patterns], {"a.b": "t"})
+    mappings = readMappings([f"{pattern}=json:'x INT'" for pattern in patterns], {"a.b": "t"})
     assert placeOf(mappings, subject) == place

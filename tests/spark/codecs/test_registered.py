@@ -38,8 +38,8 @@ NEW = {
 @pytest.fixture
 def server() -> Iterator[RegistryServer]:
     """A registry."""
-    with registryServer() as found:
-        yield found
+    with registryServer() as registry:
+        yield registry
 
 
 def codec(server: RegistryServer, what: str) -> Codec:
@@ -65,17 +65,17 @@ def test_avro(server: RegistryServer) -> None:
         "/schemas/ids/4": {"schema": "{}"},
         "/schemas/ids/5": {"schema": "{}", "schemaType": "JSON"},
     }
-    found = codec(server, "orders")
-    assert found.columns.names == ["id", "by"]
+    decoder = codec(server, "orders")
+    assert decoder.columns.names == ["id", "by"]
     named: dict[str, Any] = {}
     fastavro.parse_schema(CLERK, named)
     written = io.BytesIO()
     row = {"id": 7, "by": {"name": "Anna"}}
     fastavro.schemaless_writer(written, fastavro.parse_schema(NEW, named), row)
-    assert found.decode(framed(2, written.getvalue())) == row
-    assert found.decode(framed(1, b"\x0e")) == {"id": 7, "by": None}
+    assert decoder.decode(framed(2, written.getvalue())) == row
+    assert decoder.decode(framed(1, b"\x0e")) == {"id": 7, "by": None}
     count = len(server.asked)
-    assert found.decode(framed(1, b"\x10")) == {"id": 8, "by": None}
+    assert decoder.decode(framed(1, b"\x10")) == {"id": 8, "by": None}
     assert len(server.asked) == count
     for data, why in (
         (framed(3, b"\x0e"), "there is no /schemas/ids/3"),
@@ -85,7 +85,7 @@ def test_avro(server: RegistryServer) -> None:
         (b"\x00\x00", "does not begin with a zero byte"),
     ):
         with pytest.raises(BadPayload, match=why):
-            found.decode(data)
+            decoder.decode(data)
 
 
 def serialized(*fields: str, dependency: str = "") -> str:
@@ -119,12 +119,12 @@ def test_protobuf(server: RegistryServer) -> None:
         "/schemas/ids/2?format=serialized": {**kind, "schema": serialized("id", "more")},
         "/schemas/ids/3?format=serialized": {**kind, "schema": "syntax = 'proto3';"},
     }
-    found = codec(server, "orders#pkg.Outer.Inner")
-    assert found.columns.names == ["id", "clerk"]
+    decoder = codec(server, "orders#pkg.Outer.Inner")
+    assert decoder.columns.names == ["id", "clerk"]
     index = b"\x04\x02\x00"
     value = b"\x08\x07\x4a\x06\x0a\x04Anna"
-    assert found.decode(framed(1, index + value)) == {"id": 7, "clerk": {"name": "Anna"}}
-    assert found.decode(framed(2, index + b"\x08\x07\x10\x01")) == {"id": 7}
+    assert decoder.decode(framed(1, index + value)) == {"id": 7, "clerk": {"name": "Anna"}}
+    assert decoder.decode(framed(2, index + b"\x08\x07\x10\x01")) == {"id": 7}
     for data, why in (
         (framed(1, b"\x00"), "it is a pkg.First and not a pkg.Outer.Inner"),
         (framed(1, index + b"\x08\x07\x10\x01"), "of fields that the message has not"),
@@ -136,7 +136,7 @@ def test_protobuf(server: RegistryServer) -> None:
         (framed(4, index), "there is no /schemas/ids/4"),
     ):
         with pytest.raises(BadPayload, match=why):
-            found.decode(data)
+            decoder.decode(data)
 
 
 def test_json(server: RegistryServer) -> None:
@@ -156,12 +156,12 @@ def test_json(server: RegistryServer) -> None:
         "/schemas/ids/5": {"schema": json.dumps(OLD)},
         "/subjects/clerk/versions/3": {**kind, "schema": json.dumps(clerk)},
     }
-    found = codec(server, "orders")
-    assert found.columns.names == ["id", "by"]
+    decoder = codec(server, "orders")
+    assert decoder.columns.names == ["id", "by"]
     row = {"id": 7, "by": {"name": "Anna"}}
-    assert found.decode(framed(2, json.dumps(row).encode())) == row
-    assert found.decode(framed(1, b'{"id": 7}')) == {"id": 7, "by": None}
-    assert found.decode(framed(3, b'{"id": 7, "more": "x"}')) == {"id": 7, "by": None}
+    assert decoder.decode(framed(2, json.dumps(row).encode())) == row
+    assert decoder.decode(framed(1, b'{"id": 7}')) == {"id": 7, "by": None}
+    assert decoder.decode(framed(3, b'{"id": 7, "more": "x"}')) == {"id": 7, "by": None}
     for data, why in (
         (framed(2, b'{"id": "7"}'), r"Expected `int \| null`, got `str` - at `\$\.id`"),
         (framed(2, b'{"more": "x"}'), "Object contains unknown field `more`"),
@@ -171,7 +171,7 @@ def test_json(server: RegistryServer) -> None:
         (b"{}", "does not begin with a zero byte"),
     ):
         with pytest.raises(BadPayload, match=why):
-            found.decode(data)
+            decoder.decode(data)
 
 
 def test_unreadableMappings(server: RegistryServer) -> None:

@@ -22,12 +22,12 @@ def test_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     with registryServer() as server:
         for number in range(3):
             server.answers[f"/schemas/ids/{number}"] = {"schema": f"s{number}"}
-        found = SchemaRegistry(RegistryAccess(server.url))
+        client = SchemaRegistry(RegistryAccess(server.url))
         for number in (0, 1, 1, 2, 0):
-            assert found.schema(number).text == f"s{number}"
+            assert client.schema(number).text == f"s{number}"
         for _ in range(2):
             with pytest.raises(BadPayload, match="there is no /schemas/ids/9"):
-                found.schema(9)
+                client.schema(9)
         assert [path[-1] for path, _ in server.asked] == ["0", "1", "2", "0", "9"]
 
 
@@ -38,31 +38,31 @@ def test_retried(tmp_path: Path) -> None:
     pauses: list[float] = []
     with registryServer() as server:
         access = RegistryAccess(server.url + "/", str(secret))
-        found = SchemaRegistry(access, pauses.append)
+        client = SchemaRegistry(access, pauses.append)
         server.answers["/subjects/a%2Fb/versions/latest"] = {"id": 7, "schema": ""}
         server.failures = [500, 429]
-        assert found.latest("a/b") == 7
-        assert [each for _, each in server.asked] == ["Basic YW5uYTpwdw=="] * 3
+        assert client.latest("a/b") == 7
+        assert [header for _, header in server.asked] == ["Basic YW5uYTpwdw=="] * 3
         assert pauses == [0.5, 1.0]
         server.failures = [503] * 4
         with pytest.raises(ConnectionFailed, match="ids/1: 503"):
-            found.schema(1)
+            client.schema(1)
         server.failures = [401]
         with pytest.raises(DataSourceError, match="401"):
-            found.schema(1)
+            client.schema(1)
         server.answers["/schemas/ids/1"] = ["?"]
         with pytest.raises(DataSourceError, match="makes no sense"):
-            found.schema(1)
+            client.schema(1)
         with pytest.raises(OptionError, match="no subject b"):
-            found.latest("b")
+            client.latest("b")
     with pytest.raises(ConnectionFailed, match="refused"):
-        found.schema(2)
+        client.schema(2)
 
 
 def test_tls(tmp_path: Path) -> None:
     """A registry is trusted by its authority alone, and knows its clients by their certificates."""
     writeCertificates(tmp_path)
-    ca, cert, key = (str(tmp_path / each) for each in ("ca.pem", "client.pem", "client-key.pem"))
+    ca, cert, key = (str(tmp_path / name) for name in ("ca.pem", "client.pem", "client-key.pem"))
     both = tmp_path / "both.pem"
     both.write_bytes(Path(cert).read_bytes() + Path(key).read_bytes())
     with registryServer(certified(tmp_path)) as server:

@@ -36,8 +36,8 @@ names = st.text("abcdefgh `é,<'", min_size=1, max_size=5)
 def structs(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Columns of some types, with names that differ."""
     fields = st.tuples(names, kinds, st.booleans())
-    unique = st.lists(fields, min_size=1, max_size=4, unique_by=lambda each: each[0].lower())
-    return unique.map(lambda found: [pa.field(*each) for each in found])
+    unique = st.lists(fields, min_size=1, max_size=4, unique_by=lambda field: field[0].lower())
+    return unique.map(lambda chosen: [pa.field(*field) for field in chosen])
 
 
 types = st.recursive(

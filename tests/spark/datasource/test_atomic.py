@@ -14,8 +14,8 @@ from tests.spark.support import BrokerStation, Station
 @pytest.fixture(params=["sharedStation", "sharedBroker"])
 def server(request: pytest.FixtureRequest) -> Station | BrokerStation:
     """A server with streams that take batches."""
-    found: Station | BrokerStation = request.getfixturevalue(request.param)
-    return found
+    started: Station | BrokerStation = request.getfixturevalue(request.param)
+    return started
 
 
 def test_batches(server: Station | BrokerStation) -> None:

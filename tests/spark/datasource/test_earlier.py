@@ -35,8 +35,8 @@ def test_standIns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the newer parts there are others that PySpark 4.0 takes for them."""
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
     monkeypatch.delattr(datasource, "DataSourceStreamArrowWriter", raising=False)
-    found = runpy.run_path(str(Path(streaming.__file__)))
-    assert found["SupportsTriggerAvailableNow"] is object
+    names = runpy.run_path(str(Path(streaming.__file__)))
+    assert names["SupportsTriggerAvailableNow"] is object
     writer = runpy.run_path(str(Path(writing.__file__)))["StreamWriter"]
     assert issubclass(writer, datasource.DataSourceArrowWriter)
     assert issubclass(writer, datasource.DataSourceStreamWriter)

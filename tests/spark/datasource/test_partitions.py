@@ -109,5 +109,5 @@ class TestCredentials:
             'authorization { users: [ { user: "alice@example.com" } ] }\n',
         )
         files = {"tlsCa": "ca", "tlsCert": "client", "tlsKey": "client-key"}
-        options = {name: str(tmp_path / f"{each}.pem") for name, each in files.items()}
+        options = {name: str(tmp_path / f"{path}.pem") for name, path in files.items()}
         assert self.reads(server, **options) == 3

@@ -36,9 +36,9 @@ def left(*conditions: Any) -> list[tuple[str, int, int]]:
     @return: what conditions leave of L{SPANS}.
     """
     limits = PushedFilters()
-    for each in conditions:
-        limits.take(each)
-    return [(each.stream, each.start, each.stop) for each in limits.ranges(SPANS)]
+    for condition in conditions:
+        limits.take(condition)
+    return [(bounds.stream, bounds.start, bounds.stop) for bounds in limits.ranges(SPANS)]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_patterns(
 ) -> None:
     """Conditions on C{subject} become filters where they are subjects."""
     limits = PushedFilters()
-    for each in conditions:
-        limits.take(each)
+    for condition in conditions:
+        limits.take(condition)
     assert limits.patterns(given) == expected
 
 
@@ -109,7 +109,10 @@ def test_frames(broker: BrokerStation, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(reader.pushFilters(conditions)) == conditions
     # What is read without frames would be filtered as well, by direct gets.
     monkeypatch.setattr(tasks, "RangeReader", None)
-    pieces = [[x for y in reader.read(each) for x in y.to_pylist()] for each in reader.partitions()]
+    pieces = [
+        [x for y in reader.read(partition) for x in y.to_pylist()]
+        for partition in reader.partitions()
+    ]
     rows = [(row["seq"], row["subject"]) for piece in pieces for row in piece]
     assert rows == [(n + 1, f"{name}.x.{n % 4}") for n in range(20, 60) if n % 2]
     assert len(pieces) == 4
@@ -155,8 +158,8 @@ def test_timesAway(station: Station) -> None:
         ([GreaterThan(("time",), late.replace(tzinfo=None))], (1, 4)),
     ):
         limits = PushedFilters()
-        for each in conditions:
-            limits.take(each)
+        for condition in conditions:
+            limits.take(condition)
         [bounds] = limits.timed(station.streams, [planned(state, 1, 4)])
         assert (bounds.start, bounds.stop) == expected
 
@@ -164,13 +167,13 @@ def test_timesAway(station: Station) -> None:
 @pytest.mark.parametrize("server", ["station", "broker"])
 def test_notUtf8(server: str, request: pytest.FixtureRequest) -> None:
     """A subject that is not UTF-8 is found by the text that its column shows."""
-    found: Station | BrokerStation = request.getfixturevalue(server)
-    stream = found.stream()
+    started: Station | BrokerStation = request.getfixturevalue(server)
+    stream = started.stream()
     subject = stream.name.encode() + b".\xff"
-    reply, pieces = found.connection.composed(subject, b"x", b"")
-    found.connection.send(*pieces)
-    found.connection.answer(reply)
-    options = readOptions({"servers": found.url, "stream": stream.name})
+    reply, pieces = started.connection.composed(subject, b"x", b"")
+    started.connection.send(*pieces)
+    started.connection.answer(reply)
+    options = readOptions({"servers": started.url, "stream": stream.name})
     reader = PushingReader(("subject",), {**options, "parallelism": 1})
     list(reader.pushFilters([EqualTo(("subject",), f"{stream.name}.\\xff")]))
     rows = [x for y in map(reader.read, reader.partitions()) for z in y for x in z.to_pylist()]

@@ -34,7 +34,7 @@ def reader(spark: Any, station: Station, *streams: Stream, **options: str) -> An
     """
     @return: a DataFrame of streams.
     """
-    names = ",".join(each.name for each in streams)
+    names = ",".join(source.name for source in streams)
     read = spark.read.format("natsbroker").options(servers=station.url, stream=names)
     return read.options(**options)
 
@@ -63,7 +63,7 @@ class TestRows:
         """Headers keep their order and repetitions, times their nanoseconds."""
         frame = reader(spark, station, stream, includeHeaders="true", includeMetadata="true").load()
         row = frame.where("seq = 1").collect()[0]
-        assert [tuple(each) for each in row.headers] == [("K", "v"), ("k", "w")]
+        assert [tuple(header) for header in row.headers] == [("K", "v"), ("k", "w")]
         assert row.stream == stream.name
         stored = stream.api("MSG.GET", {"seq": 1})["message"]["time"]
         digits = stored[20:-1].ljust(9, "0")
@@ -123,8 +123,8 @@ class TestRows:
             "CREATE OR REPLACE TEMPORARY VIEW messages USING natsbroker OPTIONS"
             f" (servers '{station.url}', stream '{stream.name}', subject '{stream.name}.a.>')"
         )
-        found = spark.sql("SELECT seq FROM messages ORDER BY seq").collect()
-        assert [row.seq for row in found] == [1, 3]
+        rows = spark.sql("SELECT seq FROM messages ORDER BY seq").collect()
+        assert [row.seq for row in rows] == [1, 3]
 
     def test_parquet(self, spark: Any, station: Station, stream: Stream, tmp_path: Path) -> None:
         """A read can be written to Parquet and is the same there."""

@@ -43,7 +43,7 @@ def readerOf(station: Station, *streams: Stream, **options: str) -> StreamReader
     """
     @return: what plans the micro-batches of a query; it never believes an old state.
     """
-    names = ",".join(each.name for each in streams)
+    names = ",".join(stream.name for stream in streams)
     given = {"servers": station.url, "stream": names, "pollInterval": "0.000001", **options}
     return StreamReader(("seq", "data"), readOptions(given, "readStream"))
 
@@ -52,7 +52,7 @@ def positions(offset: dict[str, Any]) -> list[int]:
     """
     @return: the sequences of an offset.
     """
-    return [each["seq"] for each in offset["logs"].values()]
+    return [log["seq"] for log in offset["logs"].values()]
 
 
 def seqsOf(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
@@ -60,11 +60,11 @@ def seqsOf(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> 
     @return: the sequences that workers read between two offsets.
     """
     copy = pickle.loads(pickle.dumps(reader))
-    found = []
+    results = []
     for task in reader.partitions(start, end):
         for batch in copy.read(task):
-            found += batch.column("seq").to_pylist()
-    return found
+            results += batch.column("seq").to_pylist()
+    return results
 
 
 class TestPlanning:
@@ -264,8 +264,8 @@ class TestPatterns:
         one = station.stream()
         two = Stream(station.connection, f"{one.name}-2")
         two.make()
-        for each in (one, two):
-            each.fill([b"x"] * 3)
+        for stream in (one, two):
+            stream.fill([b"x"] * 3)
         reader = self.reader(station, f"{one.name}(-2)?")
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadAllAvailable())
@@ -315,8 +315,8 @@ class TestServers:
     def test_otherReads(self, station: Station) -> None:
         """A checkpoint of another query is refused, unless an option says that it may be."""
         one, two = station.stream(), station.stream()
-        for each in (one, two):
-            each.fill([b"x"] * 5)
+        for reader in (one, two):
+            reader.fill([b"x"] * 5)
         begin = {"startingOffsets": "earliest"}
         start = readerOf(station, one, subject=f"{one.name}.a", **begin).initialOffset()
         other = readerOf(station, one, subject=f"{one.name}.b", **begin)
@@ -324,7 +324,7 @@ class TestServers:
             other.latestOffset(start, ReadAllAvailable())
         with pytest.raises(OptionError, match="the checkpoint is of the streams"):
             readerOf(station, two, **begin).latestOffset(start, ReadAllAvailable())
-        old = {name: each for name, each in start.items() if name != "reads"}
+        old = {name: value for name, value in start.items() if name != "reads"}
         assert positions(other.latestOffset(old, ReadAllAvailable())) == [6]
         allowed = readerOf(station, two, allowCheckpointChange="true", **begin)
         first = allowed.latestOffset(start, ReadAllAvailable())
@@ -370,22 +370,22 @@ class TestServers:
             late.fill([b"z"] * 9)
             with pytest.raises(DataLoss, match="-b was deleted and made again"):
                 reader.latestOffset(seen, ReadAllAvailable())
-            for each in (reader, again):
-                each.stop()
+            for copy in (reader, again):
+                copy.stop()
 
     def test_otherPattern(self, broker: BrokerStation) -> None:
         """Also where patterns choose the channels."""
         broker.channel([b"x"], "chosen.a")
         begin = {"startingOffsets": "earliest", "servers": broker.url}
         given = [
-            readOptions({**begin, "channel": each}, "readStream")
-            for each in ("chosen.*", "chosen.>")
+            readOptions({**begin, "channel": channel}, "readStream")
+            for channel in ("chosen.*", "chosen.>")
         ]
-        one, two = (StreamReader(("seq",), each) for each in given)
+        one, two = (StreamReader(("seq",), options) for options in given)
         with pytest.raises(OptionError, match=r"channel: the checkpoint is of chosen\.\*, and"):
             two.latestOffset(one.initialOffset(), ReadAllAvailable())
-        for each in (one, two):
-            each.stop()
+        for stream in (one, two):
+            stream.stop()
 
     def test_restart(self, tmp_path: Path) -> None:
         """A server that comes back is found, and the query goes on where it was."""
@@ -431,11 +431,11 @@ class TestEarlier:
         stream = station.stream()
         stream.fill([b"x"] * 5)
         reader = earlierOf(station, stream.name, maxOffsetsPerTrigger="3")
-        start, found = reader.initialOffset(), []
+        start, seqs = reader.initialOffset(), []
         for expected in ([1, 2, 3], [4, 5], []):
             end = reader.latestOffset()
-            found.append(seqsOf(reader, start, end))
-            assert found[-1] == expected
+            seqs.append(seqsOf(reader, start, end))
+            assert seqs[-1] == expected
             start = end
         reader.stop()
 
@@ -514,9 +514,9 @@ class TestSpark:
         one.fill([b"x"] * 50)
         run()
         table = spark.read.parquet(str(tmp_path / "table"))
-        found = sorted((row.stream, row.seq) for row in table.select("stream", "seq").collect())
+        places = sorted((row.stream, row.seq) for row in table.select("stream", "seq").collect())
         expected = [(one.name, seq) for seq in range(1, 651)]
-        assert found == sorted(expected + [(two.name, seq) for seq in range(1, 101)])
+        assert places == sorted(expected + [(two.name, seq) for seq in range(1, 101)])
 
     def test_told(self, spark: Any, station: Station, tmp_path: Path) -> None:
         """An error ends the query with its reason."""

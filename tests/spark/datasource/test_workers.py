@@ -41,5 +41,5 @@ def test_freeze() -> None:
 
 def test_session(spark: Any) -> None:
     """Workers of a local session run the installed package."""
-    found = spark.sparkContext.parallelize([0], 1).map(lambda _: pyspark.__file__).collect()
-    assert found == [pyspark.__file__]
+    paths = spark.sparkContext.parallelize([0], 1).map(lambda _: pyspark.__file__).collect()
+    assert paths == [pyspark.__file__]

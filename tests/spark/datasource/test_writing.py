@@ -46,15 +46,15 @@ def schemaOf(text: str) -> StructType:
     """
     @return: a schema; Spark's own function for it needs a session.
     """
-    pairs = [each.split() for each in text.split(", ")]
+    pairs = [part.split() for part in text.split(", ")]
     return StructType([StructField(name, TYPES[kind]) for name, kind in pairs])
 
 
 @pytest.fixture(params=["sharedStation", "sharedBroker"])
 def server(request: pytest.FixtureRequest) -> Station | BrokerStation:
     """nats-server, and a broker of ours."""
-    found: Station | BrokerStation = request.getfixturevalue(request.param)
-    return found
+    started: Station | BrokerStation = request.getfixturevalue(request.param)
+    return started
 
 
 def stored(stream: Stream) -> int:
@@ -126,8 +126,8 @@ class TestColumns:
         rows = [str(number // 2) for number in range(1010)]
         batch = pa.RecordBatch.from_pydict({"data": rows})
         cut = batch.slice(0, 500)
-        written = [writer.write(iter([each])) for each in (cut, batch, batch)]
-        assert [each.duplicates for each in written] == [0, 500, 1010]
+        written = [writer.write(iter([part])) for part in (cut, batch, batch)]
+        assert [result.duplicates for result in written] == [0, 500, 1010]
         assert stored(stream) == 1010
         turned = batch.take(pa.array(range(1009, -1, -1)))
         # Two equal rows have changed places.
@@ -171,8 +171,8 @@ class TestColumns:
             for _ in range(2)
         ]
         assert written[1].duplicates == (msgId != "none")
-        found = server.connection.request(f"$JS.API.STREAM.MSG.GET.{stream.name}", b'{"seq": 1}')
-        block = Headers.fromBlock(base64.b64decode(json.loads(found)["message"]["hdrs"]))
+        answer = server.connection.request(f"$JS.API.STREAM.MSG.GET.{stream.name}", b'{"seq": 1}')
+        block = Headers.fromBlock(base64.b64decode(json.loads(answer)["message"]["hdrs"]))
         ids = {"auto": "order-17", "none": None, "k": "1"}
         assert block.getAll("Nats-Msg-Id") == [x for x in [ids[msgId]] if x]
         kept = None if msgId == "auto" else "order-17"
@@ -338,8 +338,8 @@ class TestSpark:
         assert bool(lag) is PASSES_START  # Since then Spark asks for it too.
         assert station.streams.state(target.name).messages == 100
         commits = tmp_path / "checkpoint" / "commits"
-        for each in (commits / "0", commits / ".0.crc"):
-            each.unlink(missing_ok=True)
+        for path in (commits / "0", commits / ".0.crc"):
+            path.unlink(missing_ok=True)
         run()
         assert (commits / "0").exists()
         dead = deltalake.DeltaTable(str(tmp_path / "dead")).to_pyarrow_table().to_pylist()

@@ -76,10 +76,10 @@ def summary(work: Any) -> tuple[int, dict[str, Any] | None, str]:
     out, err = io.StringIO(), io.StringIO()
     code = command("job")(work)((), out, err)
     lines = out.getvalue().splitlines()
-    found = json.loads(lines[-1]) if lines else None
-    if found is not None:
-        assert 0 <= found.pop("seconds") < 60
-    return code, found, err.getvalue()
+    document = json.loads(lines[-1]) if lines else None
+    if document is not None:
+        assert 0 <= document.pop("seconds") < 60
+    return code, document, err.getvalue()
 
 
 class TestReported:
@@ -110,12 +110,12 @@ class TestReported:
             job.summary["rows"] = 7
             raise error
 
-        found = summary(work)
-        assert found[:2] == (
+        facts = summary(work)
+        assert facts[:2] == (
             code,
             {"job": "job", "result": result, "rows": 7, "error": "gone"},
         )
-        assert found[2] == "natsbroker spark job: gone\n"
+        assert facts[2] == "natsbroker spark job: gone\n"
 
     def test_usage(self) -> None:
         """A wrong command line has no line of JSON."""
@@ -139,9 +139,9 @@ class TestRunners:
 
     def test_spark(self, spark: Any) -> None:
         """In workers, in order."""
-        found = inSpark(spark, lambda x: (x, os.getpid()), [3, 1, 2])
-        assert [each for each, _ in found] == [3, 1, 2]
-        assert os.getpid() not in {pid for _, pid in found}
+        rows = inSpark(spark, lambda x: (x, os.getpid()), [3, 1, 2])
+        assert [result for result, _ in rows] == [3, 1, 2]
+        assert os.getpid() not in {pid for _, pid in rows}
         assert inSpark(spark, lambda x: x, []) == []
 
     def test_errors(self, spark: Any) -> None:

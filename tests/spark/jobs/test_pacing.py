@@ -22,11 +22,11 @@ class Clock:
 
 def times(pace: Pacer, clock: Clock, count: int, *stored: int) -> list[float]:
     """When messages go, from the beginning on, if each waits for its delay."""
-    found = []
+    rounds = []
     for place in range(count):
         clock.now += pace.delay(stored[place] if stored else 0)
-        found.append(round(clock.now - 50.0, 6))
-    return found
+        rounds.append(round(clock.now - 50.0, 6))
+    return rounds
 
 
 def test_free() -> None:
@@ -46,13 +46,13 @@ def test_rate(rate: int) -> None:
     """Over any time no more messages go than the rate allows and what may go at once."""
     clock = Clock()
     pace = Pacer(rate, clock=clock)
-    found = times(pace, clock, rate * 2)
+    moments = times(pace, clock, rate * 2)
     for end in (0.1, 0.5, 1.0, 1.5):
-        count = sum(1 for each in found if each <= end)
+        count = sum(1 for moment in moments if moment <= end)
         assert 0.9 * rate * end <= count <= rate * (end + 0.1 + 0.01) + 1
     clock.now += 1000
-    again = [each for each in times(pace, clock, rate) if each <= clock.now]
-    assert len([each for each in again if each == again[0]]) <= rate * 0.11 + 1
+    again = [moment for moment in times(pace, clock, rate) if moment <= clock.now]
+    assert len([moment for moment in again if moment == again[0]]) <= rate * 0.11 + 1
 
 
 def test_speed() -> None:
@@ -78,7 +78,7 @@ def test_both() -> None:
     """With a rate and a speed, the later one holds."""
     clock = Clock()
     stored = (0, 10**9, 10**9, 10**9)
-    found = times(Pacer(2, 10, clock), clock, 4, *stored)
-    assert found == [0, 0.5, 1.0, 1.5]
-    found = times(Pacer(2, 0.1, Clock()), Clock(), 1, *stored)
-    assert found == [0]
+    moments = times(Pacer(2, 10, clock), clock, 4, *stored)
+    assert moments == [0, 0.5, 1.0, 1.5]
+    moments = times(Pacer(2, 0.1, Clock()), Clock(), 1, *stored)
+    assert moments == [0]

@@ -49,8 +49,8 @@ def test_cells() -> None:
 
 def test_units() -> None:
     """Bytes are shown in human-readable units."""
-    found = [bytesOf(count) for count in (0, 1023, 1024, 3 << 20, 5 << 60)]
-    assert found == ["0 B", "1,023 B", "1.0 KiB", "3.0 MiB", "5,120.0 PiB"]
+    texts = [bytesOf(count) for count in (0, 1023, 1024, 3 << 20, 5 << 60)]
+    assert texts == ["0 B", "1,023 B", "1.0 KiB", "3.0 MiB", "5,120.0 PiB"]
     assert rateOf(2048) == "2.0 KiB/s"
     assert isinstance(rateOf(1), Amount)
 

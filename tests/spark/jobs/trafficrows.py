@@ -14,8 +14,8 @@ S = 10**9
 
 def folded(windows: TimeWindows, *times: float, **more: Any) -> EventTotals:
     """One message in each event at some times."""
-    found = EventTotals(windows)
-    for each in times:
+    totals = EventTotals(windows)
+    for time in times:
         row = traffic("A", "x", msgs_in=1, bytes_in=5, msgs_out=2, bytes_out=10)
-        found.add(readEvent(event("traffic", each, [row], **more)))
-    return found
+        totals.add(readEvent(event("traffic", time, [row], **more)))
+    return totals

@@ -99,8 +99,8 @@ class TestNames:
 
         def request(subject: str, payload: bytes) -> bytes:
             asked.append(json.loads(payload)["after"])
-            found = {"": ["a", "b"], "b": ["c"]}[asked[-1]]
-            return json.dumps({"names": found, "more": asked[-1] == ""}).encode()
+            answer = {"": ["a", "b"], "b": ["c"]}[asked[-1]]
+            return json.dumps({"names": answer, "more": asked[-1] == ""}).encode()
 
         monkeypatch.setattr(broker.connection, "request", request)
         assert broker.channels.names(["*"]) == ("a", "b", "c")

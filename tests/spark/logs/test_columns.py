@@ -39,7 +39,7 @@ def test_batch() -> None:
         datetime.datetime(1969, 12, 31, 23, 59, 59, 500000, tzinfo=utc),
     ]
     assert table["time_ns"] == [1795161600123456789, 1795161600000000000, -500000000]
-    assert [[(x["key"], x["value"]) for x in each] for each in table["headers"]] == [
+    assert [[(x["key"], x["value"]) for x in header] for header in table["headers"]] == [
         [],
         [("K", "v"), ("K", "w"), ("no colon", "")],
         [("N\\xff", "é: x")],

@@ -41,7 +41,7 @@ class TestServer:
         assert answer.isEnd
         assert (answer.rows.seqs, answer.rows.payloads) == ([1, 2, 3], [b"a", b"", b"\r\n"])
         assert answer.rows.subjects == [f"{stream.name}.x".encode()] * 3
-        assert all(each.endswith(b"Z") for each in answer.rows.times)
+        assert all(text.endswith(b"Z") for text in answer.rows.times)
 
     def test_count(self, station: Station) -> None:
         """Fewer than there are, if fewer were asked for; then it is no end."""

@@ -225,7 +225,7 @@ class TestScripted:
         """The next request begins where the last frame ended."""
         read, _, channels = scripted([frame([1, 2], 1, 4)], [frame([7], 4, 11)])
         assert read() == [1, 2, 7]
-        assert [each["start"] for each in channels.questions] == [1, 4]
+        assert [question["start"] for question in channels.questions] == [1, 4]
         assert channels.questions[0] == {
             "start": 1,
             "stop": 11,
@@ -289,7 +289,7 @@ class TestStreams:
         state = StreamApi(broker.connection).state(stream.name)
         bounds = SequenceRange(stream.name, state.created, state.first, state.stop)
         given = {**options, **more}, self.NAMES, bounds, patterns
-        return [row for each in batchesOf(*given) for row in each.to_pylist()]
+        return [row for batch in batchesOf(*given) for row in batch.to_pylist()]
 
     @pytest.mark.parametrize("storage", ["file", "memory"])
     def test_asDirectGet(
@@ -307,12 +307,12 @@ class TestStreams:
             (f"{name}.x.1",),
             (f"{name}.*.2", f"{name}.x.3"),
         )
-        byFrames = [self.read(broker, stream, each) for each in filters]
+        byFrames = [self.read(broker, stream, pattern) for pattern in filters]
         small = self.read(broker, stream, fetchBytes=1024, batchRows=7)
         monkeypatch.setattr(StreamExports, "identity", lambda *_: None)
-        direct = [self.read(broker, stream, each) for each in filters]
-        assert [len(each) for each in direct] == [57, 14, 28]
-        assert [sorted(each, key=lambda row: row["seq"]) for each in direct] == byFrames
+        direct = [self.read(broker, stream, pattern) for pattern in filters]
+        assert [len(matching) for matching in direct] == [57, 14, 28]
+        assert [sorted(matching, key=lambda row: row["seq"]) for matching in direct] == byFrames
         assert small == byFrames[0]
 
     def test_withoutDirectGet(self, broker: BrokerStation) -> None:
@@ -371,4 +371,4 @@ class TestStreams:
             assert StreamExports(connection, "").identity("S") is None
             [bounds] = planRanges(StreamApi(connection), options)
         batches = batchesOf(options, COLUMNS, bounds)
-        assert [row for each in batches for row in each.to_pylist()] == [{"seq": 1, "data": b"a"}]
+        assert [row for batch in batches for row in batch.to_pylist()] == [{"seq": 1, "data": b"a"}]

@@ -22,8 +22,8 @@ BLOCK = b"NATS/1.0\r\nStan-Reply: a.b\r\nX: 1\r\n\r\n"
 def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] = ()) -> ColumnFrame:
     """A frame that went over the wire."""
     parts: dict[str, Any] = {
-        "sequences": array("Q", [each[0] for each in rows]),
-        "timestamps": array("q", [each[1] for each in rows]),
+        "sequences": array("Q", [row[0] for row in rows]),
+        "timestamps": array("q", [row[1] for row in rows]),
         "damaged": (),
     }
     for place, name in enumerate(("subject", "header", "payload"), 2):
@@ -40,10 +40,10 @@ def test_sameAsRows() -> None:
     rows = MessageRows([3, 4], [b"a", b"b\xff"], times, heads, [b"one", b""])
     frame = frameOf((3, 10**9 + 7, b"a", BLOCK, b"one"), (4, 2 * 10**9, b"b\xff", b"", b""))
     expected = toBatch(rows, "c", list(COLUMNS))
-    found = frameBatch(frame, "c", list(COLUMNS))
-    assert found.schema == expected.schema
-    assert found.to_pylist() == expected.to_pylist()
-    found.validate(full=True)
+    batch = frameBatch(frame, "c", list(COLUMNS))
+    assert batch.schema == expected.schema
+    assert batch.to_pylist() == expected.to_pylist()
+    batch.validate(full=True)
 
 
 def test_oneSubject() -> None:

@@ -23,15 +23,15 @@ def planned(station: Station, *streams: Stream, **options: str) -> list[tuple[in
     """
     @return: the ranges that are read.
     """
-    names = ",".join(each.name for each in streams)
+    names = ",".join(source.name for source in streams)
     values = readOptions({"servers": station.url, "stream": names, **options})
     losses: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "logLoss", losses.append)
         ranges = planRanges(station.streams, values)
-    assert [each.stream for each in ranges] == [each.name for each in streams]
+    assert [bounds.stream for bounds in ranges] == [source.name for source in streams]
     assert bool(losses) == (options.get("failOnDataLoss") == "false")
-    return [(each.start, each.stop) for each in ranges]
+    return [(bounds.start, bounds.stop) for bounds in ranges]
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ class TestOffsets:
         """A start that is not stored any more is a loss, or is said."""
         with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored any more"):
             planned(station, stream, startingOffsets="2")
-        found = planned(station, stream, startingOffsets="2", failOnDataLoss="false")
-        assert found == [(4, 11)]
+        plan = planned(station, stream, startingOffsets="2", failOnDataLoss="false")
+        assert plan == [(4, 11)]
 
 
 class TestTimes:
@@ -257,12 +257,12 @@ class TestSplit:
         ranges = [SequenceRange(f"S{n}", "then", 5, 5 + length) for n, length in enumerate(given)]
         pieces = split(ranges, least, most, processors)
         for bounds in ranges:
-            mine = [each for each in pieces if each.stream == bounds.stream]
+            mine = [piece for piece in pieces if piece.stream == bounds.stream]
             if bounds.start < bounds.stop:
                 assert (mine[0].start, mine[-1].stop) == (bounds.start, bounds.stop)
             for one, other in itertools.pairwise(mine):
                 assert one.stop == other.start
-        assert all(0 < each.stop - each.start <= most for each in pieces)
+        assert all(0 < piece.stop - piece.start <= most for piece in pieces)
         assert len(pieces) >= min(least, sum(given))
 
     def test_fewAreOneTask(self) -> None:

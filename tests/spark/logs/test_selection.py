@@ -54,7 +54,7 @@ def test_invalidNames(given: dict[str, str], text: str) -> None:
 
 def test_patterns() -> None:
     """A name with a wildcard stands for others."""
-    assert [isPattern(each) for each in ("a.*", ">", "a.b")] == [True, True, False]
+    assert [isPattern(subject) for subject in ("a.*", ">", "a.b")] == [True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ class TestStored:
         for number in range(100):
             stream.add(f"{'abc'[number % 3]}.{number}", b"x" * 300)
         bounds = rangeOf(station, stream)
-        patterns = tuple(f"{stream.name}.{each}.>" for each in "cab")
+        patterns = tuple(f"{stream.name}.{letter}.>" for letter in "cab")
         for options in (ReadOptions(patterns), ReadOptions(patterns, batchRows=4)):
             assert readSeqs(station, bounds, options) == list(range(1, 101))
 
@@ -135,7 +135,7 @@ class TestStored:
         while station.streams.state(mirror.name).messages < 20:
             pass
         bounds = rangeOf(station, stream)
-        options = ReadOptions(tuple(f"{stream.name}.{each}" for each in pattern), batchRows=10)
+        options = ReadOptions(tuple(f"{stream.name}.{token}" for token in pattern), batchRows=10)
         step = 2 if len(pattern) == 1 else 1
         assert readSeqs(station, bounds, options) == list(range(1, 201, step))
         mirror.api("DELETE")
@@ -161,8 +161,8 @@ class TestLoss:
             bounds = rangeOf(station, stream)
             stream.delete(1)
             losses: list[str] = []
-            found = readSeqs(station, bounds, ReadOptions(pattern), losses.append)
-            assert (found, bool(losses)) == ([2, 3, 4, 5], isLost)
+            seqs = readSeqs(station, bounds, ReadOptions(pattern), losses.append)
+            assert (seqs, bool(losses)) == ([2, 3, 4, 5], isLost)
 
     def test_purgedBetween(self, station: Station) -> None:
         """Messages that were purged from among others after the plan are a loss."""
@@ -201,8 +201,8 @@ class TestLoss:
         with pytest.raises(DataLoss, match="sequences 1 to 4 are not stored any more"):
             readSeqs(station, bounds)
         losses: list[str] = []
-        found = readSeqs(station, bounds, onLoss=losses.append)
-        assert found == [5, 6, 7, 8, 9, 10]
+        seqs = readSeqs(station, bounds, onLoss=losses.append)
+        assert seqs == [5, 6, 7, 8, 9, 10]
         assert len(losses) == 1
         assert "sequences 1 to 4" in losses[0]
 
@@ -271,7 +271,7 @@ class Leader:
         return StreamState(name, "then", first, self.stop, len(self.stored), 0, True, deleted)
 
     def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
-        return min((each for each in self.stored if each >= seq), default=None)
+        return min((record for record in self.stored if record >= seq), default=None)
 
 
 def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
@@ -283,7 +283,7 @@ def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
     def fetch(
         connection: object, subject: str, start: int, count: int, size: int, pattern: str
     ) -> tuple[MessageRows, bool]:
-        known = sorted(each for each in next(turns) if each >= start)
+        known = sorted(seq for seq in next(turns) if seq >= start)
         seqs = known[:count]
         empty = [b""] * len(seqs)
         times = [b"2026-11-20T08:00:00Z"] * len(seqs)

@@ -35,7 +35,7 @@ class TestAddresses:
 
     def test_readsMany(self) -> None:
         """Commas stand between them; blanks and empty places are nothing."""
-        assert [str(each) for each in readAddresses("a:1, nats://[::1],,b ")] == [
+        assert [str(address) for address in readAddresses("a:1, nats://[::1],,b ")] == [
             "a:1",
             "[::1]:4222",
             "b:4222",
@@ -80,8 +80,8 @@ class TestAddresses:
             ("h", "", "", ""),
         ):
             (address,) = readAddresses(text)
-            found = ServerAccess((address,)).identityAt(address)
-            assert (found.user, found.password, found.token) == (user, password, token)
+            identity = ServerAccess((address,)).identityAt(address)
+            assert (identity.user, identity.password, identity.token) == (user, password, token)
             own = ServerAccess((address,), user="own")
             assert own.identityAt(address) is own
 

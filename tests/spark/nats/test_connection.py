@@ -43,7 +43,7 @@ def echoes(peer: ServerAccess) -> bool:
         return asking.answer(reply) == (0, b"hello")
 
 
-@pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
+@pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 class TestCredentials:
     """Every kind of credential, with nats-server and with ours."""
 
@@ -299,7 +299,7 @@ class TestServers:
                 connection.request("no.body")
             assert caught.value.code == 503
 
-    @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
+    @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     def test_noHeaders(self, flavour: Flavour, startServer: StartServer) -> None:
         """A server without headers serves; it does not say that nobody answers."""
         server = startServer(flavour, "no_header_support: true\n")

@@ -10,8 +10,8 @@ from natsbroker.spark.nats.originheaders import ownHeaders
 def test_own() -> None:
     """A copy has all headers; those that mean something elsewhere under other names."""
     pairs = [("K", "v"), ("nats-msg-id", "7"), ("Nats-TTL", "1s"), ("nb-replay", "x.0"), ("K", "w")]
-    found = ownHeaders([{"key": key, "value": value} for key, value in pairs])
-    assert found == [
+    headers = ownHeaders([{"key": key, "value": value} for key, value in pairs])
+    assert headers == [
         ("K", "v"),
         ("Nb-Origin-nats-msg-id", "7"),
         ("Nb-Origin-Nats-TTL", "1s"),

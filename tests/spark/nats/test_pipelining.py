@@ -112,7 +112,7 @@ def test_other() -> None:
     """Other messages go to their callback, and change nothing."""
     echo, requester = Echo(), Requester()
     heard: list[tuple[bytes, bytes, bytes]] = []
-    pipeline = Pipeline(echo, 10, lambda *each: heard.append(each))  # type: ignore[arg-type]
+    pipeline = Pipeline(echo, 10, lambda *arguments: heard.append(arguments))  # type: ignore[arg-type]
     echo.answers.append((b"I.beat", b"HB", 0, b"b"))
     requester.send(pipeline, 0, b"x", b"one")
     pipeline.finish()

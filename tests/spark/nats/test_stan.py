@@ -31,8 +31,8 @@ def test_stores(broker: BrokerStation) -> None:
     name = broker.channel()
     with connect(broker.peer) as connection:
         publisher = publisherOf(connection, name)
-        for each in payloads:
-            publisher.publish(each)
+        for payload in payloads:
+            publisher.publish(payload)
         publisher.finish()
         assert publisher.stored == len(payloads)
         publisher.close()

@@ -53,7 +53,7 @@ _ROWS = st.fixed_dictionaries(
 
 def expected(row: dict[str, Any]) -> int:
     """The checksum of a row, as the documentation says it."""
-    lines = "\n".join(f"{each['key']}:{each['value']}" for each in row["headers"])
+    lines = "\n".join(f"{header['key']}:{header['value']}" for header in row["headers"])
     head = f"{row['seq']} {row['time']} {row['time_ns']} {row['subject']}\n{lines}\n"
     return zlib.crc32(head.encode() + row["data"])
 
@@ -63,7 +63,7 @@ def test_checksums(rows: list[dict[str, Any]], cut: int) -> None:
     """Each row has the checksum of its own columns, wherever a batch was cut."""
     table = pa.Table.from_pylist(rows, SCHEMA)
     parts = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
-    wanted = [expected(each) for each in rows]
+    wanted = [expected(row) for row in rows]
     assert checksums(table).to_pylist() == checksums(parts).to_pylist() == wanted
     whole = table.combine_chunks().to_batches()
     for batch in whole:
@@ -76,10 +76,10 @@ def test_read(root: Path) -> None:
     files = [*filed(root, 1, 9, 2, 4, 6), *filed(root, 1, 9, 1, 3, 5, 7, 8)]
     (root / "data" / "part-0").write_bytes((root / files[1].path).read_bytes())
     files[1] = replace(files[1], path="data/part-0")
-    found = pa.Table.from_batches(readFiles(root, files))
-    assert found.schema == SCHEMA
-    assert found.column("seq").to_pylist() == list(range(1, 9))
-    assert found.column("data").to_pylist() == [b"%d" % n for n in range(1, 9)]
+    arrow = pa.Table.from_batches(readFiles(root, files))
+    assert arrow.schema == SCHEMA
+    assert arrow.column("seq").to_pylist() == list(range(1, 9))
+    assert arrow.column("data").to_pylist() == [b"%d" % n for n in range(1, 9)]
     assert list(readFiles(root, [])) == []
 
 
@@ -162,9 +162,9 @@ class TestDamage:
             column = pa.array([value], rows.schema.field(place).type)
             changed = rows.set_column(place, rows.schema.field(place), column)
             pq.write_table(changed, root / file.path)
-            assert [each.kind for each in damageOf(root, [file])] == ["damaged"], name
+            assert [difference.kind for difference in damageOf(root, [file])] == ["damaged"], name
 
     def test_text(self, root: Path) -> None:
         """An error names some of much damage."""
-        found = [Difference("damaged", n, n, "x") for n in range(1, 9)]
-        assert str(ArchiveDamaged(root, found)).endswith("sequences 5 to 5: x and 3 more")
+        differences = [Difference("damaged", n, n, "x") for n in range(1, 9)]
+        assert str(ArchiveDamaged(root, differences)).endswith("sequences 5 to 5: x and 3 more")

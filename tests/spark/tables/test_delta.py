@@ -50,8 +50,8 @@ def table(tmp_path: Path) -> DeltaLakeTable:
 
 def seqsIn(root: Path) -> list[int]:
     """The sequences that other programs see."""
-    found = deltalake.DeltaTable(str(root)).to_pyarrow_table(columns=["seq"])
-    return sorted(found["seq"].to_pylist())
+    opened = deltalake.DeltaTable(str(root)).to_pyarrow_table(columns=["seq"])
+    return sorted(opened["seq"].to_pylist())
 
 
 class TestLog:
@@ -60,36 +60,36 @@ class TestLog:
     def test_transactions(self, table: DeltaLakeTable) -> None:
         """Where the archive stops and what it lost are application transactions."""
         assert table.append(table.require(), (), [(9, 20)], 20)
-        found = deltalake.DeltaTable(str(table.directory))
+        opened = deltalake.DeltaTable(str(table.directory))
         name = f"nb/{LOG.name}"
-        assert found.transaction_version(name) == 20
-        assert found.transaction_version(f"{name}/lost") == 1
-        assert found.transaction_version(f"{name}/lost/0/start") == 9
-        assert found.transaction_version(f"{name}/lost/0/stop") == 20
-        settings = found.metadata().configuration
+        assert opened.transaction_version(name) == 20
+        assert opened.transaction_version(f"{name}/lost") == 1
+        assert opened.transaction_version(f"{name}/lost/0/start") == 9
+        assert opened.transaction_version(f"{name}/lost/0/stop") == 20
+        settings = opened.metadata().configuration
         assert json.loads(settings["natsbroker.log"])["identity"] == LOG.identity
         assert (settings["natsbroker.start"], len(settings["natsbroker.table"])) == ("1", 32)
 
     def test_statistics(self, table: DeltaLakeTable) -> None:
         """The statistics are right, so that readers pass over files by them."""
         assert grow(table, 20)
-        found = deltalake.DeltaTable(str(table.directory))
-        rows = pa.table(found.get_add_actions(flatten=True)).to_pylist()
+        opened = deltalake.DeltaTable(str(table.directory))
+        rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
         ends = {(row["min.seq"], row["max.seq"], row["num_records"]) for row in rows}
         assert ends == {(1, 8, 8), (9, 19, 11)}
         for wanted in (1, 8, 9, 19):
-            part = found.to_pyarrow_table(filters=[("seq", "=", wanted)])
+            part = opened.to_pyarrow_table(filters=[("seq", "=", wanted)])
             assert part["data"].to_pylist() == [b"%d" % wanted]
 
     def test_statisticsOfGaps(self, table: DeltaLakeTable) -> None:
         """A file whose first or last messages were deleted is found by those that it has."""
         assert grow(table, 20, 9, 10, 19)
-        found = deltalake.DeltaTable(str(table.directory))
-        rows = pa.table(found.get_add_actions(flatten=True)).to_pylist()
+        opened = deltalake.DeltaTable(str(table.directory))
+        rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
         ends = {(row["min.seq"], row["max.seq"], row["min.time"], row["max.time"]) for row in rows}
         times = [datetime(1970, 1, 1, 0, 0, 0, n, timezone.utc) for n in (1, 8, 11, 18)]
         assert ends == {(1, 8, *times[:2]), (11, 18, *times[2:])}
-        assert found.to_pyarrow_table(filters=[("seq", ">=", 11)]).num_rows == 8
+        assert opened.to_pyarrow_table(filters=[("seq", ">=", 11)]).num_rows == 8
         assert table.require().tiles[-1].start == 19
 
     def test_checkpoints(self, table: DeltaLakeTable) -> None:
@@ -99,9 +99,9 @@ class TestLog:
             assert grow(table, stop + 1)
         before = table.require()
         deltalake.DeltaTable(str(table.directory)).create_checkpoint()
-        for each in (table.directory / "_delta_log").glob("*.json"):
-            if int(each.stem) < before.version:
-                each.unlink()
+        for path in (table.directory / "_delta_log").glob("*.json"):
+            if int(path.stem) < before.version:
+                path.unlink()
         assert table.require() == before
         assert len(before.lost) == 6
         assert grow(table, 25)
@@ -109,13 +109,15 @@ class TestLog:
     def test_onDisk(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """The entry of a commit is on disk, with its name, when the commit is said to hold."""
         synced: list[int] = []
-        monkeypatch.setattr(os, "fsync", lambda each: synced.append(os.fstat(each).st_ino))
+        monkeypatch.setattr(
+            os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino)
+        )
         base = table.require()
         files = filed(table.directory, 9, 12)
         synced.clear()
         assert table.append(base, files, (), 12)
         log = table.directory / "_delta_log"
-        assert synced == [each.stat().st_ino for each in (max(log.glob("*.json")), log)]
+        assert synced == [path.stat().st_ino for path in (max(log.glob("*.json")), log)]
 
         def broken(descriptor: int) -> None:
             raise OSError(5, "Input/output error")
@@ -160,13 +162,13 @@ def test_days(tmp_path: Path) -> None:
     table.create(TableSnapshot.first(LOG, 1, "date"))
     files = writeFiles(tmp_path, dated(1, 10, 3), 1, True)
     assert table.append(table.require(), files, (), 10)
-    found = deltalake.DeltaTable(str(tmp_path))
-    assert found.metadata().partition_columns == ["date"]
+    opened = deltalake.DeltaTable(str(tmp_path))
+    assert opened.metadata().partition_columns == ["date"]
     day = date(2026, 11, 21)
-    rows = found.to_pyarrow_table(filters=[("date", "=", day)]).to_pylist()
+    rows = opened.to_pyarrow_table(filters=[("date", "=", day)]).to_pylist()
     assert [(row["seq"], row["date"]) for row in rows] == [(n, day) for n in (4, 5, 6)]
     assert len(list((tmp_path / "data" / "date=2026-11-21").iterdir())) == 1
-    found.optimize.compact()
+    opened.optimize.compact()
     assert table.require().rows == 9
 
 
@@ -188,7 +190,7 @@ class TestOthers:
         assert batch.column("data").to_pylist() == [b"%d" % n for n in range(1, 18)]
         assert grow(table, 25)
         assert seqsIn(table.directory) == list(range(1, 25))
-        assert [each.first for each in table.require().files] == [1, 18]
+        assert [part.first for part in table.require().files] == [1, 18]
 
     def test_optimizedInRace(self, table: DeltaLakeTable) -> None:
         """An append that began before somebody compacted is taken: the messages are the same."""
@@ -203,14 +205,14 @@ class TestOthers:
         deltalake.DeltaTable(str(table.directory)).delete("seq IN (1, 5, 8)")
         snapshot = table.require()
         assert (snapshot.rows, snapshot.stop) == (5, 9)
-        assert [(each.first, each.last) for each in snapshot.files] == [(2, 7)]
+        assert [(file.first, file.last) for file in snapshot.files] == [(2, 7)]
 
     def test_rowsAdded(self, table: DeltaLakeTable) -> None:
         """Rows that nobody archived are refused: what the archive accounts for would move."""
-        found = deltalake.DeltaTable(str(table.directory))
-        rows = found.to_pyarrow_table(filters=[("seq", ">", 6)])
+        opened = deltalake.DeltaTable(str(table.directory))
+        rows = opened.to_pyarrow_table(filters=[("seq", ">", 6)])
         later = rows.set_column(0, "seq", pa.array([9, 10], pa.int64()))
-        deltalake.write_deltalake(found, later, mode="append")
+        deltalake.write_deltalake(opened, later, mode="append")
         with pytest.raises(
             TableError, match="has sequences 9 to 10, and the archive those from 1 to 8"
         ):
@@ -252,9 +254,9 @@ class TestOthers:
 
 def test_doubled(table: DeltaLakeTable) -> None:
     """A row that somebody adds which is there already is an error for every reader."""
-    found = deltalake.DeltaTable(str(table.directory))
+    opened = deltalake.DeltaTable(str(table.directory))
     deltalake.write_deltalake(
-        found, found.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
+        opened, opened.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
     )
     with pytest.raises(
         ArchiveDamaged, match="doubled: sequences 5 to 5: is in the archive more than"
@@ -321,12 +323,12 @@ class TestObjectStore:
         """One of those that go on from a version succeeds; the files of the others are deleted."""
         base = lake.require()
         racers = [DeltaLakeTable(lake.root) for _ in range(4)]
-        files = [self.filed(each, 9, 12) for each in racers]
+        files = [self.filed(racer, 9, 12) for racer in racers]
         won = together(4, lambda n: racers[n].append(base, files[n], (), 12 + n))
         assert len(won) == 1
-        found = lake.require()
-        assert (found.stop, found.rows) == (12 + won[0], 11)
-        names = sorted(each.path for each in found.files)
+        snapshot = lake.require()
+        assert (snapshot.stop, snapshot.rows) == (12 + won[0], 11)
+        names = sorted(file.path for file in snapshot.files)
         assert sorted(path for path, _, _ in filesBelow(lake.root, "data")) == names
 
     def test_damage(self, lake: DeltaLakeTable) -> None:

@@ -63,11 +63,11 @@ class TestMetadata:
     def test_properties(self, table: IcebergTable) -> None:
         """Where the archive stops and what it lost are properties, and the snapshot's too."""
         assert table.append(table.require(), (), [(9, 20)], 20)
-        found = opened(table.directory)
-        assert found.properties["natsbroker.stop"] == "20"
-        assert json.loads(found.properties["natsbroker.lost"]) == [[9, 20]]
-        assert json.loads(found.properties["natsbroker.log"])["identity"] == LOG.identity
-        stops = [each.summary["natsbroker.stop"] for each in found.snapshots()]
+        current = opened(table.directory)
+        assert current.properties["natsbroker.stop"] == "20"
+        assert json.loads(current.properties["natsbroker.lost"]) == [[9, 20]]
+        assert json.loads(current.properties["natsbroker.log"])["identity"] == LOG.identity
+        stops = [snapshot.summary["natsbroker.stop"] for snapshot in current.snapshots()]
         assert stops == ["9", "20"]
 
     def test_fileAlone(self, table: IcebergTable) -> None:
@@ -75,9 +75,9 @@ class TestMetadata:
         A reader without a catalog reads the file that it points at, and passes over files by it.
         """
         assert grow(table, 20, 9, 19)
-        found = StaticTable.from_metadata(opened(table.directory).metadata_location)
-        assert found.scan().to_arrow().num_rows == 17
-        [task] = found.scan("seq >= 10 and seq < 15").plan_files()
+        static = StaticTable.from_metadata(opened(table.directory).metadata_location)
+        assert static.scan().to_arrow().num_rows == 17
+        [task] = static.scan("seq >= 10 and seq < 15").plan_files()
         assert task.file.record_count == 9
 
     def test_notTriedAgain(self, table: IcebergTable) -> None:
@@ -130,12 +130,12 @@ def test_days(tmp_path: Path) -> None:
     table.create(TableSnapshot.first(LOG, 1, "date"))
     files = writeFiles(tmp_path, dated(1, 10, 3), 1, True)
     assert table.append(table.require(), files, (), 10)
-    found = opened(tmp_path)
-    assert [str(each.transform) for each in found.spec().fields] == ["day"]
+    current = opened(tmp_path)
+    assert [str(field.transform) for field in current.spec().fields] == ["day"]
     day = "time >= '2026-11-21T00:00:00+00:00' and time < '2026-11-22T00:00:00+00:00'"
-    [task] = found.scan(day).plan_files()
+    [task] = current.scan(day).plan_files()
     assert task.file.partition[0] == (date(2026, 11, 21) - date(1970, 1, 1)).days
-    assert sorted(found.scan(day).to_arrow()["seq"].to_pylist()) == [4, 5, 6]
+    assert sorted(current.scan(day).to_arrow()["seq"].to_pylist()) == [4, 5, 6]
 
 
 class TestOthers:
@@ -144,8 +144,8 @@ class TestOthers:
     def test_rewritten(self, table: IcebergTable) -> None:
         """Files that others have written in the place of ours are read, and archiving goes on."""
         assert grow(table, 12)
-        found = opened(table.directory)
-        found.overwrite(found.scan().to_arrow().sort_by([("seq", "descending")]))
+        current = opened(table.directory)
+        current.overwrite(current.scan().to_arrow().sort_by([("seq", "descending")]))
         snapshot = table.require()
         [file] = snapshot.files
         assert (file.first, file.last, file.rows) == (1, 11, 11)
@@ -224,8 +224,8 @@ class TestObjects:
 
     def seqs(self) -> list[int]:
         """The sequences that other programs see."""
-        found = openedInCatalog().scan(selected_fields=("seq",)).to_arrow()
-        return sorted(found["seq"].to_pylist())
+        arrow = openedInCatalog().scan(selected_fields=("seq",)).to_arrow()
+        return sorted(arrow["seq"].to_pylist())
 
     def test_seen(self, objects: ArchiveTable) -> None:
         """The URL is enough to find it again; others read it in their own way."""
@@ -246,7 +246,7 @@ class TestObjects:
         [won] = together(4, lambda n: racers[n].append(base, files[n], (), 10 + n))
         assert objects.require().stop == 10 + won
         assert self.seqs() == list(range(1, 10 + won))
-        names = sorted(each.path for each in objects.require().files)
+        names = sorted(file.path for file in objects.require().files)
         assert sorted(path for path, _, _ in filesBelow(objects.root, "data")) == names
 
     def test_tidied(self, objects: ArchiveTable) -> None:
@@ -259,7 +259,7 @@ class TestObjects:
         assert objects.vacuum(0, True).files >= 3
         assert (objects.root / orphan.path).exists()
         assert objects.vacuum(0, False).files >= 3
-        names = [each.path for each in objects.require().files]
+        names = [file.path for file in objects.require().files]
         assert [path for path, _, _ in filesBelow(objects.root, "data")] == names
         assert self.seqs() == list(range(1, 15))
 

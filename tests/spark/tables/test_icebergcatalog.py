@@ -38,8 +38,8 @@ def test_closed(tmp_path: Path) -> None:
     place = IcebergTable(tmp_path)
     place.make()
     assert place.catalog().list_tables("natsbroker") == []
-    files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    assert not [each for each in files if each.startswith(str(tmp_path))]
+    files = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    assert not [path for path in files if path.startswith(str(tmp_path))]
 
 
 def test_madeTogether(tmp_path: Path) -> None:
@@ -55,10 +55,10 @@ def test_madeTogether(tmp_path: Path) -> None:
 def test_marks(tmp_path: Path) -> None:
     """A directory is known by the catalog, or by the file that names another one."""
     assert "iceberg" in FORMATS
-    for each in MARKS["iceberg"]:
-        (tmp_path / each).write_text("{}")
+    for module in MARKS["iceberg"]:
+        (tmp_path / module).write_text("{}")
         assert formOf(tmp_path) == "iceberg"
-        (tmp_path / each).unlink()
+        (tmp_path / module).unlink()
 
 
 def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,5 +110,5 @@ def test_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SyncedFileIO().new_output(f"file://{tmp_path}/x").create() as stream:
         stream.write(b"abc")
         assert synced == []
-    assert synced == [each.stat().st_ino for each in (tmp_path / "x", tmp_path)]
+    assert synced == [path.stat().st_ino for path in (tmp_path / "x", tmp_path)]
     assert (tmp_path / "x").read_bytes() == b"abc"

@@ -68,7 +68,7 @@ def test_files(place: Location) -> None:
     [made] = writer.finish()
     path = place / made.path
     assert made.bytes == sizeOf(path) > 0
-    assert [each for each, _, _ in filesBelow(place, "data")] == [made.path]
+    assert [name for name, _, _ in filesBelow(place, "data")] == [made.path]
     assert (place / "data").exists()
     file = parquetFile(path)
     assert (file.read(), file.num_row_groups) == (ROWS, 1)

@@ -33,14 +33,14 @@ def root(tmp_path: Path) -> Path:
 
 def left(root: Path) -> list[str]:
     """The data files that are there."""
-    return [str(each.relative_to(root)) for each in (root / "data").rglob("*.parquet")]
+    return [str(path.relative_to(root)) for path in (root / "data").rglob("*.parquet")]
 
 
 def rows(*seqs: int) -> Any:
     """Some rows."""
     names = {"subject": "a", "data": b"x", "time": 0, "headers": []}
-    found = [{"seq": each, "time_ns": each * 1000, **names} for each in seqs]
-    return pa.RecordBatch.from_struct_array(pa.array(found, pa.struct(list(SCHEMA))))
+    content = [{"seq": seq, "time_ns": seq * 1000, **names} for seq in seqs]
+    return pa.RecordBatch.from_struct_array(pa.array(content, pa.struct(list(SCHEMA))))
 
 
 class TestWriting:
@@ -50,9 +50,9 @@ class TestWriting:
         """All rows are in it, in order, each with its checksum, and what is said of it is so."""
         [file] = writeFiles(root, [rows(5), rows(), rows(6, 8)], 4)
         assert (file.first, file.last, file.rows) == (5, 8, 3)
-        found = pq.read_table(root / file.path)
-        assert found.schema.names == STORED.names
-        assert found.column("seq").to_pylist() == [5, 6, 8]
+        arrow = pq.read_table(root / file.path)
+        assert arrow.schema.names == STORED.names
+        assert arrow.column("seq").to_pylist() == [5, 6, 8]
         assert left(root) == [file.path]
         assert file.path.startswith("data/00000000000000000004-")
         assert damageOf(root, [file]) == []
@@ -100,17 +100,17 @@ class TestDays:
         whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
         for given in (batches, whole):
             files = writeFiles(root, given, 2, True)
-            found = [(each.first, each.last, each.rows) for each in files]
-            assert found == [(5, 6, 2), (7, 12, 6), (13, 18, 6), (19, 19, 1)]
-            for number, each in enumerate(files):
-                assert each.path.startswith(f"data/date=2026-11-2{number}/")
+            bounds = [(file.first, file.last, file.rows) for file in files]
+            assert bounds == [(5, 6, 2), (7, 12, 6), (13, 18, 6), (19, 19, 1)]
+            for number, file in enumerate(files):
+                assert file.path.startswith(f"data/date=2026-11-2{number}/")
 
     def test_backAgain(self, root: Path) -> None:
         """Where a clock went back there is one file more."""
         one, two = dated(3, 4, 3), dated(4, 5, 3)
         shifted = [x.set_column(0, "seq", pa.array([n])) for n, x in enumerate([*two, *one], 1)]
         files = writeFiles(root, shifted, 1, True)
-        assert [each.path[5:20] for each in files] == ["date=2026-11-21", "date=2026-11-20"]
+        assert [file.path[5:20] for file in files] == ["date=2026-11-21", "date=2026-11-20"]
 
     def test_fails(self, root: Path) -> None:
         """If one cannot be written, none is left."""

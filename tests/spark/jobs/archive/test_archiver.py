@@ -34,8 +34,8 @@ def optionsOf(station: Station | BrokerStation, **given: str) -> dict[str, Any]:
 
 def rowsOf(table: ArchiveTable) -> list[dict[str, Any]]:
     """Every message of an archive, in order."""
-    files = [each.path for each in table.require().files]
-    return [row for each in files for row in pq.read_table(table.directory / each).to_pylist()]
+    files = [path.path for path in table.require().files]
+    return [row for path in files for row in pq.read_table(table.directory / path).to_pylist()]
 
 
 class TestChannel:
@@ -52,7 +52,7 @@ class TestChannel:
         snapshot = tableAt(tmp_path).require()
         assert progress == [(601, 1001), (1001, 1001)]
         assert (snapshot.version, snapshot.start, snapshot.stop, snapshot.lost) == (2, 1, 1001, ())
-        assert [(each.first, each.last) for each in snapshot.files] == [
+        assert [(file.first, file.last) for file in snapshot.files] == [
             (1, 300),
             (301, 600),
             (601, 900),
@@ -109,7 +109,7 @@ class TestChannel:
         snapshot = tableAt(tmp_path).require()
         assert (snapshot.lost, snapshot.stop) == (((4, 26),), 31)
         assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == [1, 2, 3, *range(26, 31)]
-        assert [(each.start, each.stop) for each in snapshot.tiles] == [(1, 4), (4, 31)]
+        assert [(tile.start, tile.stop) for tile in snapshot.tiles] == [(1, 4), (4, 31)]
         assert archiver.summary()["lost"] == [[4, 26]]
 
     def test_madeAgain(self, startServer: StartServer, tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ class TestChannel:
         snapshot = tableAt(tmp_path).require()
         assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == list(range(1, 102))
         assert (archiver.rows, snapshot.stop) == (1, 102)
-        names = {f"data/{each.name}" for each in (tmp_path / "data").iterdir()}
-        assert names == {each.path for each in snapshot.files}
+        names = {f"data/{path.name}" for path in (tmp_path / "data").iterdir()}
+        assert names == {file.path for file in snapshot.files}
 
     def test_vacuumed(self, broker: BrokerStation, tmp_path: Path) -> None:
         """A file that somebody deleted before it was named is not named."""

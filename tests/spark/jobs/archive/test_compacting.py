@@ -48,19 +48,19 @@ class Kept:
     @property
     def files(self) -> set[str]:
         """The data files that are there, named or not."""
-        found = self.table.directory.rglob("*.parquet")
-        names = {str(each.relative_to(self.table.directory)) for each in found}
-        return {each for each in names if not each.startswith("_")}
+        paths = self.table.directory.rglob("*.parquet")
+        names = {str(path.relative_to(self.table.directory)) for path in paths}
+        return {name for name in names if not name.startswith("_")}
 
     @property
     def named(self) -> set[str]:
         """Those that the version names that holds."""
-        return {each.path for each in self.table.require().files}
+        return {file.path for file in self.table.require().files}
 
     def check(self, rows: int) -> None:
         """See that the archive has every message, once and whole."""
-        found = verified(None, {"servers": self.broker.url}, str(self.table.root))
-        assert (found["findings"], found["rows"], found["deleted"]) == ([], rows, 0)
+        summary = verified(None, {"servers": self.broker.url}, str(self.table.root))
+        assert (summary["findings"], summary["rows"], summary["deleted"]) == ([], rows, 0)
         assert self.table.require().rows == rows
 
 
@@ -87,7 +87,7 @@ class TestCompact:
 
     def test_target(self, kept: Kept) -> None:
         """Files are as large as was asked for, and have ranges of their own."""
-        size = max(each.bytes for each in kept.table.require().files)
+        size = max(file.bytes for file in kept.table.require().files)
         assert compact(kept.table, target=3 * size) > 1
         files = kept.table.require().files
         assert 2 < len(files) < 8
@@ -116,7 +116,9 @@ class TestCompact:
         before = kept.named
         with pytest.raises(ArchiveDamaged) as raised:
             compact(kept.table)
-        assert [(each.kind, each.first, each.last) for each in raised.value.findings] == [
+        assert [
+            (finding.kind, finding.first, finding.last) for finding in raised.value.findings
+        ] == [
             ("file", 1, 10),
             ("file", 11, 20),
             ("damaged", 25, 25),

@@ -35,7 +35,7 @@ def test_more(tmp_path: Path) -> None:
     assert ran(tmp_path)[1]["rows"] == 1
     assert ran(tmp_path)[1]["files"] == 0
     files = sorted((tmp_path / "plain").iterdir())
-    assert [each.name[15:41] for each in files] == [
+    assert [file.name[15:41] for file in files] == [
         "00001-00000000000000000005",
         "00005-00000000000000000008",
         "00008-00000000000000000009",

@@ -54,10 +54,10 @@ def test_inSpark(spark: Any, station: Station, broker: BrokerStation, tmp_path: 
         root = tmp_path / str(count)
         summary = archive(spark, given, str(root), plan=FilePlan(count // 3, 2), form=form)
         assert (summary["rows"], summary["files"], summary["stop"]) == (count, 4, count + 1)
-        paths = [str(root / each.path) for each in tableAt(root).require().files]
+        paths = [str(root / file.path) for file in tableAt(root).require().files]
         frame = spark.read.parquet(*paths)
         live = spark.read.format("natsbroker").options(includeHeaders="true", **given).load()
-        rows = [each.select(live.columns).orderBy("seq").collect() for each in (frame, live)]
+        rows = [source.select(live.columns).orderBy("seq").collect() for source in (frame, live)]
         assert len(rows[0]) == count
         assert rows[0] == rows[1]
 
@@ -163,9 +163,9 @@ def test_days(form: str, station: Station, tmp_path: Path) -> None:
     stream.fill([b"21"])
     assert ran(*given, "--to", dated)[1]["rows"] == 1
     assert sorted(row["seq"] for row in SEEN[form](Path(dated))) == list(range(1, 22))
-    for each in tableAt(dated).require().files:
-        time = pq.read_table(Path(dated) / each.path, partitioning=None)["time"][0].as_py()
-        assert each.path.startswith(f"data/date={time.astimezone(timezone.utc).date()}/")
+    for file in tableAt(dated).require().files:
+        time = pq.read_table(Path(dated) / file.path, partitioning=None)["time"][0].as_py()
+        assert file.path.startswith(f"data/date={time.astimezone(timezone.utc).date()}/")
     assert ran(*given, "--to", plain)[0] == 0
     code, summary, _ = ran(*given, "--to", plain, "--partition-by", "date")
     assert (code, "is not partitioned by date" in summary["error"]) == (2, True)
@@ -177,7 +177,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
     # The tests' PATH has little in it.
-    mount, umount = (shutil.which(each, path=os.defpath) for each in ("mount", "umount"))
+    mount, umount = (shutil.which(program, path=os.defpath) for program in ("mount", "umount"))
     command = [str(mount), "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
     if mount is None or umount is None or subprocess.run(command, check=False).returncode:
         pytest.skip("only root can mount a small disk")

@@ -62,9 +62,9 @@ def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
     The lag of a streaming query is what it has not planned, whatever became of its streams since.
     """
     streams = [station.stream() for _ in range(4)]
-    for each in streams:
-        each.fill([b"x"] * 10)
-    names = ",".join(each.name for each in streams)
+    for stream in streams:
+        stream.fill([b"x"] * 10)
+    names = ",".join(stream.name for stream in streams)
     checkpoint = tmp_path / "checkpoint"
     query = (
         spark.readStream.format("natsbroker")
@@ -107,7 +107,9 @@ def test_places(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
 
     def planned(batch: int, *sources: dict[str, int]) -> None:
-        offsets = [offsetOf({name: ("t", seq) for name, seq in each.items()}) for each in sources]
+        offsets = [
+            offsetOf({name: ("t", seq) for name, seq in source.items()}) for source in sources
+        ]
         lines = ["v1", "{}", '{"kafka":{"0":1}}', *map(json.dumps, offsets)]
         (tmp_path / "offsets" / str(batch)).write_text("\n".join(lines))
 

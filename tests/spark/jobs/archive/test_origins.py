@@ -63,8 +63,12 @@ class TestLog:
         assert log.now().state().stop == 10
         bounds = SequenceRange(name, log.state().log.identity, 3, 8)
         rows = [
-            [row for batch in each.batches(bounds, lambda lost: None) for row in batch.to_pylist()]
-            for each in (log, archive)
+            [
+                row
+                for batch in source.batches(bounds, lambda lost: None)
+                for row in batch.to_pylist()
+            ]
+            for source in (log, archive)
         ]
         assert [row["seq"] for row in rows[0]] == [3, 4, 5, 6, 7]
         assert rows[0] == rows[1]

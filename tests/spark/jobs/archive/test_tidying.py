@@ -29,12 +29,12 @@ from tests.spark.tablecontract import LOG, forge, grow
 @pytest.fixture
 def table(tmp_path: Path) -> ArchiveTable:
     """A table with the sequences from 1 to 5, a file each."""
-    found = tableAt(tmp_path / "lake")
-    found.make()
-    found.create(TableSnapshot.first(LOG, 1))
+    lake = tableAt(tmp_path / "lake")
+    lake.make()
+    lake.create(TableSnapshot.first(LOG, 1))
     for stop in range(2, 7):
-        assert grow(found, stop)
-    return found
+        assert grow(lake, stop)
+    return lake
 
 
 def checkpoint(directory: Path, following: int, identity: str = LOG.identity) -> Path:

@@ -39,7 +39,7 @@ def test_command(broker: BrokerStation, tmp_path: Path) -> None:
     path.unlink()
     page = tmp_path.with_suffix(".html")
     code, summary, errors = ran(*source, "--block", "7", "--html", str(page))
-    kinds = [each["kind"] for each in summary["findings"]]
+    kinds = [finding["kind"] for finding in summary["findings"]]
     assert (code, summary["result"], kinds) == (1, "found", ["file", "missing"])
     assert (summary["findings"][0]["first"], summary["findings"][0]["last"]) == (61, 100)
     assert errors.startswith("file: sequences 61 to 100: data/")

@@ -44,7 +44,7 @@ def decoderOf(tmp_path: Path, *texts: str, **more: Any) -> TableDecoder:
 def rowsOf(tmp_path: Path, name: str) -> list[dict[str, Any]]:
     """The rows of a table, in the order of its files."""
     table = DeltaLakeTable(tmp_path / "to" / name)
-    paths = [each.path for each in table.require().files]
+    paths = [file.path for file in table.require().files]
     return [row for x in paths for row in pq.read_table(table.directory / x).to_pylist()]
 
 
@@ -120,7 +120,9 @@ class TestTables:
 
     def test_registryAway(self, tmp_path: Path) -> None:
         """A registry that fails ends the job; what it does not know is a dead letter."""
-        extended(tmp_path / "log", [("orders.de", bytes((0, 0, 0, 0, each))) for each in (1, 2)])
+        extended(
+            tmp_path / "log", [("orders.de", bytes((0, 0, 0, 0, number))) for number in (1, 2)]
+        )
         with registryServer() as server:
             schema = {"schema": '{"type": "record", "name": "R", "fields": []}'}
             server.answers = {
@@ -218,7 +220,7 @@ class TestAgain:
         # From where the first run had stopped, both go on together.
         for name, starts in (("orders_any", [1, 3, 4]), ("sensor_all", [1, 4])):
             files = DeltaLakeTable(tmp_path / "to" / name).require().files
-            assert [int(each.path[5:25]) for each in files] == starts
+            assert [int(file.path[5:25]) for file in files] == starts
         assert seqsOf(tmp_path, "others__dlq") == [2]
 
     def test_otherLog(self, tmp_path: Path) -> None:
@@ -256,8 +258,8 @@ class TestAgain:
         assert decoder.added["orders_any"] == 0
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 31))
         table = DeltaLakeTable(tmp_path / "to" / "orders_any")
-        there = {f"data/{each.name}" for each in (table.directory / "data").iterdir()}
-        assert there == {each.path for each in table.require().files}
+        there = {f"data/{path.name}" for path in (table.directory / "data").iterdir()}
+        assert there == {file.path for file in table.require().files}
 
     def test_killedBetween(self, tmp_path: Path) -> None:
         """
@@ -291,7 +293,7 @@ class TestSchemas:
 
     def run(self, tmp_path: Path, ddl: str, *payloads: bytes) -> TableDecoder:
         """Decode some more messages with a schema."""
-        extended(tmp_path / "log", [("a", each) for each in payloads])
+        extended(tmp_path / "log", [("a", payload) for payload in payloads])
         decoder = decoderOf(tmp_path, f'a=json:"{ddl}"')
         decoder.once()
         return decoder

@@ -46,7 +46,7 @@ def payload(number: int) -> bytes:
 def seqsOf(root: Path) -> list[int]:
     """The sequences of the rows of a table."""
     table = DeltaLakeTable(root)
-    paths = [each.path for each in table.require().files]
+    paths = [file.path for file in table.require().files]
     return [x for path in paths for x in pq.read_table(root / path).column("seq").to_pylist()]
 
 
@@ -65,7 +65,7 @@ def test_registry(broker: BrokerStation, tmp_path: Path) -> None:
         access = ("--registry", server.url, *options, "--schema", f"{name}=registry:orders")
         code, summary, errors = ran(*source, *access)
         assert (code, summary["dead"], errors) == (1, 1, "")
-        assert {each for _, each in server.asked} == {"Basic YW5uYTpwdw=="}
+        assert {subject for _, subject in server.asked} == {"Basic YW5uYTpwdw=="}
     assert seqsOf(tmp_path / "tables" / name) == [1]
 
 
@@ -101,7 +101,7 @@ def test_objects(spark: Any, broker: BrokerStation, bucket: str) -> None:
     wider = '>=json:"id BIGINT NOT NULL, more STRING"'
     decode(spark, {"servers": broker.url, "channel": name}, root, [wider])
     rows = decoded(spark, root, "all").orderBy("seq").select("seq", "id", "more").collect()
-    assert [tuple(each) for each in rows] == [(1, 1, None), (2, 2, None), (3, 3, "x")]
+    assert [tuple(row) for row in rows] == [(1, 1, None), (2, 2, None), (3, 3, "x")]
     assert decoded(spark, root, "all__dlq").count() == 0
 
 
@@ -141,8 +141,8 @@ def test_restored(station: Station, tmp_path: Path) -> None:
     table = DeltaLakeTable(tmp_path / "again" / "all__dlq")
     rows = [
         row
-        for each in table.require().files
-        for row in pq.read_table(table.directory / each.path).to_pylist()
+        for file in table.require().files
+        for row in pq.read_table(table.directory / file.path).to_pylist()
     ]
     assert [row["data"] for row in rows] == [b"bad", b"worse"]
     assert {"key": "K", "value": "3"} in rows[1]["headers"]

@@ -55,8 +55,8 @@ class Given:
 def decoded(root: Path, origin: Any) -> CopyResult:
     """The rows and dead letters of messages."""
     plan = DecodePlan(root, MAPPINGS, (pa.struct([("x", pa.int8())]),))
-    for each in plan.targets():
-        DeltaLakeTable(root / each).make()
+    for target in plan.targets():
+        DeltaLakeTable(root / target).make()
     bounds = SequenceRange("LOG", "one", 1, origin.state().stop)
     return decodeRange(origin, plan, plan.targets(), bounds)
 
@@ -72,8 +72,8 @@ def test_fails(tmp_path: Path) -> None:
 def test_arrowRefuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that the columns do not take, though it was decoded, is a dead letter by itself."""
     codec = codecOf(MAPPINGS[0])
-    found = {b"1": {"x": 1}, b"2": {"x": 1000}, b"3": {"x": "text"}, b"4": {"x": 4}}
-    monkeypatch.setattr(type(codec), "decode", lambda self, data: found[data])
+    contents = {b"1": {"x": 1}, b"2": {"x": 1000}, b"3": {"x": "text"}, b"4": {"x": 4}}
+    monkeypatch.setattr(type(codec), "decode", lambda self, data: contents[data])
     done = decoded(tmp_path, Given(b"1", b"2", b"3", b"4"))
     rows = pq.read_table(tmp_path / "a" / done.files["a"][0].path).to_pylist()
     assert [(row["seq"], row["x"]) for row in rows] == [(1, 1), (4, 4)]
@@ -104,8 +104,8 @@ def test_wide(tmp_path: Path) -> None:
     many = b'{"s": [' + b"{}," * 5_999 + b"{}]}"
     most = b'{"s": [' + b"null," * 90_000 + b"null]}"
     plan = DecodePlan(tmp_path, (mapping,), (pa.struct(list(codecOf(mapping).columns)),))
-    for each in plan.targets():
-        DeltaLakeTable(tmp_path / each).make()
+    for target in plan.targets():
+        DeltaLakeTable(tmp_path / target).make()
     sizes: list[int] = []
     add = FileWriter.add
 
@@ -140,8 +140,8 @@ def test_anything(tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes
     done = decoded(root, Given(*payloads))
     rows: list[dict[str, Any]] = []
     for name in ("a", "a__dlq"):
-        for each in done.files[name]:
-            rows += pq.read_table(root / name / each.path).to_pylist()
+        for file in done.files[name]:
+            rows += pq.read_table(root / name / file.path).to_pylist()
     assert sorted(row["seq"] for row in rows) == list(range(1, len(payloads) + 1))
     for row in rows:
         if "data" in row:

@@ -43,13 +43,13 @@ def contents(station: Station, stream: Stream) -> list[tuple[str, bytes, dict[st
     """Subject, payload and headers of everything in a stream."""
     state = station.streams.state(stream.name)
     bounds = SequenceRange(stream.name, state.created, 1, state.stop)
-    found = []
+    received = []
     for rows in RangeReader(station.streams, bounds, ReadOptions(), None).read():
         for subject, payload, head in zip(rows.subjects, rows.payloads, rows.heads, strict=True):
-            lines = [each.partition(b": ") for each in head.split(b"\r\n")[1:]]
+            lines = [part.partition(b": ") for part in head.split(b"\r\n")[1:]]
             headers = {key.decode(): value.decode() for key, _, value in lines}
-            found.append((subject.decode(), payload, headers))
-    return found
+            received.append((subject.decode(), payload, headers))
+    return received
 
 
 def to(station: Station, stream: Stream, *more: str) -> tuple[str, ...]:
@@ -83,8 +83,8 @@ def copyWithKills(protocol: str, broker: BrokerStation, station: Station) -> Non
         process.wait()
         kills += 1
     assert ran(*command[4:])[0] == 0
-    found = contents(station, target)
-    assert [each[1] for each in found] == [b"%d" % n for n in range(1, count + 1)]
+    stored = contents(station, target)
+    assert [entry[1] for entry in stored] == [b"%d" % n for n in range(1, count + 1)]
 
 
 class TestMigrate:
@@ -98,20 +98,20 @@ class TestMigrate:
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
         code, summary, errors = ran(*command)
         assert (code, errors, summary["rows"], summary["stop"]) == (0, "", 2, 3)
-        found = contents(station, target)
-        assert [each[:2] for each in found] == [
+        stored = contents(station, target)
+        assert [entry[:2] for entry in stored] == [
             (f"{target.name}.{name}", b"one"),
             (f"{target.name}.{name}", b"two"),
         ]
         state = broker.channels.state(name)
-        headers = found[1][2]
+        headers = stored[1][2]
         assert headers["Nb-Origin-Log"] == f"channel/{name}"
         assert headers["Nb-Origin-Identity"] == state.created
         assert headers["Nb-Origin-Sequence"] == "2"
         assert int(headers["Nb-Origin-Time"]) > 0
         broker.fill(name, [b"three"])
         assert (ran(*command)[1]["rows"], ran(*command)[1]["rows"]) == (1, 0)
-        assert [each[1] for each in contents(station, target)] == [b"one", b"two", b"three"]
+        assert [entry[1] for entry in contents(station, target)] == [b"one", b"two", b"three"]
 
     def test_stream(self, station: Station) -> None:
         """Gaps close; headers stay, and those that servers act on change their names."""
@@ -121,10 +121,10 @@ class TestMigrate:
         stream.delete(2)
         source = ("migrate", "--servers", station.url, "--stream", stream.name)
         assert ran(*source, *to(station, target, "--prefix", f"{target.name}."))[0] == 0
-        found = contents(station, target)
-        assert [each[1] for each in found] == [b"one", b"three"]
-        assert (found[0][2]["K"], found[0][2]["Nb-Origin-Nats-Msg-Id"]) == ("v", "7")
-        assert found[1][2]["Nb-Origin-Sequence"] == "3"
+        stored = contents(station, target)
+        assert [entry[1] for entry in stored] == [b"one", b"three"]
+        assert (stored[0][2]["K"], stored[0][2]["Nb-Origin-Nats-Msg-Id"]) == ("v", "7")
+        assert stored[1][2]["Nb-Origin-Sequence"] == "3"
 
     def test_killed(self, broker: BrokerStation, station: Station) -> None:
         """Killed at random moments and begun again, it has copied each message once, in order."""
@@ -145,7 +145,7 @@ class TestMigrate:
         targets[0].take(batches(), 10, f"{stream.name}.")
         with pytest.raises(DataSourceError, match="wrong last sequence"):
             targets[1].take(batches(), 10, f"{stream.name}.")
-        assert [each[1] for each in contents(station, stream)] == [b"1", b"2"]
+        assert [entry[1] for entry in contents(station, stream)] == [b"1", b"2"]
 
     def test_otherTarget(self, broker: BrokerStation, station: Station) -> None:
         """A target that has something else, or had, is refused."""
@@ -161,7 +161,7 @@ class TestMigrate:
         ):
             code, summary, _ = ran(*source, *to(station, target))
             assert (code, text in summary["error"]) == (2, True), summary
-        assert [each[1] for each in contents(station, used)] == [b"mine"]
+        assert [entry[1] for entry in contents(station, used)] == [b"mine"]
 
     def test_notTaken(self, broker: BrokerStation, station: Station) -> None:
         """A subject that the target does not take is an error that says so."""
@@ -210,7 +210,7 @@ class TestSubscription:
         streaming.fill(name, [b"301", b"302"])
         assert (ran(*command)[1]["rows"], ran(*command)[1]["rows"]) == (2, 0)
         expected = [(f"{target.name}.{name}", b"%d" % n) for n in range(1, 303)]
-        assert [each[:2] for each in contents(station, target)] == expected
+        assert [entry[:2] for entry in contents(station, target)] == expected
 
     def test_otherProtocol(self, broker: BrokerStation, station: Station) -> None:
         """A copy that was begun over one protocol does not continue over the other."""
@@ -325,7 +325,7 @@ class TestRestore:
         code, summary, errors = ran(*command)
         assert (code, errors, summary["rows"], summary["lost"]) == (0, "", 100, [])
         expected = [b"%d" % n for n in range(1, 101)]
-        assert [each[1] for each in contents(station, target)] == expected
+        assert [entry[1] for entry in contents(station, target)] == expected
         assert ran(*command)[1]["rows"] == 0
         migrate = ("migrate", "--servers", broker.url, "--channel", name)
         broker.fill(name, [b"101"])

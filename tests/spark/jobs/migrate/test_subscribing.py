@@ -157,8 +157,8 @@ def read(*messages: bytes, stop: int = 3) -> tuple[Any, Scripted]:
 
 def message(seq: int, data: bytes = b"x", **more: Any) -> bytes:
     """A message."""
-    found = MsgProto(sequence=seq, subject="c", data=data, timestamp=seq * 1000, **more)
-    return bytes(found.SerializeToString())
+    proto = MsgProto(sequence=seq, subject="c", data=data, timestamp=seq * 1000, **more)
+    return bytes(proto.SerializeToString())
 
 
 def test_redeliveredMessages() -> None:
@@ -166,10 +166,10 @@ def test_redeliveredMessages() -> None:
     rows, connection = read(message(1), message(1), message(2), message(1), message(3), stop=4)
     assert [row["seq"] for row in rows] == [1, 2, 3]
     assert connection.sent[0] == b"HB"
-    assert [each.partition(b"\r\n")[2] for each in connection.sent[1:]] == [
+    assert [sent.partition(b"\r\n")[2] for sent in connection.sent[1:]] == [
         Ack(subject="c", sequence=seq).SerializeToString() + b"\r\n" for seq in (1, 1, 2, 1, 3)
     ]
-    assert all(each.startswith(b"PUB ACKS ") for each in connection.sent[1:])
+    assert all(sent.startswith(b"PUB ACKS ") for sent in connection.sent[1:])
 
 
 def test_checksum() -> None:

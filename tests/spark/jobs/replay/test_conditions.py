@@ -19,8 +19,8 @@ _SUBJECTS = ("a.b", "orders.x", "orders.y", None)
 def table() -> Any:
     """Four rows, a second apart."""
     rows = [
-        {"seq": n, "subject": each, "data": b"d%d" % n, "time": n * 10**6, "time_ns": n}
-        for n, each in enumerate(_SUBJECTS)
+        {"seq": n, "subject": subject, "data": b"d%d" % n, "time": n * 10**6, "time_ns": n}
+        for n, subject in enumerate(_SUBJECTS)
     ]
     return pa.Table.from_pylist([{**row, "headers": []} for row in rows], schema=SCHEMA)
 
@@ -59,13 +59,13 @@ def test_kept(text: str, expected: list[int]) -> None:
 
 def test_asSpark(spark: Any) -> None:
     """Each of them means the same to Spark."""
-    rows = [(n, each, n) for n, each in enumerate(_SUBJECTS)]
+    rows = [(n, subject, n) for n, subject in enumerate(_SUBJECTS)]
     frame = spark.createDataFrame(rows, "seq BIGINT, subject STRING, second INT").selectExpr(
         "seq", "subject", "timestamp_seconds(second) AS time"
     )
     chosen = [f"collect_list(seq) FILTER (WHERE {text})" for text, _ in GOOD]
-    found = frame.selectExpr(*chosen).collect()[0]
-    assert [sorted(each) for each in found] == [expected for _, expected in GOOD]
+    row = frame.selectExpr(*chosen).collect()[0]
+    assert [sorted(column) for column in row] == [expected for _, expected in GOOD]
 
 
 @pytest.mark.parametrize(

@@ -36,5 +36,5 @@ def test_tried(station: Station) -> None:
 def test_noSubject(station: Station) -> None:
     """A text that is no subject to publish to is not taken, and only a few examples are given."""
     stream = station.stream()
-    found = tried(station, stream, [(f"{stream.name}.*.{n}", 1) for n in range(1, 20)])
-    assert (found["untaken"], len(found["examples"])) == (19, 5)
+    counts = tried(station, stream, [(f"{stream.name}.*.{n}", 1) for n in range(1, 20)])
+    assert (counts["untaken"], len(counts["examples"])) == (19, 5)

@@ -88,7 +88,9 @@ class TestHere:
         code, summary, _ = ran(*command(station, source, target, "--dry-run", "--where", "seq > 4"))
         assert (code, summary["would"], summary["untaken"]) == (0, 5, 0)
         arguments = command(station, source, target, "--dry-run", "--map", "a=b")
-        code, summary, _ = ran(*(each.replace(f"{target.name}.>", "other.>") for each in arguments))
+        code, summary, _ = ran(
+            *(argument.replace(f"{target.name}.>", "other.>") for argument in arguments)
+        )
         assert (code, summary["result"], summary["untaken"]) == (1, "found", 9)
         assert summary["examples"][0].startswith("other.s")
         assert station.streams.state(target.name).messages == 0
@@ -190,16 +192,16 @@ class TestSpark:
         summary = self.replayed(spark, station, source, target, wanted)
         assert summary["rows"] == 2
         # A task that none of the subjects falls to has nothing to resume.
-        subjects = [(f"{source.name}.s{each}",) for each in range(3)]
+        subjects = [(f"{source.name}.s{number}",) for number in range(3)]
         tasks = spark.createDataFrame(subjects, "subject STRING").selectExpr(
             "pmod(hash(subject), 2)"
         )
         assert (summary["resumed"] > 1) == (tasks.distinct().count() == 2)
-        found = payloads(station, target)
+        copied = payloads(station, target)
         for rest in range(3):
-            mine = [each for each in found if each % 3 == rest]
+            mine = [payload for payload in copied if payload % 3 == rest]
             assert mine == sorted(mine)
-        assert sorted(found) == list(range(1, 63))
+        assert sorted(copied) == list(range(1, 63))
 
     @pytest.mark.parametrize("order", ["stream", "none"])
     def test_order(self, order: str, spark: Any, station: Station) -> None:
@@ -211,9 +213,9 @@ class TestSpark:
         assert (trial["would"], trial["untaken"]) == (20, 0)
         summary = self.replayed(spark, station, source, target, wanted)
         assert (summary["rows"], summary["tasks"]) == (20, 1 if order == "stream" else 3)
-        found = payloads(station, target)
-        assert sorted(found) == list(range(21, 41))
-        assert order == "none" or found == sorted(found)
+        copied = payloads(station, target)
+        assert sorted(copied) == list(range(21, 41))
+        assert order == "none" or copied == sorted(copied)
 
     def test_hereAndThere(self, spark: Any, station: Station) -> None:
         """A task begun in Spark is continued here."""

@@ -136,13 +136,13 @@ def test_tail(isDirect: bool, station: Station) -> None:
     broken(station, stream, range(1, 60), window=8)
     stream.fill([b"0"])
     time.sleep(0.2)
-    stored = [each for each in payloads(station, stream) if each]
+    stored = [payload for payload in payloads(station, stream) if payload]
     assert stored == list(range(1, len(stored) + 1))
     assert 8 <= len(stored) < 60
     replayer = replayed(station, stream, map(row, range(1, 100)), window=8)
     assert replayer.next <= len(stored)
     assert replayer.found == len(stored) + 1 - replayer.next
-    assert [each for each in payloads(station, stream) if each] == list(range(1, 100))
+    assert [payload for payload in payloads(station, stream) if payload] == list(range(1, 100))
 
 
 def test_twice(station: Station) -> None:

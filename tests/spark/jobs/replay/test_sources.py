@@ -31,8 +31,8 @@ def inSpark(spark: Any, source: Source, start: int = 0, where: str = "") -> list
     frame = shaped(source.frame(spark, start), source.origin, start, where).orderBy("seq")
     assert frame.columns == ["seq", "subject", "data", "headers", "time_ns"]
     return [
-        (each.seq, each.subject, bytes(each.data), _pairs(each.headers), each.time_ns)
-        for each in frame.collect()
+        (row.seq, row.subject, bytes(row.data), _pairs(row.headers), row.time_ns)
+        for row in frame.collect()
     ]
 
 
@@ -45,7 +45,7 @@ def here(source: Source, start: int = 0, where: str = "") -> list[Row]:
 
 
 def _pairs(headers: Any) -> Any:
-    return None if headers is None else [(each["key"], each["value"]) for each in headers]
+    return None if headers is None else [(header["key"], header["value"]) for header in headers]
 
 
 class TestLogs:
@@ -59,18 +59,18 @@ class TestLogs:
         stream.delete(2)
         source = LogSource({"servers": station.url, "stream": stream.name})
         stream.fill([b"four"])
-        found = here(source)
-        assert [each[:4] for each in found] == [
+        rows = here(source)
+        assert [row[:4] for row in rows] == [
             (1, f"{stream.name}.a", b"one", [("K", "v")]),
             (3, f"{stream.name}.x", b"three", []),
         ]
-        assert all(each[4] for each in found)
+        assert all(row[4] for row in rows)
         assert (source.origin, source.stop) == (stream.name, 4)
-        assert inSpark(spark, source) == found
-        assert inSpark(spark, source, 2) == here(source, 2) == found[1:]
+        assert inSpark(spark, source) == rows
+        assert inSpark(spark, source, 2) == here(source, 2) == rows[1:]
         assert inSpark(spark, source, 4) == here(source, 4) == []
         where = "subject LIKE '%.a'"
-        assert inSpark(spark, source, 0, where) == here(source, 0, where) == found[:1]
+        assert inSpark(spark, source, 0, where) == here(source, 0, where) == rows[:1]
 
     def test_archive(self, broker: BrokerStation, spark: Any, tmp_path: Path) -> None:
         """A channel and an archive of it have the same rows."""
@@ -81,7 +81,7 @@ class TestLogs:
         assert here(source) == here(log) == inSpark(spark, source)
         assert len(here(source)) == 30
         where = "seq > 5 AND seq < 9"
-        assert [each[0] for each in here(source, 7, where)] == [7, 8]
+        assert [row[0] for row in here(source, 7, where)] == [7, 8]
         assert inSpark(spark, source, 7, where) == here(log, 7, where)
         assert (source.origin, source.stop, log.stop) == (name, 31, 31)
         assert source.identity != log.identity
@@ -111,7 +111,7 @@ class TestFiles:
         parquet(tmp_path, [{"seq": 3, "subject": "b", "data": b"3"}], "b")
         source = ParquetSource(str(tmp_path))
         expected = [(1, "a", b"1"), (3, "b", b"3"), (5, "a", b"5")]
-        assert here(source) == inSpark(spark, source) == [(*each, None, None) for each in expected]
+        assert here(source) == inSpark(spark, source) == [(*row, None, None) for row in expected]
         assert inSpark(spark, source, 3, "subject = 'a'") == here(source, 3, "subject = 'a'")
         assert (source.origin, source.stop) == (tmp_path.name, 0)
         assert ParquetSource(str(tmp_path), "named").origin == "named"
@@ -155,7 +155,7 @@ def test_sql(spark: Any) -> None:
     """The result of a query has a name, and needs Spark."""
     source = SqlSource("SELECT id AS seq, 'a' AS subject, string(id) AS data FROM range(3)", "q")
     frame = shaped(source.frame(spark, 0), "q", 1, "seq < 2")
-    assert [tuple(each) for each in frame.collect()] == [(1, "a", "1", None, None)]
+    assert [tuple(row) for row in frame.collect()] == [(1, "a", "1", None, None)]
     with pytest.raises(OptionError, match="does not go with --master inline"):
         source.rows(0, "")
     with pytest.raises(OptionError, match="--origin"):

@@ -15,10 +15,10 @@ from tests.spark.eventlogs import BEGIN, event, traffic
 
 def test_reads() -> None:
     """The fields of an event."""
-    found = readEvent(event("traffic", 5, [traffic("A", "x", msgs_in=3)], cluster="eu"))
-    assert (found.kind, found.time, found.seconds) == ("traffic", (BEGIN + 5) * 10**9, 10.0)
-    assert (found.server, found.cluster) == ("N1", "eu")
-    (row,) = found.rows
+    record = readEvent(event("traffic", 5, [traffic("A", "x", msgs_in=3)], cluster="eu"))
+    assert (record.kind, record.time, record.seconds) == ("traffic", (BEGIN + 5) * 10**9, 10.0)
+    assert (record.server, record.cluster) == ("N1", "eu")
+    (row,) = record.rows
     assert row.who == ("A", "client", "", "x")
     assert dict(zip(COUNTS, row.counts, strict=True)) == {**dict.fromkeys(COUNTS, 0), "msgs_in": 3}
 

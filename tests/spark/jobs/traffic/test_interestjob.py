@@ -75,9 +75,9 @@ def test_notApplied(source: tuple[str, ...]) -> None:
 def test_function(broker: BrokerStation) -> None:
     """The function gives the policy with the figures."""
     options = {"servers": broker.url, "channel": broker.channel([*receiver(), *sender()])}
-    found = interest(None, options)
-    assert found["no_interest_msgs"] == 150
-    assert [each["mode"] for each in found["policy"]["policy"]] == ["interest-only"]
+    result = interest(None, options)
+    assert result["no_interest_msgs"] == 150
+    assert [entry["mode"] for entry in result["policy"]["policy"]] == ["interest-only"]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_function(broker: BrokerStation) -> None:
 )
 def test_usageErrors(more: tuple[str, ...], code: int, why: str) -> None:
     """A wrong command line ends before anything is read."""
-    found, _, _, errors = ran("--servers", "h", "--channel", "c", *more)
-    assert found == code
+    output, _, _, errors = ran("--servers", "h", "--channel", "c", *more)
+    assert output == code
     assert why in errors
 
 
@@ -126,11 +126,11 @@ def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
         Plan(OURS_FAST, "GA", top="system_account: B", more=begins),
         Plan(OURS_FAST, "GB", ["GA"], top=TOP, more=begins),
     ]
-    found = formed(plans, tmp_path)
-    for site in found.sites:
+    result = formed(plans, tmp_path)
+    for site in result.sites:
         showLogs(request.node, site)
-    yield found
-    found.close()
+    yield result
+    result.close()
 
 
 def arriving(world: World) -> tuple[int, dict[str, Any]]:

@@ -39,7 +39,7 @@ def closed(windows: TimeWindows, *times: float, final: bool = True) -> ClosedWin
 def test_closed() -> None:
     """A window is closed when the watermark has passed its end, or when nothing more is to come."""
     windows = TimeWindows(60 * S, 60 * S, 30 * S)
-    begins = [(BEGIN + each) * S for each in (0, 60, 120)]
+    begins = [(BEGIN + second) * S for second in (0, 60, 120)]
     assert closed(windows, 10, 70, 149, final=False).begins == begins[:1]
     assert closed(windows, 10, 70, 150, final=False).begins == begins[:2]
     assert closed(windows, 10, 70, 149).begins == begins
@@ -74,10 +74,10 @@ def test_rows(tmp_path: Path) -> None:
 
 def test_totals() -> None:
     """Totals count nothing twice where windows overlap."""
-    found = closed(TimeWindows(60 * S, 20 * S, 0), *range(10, 610, 10))
-    total = found.totals[WHO][0]
+    done = closed(TimeWindows(60 * S, 20 * S, 0), *range(10, 610, 10))
+    total = done.totals[WHO][0]
     assert total <= 60
-    assert total == pytest.approx(found.seconds / 10, abs=6)
+    assert total == pytest.approx(done.seconds / 10, abs=6)
     windows = TimeWindows(60 * S, 60 * S, 0)
     assert closed(windows, 70, 80).seconds == 20.0
     assert closed(windows, 70, 80, final=False).seconds == 0.0
@@ -216,10 +216,10 @@ def test_inSpark(spark: Any, broker: BrokerStation) -> None:
 def test_silence() -> None:
     """An account without traffic in a window has a rate of nothing there."""
     windows = windowsOf(60, 60, 0)
-    found = folded(windows, 10, 130)
+    totals = folded(windows, 10, 130)
     row = eventlogs.traffic("B", "x", msgs_in=60, bytes_in=60)
-    found.add(readEvent(event("traffic", 70, [row])))
-    chart = ClosedWindows(found, windows, True).report(20).sections[0].chart
+    totals.add(readEvent(event("traffic", 70, [row])))
+    chart = ClosedWindows(totals, windows, True).report(20).sections[0].chart
     assert chart is not None and chart.unit == "msgs/s in"
     rates = {name: [rate for _, rate in points] for name, points in chart.series.items()}
     assert rates == {"A": [1 / 60, 0, 1 / 60], "B": [0, 1, 0]}
@@ -250,7 +250,7 @@ def test_unwritable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataSourceError, match="File exists"):
         closed(windowsOf(60, 60, 0), 10).write(str(tmp_path / "file"))
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_percentile() -> None:

@@ -32,10 +32,10 @@ def test_windows() -> None:
 
 def test_sums() -> None:
     """An event counts where the middle of its time is."""
-    found = folded(TimeWindows(60 * S, 60 * S, 0), 10, 20, 64, 66)
+    totals = folded(TimeWindows(60 * S, 60 * S, 0), 10, 20, 64, 66)
     begins = [BEGIN * S, (BEGIN + 60) * S]
-    assert [found.sums[begin][WHO][:4] for begin in begins] == [[3, 15, 6, 30], [1, 5, 2, 10]]
-    assert (found.first, found.last) == (BEGIN * S, (BEGIN + 66) * S)
+    assert [totals.sums[begin][WHO][:4] for begin in begins] == [[3, 15, 6, 30], [1, 5, 2, 10]]
+    assert (totals.first, totals.last) == (BEGIN * S, (BEGIN + 66) * S)
 
 
 def test_merge() -> None:
@@ -54,18 +54,18 @@ def test_merge() -> None:
 
 def test_interestCountsNothing() -> None:
     """Events of interest change no sum, and are in no window."""
-    found = EventTotals(TimeWindows(S, S, 0))
-    found.add(readEvent(event("interest", 1, [traffic("A", "x", msgs_in=1)])))
-    assert (found.kinds, found.sums, found.last) == ({"interest": 1}, {}, 0)
+    totals = EventTotals(TimeWindows(S, S, 0))
+    totals.add(readEvent(event("interest", 1, [traffic("A", "x", msgs_in=1)])))
+    assert (totals.kinds, totals.sums, totals.last) == ({"interest": 1}, {}, 0)
 
 
 def test_withoutWindows() -> None:
     """Without windows sums are those of a cluster."""
-    found = EventTotals()
+    totals = EventTotals()
     for cluster in ("eu", "us", "eu"):
         row = traffic("A", "x", msgs_in=2)
-        found.add(readEvent(event("traffic", 1, [row], cluster=cluster)))
-    assert {cluster: sums[WHO][0] for cluster, sums in found.sums.items()} == {"eu": 4, "us": 2}
+        totals.add(readEvent(event("traffic", 1, [row], cluster=cluster)))
+    assert {cluster: sums[WHO][0] for cluster, sums in totals.sums.items()} == {"eu": 4, "us": 2}
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,14 +84,14 @@ def test_fold(broker: BrokerStation) -> None:
     told: list[tuple[int, int]] = []
     for tasks in ("1", "20"):
         options = readOptions({"servers": broker.url, "channel": name, "minPartitions": tasks})
-        found = foldEvents(
+        totals = foldEvents(
             options,
             WINDOWS,
-            lambda work, pieces: [work(each) for each in pieces],
+            lambda work, pieces: [work(piece) for piece in pieces],
             lambda done, end: told.append((done, end)),
         )
-        assert (found.kinds["traffic"], found.malformed) == (40, 1)
-        assert sum(window[WHO][0] for window in found.sums.values()) == sum(range(40))
+        assert (totals.kinds["traffic"], totals.malformed) == (40, 1)
+        assert sum(window[WHO][0] for window in totals.sums.values()) == sum(range(40))
     assert told[0] == told[-1] == (41, 41)
     assert len(told) == 4
 
