@@ -110,11 +110,11 @@ def operation(random: Random) -> bytes:
     kind = random.randrange(10)
     if kind < 5:
         line = b"PUB %b %b%d" % (subject, reply, size)
-        return b"".join(b"%b\r\n%b\r\n" % (line, each) for each in payloads)
+        return b"".join(b"%b\r\n%b\r\n" % (line, payload) for payload in payloads)
     if kind == 5:
         block = b"NATS/1.0\r\nA: b\r\n\r\n"
         line = b"HPUB %b %b%d %d" % (subject, reply, len(block), len(block) + size)
-        return b"".join(b"%b\r\n%b%b\r\n" % (line, block, each) for each in payloads)
+        return b"".join(b"%b\r\n%b%b\r\n" % (line, block, payload) for payload in payloads)
     if kind == 6:
         queue = random.choice((b"", b"q ", b"p "))
         return b"SUB %b %b%b\r\n" % (random.choice(PATTERNS), queue, sid)
@@ -260,18 +260,18 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     """
     if hot.encodeRecords is None:
         return
-    entries = [(b"foo", random.choice((b"", b"x")), each, 0) for each in payloads]
+    entries = [(b"foo", random.choice((b"", b"x")), payload, 0) for payload in payloads]
     blobs, *_ = hot.encodeRecords(1, 1, entries, 1, 1, b"foo")
     starts = array("I", accumulate(map(len, blobs), initial=0))
     raw = b"".join(blobs)
-    for each in (raw, mutate(random, raw)):
+    for text in (raw, mutate(random, raw)):
         first = random.randrange(len(payloads) + 1)
         patterns = random.choice((None, (), (b"f*", b"*"), (b">",)))
         records: list[Record] = []
         hot.selectRecords(
             records,
             Record,
-            each,
+            text,
             0,
             starts,
             range(1, len(starts)),
@@ -284,7 +284,7 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
             99,
         )
         hot.writeMessages(tuple, records, random.randrange(3), b"foo")
-    gets = [mutate(random, each) for each in (b'{"seq":1}', b'{"seq": 2}', b"")]
+    gets = [mutate(random, body) for body in (b'{"seq":1}', b'{"seq": 2}', b"")]
     log = SimpleNamespace(
         identity=1,
         recall=lambda sequence: (mutate(random, raw), 0, starts[1]) if payloads else None,
@@ -292,10 +292,10 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     )
     publisher = hot.InternalPublisher(World().accounts["$G"].matcher)
     getting = hot.DirectGetStep(publisher, b"S", random.random() < 0.5, log)
-    getting.take([(Message(b"a.b", each, b"r"), random.randrange(5)) for each in gets])
+    getting.take([(Message(b"a.b", body, b"r"), random.randrange(5)) for body in gets])
     known: dict[bytes, tuple[int, int]] = {b"foo": (1, random.randrange(9))}
     step = hot.PublishStep(b"S", random.random() < 0.5, random.choice((-1, 60)), {}, known)
-    blocks = [mutate(random, EXPECTING) + each for each in payloads]
+    blocks = [mutate(random, EXPECTING) + payload for payload in payloads]
     skip = min(len(EXPECTING) + random.randrange(-2, 3), *map(len, blocks)) if blocks else 0
     runs = [(Run(b"foo", b"r", blocks, skip), None), (Run(b"foo", b"", payloads), None)]
     step.take(runs, 0, 0, [], [], [], [], b"a", 1, 1, 1, None)
@@ -309,7 +309,7 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     tally.add(range(1, 3), 1)
     hot.findLast(OddDatabase(random, wrap(b"12345678", b"T", 1, key, tally.pack())), key)
     hot.findRecord(OddDatabase(random, block), 1, random.randrange(9))
-    odd = [mutate(random, each) for each in (PUBLISHED, PUBLISHED, ACKED)]
+    odd = [mutate(random, line) for line in (PUBLISHED, PUBLISHED, ACKED)]
     for some in (payloads, odd):
         hot.readPublishes(some, random.randrange(len(some) + 1))
         hot.readAcks(some, random.randrange(len(some) + 1), b"foo")
@@ -445,14 +445,14 @@ def unpacking(random: Random) -> None:
         block = mutate(random, block)
     begin, end = random.choice(((0, 0), (3, 0), (3, 5)))
     data = bytes(begin) + block + bytes(end)
-    found: list[object] = []
+    keys: list[object] = []
     for names in (PURE, COMPILED):
         try:
-            found.append(names and names.decodeBlock(data, begin, begin + len(block), 4096))
+            keys.append(names and names.decodeBlock(data, begin, begin + len(block), 4096))
         except ValueError as error:
-            found.append(str(error))
-    if found[0] != found[1]:
-        raise RuntimeError(f"{block.hex()}: {found[0]!r} in Python, {found[1]!r} compiled")
+            keys.append(str(error))
+    if keys[0] != keys[1]:
+        raise RuntimeError(f"{block.hex()}: {keys[0]!r} in Python, {keys[1]!r} compiled")
 
 
 def run(inputs: int, seed: int) -> None:

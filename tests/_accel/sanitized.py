@@ -48,7 +48,7 @@ def libraries() -> str:
     compiler = shutil.which("gcc")
     if compiler is None:
         raise Unavailable("there is no gcc")
-    found = []
+    objects = []
     for name in ("libasan.so", "libubsan.so"):
         answer = subprocess.run(
             [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
@@ -56,8 +56,8 @@ def libraries() -> str:
         path = answer.stdout.strip()
         if not os.path.isabs(path):
             raise Unavailable(f"gcc has no {name}")
-        found.append(os.path.realpath(path))
-    return ":".join(found)
+        objects.append(os.path.realpath(path))
+    return ":".join(objects)
 
 
 def build(target: Path) -> None:

@@ -77,8 +77,8 @@ class SealedPeer:
         try:
             self._server.recv(1)
         except SSL.WantReadError:
-            for each in self._layer.wires:
-                self._client.bio_write(each)
+            for wire in self._layer.wires:
+                self._client.bio_write(wire)
             self._layer.wires.clear()
             drained(self._client.recv)
         except SSL.Error:

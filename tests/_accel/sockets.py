@@ -155,15 +155,15 @@ class Client:
 
     def messages(self) -> list[tuple[bytes, bytes]]:
         """The subjects and bodies of all that was heard, which has to be whole messages."""
-        found, place = [], 0
+        places, place = [], 0
         while place < len(self.heard):
             line = _MESSAGE.match(self.heard, place)
             assert line is not None, self.heard[place : place + 60]
             end = line.end() + int(line[3] or line[6])
             assert self.heard[end : end + 2] == b"\r\n"
-            found.append((line[1] or line[4], self.heard[line.end() : end]))
+            places.append((line[1] or line[4], self.heard[line.end() : end]))
             place = end + 2
-        return found
+        return places
 
     def close(self) -> None:
         """Hang up."""

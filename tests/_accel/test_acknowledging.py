@@ -48,8 +48,8 @@ class Acks:
                 deliveries = map(DeliveredAs, *columns)
                 self.inRuns += len(message.replies)
                 self.got += [
-                    (each, reply, tag)
-                    for each, reply in zip(deliveries, message.replies, strict=True)
+                    (delivered, reply, tag)
+                    for delivered, reply in zip(deliveries, message.replies, strict=True)
                 ]
                 continue
             delivery = parseAckSubject(message.subject)
@@ -89,7 +89,7 @@ def outcome(
         bus.subscribe(PATTERN.replace(b"S.C", b"S.D"), second, "D")
         client = world.client(HEADERS)
         answer = client.ask(*data)
-        seen = [(each.subject, each.body, tag) for each, tag in other.got]
+        seen = [(message.subject, message.body, tag) for message, tag in other.got]
         return acks, [acks.got, second.got, seen, answer, client.session.traffic]
 
 
@@ -130,7 +130,7 @@ FRAMES = st.one_of(
 def test_lanes(frames: list[bytes], cut: int) -> None:
     """Whatever clients send, a consumer gets the same in the same order."""
     data = b"".join(frames)
-    parts = [each for each in (data[:cut], data[cut:]) if each] or [b""]
+    parts = [part for part in (data[:cut], data[cut:]) if part] or [b""]
     _, byLane = outcome(True, parts)
     _, readable = outcome(False, parts)
     assert byLane == readable
@@ -139,13 +139,13 @@ def test_lanes(frames: list[bytes], cut: int) -> None:
 def test_inRuns() -> None:
     """Acknowledgements come as runs, in order with other messages."""
     frames = [
-        publish(b"$JS.ACK.S.C.1.%d.%d.1700000000000000000.0" % (each, each), b"+ACK")
-        for each in range(1, 5)
+        publish(b"$JS.ACK.S.C.1.%d.%d.1700000000000000000.0" % (number, number), b"+ACK")
+        for number in range(1, 5)
     ]
     frames.insert(2, publish(b"$JS.API.NEXT", b"1", b"r"))
     acks, _ = outcome(True, frames)
     assert acks.inRuns == 4
-    assert [each[-1] for each in acks.got] == ["C", "C", "next", "C", "C"]
+    assert [message[-1] for message in acks.got] == ["C", "C", "next", "C", "C"]
 
 
 ACK = publish(b"$JS.ACK.S.C.1.7.7.4.5", b"+ACK", b"r")

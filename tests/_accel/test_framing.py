@@ -81,11 +81,11 @@ class FramedEnd:
             return
         self.slow += 1
         self.reader.feed(rest)
-        while (found := self.reader.next()) is not None:
-            if isinstance(found, bytes):
-                self.came += found
+        while (frame := self.reader.next()) is not None:
+            if isinstance(frame, bytes):
+                self.came += frame
             else:
-                self.controls.append(found)
+                self.controls.append(frame)
         self.framing.isOn = self.reader.isIdle
 
 
@@ -168,9 +168,9 @@ def test_output(size: int) -> None:
         came = b""
         while len(came) < size:
             reader.feed(theirs.recv(1 << 20))
-            while (found := reader.next()) is not None:
-                assert isinstance(found, bytes)
-                came += found
+            while (item := reader.next()) is not None:
+                assert isinstance(item, bytes)
+                came += item
             end.poller.run()
         assert came == data
         assert end.outbox.sent == size
@@ -188,9 +188,9 @@ def test_behindWhatWaits() -> None:
         came = b""
         while len(came) < 1_500_006:
             reader.feed(theirs.recv(1 << 20))
-            while (found := reader.next()) is not None:
-                assert isinstance(found, bytes)
-                came += found
+            while (item := reader.next()) is not None:
+                assert isinstance(item, bytes)
+                came += item
             end.poller.run()
         assert came == bytes(1_500_000) + b"behind"
         assert end.below.pending == 0

@@ -116,7 +116,9 @@ def play(way: Way, steps: list[Any], grant: str, limits: Settings | None = None)
             seen.append((wire.closed, session.reason, session.traffic, session.decoder.pending))
             seen.append(session.outbox.pending)
             if session.subscriptions is not None:
-                delivered = [(sid, each.delivered) for sid, each in session.subscriptions]
+                delivered = [
+                    (sid, subscription.delivered) for sid, subscription in session.subscriptions
+                ]
                 seen.append(sorted(delivered))
         return seen
 
@@ -214,7 +216,7 @@ class TestOverflow:
         limits = Settings(max_pending=400)
         seen = play(way, steps, "everything", limits)
         assert seen == play(REFERENCE, steps, "everything", limits)
-        traffic = [each[2][2:] for each in seen if isinstance(each, tuple)]
+        traffic = [call[2][2:] for call in seen if isinstance(call, tuple)]
         assert traffic[receiver] == (2, 600)
 
 

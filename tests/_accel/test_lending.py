@@ -48,8 +48,8 @@ def test_whole(plans: list[list[int]], buffers: list[int], seed: int) -> None:
         for publisher, plan in enumerate(plans):
             subject = b"p%d.x" % publisher
             bodies = [body(publisher, number, size) for number, size in enumerate(plan)]
-            wanted.append([(subject, each) for each in bodies])
-            publishers[publisher].say(b"".join(publish(subject, each) for each in bodies))
+            wanted.append([(subject, payload) for payload in bodies])
+            publishers[publisher].say(b"".join(publish(subject, payload) for payload in bodies))
         for _ in range(random.randrange(30)):
             here.run()
             random.choice(publishers).push()
@@ -59,7 +59,7 @@ def test_whole(plans: list[list[int]], buffers: list[int], seed: int) -> None:
             messages = receiver.messages()
             for publisher, mine in enumerate(wanted):
                 subject = b"p%d.x" % publisher
-                assert [each for each in messages if each[0] == subject] == mine
+                assert [message for message in messages if message[0] == subject] == mine
 
 
 def test_betweenOthers() -> None:
@@ -71,7 +71,9 @@ def test_betweenOthers() -> None:
         both.say(publish(b"a", large) + b"PING\r\n" + publish(b"a", small) + publish(b"a", large))
         both.say(b"PING\r\n")
         here.settle()
-        sent = [b"MSG a 1 %d\r\n%b\r\n" % (len(each), each) for each in (large, small, large)]
+        sent = [
+            b"MSG a 1 %d\r\n%b\r\n" % (len(content), content) for content in (large, small, large)
+        ]
         assert both.heard == sent[0] + b"PONG\r\n" + sent[1] + sent[2] + b"PONG\r\n"
 
 
@@ -80,8 +82,8 @@ def test_headers() -> None:
     with room() as here:
         old = here.client(QUIET)
         new = here.client(HEADERS)
-        for each in (old, new):
-            each.say(b"SUB a 1\r\n")
+        for client in (old, new):
+            client.say(b"SUB a 1\r\n")
         here.run()
         block, large = b"NATS/1.0\r\nA: b\r\n\r\n", body(1, 1, 20_000)
         total = len(block) + len(large)
@@ -95,8 +97,8 @@ def test_limitCountsWhatIsLent() -> None:
     """A receiver that takes nothing is cut at its limit, whether or not payloads are lent to it."""
     with room(Settings(max_pending=200_000)) as here:
         slow, fine, publisher = here.client(sendBuffer=2048), here.client(), here.client()
-        for each in (slow, fine):
-            each.say(b"SUB a 1\r\n")
+        for client in (slow, fine):
+            client.say(b"SUB a 1\r\n")
         here.run()
         outbox: Any = slow.peer.session.outbox
         most, bodies = 0, []
@@ -140,9 +142,9 @@ def test_manyAtOnce() -> None:
         receiver.say(b"SUB a 1\r\nSUB a 2\r\nSUB > 3\r\n")
         here.run()
         bodies = [(b"a", body(0, number, LENT)) for number in range(60)]
-        publisher.say(b"".join(publish(*each) for each in bodies))
+        publisher.say(b"".join(publish(*payload) for payload in bodies))
         here.settle()
-        assert receiver.messages() == [each for each in bodies for _ in range(3)]
+        assert receiver.messages() == [payload for payload in bodies for _ in range(3)]
 
 
 class Spoken:
@@ -152,8 +154,8 @@ class Spoken:
 
     def __init__(self, node: Node, interest: bytes) -> None:
         ours, self._socket = socket.socketpair()
-        for each in (ours, self._socket):
-            each.setblocking(False)
+        for end in (ours, self._socket):
+            end.setblocking(False)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self._ours = ours
         self.wire = node.joined()
@@ -199,19 +201,21 @@ def test_links(interest: bytes, reply: bytes, hasHeaders: bool) -> None:
         try:
             for place in range(0, len(bodies), 6):
                 some = bodies[place : place + 6]
-                said = b"".join(b"%b %d\r\n%b\r\n" % (head, len(each), each) for each in some)
+                said = b"".join(
+                    b"%b %d\r\n%b\r\n" % (head, len(payload), payload) for payload in some
+                )
                 assert mouth.say(said) == len(some)
             heard = member.hear()
         finally:
             member.close()
-    for each in bodies:
+    for payload in bodies:
         line, _, heard = heard.partition(b"\r\n")
         words = line.split(b" ")
         assert words[:3] == [b"HMSG" if hasHeaders else b"RMSG", b"A", b"a"]
-        assert int(words[-1]) == len(each) and (reply in words or not reply)
+        assert int(words[-1]) == len(payload) and (reply in words or not reply)
         assert (b"q" in words) == (b" q " in interest)
-        assert heard.startswith(each + b"\r\n")
-        heard = heard[len(each) + 2 :]
+        assert heard.startswith(payload + b"\r\n")
+        heard = heard[len(payload) + 2 :]
     assert heard == b""
 
 
@@ -232,8 +236,8 @@ def test_raised(flushLoggedErrors: FlushLoggedErrors) -> None:
     with room(authorizer=Doorkeeper(lambda hello: grants.pop(0))) as here:
         receiver, unsure = here.client(sendBuffer=2048), here.client()
         publisher, other = here.client(), here.client()
-        for each in (receiver, unsure):
-            each.say(b"SUB a.* 1\r\n")
+        for client in (receiver, unsure):
+            client.say(b"SUB a.* 1\r\n")
             here.run()
         large = body(1, 1, 60_000)
         publisher.say(publish(b"a.c", large))
@@ -252,8 +256,8 @@ def test_oneOutboxRaises(flushLoggedErrors: FlushLoggedErrors) -> None:
     with room() as here:
         broken, fine = here.client(sendBuffer=2048), here.client(sendBuffer=2048)
         publisher = here.client()
-        for each in (broken, fine):
-            each.say(b"SUB a 1\r\n")
+        for client in (broken, fine):
+            client.say(b"SUB a 1\r\n")
             here.run()
 
         def fail() -> None:

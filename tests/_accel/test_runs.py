@@ -100,27 +100,27 @@ def test_same(receivers: list[Any], runs: list[Any], cut: int) -> None:
 
 def inOrder(seen: list[Any]) -> list[Any]:
     """What was seen, sid by sid: which of several subscriptions is served first is free."""
-    return [(bySid(each[0]), *each[1:]) for each in seen]
+    return [(bySid(frame[0]), *frame[1:]) for frame in seen]
 
 
 def bySid(data: bytes) -> dict[bytes, list[bytes]]:
     """The messages of each sid, in order; what is no message under no sid."""
-    found: dict[bytes, list[bytes]] = {}
+    results: dict[bytes, list[bytes]] = {}
     while data:
         line, _, rest = data.partition(b"\r\n")
         words = line.split(b" ")
         isMessage = words[0] in (b"MSG", b"HMSG")
         size = int(words[-1]) + 2 if isMessage else 0
-        found.setdefault(words[2] if isMessage else b"", []).append(line + rest[:size])
+        results.setdefault(words[2] if isMessage else b"", []).append(line + rest[:size])
         data = rest[size:]
-    return found
+    return results
 
 
 def test_overflow() -> None:
     """Who overflows in the middle of a run has just those messages counted that it could hold."""
     data = frames([(b"PUB a.b %d", 100, 200)])
     receivers = [(QUIET, [b"SUB a.b 1\r\n"])] * 2
-    seen = [played(receivers, data, 0, each, max_pending=9000) for each in (True, False)]
+    seen = [played(receivers, data, 0, isFast, max_pending=9000) for isFast in (True, False)]
     assert seen[0] == seen[1]
     _, closed, traffic, _ = seen[0][1]
     assert closed == "aborted" and 0 < traffic[2] < 200

@@ -31,7 +31,7 @@ SCHED_GETATTR = 315
 
 def kernel() -> tuple[int, ...]:
     """The version of Linux."""
-    return tuple(int(each) for each in re.findall(r"\d+", platform.release())[:2])
+    return tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
 
 
 class Files:
@@ -40,7 +40,7 @@ class Files:
     def __init__(self, directory: Path, most: int = 0) -> None:
         self.pieces, self.notes = directory / "pieces", directory / "notes"
         flags = os.O_RDWR | os.O_CREAT | os.O_DSYNC
-        self.descriptors = [os.open(each, flags, 0o600) for each in (self.pieces, self.notes)]
+        self.descriptors = [os.open(path, flags, 0o600) for path in (self.pieces, self.notes)]
         self.writer: Any = hot.SyncedWriter(8192, most)
 
     def write(
@@ -58,16 +58,16 @@ class Files:
     def close(self) -> None:
         """End."""
         self.writer.close()
-        for each in self.descriptors:
-            os.close(each)
+        for descriptor in self.descriptors:
+            os.close(descriptor)
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[Files]:
     """Files and a writer."""
-    found = Files(tmp_path)
-    yield found
-    found.close()
+    opened = Files(tmp_path)
+    yield opened
+    opened.close()
 
 
 def threads() -> int:
@@ -77,10 +77,10 @@ def threads() -> int:
 
 def scheduling(thread: int) -> tuple[int, int, int]:
     """The policy, the niceness and the slice of a thread; 0 for a slice that the kernel chooses."""
-    found = ctypes.create_string_buffer(48)
+    buffer = ctypes.create_string_buffer(48)
     library = ctypes.CDLL(None, use_errno=True)
-    assert library.syscall(SCHED_GETATTR, thread, found, len(found), 0) == 0
-    _, policy, _, nice, _, runtime = struct.unpack_from("=IIQiIQ", found)
+    assert library.syscall(SCHED_GETATTR, thread, buffer, len(buffer), 0) == 0
+    _, policy, _, nice, _, runtime = struct.unpack_from("=IIQiIQ", buffer)
     return policy, nice, runtime
 
 
@@ -91,9 +91,9 @@ def test_shortSlices(files: Files) -> None:
     """The thread asks for short slices, so that it has its turn soon; nothing else changes."""
     files.write(PIECE, 0)
     files.wait()
-    found = [scheduling(int(each)) for each in os.listdir("/proc/self/task")]
+    schedulings = [scheduling(int(thread)) for thread in os.listdir("/proc/self/task")]
     policy, nice, _ = scheduling(os.getpid())
-    assert found.count((policy, nice, 100_000)) == 1
+    assert schedulings.count((policy, nice, 100_000)) == 1
 
 
 @pytest.mark.skipif(
@@ -102,20 +102,22 @@ def test_shortSlices(files: Files) -> None:
 def test_shortSlicesForAThread() -> None:
     """A thread gets the slices that it asks for, and so does a thread that it starts; the one that
     started it keeps its own."""
-    found: list[tuple[int, int, int]] = []
+    schedulings: list[tuple[int, int, int]] = []
 
     def ask() -> None:
         hot.useShortSlices(700_000)
-        child = threading.Thread(target=lambda: found.append(scheduling(threading.get_native_id())))
+        child = threading.Thread(
+            target=lambda: schedulings.append(scheduling(threading.get_native_id()))
+        )
         child.start()
         child.join()
-        found.append(scheduling(threading.get_native_id()))
+        schedulings.append(scheduling(threading.get_native_id()))
 
     before = scheduling(os.getpid())
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    assert found == [(*before[:2], 700_000)] * 2
+    assert schedulings == [(*before[:2], 700_000)] * 2
     assert scheduling(os.getpid()) == before
 
 
@@ -133,10 +135,10 @@ def test_pieceThenNote(files: Files) -> None:
 
 def test_oneAfterAnother(files: Files) -> None:
     """Each piece may be written when the one before is."""
-    for each in range(200):
-        files.write(b"%04d" % each, each * 4, b"%04d" % each)
+    for number in range(200):
+        files.write(b"%04d" % number, number * 4, b"%04d" % number)
         assert files.wait() == (0, 0)
-    assert files.pieces.read_bytes() == b"".join(b"%04d" % each for each in range(200))
+    assert files.pieces.read_bytes() == b"".join(b"%04d" % number for number in range(200))
     assert files.notes.read_bytes() == b"0199"
 
 
@@ -182,20 +184,20 @@ def test_noteFails(files: Files) -> None:
 
 def test_closeWhileWriting(tmp_path: Path) -> None:
     """Closing waits for what was handed over, note included."""
-    for each in range(50):
+    for number in range(50):
         files = Files(tmp_path)
-        files.write(PIECE, each * len(PIECE), b"%d" % each)
+        files.write(PIECE, number * len(PIECE), b"%d" % number)
         files.close()
         assert files.writer.fileno() == -1
-        assert files.notes.read_bytes() == b"%d" % each
+        assert files.notes.read_bytes() == b"%d" % number
     assert files.pieces.read_bytes() == PIECE * 50
 
 
 def test_held(tmp_path: Path) -> None:
     """After enough quick writes a piece may be held; closing the writer has it written."""
     files = Files(tmp_path, most=10**11)
-    for each in range(16):
-        files.write(PIECE, each * len(PIECE), mayHold=True)
+    for number in range(16):
+        files.write(PIECE, number * len(PIECE), mayHold=True)
         assert not files.writer.isHeld
         assert files.wait() == (0, 0)
     files.write(PIECE, 16 * len(PIECE), b"held", mayHold=True)

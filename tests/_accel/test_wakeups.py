@@ -111,9 +111,9 @@ class Client:
 
     def __init__(self, world: World, poller: SocketPoller, reactor: Reactor, number: int) -> None:
         ours, self._socket = socket.socketpair()
-        for each in (ours, self._socket):
-            each.setblocking(False)
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+        for end in (ours, self._socket):
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
         address = IPv4Address("TCP", "127.0.0.1", number)
         protocol: Any = world.factory.buildProtocol(address)
         self.transport = Transport(
@@ -322,7 +322,7 @@ class Turns(RuleBasedStateMachine):
     def nothingIsForgotten(self) -> None:
         """When nothing is ready, what is left over waits for a reason."""
         calls = self.reactor.getDelayedCalls()
-        if self.soon or any(each.getTime() <= self.reactor.seconds() for each in calls):
+        if self.soon or any(call.getTime() <= self.reactor.seconds() for call in calls):
             return
         if not self.isReady():
             assert [client.owes() for client in self.clients] == [""] * len(self.clients)

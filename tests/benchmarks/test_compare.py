@@ -29,7 +29,7 @@ def rateResults(key: str, rates: Rates) -> Results:
     @return: the results of a throughput row, one rate a round.
     """
     (row,) = choose([key])
-    samples = {who: [Sample({"rate": each}) for each in many] for who, many in rates.items()}
+    samples = {who: [Sample({"rate": rate}) for rate in many] for who, many in rates.items()}
     return Results(row, samples)
 
 
@@ -38,8 +38,13 @@ def summaries(results: Results, statistic: Statistic = Statistic.MEDIAN) -> list
     @return: lane, base, ratio to two digits, and verdict of each comparison.
     """
     return [
-        (each.lane, each.base, None if each.ratio is None else round(each.ratio, 2), each.holds)
-        for each in compare(results, statistic)
+        (
+            comparison.lane,
+            comparison.base,
+            None if comparison.ratio is None else round(comparison.ratio, 2),
+            comparison.holds,
+        )
+        for comparison in compare(results, statistic)
     ]
 
 
@@ -83,7 +88,9 @@ def test_latencyIsBoundedAbove(mine: float, holds: bool) -> None:
         ("reference", "plain"): [Sample({"p50": 100.0, "p99": 200.0})],
         ("fast", "plain"): [Sample({"p50": mine, "p99": 2 * mine})],
     }
-    assert [each.holds for each in compare(Results(row, samples), Statistic.MEDIAN)] == [holds] * 2
+    assert [
+        comparison.holds for comparison in compare(Results(row, samples), Statistic.MEDIAN)
+    ] == [holds] * 2
 
 
 def test_limitsNeedNoBase() -> None:
@@ -91,7 +98,9 @@ def test_limitsNeedNoBase() -> None:
     (row,) = choose(["storm"])
     figures = {"rate": 1999.0, "answering": 5000.0, "ping_p99": 80.0}
     results = Results(row, {("fast", "plain"): [Sample(figures)]})
-    verdicts = {each.figure.key: each.holds for each in compare(results, Statistic.MEDIAN)}
+    verdicts = {
+        comparison.figure.key: comparison.holds for comparison in compare(results, Statistic.MEDIAN)
+    }
     assert verdicts == {"rate": False, "answering": True, "ping_p99": True}
 
 
@@ -104,7 +113,9 @@ def test_nobodyToCompareWith() -> None:
 def test_ceilingIsRemarked() -> None:
     """Rates are put beside what the generator itself can reach, and marked when close to it."""
     rates = {**RATES, ("ceiling", "plain"): [5.0e6]}
-    remarks = [each.remark for each in compare(rateResults("one-16", rates), Statistic.MEDIAN)]
+    remarks = [
+        comparison.remark for comparison in compare(rateResults("one-16", rates), Statistic.MEDIAN)
+    ]
     assert remarks == [
         "80% of the generator's ceiling: too near",
         "80% of the generator's ceiling: too near",
@@ -124,5 +135,8 @@ def test_failuresStayVisible() -> None:
     """A failure is reported with its number, and whether any figure of that server is left."""
     results = rateResults("one-16", {("fast", "plain"): [1.0]})
     results.failures = {("fast", "plain"): ["5 lost", "5 lost"], ("old", "plain"): ["no INFO"]}
-    told = [(each.who[0], each.reason, each.times, each.lost) for each in failuresIn(results)]
+    told = [
+        (failure.who[0], failure.reason, failure.times, failure.lost)
+        for failure in failuresIn(results)
+    ]
     assert told == [("fast", "5 lost", 2, False), ("old", "no INFO", 1, True)]

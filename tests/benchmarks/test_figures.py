@@ -32,7 +32,7 @@ def test_show(unit: Unit, value: float, shown: str) -> None:
 )
 def test_bounds(bound: Bound, kept: tuple[float, float], broken: float) -> None:
     """A bound is kept when it is reached exactly, and broken beyond."""
-    assert [bound.holds(each) for each in (*kept, broken)] == [True, True, False]
+    assert [bound.holds(figure) for figure in (*kept, broken)] == [True, True, False]
 
 
 def test_boundText() -> None:

@@ -44,7 +44,7 @@ def test_told(control: str, isPaced: bool, tmp_path: Path, monkeypatch: pytest.M
     """A measurement over a paced loopback warns, and says what helps."""
     (tmp_path / "control").write_text(f"{control}\n")
     monkeypatch.setattr(network, "CONTROL", tmp_path / "control")
-    assert any("--isolated" in each for each in command.pacing()) == isPaced
+    assert any("--isolated" in option for option in command.pacing()) == isPaced
 
 
 def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def test_work() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         told = float(process.stdout.readline())
-        found = settledWork(process.pid)
+        work = settledWork(process.pid)
         process.stdin.write(b"\n")
-    assert 0.2 <= told <= found <= told + 0.05
+    assert 0.2 <= told <= work <= told + 0.05
     assert process.returncode == 0

@@ -23,7 +23,7 @@ FAILURES = [Failure(ROW, ("old", "plain"), "5 messages lost", times=1, lost=Fals
 
 def test_text() -> None:
     """The table names each row once and puts target and verdict beside the ratio."""
-    lines = [" ".join(each.split()) for each in asText(COMPARISONS, [], TITLES).splitlines()]
+    lines = [" ".join(line.split()) for line in asText(COMPARISONS, [], TITLES).splitlines()]
     assert lines[0] == "row lane ours beside theirs ratio target remark"
     assert lines[2:] == [
         "1 to 1, 128 B fast 4.00 M/s nats-server 2.15.1 1.00 M/s 4.00 >= 4 ok",
@@ -42,7 +42,7 @@ def test_failuresFollow() -> None:
 def test_markdown() -> None:
     """The Markdown table has the same cells in each line, and missed targets in bold."""
     lines = asMarkdown(COMPARISONS, [], TITLES).splitlines()
-    assert {each.count("|") for each in lines} == {10}
+    assert {line.count("|") for line in lines} == {10}
     assert lines[2].startswith("| 1 to 1, 128 B | fast | 4.00 M/s | nats-server 2.15.1 | 1.00 M/s")
     assert "≥ 0.15 | **no** |" in lines[4]
 
@@ -60,9 +60,9 @@ def test_json() -> None:
     """The JSON holds the conditions, each comparison and each single round."""
     document = json.loads(asJson({"rounds": 3}, [RESULTS], COMPARISONS))
     assert document["conditions"] == {"rounds": 3}
-    assert [each["met"] for each in document["comparisons"]] == [True, True, False]
+    assert [comparison["met"] for comparison in document["comparisons"]] == [True, True, False]
     assert document["comparisons"][0]["ratio"] == 4.0
-    rounds = {each["contestant"]: each["rounds"] for each in document["samples"]}
+    rounds = {sample["contestant"]: sample["rounds"] for sample in document["samples"]}
     assert rounds["fast"] == [{"rate": 4.4e6}, {"rate": 3.9e6}, {"rate": 4.0e6}]
 
 

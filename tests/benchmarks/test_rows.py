@@ -18,23 +18,23 @@ def row(key: str) -> Row:
     """
     @return: the row of that key.
     """
-    (found,) = choose([key])
-    return found
+    (chosen,) = choose([key])
+    return chosen
 
 
 def test_keysAreUnique() -> None:
     """No two rows share a key, and keys can be typed without quotes."""
-    keys = [each.key for each in ROWS]
+    keys = [entry.key for entry in ROWS]
     assert len(set(keys)) == len(keys)
-    assert all(re.fullmatch(r"[a-z][a-z0-9-]*", each) for each in keys)
+    assert all(re.fullmatch(r"[a-z][a-z0-9-]*", key) for key in keys)
 
 
-@pytest.mark.parametrize("each", ROWS, ids=lambda each: str(each.key))
-def test_rowCanBeMeasured(each: Row) -> None:
+@pytest.mark.parametrize("benchmark", ROWS, ids=lambda benchmark: str(benchmark.key))
+def test_rowCanBeMeasured(benchmark: Row) -> None:
     """Every row names a measurement and settings that exist, and TLS goes with a TLS setting."""
-    assert each.kind in KINDS
-    assert all(setting in SETTINGS for setting in each.settings)
-    assert ("--tls" in each.load) == SETTINGS[each.setting].encrypted
+    assert benchmark.kind in KINDS
+    assert all(setting in SETTINGS for setting in benchmark.settings)
+    assert ("--tls" in benchmark.load) == SETTINGS[benchmark.setting].encrypted
 
 
 @pytest.mark.parametrize(
@@ -66,21 +66,21 @@ def test_latencyTargets(key: str, most: float) -> None:
 
 def test_permissionsAreComparedWithOurs() -> None:
     """With permissions on, ours is compared with ours without them, and may lose 15 percent."""
-    found = row("permissions-one-128")
-    assert found.settings == ("permissions", "plain")
-    assert found.figures[0].fast == Bound(0.85, least=True)
+    permissions = row("permissions-one-128")
+    assert permissions.settings == ("permissions", "plain")
+    assert permissions.figures[0].fast == Bound(0.85, least=True)
 
 
 def test_relayTargets() -> None:
     """Beside a relay in C, ours has permissions on and is to reach 0.8 of it."""
     rows = choose(["relay-*"])
-    assert {each.key for each in rows} == {
+    assert {entry.key for entry in rows} == {
         "relay-publish-16",
         *(f"relay-one-{size}" for size in (16, 128, 1024, 16384)),
         *(f"relay-fan8-{size}" for size in (16, 128)),
     }
-    for each in rows:
-        assert (each.setting, each.figures[0].fast) == ("permissions", Bound(0.8, least=True))
+    for entry in rows:
+        assert (entry.setting, entry.figures[0].fast) == ("permissions", Bound(0.8, least=True))
 
 
 def test_tlsTargets() -> None:
@@ -92,9 +92,9 @@ def test_tlsTargets() -> None:
 @pytest.mark.parametrize("size", [16, 128, 1024, 16384])
 def test_linkTargets(kind: str, size: int) -> None:
     """Over a link between two servers, throughput is to be no less than nats-server's."""
-    found = row(f"{kind}-{size}")
-    assert found.figures[0].fast == Bound(1.0, least=True)
-    assert SETTINGS[found.setting].far
+    entry = row(f"{kind}-{size}")
+    assert entry.figures[0].fast == Bound(1.0, least=True)
+    assert SETTINGS[entry.setting].far
 
 
 def test_jetstreamTargets() -> None:
@@ -119,8 +119,8 @@ def test_storedTargets() -> None:
         assert row(f"jetstream-{key}").figures[0].fast == Bound(1.0, least=False)
     assert row("jetstream-idle").figures[0].limit == Bound(0.01, least=False)
     assert row("jetstream-filter").figures[1].limit == Bound(20, least=False)
-    for each in (one for one in ROWS if one.quick and "--count" in one.load):
-        counts = [int(load[load.index("--count") + 1]) for load in (each.quick, each.load)]
+    for quick in (one for one in ROWS if one.quick and "--count" in one.load):
+        counts = [int(load[load.index("--count") + 1]) for load in (quick.quick, quick.load)]
         assert counts[0] <= min(counts[1], 100_000)
 
 
@@ -136,7 +136,7 @@ def test_streamTargets() -> None:
 
 def test_chooseKeepsOrder() -> None:
     """Rows come in the table's order, each once, whatever the order of the patterns."""
-    assert [each.key for each in choose(["storm", "request-*", "request-1"])] == [
+    assert [entry.key for entry in choose(["storm", "request-*", "request-1"])] == [
         "request-1",
         "request-16",
         "request-64",

@@ -83,9 +83,9 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NATSBROKER_PURE", "1")
     monkeypatch.setenv("KEPT", "yes")
     fast = NatsServer("fast", "ours", ("x",), {"NATSBROKER_PURE": "", "ADDED": "too"})
-    found = environmentOf(fast)
-    assert "NATSBROKER_PURE" not in found
-    assert (found["KEPT"], found["ADDED"]) == ("yes", "too")
+    environment = environmentOf(fast)
+    assert "NATSBROKER_PURE" not in environment
+    assert (environment["KEPT"], environment["ADDED"]) == ("yes", "too")
 
 
 def test_serverThatEnds() -> None:
@@ -108,7 +108,7 @@ def test_settingsAreWritten(name: str, tmp_path: Path) -> None:
         assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("name", [name for name, each in SETTINGS.items() if each.far])
+@pytest.mark.parametrize("name", [name for name, setting in SETTINGS.items() if setting.far])
 def test_farSettingIsWritten(name: str, tmp_path: Path) -> None:
     """The second server's configuration names the port at which the first listens for links."""
     path = SETTINGS[name].writeFar(tmp_path, 40404)

@@ -30,7 +30,7 @@ LINKED = [f"{kind}{rest}" for kind, _ in LINKS for rest in ("-16", "-queue-128",
 
 STREAMS = [row.key for row in choose(["stream-*"])]
 
-STORED = [f"jetstream-{each}" for each in ("put", "get", "batch", "ordered")]
+STORED = [f"jetstream-{name}" for name in ("put", "get", "batch", "ordered")]
 
 SMALL = {
     "--connections": "5",
@@ -220,9 +220,9 @@ def test_roundsInterleave(generator: Generator) -> None:
     (results,) = rounds.run([inSmall("one-128")])
     assert {who: len(many) for who, many in results.samples.items()} == {("ceiling", "plain"): 2}
     assert len(results.failures["reference", "plain"]) == 2
-    said = [each.partition(": ")[2] for each in told]
+    said = [report.partition(": ")[2] for report in told]
     assert said[0] == "round 1 of 2"
-    assert all(each.startswith("broken failed") for each in said[1:3])
+    assert all(line.startswith("broken failed") for line in said[1:3])
 
 
 def test_whoIsMeasured(generator: Generator) -> None:
@@ -231,10 +231,10 @@ def test_whoIsMeasured(generator: Generator) -> None:
     everybody = [reference, old, fast, relay(generator), mirror(generator)]
 
     def keys(key: str) -> list[tuple[str, str]]:
-        return [each.key for each in entriesOf(choose([key])[0], everybody)]
+        return [entry.key for entry in entriesOf(choose([key])[0], everybody)]
 
-    assert keys("one-16") == [(each, "plain") for each in ("reference", "old", "fast", "ceiling")]
-    assert keys("one-1024") == [(each, "plain") for each in ("reference", "fast", "ceiling")]
+    assert keys("one-16") == [(name, "plain") for name in ("reference", "old", "fast", "ceiling")]
+    assert keys("one-1024") == [(name, "plain") for name in ("reference", "fast", "ceiling")]
     assert keys("storm") == [("reference", "plain"), ("fast", "plain")]
     assert keys("relay-one-16") == [("fast", "permissions"), ("relay", "plain")]
     assert keys("permissions-one-16") == [("fast", "permissions"), ("fast", "plain")]
@@ -249,8 +249,8 @@ def test_command(reference: Contestant, capsys: pytest.CaptureFixture[str], tmp_
     assert status == 0
     assert "1 to 1, 16 B" in capsys.readouterr().out
     samples = json.loads(file.read_text("utf-8"))["samples"]
-    assert [each["contestant"] for each in samples] == ["reference", "fast"]
-    assert all(each["rounds"][0]["rate"] > 0 for each in samples)
+    assert [sample["contestant"] for sample in samples] == ["reference", "fast"]
+    assert all(sample["rounds"][0]["rate"] > 0 for sample in samples)
 
 
 def test_commandRefuses(capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,9 +117,9 @@ class Wire:
             reply = (head[2] or b"").decode()
             self._unread.append(Came(head[1].decode(), reply, data[head.end() : end]))
             data = data[end + 2 :]
-        found = [each for each in self._unread if each.subject.startswith(prefix)]
-        self._unread = [each for each in self._unread if each not in found]
-        return found
+        taken = [message for message in self._unread if message.subject.startswith(prefix)]
+        self._unread = [message for message in self._unread if message not in taken]
+        return taken
 
     def ask(self, subject: str, request: bytes | dict[int, Value | str]) -> bytes | None:
         """

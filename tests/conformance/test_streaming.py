@@ -232,7 +232,7 @@ class TestPublishing:
         """Subscribers are sent a message before its publisher is answered."""
         subscribed(me)
         me.publish(f"{PUBLISH}.foo", encode({1: "me", 2: "g", 3: "foo"}), "me.reply.x")
-        assert [each.subject for each in me.came()] == ["me.foo", "me.reply.x"]
+        assert [message.subject for message in me.came()] == ["me.foo", "me.reply.x"]
 
     @pytest.mark.parametrize("name", ["FOO", "BAR", "foo.bar", "FOO.BAR", "FOO.BAR.BAZ"])
     def test_names(self, me: Wire, name: str) -> None:
@@ -264,7 +264,7 @@ class TestSubscribing:
         """Each subscription gets an inbox for its acknowledgements, in field 2."""
         inboxes = {subscribed(me), subscribed(me)}
         assert len(inboxes) == 2
-        assert all(re.fullmatch(r"_INBOX\.[0-9A-Za-z_-]{22}", each) for each in inboxes)
+        assert all(re.fullmatch(r"_INBOX\.[0-9A-Za-z_-]{22}", inbox) for inbox in inboxes)
 
     @pytest.mark.parametrize(
         ("change", "error"),
@@ -330,8 +330,8 @@ class TestSubscribing:
             me.broker.advance(5.0)
         me.publish(SUBSCRIBE, encode({**FOO, **position}), "me.reply.s")
         came = me.came()
-        assert [each.subject for each in came] == ["me.reply.s"] + ["me.foo"] * len(expected)
-        assert [decode(each.payload)[1] for each in came[1:]] == expected
+        assert [message.subject for message in came] == ["me.reply.s"] + ["me.foo"] * len(expected)
+        assert [decode(message.payload)[1] for message in came[1:]] == expected
 
 
 class TestDelivery:
@@ -359,8 +359,8 @@ class TestDelivery:
         ackInbox = subscribed(me, f5=2, f6=1)
 
         def came() -> list[tuple[object, ...]]:
-            fields = [decode(each.payload) for each in me.came("me.foo")]
-            return [(each[1], each.get(6), each.get(7)) for each in fields]
+            fields = [decode(message.payload) for message in me.came("me.foo")]
+            return [(field[1], field.get(6), field.get(7)) for field in fields]
 
         assert came() == [(1, None, None), (2, None, None)]
         for again in (1, 2, 3):
@@ -382,8 +382,8 @@ class TestDelivery:
         published(me)
         me.came("me.foo")
         subscribed(me, f7="d", f10=0)
-        fields = [decode(each.payload) for each in me.came("me.foo")]
-        assert [(each[1], each.get(6), each.get(7)) for each in fields] == [
+        fields = [decode(message.payload) for message in me.came("me.foo")]
+        assert [(field[1], field.get(6), field.get(7)) for field in fields] == [
             (2, 1, 1),
             (3, None, None),
         ]

@@ -63,4 +63,4 @@ def test_garbage(requests: list[tuple[str, bytes]]) -> None:
         assert set(good.fields(SUBSCRIBE, {**FOO, 1: "good", 2: "fine", 4: "good.fine"})) == {2}
         published = good.fields(f"{PUBLISH}.fine", {1: "good", 2: "g", 3: "fine", 5: b"x"})
         assert published == {1: b"g"}
-        assert [decode(each.payload)[4] for each in good.came("good.fine")] == [b"x"]
+        assert [decode(message.payload)[4] for message in good.came("good.fine")] == [b"x"]

@@ -114,7 +114,7 @@ class TestRotation:
         with logLines() as lines:
             for letter in "abcd":
                 file.write(letter * 2)
-        kept = sorted(each.name for each in tmp_path.iterdir())
+        kept = sorted(log.name for log in tmp_path.iterdir())
         assert kept == [
             "log",
             "log.2026.11.20.16.31.02.000000000",
@@ -133,7 +133,7 @@ class TestRotation:
         with logLines() as lines:
             for letter in "abcd":
                 file.write(letter * 2)
-        kept = sorted(each.name for each in tmp_path.iterdir())
+        kept = sorted(log.name for log in tmp_path.iterdir())
         assert kept == ["log", stuck.name, "log.2026.11.20.16.31.03.000000000"]
         assert any(line.startswith("[ERR] Unable to remove backup log file") for line in lines)
         file.close()

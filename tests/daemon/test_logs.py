@@ -225,7 +225,7 @@ class TestFailures:
             return [line.rstrip("\n")[11:] for line in log.lines[before:]]
 
         told = [fail(0, MemoryError(), 100 + place / 1000) for place in range(4000)]
-        assert [bool(each) for each in told] == [True] * 3 + [False] * 3997
+        assert [bool(report) for report in told] == [True] * 3 + [False] * 3997
         assert told[0][0] == "100.0 failed" and told[0][-1] == "builtins.MemoryError:"
         assert fail(1, MemoryError(), 104) and fail(0, ValueError(), 104)
         assert fail(0, MemoryError(), 109.9) == []

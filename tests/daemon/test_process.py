@@ -141,7 +141,7 @@ class TestLife:
         seen: list[list[str]] = []
         run = Run(
             f'pidfile: "{tmp_path}/pid"\nports_file_dir: "{tmp_path}"',
-            lambda: seen.append(sorted(each.name for each in tmp_path.iterdir())),
+            lambda: seen.append(sorted(path.name for path in tmp_path.iterdir())),
             send(signal.SIGTERM),
         )
         assert run.run() == 0
@@ -191,7 +191,7 @@ class TestCannotStart:
         assert run.run() == 1
         [line] = [line for line in run.lines if "FTL" in line]
         assert line.startswith(f"[FTL] Cannot start: {type(error).__name__} at {__file__}:")
-        assert [each.value for each in flushLoggedErrors(type(error))] == [error]
+        assert [failure.value for failure in flushLoggedErrors(type(error))] == [error]
         assert run.reactor.stopped == 1
 
     def test_pidFile(self, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ class TestLog:
 
         run = Run("port: 4222", change, send(signal.SIGHUP), send(signal.SIGTERM))
         assert run.run() == 0
-        assert any("Failed to reload server configuration: log file" in each for each in run.lines)
+        assert any("Failed to reload server configuration: log file" in line for line in run.lines)
         assert not any("[DBG]" in line for line in run.lines)
 
 
@@ -261,7 +261,7 @@ class TestServiceManager:
             steps = (signal.SIGHUP, signal.SIGTERM)
             run = Run("port: 4222", *map(send, steps), environment=manager.environment)
             assert run.run() == 0
-            notified = [each.partition("\n")[0] for each in manager.received()]
+            notified = [notice.partition("\n")[0] for notice in manager.received()]
         assert notified == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
 
     def test_failedStart(self, tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ class TestSending:
 
     def sent(self, name: str, process: str, running: tuple[int, ...] = ()) -> list[Any]:
         """What is sent where."""
-        found: list[tuple[int, int]] = []
-        sendSignal(name, process, lambda: running, lambda *each: found.append(each))
-        return found
+        signals: list[tuple[int, int]] = []
+        sendSignal(name, process, lambda: running, lambda *sent: signals.append(sent))
+        return signals
 
     @pytest.mark.parametrize("name", sorted(SIGNALS))
     def test_byNumber(self, name: str) -> None:
@@ -64,7 +64,9 @@ class TestRunning:
         """Have a process."""
         place = folder / str(pid)
         place.mkdir()
-        (place / "cmdline").write_bytes(b"\0".join(each.encode() for each in arguments) + b"\0")
+        (place / "cmdline").write_bytes(
+            b"\0".join(argument.encode() for argument in arguments) + b"\0"
+        )
 
     def test_found(self, tmp_path: Path) -> None:
         """Scripts and modules of ours are found, and nothing else."""

@@ -108,7 +108,7 @@ class TestPidFileOfBroker:
         made.host.start()
         lines = made.reload(f'pidfile: "{tmp_path}/b"')
         assert f"[INF] Reloaded: pid_file = {tmp_path}/b" in lines
-        assert [each.name for each in tmp_path.iterdir()] == ["b"]
+        assert [path.name for path in tmp_path.iterdir()] == ["b"]
         made.reload("port: 4222")
         assert list(tmp_path.iterdir()) == []
 
@@ -218,7 +218,7 @@ class TestPidFile:
     def test_written(self, tmp_path: Path) -> None:
         """The file holds the id and nothing else, and no other file is left."""
         PidFile(str(tmp_path / "pid"), 42).write()
-        assert [each.name for each in tmp_path.iterdir()] == ["pid"]
+        assert [path.name for path in tmp_path.iterdir()] == ["pid"]
         assert (tmp_path / "pid").read_text() == "42"
 
     def test_replaced(self, tmp_path: Path) -> None:

@@ -137,14 +137,14 @@ class TestImport:
         figures = {
             "channels": 1, "messages": 3, "subscriptions": 1, "clients": 0, "damaged": 0,
         }  # fmt: skip
-        code, found, error = ranInto(writer)
-        assert (code, found) == (
+        code, output, error = ranInto(writer)
+        assert (code, output) == (
             DONE, {"imported": True, "already": False, "written": 3, **figures},
         )  # fmt: skip
         assert error == "orders: 3 messages, 1 to 3, 1 subscriptions\n"
         assert lastOf(writer.root.parent / "store", "orders") == 3
-        code, found, _ = ranInto(writer)
-        assert (code, found["already"], found["written"]) == (DONE, True, 0)
+        code, output, _ = ranInto(writer)
+        assert (code, output["already"], output["written"]) == (DONE, True, 0)
 
     def test_configurationFile(self, writer: StoreWriter) -> None:
         """Store, cluster and limits may come from a configuration file."""
@@ -156,14 +156,14 @@ class TestImport:
             f'streaming {{ id: production, store: file, dir: "{directory}",'
             " store_limits { max_msgs: 4 } }"
         )
-        code, found, _ = ran("import", str(writer.root), "-c", str(file))
-        assert (code, found["written"]) == (DONE, 4)
+        code, output, _ = ran("import", str(writer.root), "-c", str(file))
+        assert (code, output["written"]) == (DONE, 4)
         assert lastOf(directory, "orders", "production") == 9
 
     def test_limits(self, writer: StoreWriter) -> None:
         """Limits are those of the flags."""
-        code, found, _ = ranInto(writer, "-mm", "2")
-        assert (code, found["messages"]) == (DONE, 2)
+        code, output, _ = ranInto(writer, "-mm", "2")
+        assert (code, output["messages"]) == (DONE, 2)
 
     def test_otherCluster(self, writer: StoreWriter) -> None:
         """The directory's cluster must be that of the service."""
@@ -173,19 +173,19 @@ class TestImport:
 
     def test_check(self, writer: StoreWriter) -> None:
         """With --check no store is needed, and none is made."""
-        code, found, _ = ran("import", str(writer.root), "--check")
-        assert (code, found["messages"], found["imported"]) == (DONE, 3, False)
+        code, output, _ = ran("import", str(writer.root), "--check")
+        assert (code, output["messages"], output["imported"]) == (DONE, 3, False)
 
     def test_damage(self, writer: StoreWriter) -> None:
         """Damage stops the import before anything is written, unless the operator skips it."""
         flip(writer.root / "orders" / "msgs.1.dat", 16)
-        code, found, error = ranInto(writer)
-        assert (code, found["damaged"], found["imported"]) == (NOT_DONE, 1, False)
+        code, output, error = ranInto(writer)
+        assert (code, output["damaged"], output["imported"]) == (NOT_DONE, 1, False)
         assert "orders: message 1 is damaged" in error
         assert "1 damaged: nothing was imported (--skip_damaged imports the rest)" in error
         assert not (writer.root.parent / "store").exists()
-        code, found, _ = ranInto(writer, "--skip_damaged")
-        assert (code, found["written"], found["damaged"]) == (DONE, 2, 1)
+        code, output, _ = ranInto(writer, "--skip_damaged")
+        assert (code, output["written"], output["damaged"]) == (DONE, 2, 1)
 
     def test_key(self, writer: StoreWriter) -> None:
         """The key of an encrypted store comes from a flag or from the environment."""
@@ -195,8 +195,8 @@ class TestImport:
         assert (code, "vault: its messages are encrypted" in error) == (NOT_DONE, True)
         code, _, _ = ranInto(writer, "--check", NATS_STREAMING_ENCRYPTION_KEY="sample-key")
         assert code == DONE
-        code, found, _ = ranInto(writer, "--encryption_key", "sample-key")
-        assert (code, found["written"]) == (DONE, 4)
+        code, output, _ = ranInto(writer, "--encryption_key", "sample-key")
+        assert (code, output["written"]) == (DONE, 4)
 
     def test_polynomial(self, tmp_path: Path) -> None:
         """The polynomial of the checksums may be named, as for the server."""
@@ -237,8 +237,8 @@ class TestImport:
         code, _, error = ranInto(writer)
         assert (code, "interrupted: run it again to finish the import" in error) == (NOT_DONE, True)
         monkeypatch.setattr(RunnableReactor, "turns", None)
-        code, found, _ = ranInto(writer)
-        assert (code, found["already"]) == (DONE, False)
+        code, output, _ = ranInto(writer)
+        assert (code, output["already"]) == (DONE, False)
         assert lastOf(writer.root.parent / "store", "orders") == 3
 
 

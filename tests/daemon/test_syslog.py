@@ -78,7 +78,7 @@ class TestRemote:
             output.write("INF", f"line {number}")
         output.close()
         lines = connection.makefile("rb").read().splitlines()
-        assert [each.rpartition(b" ")[2] for each in lines] == [b"%d" % n for n in range(100)]
+        assert [line.rpartition(b" ")[2] for line in lines] == [b"%d" % n for n in range(100)]
         connection.close()
 
     def test_reconnects(self, tcp: socket.socket) -> None:

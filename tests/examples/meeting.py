@@ -16,12 +16,12 @@ async def _arriving(inbox: Subscription) -> set[bytes]:
     """
     All that comes until nothing has come for a moment.
     """
-    found = set()
+    addresses = set()
     while True:
         try:
-            found.add((await inbox.next_msg(timeout=0.1)).data)
+            addresses.add((await inbox.next_msg(timeout=0.1)).data)
         except TimeoutError:
-            return found
+            return addresses
 
 
 async def heardAt(urls: Sequence[str]) -> list[list[bytes]]:
@@ -50,10 +50,10 @@ async def heardAt(urls: Sequence[str]) -> list[list[bytes]]:
             heard |= await _arriving(inbox)
     for number, client in enumerate(clients):
         await client.publish(f"greet.{number}", b"%d" % number)
-    found = []
+    messages = []
     for inbox in inboxes:
         taken = [(await inbox.next_msg(timeout=30)).data for _ in clients]
-        found.append(sorted(taken))
+        messages.append(sorted(taken))
     for client in clients:
         await client.close()
-    return found
+    return messages

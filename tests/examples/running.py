@@ -53,6 +53,6 @@ def _port(process: subprocess.Popen[str]) -> int:
     stream = process.stdout
     assert stream is not None
     line = stream.readline()
-    found = re.search(r":(\d+)$", line.strip())
-    assert found, f"{line!r}\n{process.stderr.read() if process.stderr else ''}"
-    return int(found.group(1))
+    match = re.search(r":(\d+)$", line.strip())
+    assert match, f"{line!r}\n{process.stderr.read() if process.stderr else ''}"
+    return int(match.group(1))

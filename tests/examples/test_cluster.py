@@ -14,9 +14,11 @@ from tests.examples.running import running
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("dialect", [(), ("classic",), ("auto",)], ids=lambda each: "".join(each))
+@pytest.mark.parametrize(
+    "dialect", [(), ("classic",), ("auto",)], ids=lambda dialect: "".join(dialect)
+)
 def test_serves(dialect: tuple[str, ...]) -> None:
     """A message at any member is heard at all members, once."""
     with running("cluster.py", *dialect, lines=3) as ports:
-        found = asyncio.run(heardAt([f"nats://127.0.0.1:{port}" for port in ports]))
-    assert found == [[b"0", b"1", b"2"]] * 3
+        heard = asyncio.run(heardAt([f"nats://127.0.0.1:{port}" for port in ports]))
+    assert heard == [[b"0", b"1", b"2"]] * 3

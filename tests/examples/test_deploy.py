@@ -169,13 +169,13 @@ class TestImage:
         @return: the words of an instruction that occurs once, and has them in brackets.
         """
         (arguments,) = self.arguments(instruction)
-        found: list[str] = json.loads(arguments[arguments.index("[") :])
-        return found
+        command: list[str] = json.loads(arguments[arguments.index("[") :])
+        return command
 
     def test_sources(self) -> None:
         """It copies what a wheel is made of, and the configuration to its place."""
-        copies = [each.split() for each in self.arguments("COPY")]
-        sources = {each for *several, _ in copies for each in several}
+        copies = [argument.split() for argument in self.arguments("COPY")]
+        sources = {path for *several, _ in copies for path in several}
         wheel = {*SOURCES, "natsbroker", "twisted"} - {"MANIFEST.in"}
         own = {"--from=build", "/opt/natsbroker", "examples/deploy/container.conf"}
         assert sources == wheel | own
@@ -187,7 +187,7 @@ class TestImage:
         settings = invocation(words, self.CONFIGURATION).settings
         assert settings is not None
         (user,) = self.arguments("USER")
-        assert all(int(each) > 0 for each in user.split(":"))
+        assert all(int(part) > 0 for part in user.split(":"))
         (volume,) = self.arguments("VOLUME")
         assert settings.jetstream.store_dir == volume
 
@@ -225,7 +225,7 @@ class TestImage:
         alone = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
         image, isolation = "natsbroker-test", ("--isolation", "chroot")
         arguments = (f"PYTHON={BASE}", "NATSBROKER_NO_EXTENSIONS=1")
-        options = [word for each in arguments for word in ("--build-arg", each)]
+        options = [word for argument in arguments for word in ("--build-arg", argument)]
         path = str(DEPLOY / "Containerfile")
         buildah("build", *isolation, "--format", "docker", *options, "-f", path, "-t", image, ".")
         container = buildah("from", "--pull-never", image)
@@ -277,19 +277,19 @@ class TestKubernetes:
         return {own["name"]: "natsbroker-0", **dict(secret)}
 
     def document(self, kind: str, name: str = "natsbroker") -> Any:
-        (found,) = (
-            each
-            for each in self.DOCUMENTS
-            if (each["kind"], each["metadata"]["name"]) == (kind, name)
+        (document,) = (
+            document
+            for document in self.DOCUMENTS
+            if (document["kind"], document["metadata"]["name"]) == (kind, name)
         )
-        return found
+        return document
 
     def test_ports(self) -> None:
         """The broker of a pod starts, and listens at the ports that the manifests name."""
-        ports = {each["name"]: each["containerPort"] for each in self.container["ports"]}
+        ports = {port["name"]: port["containerPort"] for port in self.container["ports"]}
         for name in ("natsbroker", self.spec["serviceName"]):
-            for each in self.document("Service", name)["spec"]["ports"]:
-                assert ports[each["targetPort"]] == each["port"]
+            for port in self.document("Service", name)["spec"]["ports"]:
+                assert ports[port["targetPort"]] == port["port"]
         with started(self.configuration, self.environment) as broker:
             assert broker.ports == set(ports.values())
             assert ports["monitoring"] == broker.settings.monitoring.http_port
@@ -310,15 +310,15 @@ class TestKubernetes:
         assert self.document("Service", service)["spec"]["clusterIP"] == "None"
         hosts = [f"natsbroker-{number}.{service}" for number in range(self.spec["replicas"])]
         port = settings.cluster.port
-        assert list(settings.cluster.routes) == [f"nats-route://{each}:{port}" for each in hosts]
+        assert list(settings.cluster.routes) == [f"nats-route://{host}:{port}" for host in hosts]
 
     def test_labels(self) -> None:
         """Services, budget and set select the pods."""
         labels = self.spec["template"]["metadata"]["labels"]
         selected = [
-            each["spec"]["selector"].get("matchLabels", each["spec"]["selector"])
-            for each in self.DOCUMENTS
-            if "selector" in each.get("spec", {})
+            document["spec"]["selector"].get("matchLabels", document["spec"]["selector"])
+            for document in self.DOCUMENTS
+            if "selector" in document.get("spec", {})
         ]
         assert selected == [labels] * 4
 
@@ -340,5 +340,5 @@ class TestKubernetes:
     def test_schema(self) -> None:
         """Kubernetes's own schema takes each document, where the package with it is installed."""
         validation = pytest.importorskip("kubernetes_validate")
-        for each in self.DOCUMENTS:
-            validation.validate(each, validation.latest_version(), strict=True)
+        for document in self.DOCUMENTS:
+            validation.validate(document, validation.latest_version(), strict=True)

@@ -66,7 +66,7 @@ class TestInMemory:
             for subject in (b"w.1", b"w.2", b"w.3", b"other"):
                 client.request(b"PUB %b 1\r\nx\r\n" % subject)
             answers = [
-                b"404" in self.ask(client, each) for each in (b"w.1", b"w.2", b"w.3", b"other")
+                b"404" in self.ask(client, token) for token in (b"w.1", b"w.2", b"w.3", b"other")
             ]
             assert answers == [True, False, False, True]
 
@@ -83,8 +83,8 @@ class TestInMemory:
         broker, _ = self.open()
         account = broker.broker.accounts["$G"]
         broker.stop()
-        patterns = {each.pattern for each in account.subscriptions()}
-        assert [each for each in patterns if not each.startswith(b"$SYS.REQ.")] == []
+        patterns = {subscription.pattern for subscription in account.subscriptions()}
+        assert [pattern for pattern in patterns if not pattern.startswith(b"$SYS.REQ.")] == []
 
 
 def test_runs() -> None:

@@ -14,5 +14,5 @@ def test_serves() -> None:
     """A message at either end is heard at the other, once."""
     with running("leafnodes.py", lines=2) as (hub, spoke):
         urls = [f"nats://shop:shop@127.0.0.1:{hub}", f"nats://127.0.0.1:{spoke}"]
-        found = asyncio.run(heardAt(urls))
-    assert found == [[b"0", b"1"]] * 2
+        heard = asyncio.run(heardAt(urls))
+    assert heard == [[b"0", b"1"]] * 2

@@ -40,7 +40,7 @@ def test_contract() -> None:
 def test_section() -> None:
     """The configuration has the kind listen, and cannot change it by a reload."""
     host = bridged(SECTION).start()
-    assert {each[0] for each in host.reactor.tcpServers} == {4222, 7000}
+    assert {server[0] for server in host.reactor.tcpServers} == {4222, 7000}
     with pytest.raises(ReloadError, match="not supported for service lines"):
         host.broker.reload(settingsOf(SECTION.replace("7000", "7001")))
     with pytest.raises((PluginError, ValueError), match="unknown option"):
@@ -59,7 +59,7 @@ def test_slowPeer() -> None:
     host.broker.bus().publishInternal(b"lines.out", b"one\ntwo")
     peers[0].resumeProducing()
     host.broker.bus().publishInternal(b"lines.out", b"three")
-    assert [each.value() for each in transports] == [b"three\n", b"one two\nthree\n"]
+    assert [sent.value() for sent in transports] == [b"three\n", b"one two\nthree\n"]
 
 
 def test_program() -> None:

@@ -28,10 +28,10 @@ def commands() -> list[list[str]]:
     """
     page = (ROOT / "docs/topics/migrating.md").read_text("utf-8")
     lines = [line for block in blocksOf(page) for line in block.text.splitlines()]
-    found = [
-        re.match(r"\$ python3 examples/movestreams.py (\w+) (\w+) nats:", each) for each in lines
+    matches = [
+        re.match(r"\$ python3 examples/movestreams.py (\w+) (\w+) nats:", line) for line in lines
     ]
-    return [[each[1], each[2]] for each in found if each]
+    return [[match[1], match[2]] for match in matches if match]
 
 
 def move(spoke: Broker, command: list[str]) -> str:
@@ -70,12 +70,12 @@ async def use(spoke: Broker) -> None:
     new = client.jetstream(timeout=PATIENCE)
     assert (await new.publish("orders.eu", b"new")).seq == 22
     puller = await new.pull_subscribe_bind("billing", "ORDERS")
-    found = await puller.fetch(19, PATIENCE)
-    assert [each.data for each in found] == [b"%d" % each for each in range(3, 20)] + [
+    messages = await puller.fetch(19, PATIENCE)
+    assert [message.data for message in messages] == [b"%d" % number for number in range(3, 20)] + [
         b"late",
         b"new",
     ]
-    assert found[0].headers == {"Number": "3"}
+    assert messages[0].headers == {"Number": "3"}
     info = await new.stream_info("ORDERS")
     assert (info.config.subjects, info.config.max_msgs) == (["orders.>"], 1000)
     assert (info.config.mirror, info.mirror) == (None, None)

@@ -15,9 +15,9 @@ def test_specification() -> None:
     text = (EXAMPLE / "spark-pipeline.yml").read_text("utf-8")
     assert "include: orders.py\n" in text
     tree = ast.parse((EXAMPLE / "orders.py").read_text("utf-8"))
-    found = {
-        each.name: ast.unparse(each.decorator_list[0])
-        for each in tree.body
-        if isinstance(each, ast.FunctionDef)
+    decorators = {
+        function.name: ast.unparse(function.decorator_list[0])
+        for function in tree.body
+        if isinstance(function, ast.FunctionDef)
     }
-    assert found == {"orders": "pipelines.table", "totals": "pipelines.materialized_view"}
+    assert decorators == {"orders": "pipelines.table", "totals": "pipelines.materialized_view"}

@@ -46,7 +46,7 @@ def test_plugin() -> None:
     assert IGatewayPolicyPlugin.implementedBy(RegionPlugin)
     plugin: Any = RegionPlugin()
     table = plugin.makePolicy(None, {"shared": {"us": ["asia"]}}).connected("us", "A", False)
-    assert [table.match(each)[0] for each in (b"asia.x", b"eu.x")] == [True, False]
+    assert [table.match(subject)[0] for subject in (b"asia.x", b"eu.x")] == [True, False]
     sections: list[dict[str, Any]] = [{"shared": []}, {"other": 1}]
     for section in sections:
         with pytest.raises(ValueError, match="the only option"):

@@ -107,9 +107,9 @@ async def _receive(port: int, count: int) -> list[bytes]:
         startPosition=protocol.FIRST,
     )
     await client.request("_STAN.sub.test-cluster", asked.SerializeToString(), timeout=30)
-    found = [await messages.next_msg(timeout=30) for _ in range(count)]
+    received = [await messages.next_msg(timeout=30) for _ in range(count)]
     await client.close()
-    return [protocol.MsgProto.FromString(each.data).data for each in found]
+    return [protocol.MsgProto.FromString(message.data).data for message in received]
 
 
 def test_opener(tmp_path: Path) -> None:

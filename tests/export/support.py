@@ -35,12 +35,12 @@ BEGINNING = 1_700_000_000 * SECOND
 
 def result(deferred: Deferred[Any]) -> Any:
     """What a Deferred has fired with."""
-    found: list[Any] = []
-    deferred.addBoth(found.append)
-    assert found, "the Deferred has not fired"
-    if isinstance(found[0], Failure):
-        found[0].raiseException()
-    return found[0]
+    results: list[Any] = []
+    deferred.addBoth(results.append)
+    assert results, "the Deferred has not fired"
+    if isinstance(results[0], Failure):
+        results[0].raiseException()
+    return results[0]
 
 
 @implementer(IOrigin)
@@ -123,12 +123,12 @@ class TurnClock(Clock):
 
     def advance(self, amount: float) -> None:
         self.rightNow += amount
-        due = [each for each in self.calls if each.getTime() <= self.seconds()]
-        for each in sorted(due, key=DelayedCall.getTime):
-            if each.active():
-                self.calls.remove(each)
-                each.called = 1
-                each.func(*each.args, **each.kw)
+        due = [call for call in self.calls if call.getTime() <= self.seconds()]
+        for call in sorted(due, key=DelayedCall.getTime):
+            if call.active():
+                self.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
 
 
 class Stage:
@@ -170,7 +170,7 @@ class Stage:
         """A log on the shelf, with messages a second apart."""
         log = result(self.store.open(name))
         subject = name.encode()
-        entries = [(subject, b"", each, (n + 1) * SECOND) for n, each in enumerate(payloads)]
+        entries = [(subject, b"", payload, (n + 1) * SECOND) for n, payload in enumerate(payloads)]
         result(log.append(entries))
         self.shelf.logs[name] = PlainLog(log) if isPlain else log
         return log
@@ -213,7 +213,7 @@ class Stage:
         """Ask for a range, and give the frames."""
         inbox = self.send(f"EXPORT.test-cluster.{name}", question)
         self.settle()
-        return [readFrame(each) for each in inbox.got]
+        return [readFrame(message) for message in inbox.got]
 
     def settle(self, seconds: float = 1.0) -> None:
         """Let a moment pass, in small steps."""
@@ -223,8 +223,8 @@ class Stage:
 
 def payloadsOf(frames: Sequence[ColumnFrame]) -> dict[int, bytes]:
     """The payloads of some frames by sequence."""
-    found: dict[int, bytes] = {}
+    results: dict[int, bytes] = {}
     for frame in frames:
         values = valuesOf(frame.payloadEnds.cast("i").tolist(), frame.payloads)
-        found.update(zip(frame.sequences.cast("Q").tolist(), values, strict=True))
-    return found
+        results.update(zip(frame.sequences.cast("Q").tolist(), values, strict=True))
+    return results

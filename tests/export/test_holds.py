@@ -27,16 +27,16 @@ def stage() -> Stage:
 
 def holds(stage: Stage) -> list[dict[str, Any]]:
     """What the state of the log says of holds."""
-    found = stage.ask("INFO.test-cluster.c")["holds"]
-    assert isinstance(found, list)
-    return found
+    held = stage.ask("INFO.test-cluster.c")["holds"]
+    assert isinstance(held, list)
+    return held
 
 
 def states(stage: Stage) -> dict[bytes, bytes]:
     """What is written down."""
-    found = result(stage.shelf.states().load())
-    assert isinstance(found, dict)
-    return found
+    spaces = result(stage.shelf.states().load())
+    assert isinstance(spaces, dict)
+    return spaces
 
 
 class TestSet:

@@ -102,13 +102,13 @@ class TestParts:
 
     def test_answerIsBounded(self, stage: Stage) -> None:
         """An answer ends with the message that goes beyond the bytes, and says where to go on."""
-        start, found = 1, {}
+        start, payloads = 1, {}
         while start < 11:
             frames = stage.export("c", start=start, max_bytes=5)
             assert frames[-1].isLast and frames[-1].place.next > start
-            found.update(payloadsOf(frames))
+            payloads.update(payloadsOf(frames))
             start = frames[-1].place.next
-        assert sorted(found) == list(range(1, 11))
+        assert sorted(payloads) == list(range(1, 11))
 
     @pytest.mark.parametrize("isPlain", [False, True])
     def test_frames(self, isPlain: bool) -> None:
@@ -117,10 +117,10 @@ class TestParts:
         stage.log("c", [b"x" * 40] * (2 * ROWS + 100), isPlain=isPlain)
         frames = stage.export("c", start=1, max_bytes=MOST_BYTES)
         assert len(frames) > 3
-        assert [each.isLast for each in frames] == [False] * (len(frames) - 1) + [True]
-        assert all(each.rows <= ROWS and len(each.payloads) <= 75_040 for each in frames)
-        starts = [each.place.start for each in frames]
-        assert starts == [1, *(each.place.next for each in frames[:-1])]
+        assert [frame.isLast for frame in frames] == [False] * (len(frames) - 1) + [True]
+        assert all(frame.rows <= ROWS and len(frame.payloads) <= 75_040 for frame in frames)
+        starts = [frame.place.start for frame in frames]
+        assert starts == [1, *(frame.place.next for frame in frames[:-1])]
         assert len(payloadsOf(frames)) == 2 * ROWS + 100
 
     def test_gap(self, stage: Stage) -> None:
@@ -229,9 +229,9 @@ def test_sameAsTheStores(isPlain: bool) -> None:
     assert (answer["next"], answer["first"], answer["last"]) == (26, 1, 25)
     expected = []
     for start, stop in ((2, 10), (10, 20), (20, 26)):
-        found = result(log.digest(start, stop))
+        digest = result(log.digest(start, stop))
         expected.append(
-            {"start": start, "stop": stop, "count": found.count, "sha256": found.sha256.hex()}
+            {"start": start, "stop": stop, "count": digest.count, "sha256": digest.sha256.hex()}
         )
     assert answer["blocks"] == expected
 

@@ -93,5 +93,5 @@ def test_answer() -> None:
 
 def test_numbersDiffer() -> None:
     """Each reason has a number of its own."""
-    reasons = [each for each in vars(Reason).values() if isinstance(each, tuple)]
+    reasons = [reason for reason in vars(Reason).values() if isinstance(reason, tuple)]
     assert len({number for _, number, _ in reasons}) == len(reasons) == 15

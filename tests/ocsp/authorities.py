@@ -52,8 +52,8 @@ def certified(
         .not_valid_before(plain.not_valid_before_utc)
         .not_valid_after(plain.not_valid_after_utc)
     )
-    for each in plain.extensions:
-        builder = builder.add_extension(each.value, each.critical)
+    for extension in plain.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
     if url:
         place = x509.AccessDescription(
             AuthorityInformationAccessOID.OCSP, x509.UniformResourceIdentifier(url)

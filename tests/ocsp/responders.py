@@ -65,9 +65,9 @@ class FakeAgent:
         if method == b"GET":
             data = base64.b64decode(unquote(url.decode().rpartition("/")[2]))
         serial = ocsp.load_der_ocsp_request(data).serial_number
-        found = next(each for each in self.known if each.serial_number == serial)
+        certificate = next(known for known in self.known if known.serial_number == serial)
         since = NOW + timedelta(seconds=self._now() - NOW.timestamp())
-        answer = responded(found, self.signer, self.status, since, self.lasting)
+        answer = responded(certificate, self.signer, self.status, since, self.lasting)
         return self._answer(_Response(200, answer))
 
     def _answer(self, response: _Response) -> Deferred[Any]:

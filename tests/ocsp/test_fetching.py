@@ -32,7 +32,7 @@ def test_order(urls: tuple[str, ...]) -> None:
     asking.addBoth(results.append)
     (failed,) = results
     assert isinstance(failed, Failure) and failed.check(OCSPError)
-    assert [each[0] for each in agent.asked] == [b"POST", b"GET"] * len(urls)
+    assert [request[0] for request in agent.asked] == [b"POST", b"GET"] * len(urls)
     text = failed.getErrorMessage()
     assert all(url in text for url in urls) or text == "no available ocsp servers"
     agent.isDown = False

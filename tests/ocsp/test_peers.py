@@ -43,14 +43,14 @@ class Checks:
 
     def ask(self, options: OCSPPeer = VERIFY, chain: Any = CHAIN) -> list[str]:
         """The outcomes so far."""
-        found: list[str] = []
-        self.peers.check(chain, options).addCallback(found.append)
-        return found
+        results: list[str] = []
+        self.peers.check(chain, options).addCallback(results.append)
+        return results
 
     def one(self, options: OCSPPeer = VERIFY, chain: Any = CHAIN) -> str:
         """The outcome."""
-        (found,) = self.ask(options, chain)
-        return found
+        (verdict,) = self.ask(options, chain)
+        return verdict
 
 
 def test_statuses() -> None:
@@ -109,10 +109,13 @@ def test_unreachableAfterRevocation() -> None:
 def test_post() -> None:
     """A responder is asked by POST, and by GET if it does not take that."""
     checks = Checks()
-    assert checks.one() == "" and [each[0] for each in checks.agent.asked] == [b"POST"]
+    assert checks.one() == "" and [request[0] for request in checks.agent.asked] == [b"POST"]
     checks = Checks()
     checks.agent.refusesPost = True
-    assert checks.one() == "" and [each[0] for each in checks.agent.asked] == [b"POST", b"GET"]
+    assert checks.one() == "" and [request[0] for request in checks.agent.asked] == [
+        b"POST",
+        b"GET",
+    ]
 
 
 @pytest.mark.parametrize("lasting", [3600.0, None])
@@ -167,6 +170,6 @@ def test_slow() -> None:
     """A responder has so much time."""
     checks = Checks()
     checks.agent.waiting = []
-    found = checks.ask()
+    answer = checks.ask()
     checks.clock.pump([2.0, 2.0])
-    assert "no answer" in found[0]
+    assert "no answer" in answer[0]

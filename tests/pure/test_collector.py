@@ -36,8 +36,8 @@ def test_oneCall(names: Names) -> None:
     batch = names.FlushBatch(lambda call: None)
     collector = names.Collector(recorder, batch, print)
     batch.enter()
-    for each in (message(b"a"), message(b"b"), message(b"c", reply=b"r"), message(b"d")):
-        collector.deliver(each, b"1")
+    for delivery in (message(b"a"), message(b"b"), message(b"c", reply=b"r"), message(b"d")):
+        collector.deliver(delivery, b"1")
     collector.deliver(message(b"e"), b"2")
     assert recorder.runs == []
     batch.leave()
@@ -90,7 +90,7 @@ def test_raises(names: Names) -> None:
 )
 def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
     """Both make the same runs of the same messages, and the messages come back as they were."""
-    found = []
+    runs = []
     for names in (PURE, COMPILED):
         assert names is not None
         recorder = RunRecorder()
@@ -102,14 +102,21 @@ def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
                 body = b"NATS/1.0\r\n\r\n"[:header] + b"%d" % place
                 collector.deliver(Message(subject, body, reply, header, origin), tag)
             batch.leave()
-        found.append((recorder.runs, [fields(each, tag) for each, tag in recorder.got]))
-    assert found[0] == found[1]
-    assert [each[:5] for each in found[0][1]] == sent
+        runs.append((recorder.runs, [fields(delivery, tag) for delivery, tag in recorder.got]))
+    assert runs[0] == runs[1]
+    assert [run[:5] for run in runs[0][1]] == sent
 
 
-def fields(each: Message, tag: str) -> tuple[Any, ...]:
+def fields(delivery: Message, tag: str) -> tuple[Any, ...]:
     """The content of a message, with its payload at the end."""
-    return (each.subject, each.reply, each.headerLength, each.origin, tag, each.payload)
+    return (
+        delivery.subject,
+        delivery.reply,
+        delivery.headerLength,
+        delivery.origin,
+        tag,
+        delivery.payload,
+    )
 
 
 @onEach

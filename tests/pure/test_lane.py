@@ -384,8 +384,8 @@ def test_traced(names: Names, traced: bytes, place: int) -> None:
         blocks = [PLAIN] * 5
         blocks[place] = traced
         size = len(PLAIN)
-        assert {len(each) for each in blocks} == {size}
-        data = b"".join(b"HPUB a.b %d %d\r\n%bx\r\n" % (size, size + 1, each) for each in blocks)
+        assert {len(block) for block in blocks} == {size}
+        data = b"".join(b"HPUB a.b %d %d\r\n%bx\r\n" % (size, size + 1, block) for block in blocks)
         assert pair.lanes(data) == place
 
 

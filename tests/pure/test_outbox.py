@@ -629,7 +629,9 @@ def play(names: Names, steps: list[tuple[str, int, bytes]], limit: int) -> list[
             stage.settle()
         else:
             getattr(outbox, what)()
-        seen.append([(each.pending, each.closed, each.lagging, each.messages) for each in outboxes])
+        seen.append(
+            [(queue.pending, queue.closed, queue.lagging, queue.messages) for queue in outboxes]
+        )
     for _ in range(depth):
         stage.batch.leave()
     stage.settle()

@@ -65,7 +65,7 @@ DAMAGED = [
 
 @onEach
 @pytest.mark.parametrize(
-    "block, content", [each[1:] for each in BLOCKS], ids=[e[0] for e in BLOCKS]
+    "block, content", [block[1:] for block in BLOCKS], ids=[e[0] for e in BLOCKS]
 )
 def test_elements(names: Names, block: bytes, content: bytes) -> None:
     """Every element is decoded, wherever in the data the block stands."""
@@ -74,7 +74,9 @@ def test_elements(names: Names, block: bytes, content: bytes) -> None:
 
 
 @onEach
-@pytest.mark.parametrize("block, why", [each[1:] for each in DAMAGED], ids=[e[0] for e in DAMAGED])
+@pytest.mark.parametrize(
+    "block, why", [block[1:] for block in DAMAGED], ids=[e[0] for e in DAMAGED]
+)
 def test_damaged(names: Names, block: bytes, why: str) -> None:
     """What is no block is refused, also where the data goes on behind it."""
     for data in (block, block + b"\x00" * 9):
@@ -101,7 +103,7 @@ def test_noPart(names: Names, start: int, stop: int) -> None:
 
 #: Bytes with repetitions, near and far.
 CONTENT = st.lists(
-    st.tuples(st.binary(max_size=40), st.integers(1, 50)).map(lambda each: each[0] * each[1]),
+    st.tuples(st.binary(max_size=40), st.integers(1, 50)).map(lambda pair: pair[0] * pair[1]),
     max_size=12,
 ).map(b"".join)
 
@@ -116,19 +118,19 @@ def test_roundTrip(content: bytes) -> None:
 
 #: Elements with what they add to the length, which make sense more often than noise does.
 ELEMENT = st.one_of(
-    st.binary(min_size=1, max_size=70).map(lambda each: (literal(each), len(each))),
+    st.binary(min_size=1, max_size=70).map(lambda content: (literal(content), len(content))),
     st.tuples(st.integers(0, 7), st.integers(1, 80)).map(
-        lambda each: (bytes([each[0] << 2 | 1, each[1]]), 4 + each[0])
+        lambda drawn: (bytes([drawn[0] << 2 | 1, drawn[1]]), 4 + drawn[0])
     ),
     st.tuples(st.integers(0, 63), st.integers(0, 80), st.sampled_from([2, 4])).map(
-        lambda each: (
-            bytes([each[0] << 2 | (each[2] // 2 + 1)]) + each[1].to_bytes(each[2], "little"),
-            each[0] + 1,
+        lambda drawn: (
+            bytes([drawn[0] << 2 | (drawn[2] // 2 + 1)]) + drawn[1].to_bytes(drawn[2], "little"),
+            drawn[0] + 1,
         )
     ),
-    st.integers(0, 4).map(lambda each: (bytes([each << 2 | 1, 0]), 4 + each)),
-    st.integers(0, 255).map(lambda each: (bytes([0x15, 0, each]), 8 + each)),
-    st.binary(max_size=3).map(lambda each: (each, 0)),
+    st.integers(0, 4).map(lambda offset: (bytes([offset << 2 | 1, 0]), 4 + offset)),
+    st.integers(0, 255).map(lambda offset: (bytes([0x15, 0, offset]), 8 + offset)),
+    st.binary(max_size=3).map(lambda content: (content, 0)),
 )
 
 
@@ -136,8 +138,8 @@ ELEMENT = st.one_of(
 @given(st.lists(ELEMENT, max_size=12), st.sampled_from([0, 0, 0, 1, -1, 400]))
 def test_twins(elements: list[tuple[bytes, int]], off: int) -> None:
     """Both implementations give the same bytes, or refuse with the same words."""
-    length = max(sum(each[1] for each in elements) + off, 0)
-    block = varint(length) + b"".join(each[0] for each in elements)
+    length = max(sum(element[1] for element in elements) + off, 0)
+    block = varint(length) + b"".join(element[0] for element in elements)
     results: list[object] = []
     for names in filter(None, (PURE, COMPILED)):
         try:

@@ -122,7 +122,7 @@ def test_ended() -> None:
     endings = asking.ask()
     asking.requests.close()
     assert endings == [PeerEnding.CLOSED]
-    assert [asking.answer(b"yes", each) for each in (0, 1)] == [0, 0]
+    assert [asking.answer(b"yes", number) for number in (0, 1)] == [0, 0]
     assert (asking.taken, asking.clock.getDelayedCalls()) == ([], [])
 
 

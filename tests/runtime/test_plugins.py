@@ -95,7 +95,7 @@ def plugins(*those: Any, builtIn: Any = BUILT_IN) -> Plugins:
     """A place where these plugins are found."""
 
     def find(interface: Any) -> Iterable[Any]:
-        return [each for each in those if interface.providedBy(each)]
+        return [plugin for plugin in those if interface.providedBy(plugin)]
 
     return Plugins(find, builtIn)
 
@@ -106,8 +106,8 @@ class TestNaming:
     def test_found(self) -> None:
         """The one with the name is found."""
         wanted = AuthorizerPlugin("b")
-        found = plugins(AuthorizerPlugin("a"), wanted).named(IAuthorizerPlugin, "b")
-        assert found is wanted
+        plugin = plugins(AuthorizerPlugin("a"), wanted).named(IAuthorizerPlugin, "b")
+        assert plugin is wanted
 
     def test_missing(self) -> None:
         """One that is missing is named, with those that there are."""
@@ -183,8 +183,8 @@ class TestAuthorizer:
         """Ready-made ones need not be installed, and nobody can take their names."""
         own, installed = AuthorizerPlugin(), AuthorizerPlugin()
         settings = settingsOf("authorization { plugin: mine }")
-        found = plugins(installed, builtIn={IAuthorizerPlugin: lambda: [own]})
-        assert found.authorizer(HOST, settings) is own.made
+        installedPlugins = plugins(installed, builtIn={IAuthorizerPlugin: lambda: [own]})
+        assert installedPlugins.authorizer(HOST, settings) is own.made
         assert plugins(installed).authorizer(HOST, settings) is installed.made
         missing = settingsOf("authorization { plugin: x }")
         with pytest.raises(PluginError, match=r"\(there is a, mine\)"):
@@ -220,8 +220,8 @@ class TestServices:
     def test_named(self) -> None:
         """Each that the settings name gets its section."""
         settings = settingsOf("services { a { x: 1 }, b {} }\nplugins { c { y: 2 } }")
-        found = plugins(Maker("a"), Maker("b"), Maker("c"), Maker("d")).services(HOST, settings, [])
-        services: dict[str, Any] = dict(found)
+        made = plugins(Maker("a"), Maker("b"), Maker("c"), Maker("d")).services(HOST, settings, [])
+        services: dict[str, Any] = dict(made)
         assert {name: service.section for name, service in services.items()} == {
             "a": {"x": 1},
             "b": {},
@@ -231,9 +231,11 @@ class TestServices:
     def test_given(self) -> None:
         """An object that was given needs no section, and takes the one of its name."""
         settings = settingsOf("services { a { x: 1 } }")
-        found: dict[str, Any] = dict(plugins().services(HOST, settings, [Maker("a"), Maker("z")]))
-        assert found["a"].section == {"x": 1}
-        assert found["z"].section == {}
+        services: dict[str, Any] = dict(
+            plugins().services(HOST, settings, [Maker("a"), Maker("z")])
+        )
+        assert services["a"].section == {"x": 1}
+        assert services["z"].section == {}
 
     def test_refuses(self) -> None:
         """A section that makes no sense is refused with the service's name."""
@@ -286,8 +288,8 @@ class TestProblems:
     def test_options(self, text: str, expected: list[tuple[str, str]]) -> None:
         """The plugin is asked; the error has the option's place, or that of the section."""
         known = plugins(CheckingMaker("a"))
-        found = [(key, str(error)) for key, error in known.problems(placed(text))]
-        assert found == expected
+        problems = [(key, str(error)) for key, error in known.problems(placed(text))]
+        assert problems == expected
 
     def test_unable(self) -> None:
         """A plugin that cannot say it is only looked up."""
@@ -327,8 +329,8 @@ class TestMistakes:
         with pytest.raises(PluginError, match=text):
             plugins().services(HOST, settingsOf("port: 1"), [nameless])
         with logLines() as lines:
-            found = plugins(nameless, Maker("mine")).named(IBrokerService, "mine")
-        assert (found.name, text in lines[0]) == ("mine", True)
+            plugin = plugins(nameless, Maker("mine")).named(IBrokerService, "mine")
+        assert (plugin.name, text in lines[0]) == ("mine", True)
 
     def test_sameName(self) -> None:
         """Two services of one name are refused: one would be lost."""
@@ -423,38 +425,38 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def made(**modules: str) -> InstalledPlugins:
-        for each, text in modules.items():
-            (folder / f"{each}.py").write_text(text)
+        for key, text in modules.items():
+            (folder / f"{key}.py").write_text(text)
         importlib.invalidate_caches()
         package: ModuleType = importlib.import_module(name)
         find = partial(getPlugins, package=package)
         return InstalledPlugins(find, name)
 
     yield made
-    for each in [each for each in sys.modules if each.startswith(name)]:
-        del sys.modules[each]
+    for module in [module for module in sys.modules if module.startswith(name)]:
+        del sys.modules[module]
 
 
 def test_found(make: Make) -> None:
     """Plugins are found by their interface, at the second time in what Twisted remembers."""
     for _ in range(2):
-        found = make(one=PLUGIN)
-        assert [each.name for each in found(IBrokerService)] == ["mine"]
-        assert list(found(IRouterPlugin)) == []
+        load = make(one=PLUGIN)
+        assert [plugin.name for plugin in load(IBrokerService)] == ["mine"]
+        assert list(load(IRouterPlugin)) == []
 
 
 def test_broken(make: Make, flushLoggedErrors: FlushLoggedErrors) -> None:
     """A module that cannot be imported is one warning, and hides no other plugin."""
-    found = make(one=PLUGIN, two="import nothing_of_that_name")
+    load = make(one=PLUGIN, two="import nothing_of_that_name")
     with logLines(debug=False) as lines:
         for interface in (IBrokerService, IRouterPlugin, IBrokerService):
-            names = [each.name for each in found(interface)]
+            names = [plugin.name for plugin in load(interface)]
             assert names == (["mine"] if interface is IBrokerService else [])
     assert len(flushLoggedErrors(ModuleNotFoundError)) == 1
     assert len(lines) == 1
     assert "two.py cannot be imported: ModuleNotFoundError: No module named" in lines[0]
     with pytest.raises(PluginError, match=r"\(there is mine\); .*two cannot be imported: Module"):
-        Plugins(found, {}).named(IBrokerService, "other")
+        Plugins(load, {}).named(IBrokerService, "other")
 
 
 def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
@@ -484,20 +486,20 @@ def test_mended(make: Make, tmp_path: Path) -> None:
     text = "from definesit import plugin"
     assert list(make(one=text)(IBrokerService)) == []
     (tmp_path / "definesit.py").write_text(PLUGIN)
-    for name in [each for each in sys.modules if each.endswith(("definesit", ".one"))]:
+    for name in [module for module in sys.modules if module.endswith(("definesit", ".one"))]:
         del sys.modules[name]
-    found = make()
-    assert list(found(IBrokerService)) == []
-    assert Plugins(found, {}).named(IBrokerService, "mine").name == "mine"
+    load = make()
+    assert list(load(IBrokerService)) == []
+    assert Plugins(load, {}).named(IBrokerService, "mine").name == "mine"
     del sys.modules["definesit"]
 
 
 def test_nameless(make: Make) -> None:
     """A plugin without a name is a warning that says what to do, and hides no other."""
-    found = make(one=PLUGIN, two=PLUGIN.replace('name = "mine"', ""))
+    load = make(one=PLUGIN, two=PLUGIN.replace('name = "mine"', ""))
     with logLines() as lines:
-        assert Plugins(found, {}).named(IBrokerService, "mine").name == "mine"
+        assert Plugins(load, {}).named(IBrokerService, "mine").name == "mine"
     assert "two.Service has no name" in lines[0]
     assert 'give it an attribute such as name = "mine"' in lines[0]
     with pytest.raises(PluginError, match=r"\(there is mine\); the IBrokerService .* has no name"):
-        Plugins(found, {}).named(IBrokerService, "other")
+        Plugins(load, {}).named(IBrokerService, "other")

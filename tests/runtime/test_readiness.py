@@ -17,9 +17,9 @@ def outcome(deferred: Deferred[Any]) -> list[Any]:
     """
     What comes of a Deferred.
     """
-    found: list[Any] = []
-    deferred.addBoth(found.append)
-    return found
+    results: list[Any] = []
+    deferred.addBoth(results.append)
+    return results
 
 
 def test_reached() -> None:
@@ -40,7 +40,7 @@ def test_failed() -> None:
     early = outcome(readiness.wait())
     readiness.failed(Failure(ValueError("no")))
     late = outcome(readiness.wait())
-    assert [type(each.value) for each in (*early, *late)] == [ValueError, ValueError]
+    assert [type(ended.value) for ended in (*early, *late)] == [ValueError, ValueError]
     assert unheard == []
     with pytest.raises(ValueError, match="no"):
         readiness.raiseFailure()

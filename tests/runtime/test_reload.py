@@ -172,7 +172,7 @@ class TestLog:
             logChanges(differences(settingsOf(old), settings), settings)
         assert f"[INF] Reloaded: {line}" in lines
         assert lines[-1].startswith("[INF] Reloaded server configuration (sha256:")
-        assert not any("one" in each or "two" in each for each in lines)
+        assert not any("one" in row or "two" in row for row in lines)
 
     def test_once(self) -> None:
         """Several changes of one kind are one line."""

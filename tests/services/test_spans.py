@@ -134,7 +134,7 @@ def test_unreadable(spans: Spans, block: bytes) -> None:
     """Headers that cannot be read, and contexts, let a message pass."""
     unread = message(block)
     assert PublishSpans("A", "s", spans.tracer).filterMessage(unread, Kind.CLIENT) is unread
-    assert all(each.parent is None for each in spans.finished)
+    assert all(span.parent is None for span in spans.finished)
 
 
 def test_embedder(monkeypatch: pytest.MonkeyPatch, spans: Spans) -> None:

@@ -41,9 +41,9 @@ def matching(*gateways: str, plain: int = 1) -> Any:
         SimpleNamespace(
             kind=Kind.GATEWAY,
             closed=False,
-            subscriber=SimpleNamespace(link=SimpleNamespace(gateway=each)),
+            subscriber=SimpleNamespace(link=SimpleNamespace(gateway=gateway)),
         )
-        for each in gateways
+        for gateway in gateways
     )
 
     class Found(SimpleNamespace):
@@ -161,10 +161,10 @@ def test_sumsAreExact(seed: int) -> None:
         if random.random() < 0.02:
             talks, displaced = talkers.take()
             assert len(talks) <= 8 + 3
-            told.update({each: 0 for each in "ABC"})
+            told.update({letter: 0 for letter in "ABC"})
             for talk in talks:
                 told[talk.account] += talk.figures[0]
-            known = {key: each for key, each in known.items() if key[0] not in displaced}
+            known = {key: value for key, value in known.items() if key[0] not in displaced}
     for talk in talkers.take()[0]:
         told[talk.account] += talk.figures[0]
     assert told == published

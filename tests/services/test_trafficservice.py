@@ -73,12 +73,12 @@ class Counted:
 
     def rows(self) -> dict[tuple[str, str, str, str], dict[str, int]]:
         """The rows, by what they are about."""
-        found = {}
+        results = {}
         for row in self.model.take():
             names = ("account", "peer_kind", "peer", "subject_prefix")
             account, kind, peer, prefix = (row.pop(name) for name in names)
-            found[account, kind, peer, prefix] = row
-        return found
+            results[account, kind, peer, prefix] = row
+        return results
 
 
 def test_clients() -> None:
@@ -156,7 +156,7 @@ def login(broker: MemoryBroker, name: str) -> MemoryConnection:
 
 def events(data: bytes) -> list[dict[str, Any]]:
     """The payloads that a client got, each of which is a line."""
-    return [json.loads(each) for each in data.split(b"\r\n") if each.startswith(b"{")]
+    return [json.loads(line) for line in data.split(b"\r\n") if line.startswith(b"{")]
 
 
 def test_events() -> None:
@@ -233,10 +233,10 @@ def test_pieces() -> None:
         for number in range(40):
             watcher.request(b"PUB subject.%d 1\r\nx\r\n" % number)
         broker.advance(1)
-        found = events(watcher.receive())
-        assert [event["part"] for event in found] == list(range(len(found)))
-        assert {event["parts"] for event in found} == {len(found)} != {1}
-        rows = [row["subject_prefix"] for event in found for row in event["rows"]]
+        received = events(watcher.receive())
+        assert [event["part"] for event in received] == list(range(len(received)))
+        assert {event["parts"] for event in received} == {len(received)} != {1}
+        rows = [row["subject_prefix"] for event in received for row in event["rows"]]
         assert sorted(rows) == sorted(f"subject.{number}" for number in range(40))
 
 

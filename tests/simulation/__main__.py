@@ -35,7 +35,7 @@ def report(seed: int, isSuper: bool = False) -> list[str]:
     wrong = run(seed, steps, isSuper).wrong
     lines = [f"seed {seed}: {len(outcome.wrong)} violations; {len(steps)} steps suffice:"]
     lines += [f"    {step}" for step in steps]
-    lines += [f"  {each}" for each in wrong]
+    lines += [f"  {problem}" for problem in wrong]
     again = f"again: python -m tests.simulation --seed {seed}{' --super' if isSuper else ''}"
     return [*lines[: _LONGEST - 1], again]
 

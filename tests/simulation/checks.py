@@ -35,7 +35,9 @@ def violations(world: World, onTheWay: Callable[[Any], Iterator[str]]) -> Iterat
 
     @param onTheWay: tells what went wrong with messages between brokers (I5).
     """
-    published = {each.key: each for person in world.people.values() for each in person.published}
+    published = {
+        message.key: message for person in world.people.values() for message in person.published
+    }
     yield from _perWish(world, published)
     yield from _perGroup(world)
     yield from onTheWay(world)
@@ -70,7 +72,7 @@ def _perWish(world: World, published: dict[tuple[int, int], Publication]) -> Ite
                     published[person, before].when,
                 )
                 and not any(
-                    world.handOvers((person, each), owner.broker) for each in (number, before)
+                    world.handOvers((person, part), owner.broker) for part in (number, before)
                 )
             ):
                 yield f"I1: {wish} got {person}:{number} after {before}"
@@ -209,9 +211,9 @@ def violationsOfWishes(
     for number in world.numbers:
         broker = world.brokers[number]
         wished[number] = Counter(
-            (each.pattern, each.queue)
-            for each in broker.accounts[world.account].subscriptions()
-            if each.kind == Kind.CLIENT
+            (subscription.pattern, subscription.queue)
+            for subscription in broker.accounts[world.account].subscriptions()
+            if subscription.kind == Kind.CLIENT
         )
         there = Counter(
             (wish.pattern, wish.queue)
@@ -232,7 +234,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
     for number in BROKERS:
         membership = world.brokers[number].membership
         assert membership is not None
-        known: dict[int, dict[tuple[bytes, bytes], int]] = {each: {} for each in BROKERS}
+        known: dict[int, dict[tuple[bytes, bytes], int]] = {broker: {} for broker in BROKERS}
         for route in membership.cluster:
             peer = ids.get(route.remoteId)
             if peer is None or route.traffic is None:
@@ -250,9 +252,9 @@ def violationsOfInterest(world: World) -> Iterator[str]:
             if known[peer] != expected:
                 yield f"I4: broker {number} believes of {peer} {known[peer]}, not {expected}"
         subscribed = Counter(
-            (each.pattern, each.queue)
-            for each in world.brokers[number].accounts[world.account].subscriptions()
-            if each.kind == Kind.ROUTE
+            (subscription.pattern, subscription.queue)
+            for subscription in world.brokers[number].accounts[world.account].subscriptions()
+            if subscription.kind == Kind.ROUTE
         )
         others = Counter(key for peer in BROKERS if peer != number for key in wished[peer])
         if subscribed != others:

@@ -87,7 +87,7 @@ def _unsubscribe(world: World, step: Step) -> None:
     person = _person(world, step)
     if person is None:
         return
-    wishes = [each for each in person.wishes.values() if not (each.ended or each.maximum)]
+    wishes = [wish for wish in person.wishes.values() if not (wish.ended or wish.maximum)]
     if wishes:
         person.unsubscribe(wishes[step.some % len(wishes)], step.other % 4)
 

@@ -159,8 +159,8 @@ class Person(Protocol):
         """Read lines and messages."""
         self._buffer += data
         while True:
-            line, found, rest = self._buffer.partition(b"\r\n")
-            if not found:
+            line, separator, rest = self._buffer.partition(b"\r\n")
+            if not separator:
                 return
             words = line.split(b" ")
             if words[0] in (b"MSG", b"HMSG"):

@@ -59,7 +59,7 @@ def violationsOfTables(world: SuperWorld) -> Iterator[str]:
         if len(links) != 1:
             yield f"I4: broker {number} has {len(links)} connections to the other cluster"
             continue
-        there = {key for each, keys in wished.items() if around[each] != cluster for key in keys}
+        there = {key for name, keys in wished.items() if around[name] != cluster for key in keys}
         traffic = links[0].traffic
         table = traffic._table(world.account.encode())
         yield from _ofTable(number, table, there)
@@ -67,11 +67,11 @@ def violationsOfTables(world: SuperWorld) -> Iterator[str]:
 
 def _ofTable(number: int, table: InterestTable, there: set[tuple[bytes, bytes]]) -> Iterator[str]:
     for pattern, queue in there:
-        tokens = [b"a" if each in (b"*", b">") else each for each in pattern.split(b".")]
+        tokens = [b"a" if part in (b"*", b">") else part for part in pattern.split(b".")]
         plain, groups = table.match(b".".join(tokens))
         if (queue not in groups) if queue else not plain:
             yield f"I4: broker {number} would not send what {pattern!r} {queue!r} wishes"
-    known = {each for each in table.interests() if not each[0].startswith(_OURS)}
-    more = {each for each in known - there if each[1] or table.mode == INTEREST_ONLY}
+    known = {interest for interest in table.interests() if not interest[0].startswith(_OURS)}
+    more = {interest for interest in known - there if interest[1] or table.mode == INTEREST_ONLY}
     if more:
         yield f"I4: broker {number} believes that the other cluster wishes {more}"

@@ -89,7 +89,7 @@ leafnodes {
 
 
 def _urls(scheme: str, user: str, members: tuple[int, ...], port: int) -> str:
-    return ", ".join(f'"{scheme}://{user}:{user}@{address(each)}:{port}"' for each in members)
+    return ", ".join(f'"{scheme}://{user}:{user}@{address(member)}:{port}"' for member in members)
 
 
 @cache
@@ -103,7 +103,7 @@ def superSettings(number: int, choice: SuperChoice) -> Settings:
         return buildText(text, {}).settings
     cluster = CLUSTERS[number]
     other = "Y" if cluster == "X" else "X"
-    neighbours = tuple(each for each in MEMBERS[cluster] if each != number)
+    neighbours = tuple(member for member in MEMBERS[cluster] if member != number)
     text = _MEMBER % {
         "number": number,
         "cluster": cluster,
@@ -144,7 +144,7 @@ class SuperWorld(World):
 
     def neighbours(self, number: int) -> tuple[int, ...]:
         members = MEMBERS.get(CLUSTERS.get(number, ""), ())
-        return tuple(each for each in members if each != number)
+        return tuple(member for member in members if member != number)
 
     def settingsOf(self, number: int) -> Settings:
         return superSettings(number, self.superChoice)
@@ -165,7 +165,7 @@ class SuperWorld(World):
             if self.slits:
                 self.slits -= 1
                 hosts = wire.source.host.address, wire.target.host.address
-                numbers = [int(each.rpartition(".")[2]) for each in hosts]
+                numbers = [int(host.rpartition(".")[2]) for host in hosts]
                 self.begin(*numbers)
                 # The first pieces are on their way by then, and the last are not.
                 delay = self.network.latency * self.random.choice([0.0, 0.5, 1.0])

@@ -200,7 +200,7 @@ CLASSIC = (
         *((world.CHOICES[:3], defect) for defect in (*ANYWHERE, *MODERN)),
         *((world.CLASSIC_CHOICES[:1], defect) for defect in (*ANYWHERE, *CLASSIC)),
     ],
-    ids=lambda each: each.__name__ if callable(each) else each[0].blocks[0],
+    ids=lambda choices: choices.__name__ if callable(choices) else choices[0].blocks[0],
 )
 def test_defects(
     choices: tuple[world.Choice, ...],

@@ -96,8 +96,8 @@ def settingsFor(number: int, choice: Choice, isMeshed: bool) -> Settings:
 
     @param isMeshed: whether everybody knows everybody; if not, all know the first.
     """
-    known = [each for each in BROKERS if each != number and (isMeshed or each == 1)]
-    routes = ", ".join(f'"nats-route://r:r@{address(each)}:6222"' for each in known)
+    known = [broker for broker in BROKERS if broker != number and (isMeshed or broker == 1)]
+    routes = ", ".join(f'"nats-route://r:r@{address(broker)}:6222"' for broker in known)
     text = CONFIG % {
         "number": number,
         "accounts": ACCOUNTS if choice.account == "A" else "",
@@ -151,7 +151,7 @@ class World:
 
     def neighbours(self, number: int) -> tuple[int, ...]:
         """The other members of a broker's cluster."""
-        return tuple(each for each in self.numbers if each != number)
+        return tuple(peer for peer in self.numbers if peer != number)
 
     def settingsOf(self, number: int) -> Settings:
         """The settings of a broker."""
@@ -259,17 +259,17 @@ class World:
         """
         home = address(self.people[key[0]].broker)
         return sum(
-            self.sent[key, address(each), address(broker)]
-            for each in self.numbers
-            if address(each) != home
+            self.sent[key, address(number), address(broker)]
+            for number in self.numbers
+            if address(number) != home
         )
 
     def wasTroubled(self, one: int, other: int, since: float, until: float) -> bool:
         """Whether two brokers could not hear each other at some time."""
         pair = frozenset((one, other))
         return any(
-            pair == each and begin <= until and (end is None or end >= since)
-            for begin, end, each in self.troubles
+            pair == trouble and begin <= until and (end is None or end >= since)
+            for begin, end, trouble in self.troubles
         )
 
     # People.
@@ -283,4 +283,4 @@ class World:
 
     def here(self) -> list[Person]:
         """Those who are there."""
-        return [each for each in self.people.values() if each.isHere]
+        return [person for person in self.people.values() if person.isHere]

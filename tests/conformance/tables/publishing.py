@@ -377,8 +377,8 @@ def finishing(times: int) -> tuple[Step, ...]:
         a socket does; the close may arrive with the last bytes or after them.
     """
     steps: list[Step] = []
-    for each in range(times):
-        on = f"{each}"
+    for number in range(times):
+        on = f"{number}"
         steps += [Send(LAST_WORDS, on), Finish(on), Expect(HI + b"PONG\r\n", on=on), Closed(on)]
     return tuple(steps)
 
