@@ -67,10 +67,10 @@ def chosenRows(options: argparse.Namespace) -> list[rows.Row]:
     @return: the rows that the command line asks for.
     @raise LookupError: if it names one that is not there.
     """
-    found = rows.choose(options.rows or (rows.QUICK if options.quick else ["*"]))
+    chosen = rows.choose(options.rows or (rows.QUICK if options.quick else ["*"]))
     if not options.quick:
-        return found
-    return [replace(each, load=each.quick) if each.quick else each for each in found]
+        return chosen
+    return [replace(row, load=row.quick) if row.quick else row for row in chosen]
 
 
 def chosenContestants(
@@ -80,18 +80,18 @@ def chosenContestants(
     @return: who takes part, in the order of each round, and what is to be said about them.
     @raise contestants.Absent: if one that is needed is not there.
     """
-    found = [contestants.natsServer("reference", options.reference)]
+    others = [contestants.natsServer("reference", options.reference)]
     if options.ours:
         ours = contestants.namedOurs(options.ours, options.lanes)
     else:
         ours = contestants.findOurs(options.lanes)
-    found += ours.lanes.values()
+    others += ours.lanes.values()
     if options.old:
-        found.append(contestants.natsServer("old", options.old))
-    found.append(contestants.relay(built))
+        others.append(contestants.natsServer("old", options.old))
+    others.append(contestants.relay(built))
     if options.ceiling:
-        found.append(contestants.mirror(built))
-    return found, ours.remarks
+        others.append(contestants.mirror(built))
+    return others, ours.remarks
 
 
 def raiseDescriptorLimit() -> None:
@@ -108,7 +108,7 @@ def conditionsOf(options: argparse.Namespace, rounds: Rounds) -> dict[str, objec
     """
     return {
         "machine": machine.describe(),
-        "contestants": {each.name: each.title for each in rounds.contestants},
+        "contestants": {contestant.name: contestant.title for contestant in rounds.contestants},
         "rounds": rounds.rounds,
         "seconds": rounds.seconds,
         "statistic": statisticOf(options).value,
@@ -130,10 +130,10 @@ def prepare(options: argparse.Namespace) -> tuple[Rounds, tuple[str, ...]]:
     servers, _, load = (options.pin or "").partition(":")
     cores = parseCores(servers) if servers else frozenset()
     built = generator.build(cores=parseCores(load) if load else frozenset())
-    found, remarks = chosenContestants(options, built)
+    chosen, remarks = chosenContestants(options, built)
     count = options.rounds or (3 if options.quick else 5)
     seconds = options.seconds or (0.5 if options.quick else 1.5)
-    return Rounds(built, found, count, seconds, cores, say), remarks
+    return Rounds(built, chosen, count, seconds, cores, say), remarks
 
 
 def pacing() -> tuple[str, ...]:
@@ -156,15 +156,17 @@ def show(
     """
     titles = conditions["contestants"]
     assert isinstance(titles, dict)
-    comparisons = [each for one in results for each in compare.compare(one, statisticOf(options))]
-    failures = [each for one in results for each in compare.failuresIn(one)]
+    comparisons = [
+        comparison for one in results for comparison in compare.compare(one, statisticOf(options))
+    ]
+    failures = [failure for one in results for failure in compare.failuresIn(one)]
     render = report.asMarkdown if options.markdown else report.asText
     print(render(comparisons, failures, titles))
     if options.json:
         options.json.write_text(report.asJson(conditions, results, comparisons) + "\n", "utf-8")
     short = report.shortfalls(comparisons)
     say(f"{short} targets missed, {len(failures)} measurements failed")
-    return int(any(each.lost for each in failures) or (options.check and short > 0))
+    return int(any(failure.lost for failure in failures) or (options.check and short > 0))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

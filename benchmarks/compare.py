@@ -128,13 +128,13 @@ def compare(results: Results, statistic: Statistic) -> list[Comparison]:
     """
     @return: every comparison that the row's samples allow, figure by figure, lane by lane.
     """
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for figure in results.row.figures:
         for lane in OWN:
             mine = one(results, (lane, results.row.setting), figure, statistic)
             if mine is not None:
-                found += besides(results, figure, lane, mine, statistic)
-    return found
+                comparisons += besides(results, figure, lane, mine, statistic)
+    return comparisons
 
 
 def besides(
@@ -158,9 +158,9 @@ def failuresIn(results: Results) -> list[Failure]:
     """
     @return: the failed measurements of a row, those of one server for one reason together.
     """
-    found: list[Failure] = []
+    failures: list[Failure] = []
     for who, reasons in results.failures.items():
         lost = results.hopeless(who)
         for reason, times in Counter(reasons).items():
-            found.append(Failure(results.row, who, reason, times, lost))
-    return found
+            failures.append(Failure(results.row, who, reason, times, lost))
+    return failures

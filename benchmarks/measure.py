@@ -204,8 +204,8 @@ def measureRequested(work: Work, mode: str) -> Sample:
     server = work.server
     os.sync()
     report = work.generator.run(mode, server.port, server.pid, work.load, work.seconds)
-    found = {"rate": report["rate"], "p50": report["p50_us"]}
-    return Sample({key: found[key] for key in found if key in work.wanted}, notesOf(report))
+    figures = {"rate": report["rate"], "p50": report["p50_us"]}
+    return Sample({key: figures[key] for key in figures if key in work.wanted}, notesOf(report))
 
 
 def measureOrdered(work: Work) -> Sample:
@@ -244,8 +244,8 @@ def measureLength(work: Work) -> Sample:
     count = argument(work.load, "--count")
     place = work.load.index("--count")
     before = 0
-    for each in (count // 10, count - count // 10):
-        load = (*work.load[:place], "--count", str(each), *work.load[place + 2 :])
+    for share in (count // 10, count - count // 10):
+        load = (*work.load[:place], "--count", str(share), *work.load[place + 2 :])
         work.generator.run("store", server.port, server.pid, load, work.seconds)
         after = settledMemory(server.pid, "RssAnon")
         before = before or after
@@ -294,5 +294,5 @@ def measure(generator: Generator, server: Server, row: Row, setting: str, second
     @raise GeneratorFailed: if they cannot be had.
     """
     load = (*row.load, *SETTINGS[setting].load, *server.farLoad)
-    wanted = frozenset(each.key for each in row.figures)
+    wanted = frozenset(figure.key for figure in row.figures)
     return KINDS[row.kind](Work(generator, server, load, seconds, wanted))

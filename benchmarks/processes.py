@@ -32,11 +32,11 @@ def parseCores(text: str) -> frozenset[int]:
     @param text: processors as C{taskset} takes them: C{0,2-3}.
     @raise ValueError: if it is anything else.
     """
-    found: set[int] = set()
+    threads: set[int] = set()
     for part in text.split(","):
         first, hyphen, last = part.partition("-")
-        found.update(range(int(first), int(last if hyphen else first) + 1))
-    return frozenset(found)
+        threads.update(range(int(first), int(last if hyphen else first) + 1))
+    return frozenset(threads)
 
 
 def parseStatus(text: str, field: str) -> int:
@@ -86,7 +86,7 @@ def work(pid: int) -> float:
     @return: the seconds of processor time that the threads of the process have used.
     """
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(each.read_text("ascii").split()[0]) for each in threads) / 1e9
+    return sum(int(thread.read_text("ascii").split()[0]) for thread in threads) / 1e9
 
 
 def settledWork(pid: int) -> float:

@@ -57,8 +57,8 @@ def rowsOf(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list
     """
     lines: list[list[str]] = []
     title = ""
-    for each in comparisons:
-        line = cells(each, titles)
+    for comparison in comparisons:
+        line = cells(comparison, titles)
         line[0], title = ("" if line[0] == title else line[0]), line[0]
         lines.append(line)
     return lines
@@ -69,12 +69,12 @@ def failureLines(failures: Sequence[Failure], titles: Mapping[str, str]) -> list
     @return: a sentence for each failure.
     """
     lines = []
-    for each in failures:
-        name, setting = each.who
+    for failure in failures:
+        name, setting = failure.who
         who = f"{titles.get(name, name)}, {setting}"
-        often = "once" if each.times == 1 else f"{each.times} times"
-        tail = "; no figure is left" if each.lost else f"; {often}, other rounds stand"
-        lines.append(f"{each.row.title} ({who}): {each.reason}{tail}")
+        often = "once" if failure.times == 1 else f"{failure.times} times"
+        tail = "; no figure is left" if failure.lost else f"; {often}, other rounds stand"
+        lines.append(f"{failure.row.title} ({who}): {failure.reason}{tail}")
     return lines
 
 
@@ -95,7 +95,11 @@ def asText(
         lines.append("  ".join(padded).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths if width))
     if failures:
-        lines += ["", "failed:", *(f"  {each}" for each in failureLines(failures, titles))]
+        lines += [
+            "",
+            "failed:",
+            *(f"  {failureLine}" for failureLine in failureLines(failures, titles)),
+        ]
     return "\n".join(lines)
 
 
@@ -110,9 +114,12 @@ def asMarkdown(
     lines = [markdownLine(headings), markdownLine(rules)]
     for line in rowsOf(comparisons, titles):
         line[7] = {"ok": "yes", "SHORT": "**no**", "": ""}[line[7]]
-        lines.append(markdownLine([each.replace(">=", "≥").replace("<=", "≤") for each in line]))
+        lines.append(markdownLine([cell.replace(">=", "≥").replace("<=", "≤") for cell in line]))
     if failures:
-        lines += ["", *(f"- failed: {each}" for each in failureLines(failures, titles))]
+        lines += [
+            "",
+            *(f"- failed: {failureLine}" for failureLine in failureLines(failures, titles)),
+        ]
     return "\n".join(lines)
 
 
@@ -120,33 +127,33 @@ def markdownLine(line: Sequence[str]) -> str:
     """
     @return: one line of a Markdown table.
     """
-    return f"| {' | '.join(each.replace('|', '/') for each in line)} |"
+    return f"| {' | '.join(cell.replace('|', '/') for cell in line)} |"
 
 
 def shortfalls(comparisons: Sequence[Comparison]) -> int:
     """
     @return: how many targets were missed.
     """
-    return sum(each.holds is False for each in comparisons)
+    return sum(comparison.holds is False for comparison in comparisons)
 
 
-def comparisonJson(each: Comparison) -> dict[str, Any]:
+def comparisonJson(comparison: Comparison) -> dict[str, Any]:
     """
     @return: one comparison as JSON members.
     """
     return {
-        "row": each.row.key,
-        "figure": each.figure.key,
-        "unit": each.figure.unit.label,
-        "lane": each.lane,
-        "base": each.base,
-        "ours": each.mine,
-        "theirs": each.theirs,
-        "ratio": each.ratio,
-        "target": str(each.bound) if each.bound else None,
-        "limit": str(each.limit) if each.limit else None,
-        "met": each.holds,
-        "remark": each.remark,
+        "row": comparison.row.key,
+        "figure": comparison.figure.key,
+        "unit": comparison.figure.unit.label,
+        "lane": comparison.lane,
+        "base": comparison.base,
+        "ours": comparison.mine,
+        "theirs": comparison.theirs,
+        "ratio": comparison.ratio,
+        "target": str(comparison.bound) if comparison.bound else None,
+        "limit": str(comparison.limit) if comparison.limit else None,
+        "met": comparison.holds,
+        "remark": comparison.remark,
     }
 
 
@@ -161,7 +168,8 @@ def sampleJson(results: Results) -> list[dict[str, Any]]:
             "contestant": name,
             "setting": setting,
             "rounds": [
-                {**each.figures, **each.notes} for each in results.samples.get((name, setting), [])
+                {**sample.figures, **sample.notes}
+                for sample in results.samples.get((name, setting), [])
             ],
             "failures": results.failures.get((name, setting), []),
         }
@@ -178,7 +186,7 @@ def asJson(
     """
     document = {
         "conditions": machine,
-        "comparisons": [comparisonJson(each) for each in comparisons],
-        "samples": [each for result in results for each in sampleJson(result)],
+        "comparisons": [comparisonJson(comparison) for comparison in comparisons],
+        "samples": [sample for result in results for sample in sampleJson(result)],
     }
     return json.dumps(document, indent=1)

@@ -53,7 +53,7 @@ class Results:
         """
         @return: one figure of one entry, round by round.
         """
-        return [each.figures[figure] for each in self.samples.get(key, [])]
+        return [sample.figures[figure] for sample in self.samples.get(key, [])]
 
     def hopeless(self, key: tuple[str, str]) -> bool:
         """
@@ -65,7 +65,7 @@ class Results:
         """
         @return: one note of one entry, round by round, where it is known.
         """
-        return [each.notes[note] for each in self.samples.get(key, []) if note in each.notes]
+        return [sample.notes[note] for sample in self.samples.get(key, []) if note in sample.notes]
 
 
 def entriesOf(row: Row, contestants: Sequence[Contestant]) -> list[Entry]:
@@ -75,19 +75,19 @@ def entriesOf(row: Row, contestants: Sequence[Contestant]) -> list[Entry]:
         relay its own rows, beside our compiled lane.
     """
     entries = []
-    for each in contestants:
-        own = each.name in OWN
-        if each.name == "old" and not any(figure.old for figure in row.figures):
+    for contestant in contestants:
+        own = contestant.name in OWN
+        if contestant.name == "old" and not any(figure.old for figure in row.figures):
             continue
-        if each.name == "relay" or row.isRelayed:
-            if row.isRelayed and each.name in ("relay", "fast"):
-                entries.append(Entry(each, row.setting if own else "plain"))
+        if contestant.name == "relay" or row.isRelayed:
+            if row.isRelayed and contestant.name in ("relay", "fast"):
+                entries.append(Entry(contestant, row.setting if own else "plain"))
             continue
-        if each.name == "ceiling" and (row.kind != "traffic" or row.setting != "plain"):
+        if contestant.name == "ceiling" and (row.kind != "traffic" or row.setting != "plain"):
             continue
         if row.against is None or own:
             settings = row.settings if own else (row.setting,)
-            entries += [Entry(each, setting) for setting in settings]
+            entries += [Entry(contestant, setting) for setting in settings]
     return entries
 
 

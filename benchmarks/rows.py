@@ -61,7 +61,7 @@ def encrypted(row: Row) -> Row:
     """
     equal = {"rate": atLeast(1.0)}
     figures = tuple(
-        replace(each, fast=equal.get(each.key), pure=None, old=None) for each in row.figures
+        replace(figure, fast=equal.get(figure.key), pure=None, old=None) for figure in row.figures
     )
     return replace(
         row,
@@ -78,8 +78,10 @@ def framed(row: Row) -> Row:
     @return: C{row} over WebSocket on both sides.
     """
     figures = tuple(
-        replace(each, fast=atLeast(1.0) if each.key == "rate" else atMost(1.0), pure=None, old=None)
-        for each in row.figures
+        replace(
+            figure, fast=atLeast(1.0) if figure.key == "rate" else atMost(1.0), pure=None, old=None
+        )
+        for figure in row.figures
     )
     return replace(
         row,
@@ -94,7 +96,9 @@ def permitted(row: Row) -> Row:
     """
     @return: C{row} with per-user permissions on, compared with ours without.
     """
-    figures = tuple(replace(each, fast=atLeast(0.85), pure=None, old=None) for each in row.figures)
+    figures = tuple(
+        replace(figure, fast=atLeast(0.85), pure=None, old=None) for figure in row.figures
+    )
     return replace(
         row,
         key=f"permissions-{row.key}",
@@ -109,7 +113,9 @@ def relayed(row: Row) -> Row:
     """
     @return: C{row} with per-user permissions on, compared with the relay, which has none.
     """
-    figures = tuple(replace(each, fast=atLeast(0.8), pure=None, old=None) for each in row.figures)
+    figures = tuple(
+        replace(figure, fast=atLeast(0.8), pure=None, old=None) for figure in row.figures
+    )
     return replace(
         row,
         key=f"relay-{row.key}",
@@ -198,8 +204,8 @@ def linked(kind: str, title: str) -> Iterator[Row]:
             title=row.title if row.kind == "traffic" else f"{title}, {row.title}",
             setting=kind,
             figures=tuple(
-                replace(each, fast=equal.get(each.key, each.fast), pure=None, old=None)
-                for each in row.figures
+                replace(figure, fast=equal.get(figure.key, figure.fast), pure=None, old=None)
+                for figure in row.figures
             ),
         )
 
@@ -308,4 +314,4 @@ def choose(patterns: Iterable[str], rows: Sequence[Row] = ROWS) -> list[Row]:
     for pattern in wanted:
         if not fnmatch.filter([row.key for row in rows], pattern):
             raise LookupError(f"no row is called {pattern!r}: see --list")
-    return [row for row in rows if any(fnmatch.fnmatchcase(row.key, each) for each in wanted)]
+    return [row for row in rows if any(fnmatch.fnmatchcase(row.key, glob) for glob in wanted)]

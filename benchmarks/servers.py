@@ -124,10 +124,10 @@ class NatsServer(Contestant):
         """
         @return: that the server runs another lane than it is named after, where it says so.
         """
-        found = LANE.search(log)
-        if not self.lane or found is None or found[1] == self.lane:
+        match = LANE.search(log)
+        if not self.lane or match is None or match[1] == self.lane:
             return ""
-        return f"it runs with the compiled lane {found[1]!r} instead of {self.lane!r}"
+        return f"it runs with the compiled lane {match[1]!r} instead of {self.lane!r}"
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def parsePort(ports: Sequence[str], log: str, service: str = "nats") -> int | No
             return int(json.loads(text)[service][0].rpartition(":")[2])
         except (ValueError, LookupError, TypeError):
             continue  # still being written
-    found = LISTENING.search(log) if service == "nats" else None
-    return int(found[1]) if found else None
+    match = LISTENING.search(log) if service == "nats" else None
+    return int(match[1]) if match else None
 
 
 def parseLinkPort(log: str) -> int | None:
@@ -168,8 +168,8 @@ def parseLinkPort(log: str) -> int | None:
     @param log: what a server wrote so far.
     @return: where it listens for links to other servers, if it has said so.
     """
-    found = LINKS.search(log)
-    return int(found[1]) if found else None
+    match = LINKS.search(log)
+    return int(match[1]) if match else None
 
 
 def awaitLinkPort(folder: Path) -> int:
@@ -206,7 +206,7 @@ def awaitPort(process: subprocess.Popen[bytes], folder: Path, service: str) -> i
         said = logIn(folder)
         if ended is not None:
             raise ServerFailed(f"exit status {ended}: {tail(said)}")
-        ports = [each.read_text("utf-8", "replace") for each in folder.glob("*.ports")]
+        ports = [path.read_text("utf-8", "replace") for path in folder.glob("*.ports")]
         port = parsePort(ports, said, service)
         if port is not None:
             return port
@@ -313,8 +313,8 @@ class Process:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        for each in self._folder.glob("*.ports"):
-            each.unlink()
+        for path in self._folder.glob("*.ports"):
+            path.unlink()
         return self.start()
 
     def stop(self) -> None:
