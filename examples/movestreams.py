@@ -46,8 +46,8 @@ async def listed(client: Any, api: str, subject: str, key: str) -> AsyncIterator
         page = await ask(client, api, subject, offset=offset)
         total = page["total"]
         offset += len(page[key]) or total
-        for each in page[key]:
-            yield each
+        for entry in page[key]:
+            yield entry
 
 
 async def streams(client: Any, api: str) -> AsyncIterator[Any]:

@@ -70,8 +70,8 @@ class CardFilter:
             return message
         if message.subject.startswith(b"internal."):
             return None
-        body, found = _CARD.subn(b"****", message.body)
-        if not found:
+        body, count = _CARD.subn(b"****", message.body)
+        if not count:
             return message
         self.masked += 1
         headers = len(_CARD.sub(b"****", message.body[: message.headerLength]))

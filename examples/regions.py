@@ -97,7 +97,7 @@ async def main(
     @param gatewayPort: for other clusters; likewise.
     @param others: other clusters, each as C{name=host:port}.
     """
-    remotes = tuple(RemoteGateway(*_remote(each)) for each in others)
+    remotes = tuple(RemoteGateway(*_remote(other)) for other in others)
     gateway = Gateway(
         name=name,
         host="127.0.0.1",

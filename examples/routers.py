@@ -115,8 +115,8 @@ class AuditRouter(AnnouncingIndex):
         return wasThere
 
     def match(self, subject: bytes) -> list[Any]:
-        found = super().match(subject)
-        return found if subject == AUDIT else [*found, *self._auditors.values()]
+        match = super().match(subject)
+        return match if subject == AUDIT else [*match, *self._auditors.values()]
 
     def hasInterest(self, subject: bytes) -> bool:
         return bool(self._auditors) or super().hasInterest(subject)

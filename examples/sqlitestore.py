@@ -142,8 +142,8 @@ class SQLiteStore:
             committing.addCallback(self._done, [result for _, result in jobs])
         else:
             idle, self._idle = self._idle, []
-            for each in idle:
-                each.callback(None)
+            for connection in idle:
+                connection.callback(None)
 
     def _done(self, outcomes: list[Any], results: list[Deferred[Any]]) -> None:
         for outcome, result in zip(outcomes, results, strict=True):
@@ -197,10 +197,10 @@ class SQLiteStore:
             self._openedLog, name
         )
 
-    def _openedLog(self, found: tuple[int, LogBounds], name: str) -> SQLiteLog:
+    def _openedLog(self, opened: tuple[int, LogBounds], name: str) -> SQLiteLog:
         log = self._opened.get(name)
         if log is None:
-            log = self._opened[name] = SQLiteLog(self, name, *found)
+            log = self._opened[name] = SQLiteLog(self, name, *opened)
         return log
 
     def drop(self, name: str) -> Deferred[None]:
@@ -319,18 +319,18 @@ class SQLiteLog:
         last = self._bounds.last
 
         def work(database: sqlite3.Connection) -> list[Record]:
-            found: list[Record] = []
+            records: list[Record] = []
             size = 0
             for row in database.execute(
                 "SELECT sequence, time, subject, headers, payload FROM records"
                 " WHERE log = ? AND sequence BETWEEN ? AND ? ORDER BY sequence LIMIT ?",
                 [self.identity, sequence, last, limit],
             ):
-                found.append(Record(*row))
+                records.append(Record(*row))
                 size += sum(map(len, row[2:]))
                 if size >= maxBytes:
                     break
-            return found
+            return records
 
         return self._run(work)
 
@@ -341,11 +341,11 @@ class SQLiteLog:
         last = self._bounds.last
 
         def work(database: sqlite3.Connection) -> int:
-            (found,) = database.execute(
+            (first,) = database.execute(
                 "SELECT min(sequence) FROM records WHERE log = ? AND time >= ? AND sequence <= ?",
                 [self.identity, timestamp, last],
             ).fetchone()
-            return last + 1 if found is None else int(found)
+            return last + 1 if first is None else int(first)
 
         return self._run(work)
 
@@ -371,7 +371,7 @@ class SQLiteLog:
         chosen = set(sequences)
         return self._write(
             lambda database: sum(
-                self._delete(database, "sequence = ?", [each]) for each in sorted(chosen)
+                self._delete(database, "sequence = ?", [sequence]) for sequence in sorted(chosen)
             )
         )
 
