@@ -1,5 +1,5 @@
 """
-What the tests of accounts share.
+Shared parts of the tests of accounts.
 """
 
 from __future__ import annotations

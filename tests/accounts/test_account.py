@@ -142,7 +142,7 @@ class TestPlain:
         assert hall.failures == ["The subscriber to b'foo' failed"]
 
     def test_subscribingFromADelivery(self, hall: Hall) -> None:
-        """Who subscribes during a delivery gets the next message, not this one."""
+        """A subscription made during a delivery gets the next message, not this one."""
         late = Recorder()
         eager = Recorder(lambda message: late.got or hall.bus.subscribe(b"foo", late))
         hall.bus.subscribe(b"foo", eager)
@@ -152,7 +152,9 @@ class TestPlain:
         assert late.bodies == [b"2"]
 
     def test_cancellingOthersFromADelivery(self, hall: Hall) -> None:
-        """Who is cancelled during a delivery gets nothing any more, not even this message."""
+        """
+        A subscription that is cancelled during a delivery gets no more messages, not even this one.
+        """
         subscriptions: list[Any] = []
         recorders = [
             Recorder(lambda message: [subscription.cancel() for subscription in subscriptions])
@@ -233,7 +235,7 @@ class TestMistakes:
 
 @onEach
 class TestEnding:
-    """How subscriptions end."""
+    """The end of subscriptions."""
 
     def test_cancel(self, hall: Hall) -> None:
         """A cancelled subscription gets nothing more and is not said to have ended by itself."""
@@ -361,7 +363,7 @@ class TestBatches:
     """Subscribers that want everything of a turn at once."""
 
     def test_atTheEndOfTheTurn(self, hall: Hall) -> None:
-        """What a turn brings comes in one call when it ends, in order, from all subscriptions."""
+        """The messages of a turn come in one call at its end, in order, from all subscriptions."""
         recorder = BatchRecorder()
         hall.bus.subscribe(b"foo", recorder, 1)
         hall.bus.subscribe(b"bar", recorder, 2)
@@ -402,7 +404,7 @@ class TestBatches:
         assert recorder.batches == [[b"1"], [b"2", b"3"]]
 
     def test_outsideOfTurns(self, hall: Hall) -> None:
-        """What is published outside of any turn comes soon, not at once."""
+        """A message published outside of any turn comes soon, not at once."""
         recorder = BatchRecorder()
         hall.bus.subscribe(b"foo", recorder)
         hall.publish(b"foo", b"1")
@@ -431,7 +433,7 @@ class TestBatches:
         assert events == [[b"1", b"2"], "tag"]
 
     def test_publishingFromABatch(self, hall: Hall) -> None:
-        """What a batch subscriber publishes belongs to the same turn."""
+        """A message that a batch subscriber publishes belongs to the same turn."""
         heard = BatchRecorder()
 
         class Speaker(BatchRecorder):

@@ -13,7 +13,7 @@ from tests.support import BatchRecorder
 
 
 def test_oneCall() -> None:
-    """What a turn brings comes in one call when the turn ends, in order."""
+    """The messages of a turn come in one call when it ends, in order."""
     recorder = BatchRecorder()
     batch = hot.FlushBatch(lambda call: None)
     batcher = Batcher(recorder, batch)

@@ -81,7 +81,7 @@ class TestMappings:
 
 
 class TestImports:
-    """What can go wrong."""
+    """Errors of imports."""
 
     def test_routerIsFull(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """An import that the router refuses is reported; the others are there."""

@@ -120,7 +120,7 @@ class TestServices:
 
     @pytest.mark.parametrize("kind", Kind)
     def test_anyKind(self, hall: Hall, kind: Kind) -> None:
-        """What comes over a link has the link as its origin."""
+        """A message over a link has the link as its origin."""
         asked = Recorder()
         hall.busFor(Kind.INTERNAL).serve(b"ask", asked)
         taken = int(Kind.INTERNAL in REACH[kind])
@@ -146,7 +146,10 @@ class TestServices:
     @pytest.mark.parametrize("kind", LINKS)
     @pytest.mark.parametrize("queue", [b"", b"q"])
     def test_otherBrokers(self, hall: Hall, subject: bytes, kind: Kind, queue: bytes) -> None:
-        """What is no request here does not become one of this broker's users elsewhere."""
+        """
+        A message that is no request here does not become a request of this broker's users
+        elsewhere.
+        """
         link = LinkRecorder()
         hall.busFor(kind).subscribe(b">", link, b"", queue)
         hall.busFor(Kind.INTERNAL).serve(b"mine", Recorder())
@@ -209,7 +212,8 @@ class TestLinks:
     @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.HUB, Kind.SPOKE])
     def test_lastMemberGone(self, hall: Hall, kind: Kind) -> None:
         """
-        What another server sent for a queue group is handed over when the last member here is gone.
+        A message for a queue group from another server is handed over when the last member here is
+        gone.
         """
         member, sender, other = Recorder(), LinkRecorder(), LinkRecorder()
         subscription = hall.bus.subscribe(b"foo", member, b"", b"q")
@@ -348,7 +352,9 @@ class TestLinks:
     @pytest.mark.parametrize("kind", [*LINKS, *OURS, Kind.LOCAL])
     @pytest.mark.parametrize("queue", [b"", b"q"])
     def test_local(self, hall: Hall, kind: Kind, queue: bytes) -> None:
-        """Who answers for this broker alone hears its own clients and services, and no link."""
+        """
+        A service for this broker alone hears the broker's own clients and services, and no link.
+        """
         recorder, isHeard = Recorder(), kind not in LINKS
         hall.busFor(Kind.LOCAL).subscribe(b"foo", recorder, b"", queue)
         queues = (b"q",) if kind in LINKS else None
@@ -365,7 +371,7 @@ class TestLinks:
 
     @pytest.mark.parametrize("kind", LINKS)
     def test_localStays(self, hall: Hall, kind: Kind) -> None:
-        """What somebody publishes who answers for this broker alone goes over no link."""
+        """A message that a service for this broker alone publishes goes over no link."""
         link, here = LinkRecorder(), Recorder()
         hall.busFor(kind).subscribe(b"foo", link, b"", b"")
         hall.bus.subscribe(b"foo", here)
@@ -504,7 +510,7 @@ SUBSCRIPTIONS = st.lists(
 
 @onEach
 class TestAnything:
-    """What holds for any subscriptions and any message."""
+    """Properties of any subscriptions and any message."""
 
     @given(
         SUBSCRIPTIONS,

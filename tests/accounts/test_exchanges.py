@@ -83,7 +83,7 @@ class Town:
 
 
 class TestApplied:
-    """What the settings say is done."""
+    """The settings of exports and imports take effect."""
 
     def test_streams(self) -> None:
         """Streams come under their new names."""
@@ -155,7 +155,7 @@ def apiImports(town: Town, account: str) -> list[bytes]:
 
 
 class TestJetStream:
-    """How the JetStream of other servers is reached."""
+    """The JetStream of other servers is reached through imports."""
 
     IN_CLUSTER = 'cluster { name: C1, listen: "127.0.0.1:6222" }\n'
 
@@ -233,7 +233,7 @@ class TestJetStream:
 
 
 class TestReload:
-    """What is different changes, and nothing else."""
+    """A reload changes what is different, and nothing else."""
 
     def test_streams(self) -> None:
         """Streams come and go under subscriptions that are there."""
@@ -299,7 +299,7 @@ class TestReload:
 
 
 class TestChecked:
-    """What cannot be."""
+    """Invalid exports and imports."""
 
     def settings(self) -> Settings:
         """Settings that no file could say."""
@@ -308,11 +308,11 @@ class TestChecked:
         return replace(settings, accounts={**settings.accounts, "B": wrong})
 
     def test_fine(self) -> None:
-        """What fits together is fine."""
+        """Exports and imports that fit together are accepted."""
         checkImports(settingsOf(ACCOUNTS))
 
     def test_importWithoutExport(self) -> None:
-        """What does not fit together is refused before anything changes."""
+        """An import without its export is refused before anything changes."""
         with pytest.raises(ValueError, match=r"accounts\.B: .* stream import not authorized"):
             checkImports(self.settings())
         town = Town(ACCOUNTS)
@@ -321,7 +321,7 @@ class TestChecked:
         assert town.mapped("B", b"in") == b"out"
 
     def test_reload(self) -> None:
-        """So is a reload."""
+        """A reload with an invalid exchange is refused before anything changes."""
         with MemoryBroker(configText=ACCOUNTS) as broker:
             with pytest.raises(ReloadError, match="not authorized"):
                 broker.broker.reload(self.settings())

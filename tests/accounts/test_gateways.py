@@ -62,7 +62,7 @@ class Far:
         raise AssertionError("sending failed")
 
     def take(self) -> bytes:
-        """What was heard since the last call."""
+        """The messages since the last call."""
         self._batch.flush()
         heard, self.heard = self.heard, b""
         return heard
@@ -105,7 +105,7 @@ def wanting(*patterns: bytes, mode: str = INTEREST_ONLY, queue: bytes = b"") -> 
 
 
 class TestTargets:
-    """Who gets what."""
+    """The receivers of messages between clusters."""
 
     def test_provides(self, hall: Hall) -> None:
         """The bus, the output and the target keep their contracts."""
@@ -133,7 +133,7 @@ class TestTargets:
         assert reported == ["The interest table of a gateway failed"]
 
     def test_wanted(self, hall: Hall) -> None:
-        """What a table wants is sent, once, and what it does not want is not."""
+        """A message that a table wants is sent once, and one that it does not want is not sent."""
         far = Far(hall)
         hall.gate.openGateway(far, wanting(b"a.*", b"a.b"))
         assert [hall.say(b"a.b"), hall.say(b"b")] == [1, 0]
@@ -263,7 +263,7 @@ class TestGroups:
 
 
 class TestArriving:
-    """What comes from another cluster."""
+    """Messages from another cluster."""
 
     def test_spreads(self, hall: Hall) -> None:
         """It goes to clients and members here; queue groups only if the sender chose them."""
@@ -417,7 +417,10 @@ class TestKnown:
     """Interest in other clusters, as leafnodes learn of it."""
 
     def test_told(self, hall: Hall) -> None:
-        """What is known to be wanted; everything, while that is not known; nothing in the end."""
+        """
+        A new watcher learns the known interest: everything while that is unknown, and nothing at
+        the end.
+        """
         told: dict[tuple[bytes, bytes], int] = {}
         watcher: Any = Watcher(told)
         policy = SwitchingPolicy()
@@ -457,7 +460,7 @@ class TestKnown:
 
 
 class Watcher:
-    """Who writes down what is wanted."""
+    """A watcher that records the interest."""
 
     def __init__(self, told: dict[tuple[bytes, bytes], int]) -> None:
         self._told = told

@@ -98,7 +98,7 @@ class TestExports:
 
 
 class TestAuthorization:
-    """Who may import what."""
+    """Permission to import."""
 
     @pytest.mark.parametrize(
         ("exports", "subject", "isAllowed"),
@@ -149,7 +149,7 @@ class TestAuthorization:
 
 
 class TestSubjects:
-    """What imports are called."""
+    """Subjects of imports."""
 
     @pytest.mark.parametrize(
         ("wanted", "reason"),
@@ -407,7 +407,7 @@ class TestStreams:
         assert verdicts == [False, False]
 
     def test_notExported(self) -> None:
-        """What the exporter does not export does not lead anywhere."""
+        """A subject that the exporter does not export leads nowhere."""
         verdicts = cycles(
             AccountSettings(
                 "A", exports=(StreamExport("a"),), imports=(StreamImport("B", "b", "c"),)

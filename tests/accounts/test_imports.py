@@ -27,7 +27,7 @@ def market() -> Market:
 
 
 class TestRequests:
-    """What reaches a service."""
+    """The messages that reach a service."""
 
     @pytest.mark.parametrize(
         ("theirs", "ours", "asked", "received"),
@@ -96,7 +96,7 @@ class TestRequests:
         assert subjects(service) == [b"really"]
 
     def test_notFromLinks(self, market: Market) -> None:
-        """What comes over a route or a gateway was imported by the broker that it comes from."""
+        """A message over a route or a gateway is not imported again: its broker has done that."""
         market.service("B", "A", b"req")
         service = market.subscribe("A", b"req")
         for kind in Kind:
@@ -218,7 +218,7 @@ class TestChains:
         assert [len(market[name].responses) for name in "ABC"] == [1, 1, 1]
 
     def test_answer(self, market: Market) -> None:
-        """And the answer comes back all the way."""
+        """The answer of a service comes back through all imports."""
         service = self.chain(market, False, False, False)
         inbox = market.subscribe("D", b"inbox")
         market.publish("D", b"s3", b"hi", b"inbox")
@@ -326,7 +326,7 @@ class TestInterest:
         service.subscription.cancel()
 
     def test_noLongerImported(self, market: Market) -> None:
-        """What is no longer imported reaches nobody."""
+        """A subject that is no longer imported reaches nobody."""
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
         assert market["B"].importServices([]) == []
@@ -359,9 +359,7 @@ class TestJetStream:
     """The system account's service that stands for JetStream on other servers."""
 
     def reached(self, market: Market, subject: bytes, system: str = "A") -> tuple[int, list[bytes]]:
-        """
-        How many receivers a request has, and what of it the exporter got.
-        """
+        """The number of a request's receivers, and the messages that the exporter gets for it."""
         market[system].isSystem = True
         market.service("B", "A", b"$JS.API.>")
         service = market.subscribe("A", b"$JS.API.>")

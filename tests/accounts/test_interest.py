@@ -46,7 +46,7 @@ class Book:
 
 
 class TestEdges:
-    """What a watcher hears."""
+    """The changes that a watcher hears."""
 
     def test_firstAndLast(self) -> None:
         """A watcher hears of the first and of the last plain subscription to a pattern."""
@@ -103,7 +103,7 @@ class TestEdges:
 
 
 class TestWatchers:
-    """Who hears."""
+    """The watchers that are called."""
 
     def test_late(self) -> None:
         """A late watcher first receives the present interest."""
@@ -154,7 +154,7 @@ class TestWatchers:
         assert there.told == [("+", b"foo", b"", 1)]
 
     def test_watchedAgain(self) -> None:
-        """What changed while nobody watched is known to the next watcher."""
+        """A change while nobody watches is known to the next watcher."""
         book, first, second = Book(), WatchRecorder(), WatchRecorder()
         one = book.add(b"foo")
         book.interest.watch(first)()
@@ -337,7 +337,7 @@ class TestPatience:
         assert [change for change in watcher.taken() if change[1] == b"q"][-1][3] == 7
 
     def test_standIns(self) -> None:
-        """What stands for other interest, as another object each time, ends while others wait."""
+        """A stand-in for other interest, a new object each time, ends while others wait."""
         book, _ = self.crowded()
         watcher = WatchRecorder()
         book.interest.watch(watcher, None, True)

@@ -97,7 +97,7 @@ class TestDeserted:
 
 
 class TestSuccessors:
-    """Who takes it over."""
+    """The subscription that takes over a queue group's message."""
 
     def chosen(self, account: Account, kind: Kind, sender: Any) -> list[Any]:
         """The links that may be chosen."""

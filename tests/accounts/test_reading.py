@@ -91,7 +91,7 @@ class TestMappings:
         ],
     )
     def test_mistakes(self, text: str, complaint: str) -> None:
-        """What cannot be is reported where it stands."""
+        """An impossible export or import is reported at its place."""
         assert complaintsOf(text) == [complaint]
 
     def test_oneComplaint(self) -> None:
@@ -169,7 +169,7 @@ class TestExports:
         ],
     )
     def test_mistakes(self, text: str, complaint: str) -> None:
-        """What cannot be is reported, and nothing else is."""
+        """A mistake in an account's block is reported, and nothing else is."""
         (problem,) = complaintsOf(f"accounts {{ B {{}}, A {{ exports: [ {text} ] }} }}")
         assert f"accounts.A.exports[0]{complaint}" in problem
 
@@ -228,7 +228,7 @@ class TestImports:
         ],
     )
     def test_mistakes(self, text: str, complaint: str) -> None:
-        """What cannot be is reported, and nothing else is."""
+        """A mistake in a list of mappings is reported, and nothing else is."""
         (problem,) = complaintsOf(
             "accounts { A { exports: [ {stream: a}, {service: a} ] },"
             f"B {{ imports: [ {text} ] }} }}"
@@ -236,7 +236,9 @@ class TestImports:
         assert f"accounts.B.imports[0]{complaint}" in problem
 
     def test_places(self) -> None:
-        """What does not fit together is reported at the import, whatever stands before it."""
+        """
+        A mismatch of exports and imports is reported at the import, wherever the export stands.
+        """
         (problem,) = complaintsOf(
             "accounts {\n A { exports: [ {stream: a} ] }\n B {\n  imports: [\n"
             "   {stream: {account: A, subject: a}}\n   {stream: {account: A, subject: b}}\n"

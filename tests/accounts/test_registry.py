@@ -128,7 +128,7 @@ class TestAdmission:
             registry().admit(Grant("A"))
 
     def test_isolation(self) -> None:
-        """What is published in one account stays there."""
+        """A message published in one account stays there."""
         accounts = registry(TWO)
         here, there = Recorder(), Recorder()
         accounts.admit(Grant("A")).subscribe(b"foo", here)

@@ -34,7 +34,7 @@ class TestPassage:
 
     @pytest.mark.parametrize(("hops", "refuses"), [(MOST_HOPS - 1, False), (MOST_HOPS, True)])
     def test_tooFar(self, hops: int, refuses: bool) -> None:
-        """Nor more exports than sixteen."""
+        """A relay passes at most sixteen exports."""
         passed = tuple(ImportHop(ServiceExport("a"), False) for _ in range(hops))
         assert ImportPath(passed, None).refuses(ServiceExport("a")) == refuses
 

@@ -1,5 +1,5 @@
 """
-What an account remembers for a while of reply subjects that cross between clusters.
+The memory of an account for reply subjects that cross between clusters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def clock() -> Iterator[Any]:
 
 @onEach
 class TestFreshPatterns:
-    """What was subscribed to a short time ago."""
+    """Patterns that were subscribed to a short time ago."""
 
     def test_lasts(self, names: Names, clock: Any) -> None:
         """A pattern is recent for a period, and not for more than two."""

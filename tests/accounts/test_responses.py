@@ -48,7 +48,7 @@ class Counter:
 
     @property
     def owed(self) -> tuple[int, int]:
-        """How many answers are owed, and how many replies are waited for."""
+        """The number of answers that are owed, and of replies that are waited for."""
         a, b = self.market["A"].responses, self.market["B"].responses
         return len(a), len(b.pending)
 
@@ -102,7 +102,7 @@ class TestSingle:
         assert counter.owed == (0, 0)
 
     def test_acknowledged(self) -> None:
-        """What an answer is acknowledged with keeps its name: a JetStream message is such one."""
+        """The acknowledgement subject of an answer, such as a JetStream message, keeps its name."""
         counter = Counter()
         reply = counter.ask()
         ack = b"$JS.ACK.S.C.1.2.3.4.5"
@@ -187,10 +187,10 @@ class TestStream:
 
 
 class TestTime:
-    """How long an answer is owed."""
+    """The time for which an answer is owed."""
 
     def test_expires(self) -> None:
-        """What takes too long comes no more."""
+        """An answer that takes too long does not arrive."""
         counter = Counter(threshold=5.0)
         first = counter.ask()
         counter.market.advance(3.0)
@@ -233,7 +233,7 @@ class TestTime:
         assert counter.market.clock.getDelayedCalls() == []
 
     def test_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """How many are owed is bounded; the oldest is forgotten first."""
+        """The number of owed answers is bounded, and the oldest is forgotten first."""
         monkeypatch.setattr(Responses, "LIMIT", 3)
         counter = Counter()
         replies = [counter.ask() for _ in range(5)]
@@ -283,7 +283,7 @@ class TestLatency:
     """Latency events of the exporter."""
 
     def test_answered(self) -> None:
-        """How long an answer took, who asked and who answered."""
+        """A latency report has the time of the answer, the requester and the service."""
         counter = Counter(sampling=100)
         reply = counter.ask()
         assert reply.endswith(b".T")
@@ -330,7 +330,7 @@ class TestLatency:
         assert (event["status"], event["description"]) == (408, "Request Timeout")
 
     def test_notSampled(self) -> None:
-        """What is not measured is not told."""
+        """An exchange that is not sampled is not reported."""
         counter = Counter(sampling=0)
         reply = counter.ask()
         assert not reply.endswith(b".T")

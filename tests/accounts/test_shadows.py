@@ -32,7 +32,7 @@ def market(names: Names) -> Iterator[Market]:
 
 @onEach
 class TestDelivery:
-    """What comes."""
+    """Messages that arrive through an import."""
 
     @pytest.mark.parametrize(
         ("theirs", "ours", "pattern", "published", "received"),
@@ -72,7 +72,7 @@ class TestDelivery:
 
     @pytest.mark.parametrize("pattern", [b"a.x", b"other", b"from.b.>", b"from.a"])
     def test_notImported(self, market: Market, pattern: bytes) -> None:
-        """What is not imported under that name does not come."""
+        """A message that is not imported under a name does not arrive there."""
         market.stream("B", "A", b"a.>", b"from.a.>")
         recorder = market.subscribe("B", pattern)
         assert market.publish("A", b"a.x") == 0
@@ -101,7 +101,7 @@ class TestDelivery:
         assert (message.subject, message.shownSubject) == (b"from.a.x", b"s.a")
 
     def test_notFurther(self, market: Market) -> None:
-        """What is imported is not imported further: only what is published counts."""
+        """An imported message is not imported further: only published messages count."""
         market.stream("B", "A", b"a.>", b"b.>")
         market.stream("C", "B", b"b.>")
         recorder = market.subscribe("C", b"b.>")
@@ -155,7 +155,9 @@ class TestDelivery:
         assert min(counts) > 10
 
     def test_echo(self, market: Market) -> None:
-        """Who does not want to hear itself does not, and a group has another member."""
+        """
+        A subscriber without echo does not hear itself, and its queue group has another member.
+        """
         market.stream("A", "A", b"a", b"b")
         person = Connection(market["A"]._batch)
         person.outbox.echo = False
@@ -164,7 +166,7 @@ class TestDelivery:
         assert market.publish("A", b"a", origin=Person("A")) == 1
 
     def test_denied(self, market: Market) -> None:
-        """What a subscriber may not have under its own name is left out."""
+        """A subject that a subscriber may not have under its own name is left out."""
         market.stream("B", "A", b"a.>", b"b.>")
         person: Any = Connection(market["B"]._batch)
         market.subscribe("B", b"b.>", who=person)
@@ -183,7 +185,7 @@ class TestDelivery:
 
 @onEach
 class TestLife:
-    """How long."""
+    """The life of subscriptions through imports."""
 
     def test_unsubscribed(self, market: Market) -> None:
         """A subscription that ends leaves nothing behind."""
@@ -214,7 +216,7 @@ class TestLife:
         assert len(recorder.got) == 1
 
     def test_noLongerImported(self, market: Market) -> None:
-        """What is no longer imported comes no more; what still is does."""
+        """A subject that is no longer imported ends, and one that still is continues."""
         market.stream("B", "A", b"a")
         market.stream("B", "C", b"c")
         recorder = market.subscribe("B", b">")
@@ -256,7 +258,7 @@ class TestLife:
 
     @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.GATEWAY])
     def test_links(self, market: Market, kind: Kind) -> None:
-        """What other brokers with the same accounts want here they do not want of others."""
+        """The interest of other brokers with the same accounts is not imported here."""
         market.stream("B", "A", b"a")
         market["B"].busFor(kind).subscribe(b"a", LinkRecorder())
         assert len(market["A"]) == 0
@@ -283,7 +285,7 @@ class LeafRecorder(LinkRecorder):
 @onEach
 @pytest.mark.parametrize("kind", [Kind.SPOKE, Kind.HUB])
 class TestLeafnodes:
-    """What leafnodes have of what an account imports."""
+    """The part of an account's imports that leafnodes get."""
 
     def leaf(self, market: Market, kind: Kind, *patterns: bytes) -> LeafRecorder:
         """A leafnode of B that is subscribed to something."""
@@ -346,7 +348,10 @@ class TestLeafnodes:
 
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_permissions(self, market: Market, kind: Kind, ours: bytes) -> None:
-        """What may not go to a leafnode does not, by its name in the leafnode's account."""
+        """
+        A subject that a leafnode may not have does not go there, by its name in the leafnode's
+        account.
+        """
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, b">")
         denied = (ours or b"a.>").replace(b">", b"secret")
@@ -372,7 +377,9 @@ class TestLeafnodes:
 
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_notBack(self, market: Market, kind: Kind, ours: bytes) -> None:
-        """What comes to the other account as a leafnode's request does not go back to it."""
+        """
+        A request of a leafnode that arrives in the other account does not go back to the leafnode.
+        """
         market.stream("B", "A", b"a.>", ours)
         market.service("B", "A", b"a.x", b"ask")
         leaf, other = LeafRecorder("B", kind, b"E"), LeafRecorder("B", kind, b"F")

@@ -67,9 +67,7 @@ class Tracing(AccountTracing):
 
     @property
     def documents(self) -> list[Any]:
-        """
-        What was published as JSON.
-        """
+        """The published JSON documents."""
         return [json.loads(message.payload) for message in self.sent]
 
 
@@ -196,14 +194,20 @@ class TestParent:
     LINE = b"traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
     def test_destination(self, tracing: Tracing) -> None:
-        """They are traced to the destination of the account, if there is one."""
+        """
+        A message with a parent's trace is traced to the destination of the account, if there is
+        one.
+        """
         assert tracing.traced(self.LINE).trace is None
         tracing.dest = b"t"
         tracing.traced(self.LINE).trace.release()
         assert tracing.sent[0].subject == b"t"
 
     def test_sampling(self, tracing: Tracing) -> None:
-        """One more in a hundred than the settings say is traced; others are traced by no server."""
+        """
+        A message in a hundred more than the settings say is traced; the others are traced by no
+        server.
+        """
         tracing.dest, tracing.sampling = b"t", 1
         messages = [tracing.traced(self.LINE) for _ in range(2000)]
         traced = [message for message in messages if message.trace is not None]
@@ -212,7 +216,7 @@ class TestParent:
         assert other.headers.endswith(b"Nats-Trace-Dest: trace disabled\r\n\r\n")
 
     def test_links(self, tracing: Tracing) -> None:
-        """What came over a link was sampled before."""
+        """A message over a link was sampled before."""
         tracing.dest, tracing.sampling = b"t", 1
         assert all(tracing.traced(self.LINE, peer=ROUTE).trace for _ in range(100))
 

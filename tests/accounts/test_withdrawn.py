@@ -39,9 +39,7 @@ def test_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @implementer(IInterestWatcher)
 class Peer:
-    """
-    What another broker learns of the interest in an account.
-    """
+    """A peer broker that learns of the interest in an account."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, bytes]] = []

@@ -143,7 +143,7 @@ class AttackedBroker:
         return rest[: int(head.split()[-1])]
 
     def heard(self, account: str = "A") -> bytes:
-        """What the client of an account has received since this was asked last."""
+        """The messages that the client of an account has received since the last call."""
         received: bytes = self._clients[account].receive()
         return received
 

@@ -27,7 +27,7 @@ MESSAGES = 3000
 """The messages of the stream that is attacked, each of a subject of its own."""
 
 CHUNK = 65536
-"""What a broker reads at once."""
+"""The bytes that a broker reads at once."""
 
 _CONNECT = {"verbose": False, "headers": True, "no_responders": True}
 

@@ -100,7 +100,7 @@ def _republish(broker: AttackedBroker, target: str) -> None:
 
 
 def _republishStored(way: dict[str, Any]) -> Way:
-    """What a stream gets otherwise than from a client, and republishes."""
+    """Store messages that do not come from a client, and republish them."""
 
     def run(broker: AttackedBroker, target: str) -> None:
         _store(broker)
@@ -240,7 +240,7 @@ def _response(broker: AttackedBroker, target: str) -> None:
 
 
 def _stream(broker: AttackedBroker, target: str) -> None:
-    """What another account publishes, and this one imports as a stream."""
+    """Make a stream of messages that another account publishes and this one imports."""
     broker.publish(target)
 
 

@@ -41,7 +41,7 @@ def test_ofOneAccount() -> None:
 
 
 def test_ends() -> None:
-    """Who ended it is called no more, also if the same callable watches twice."""
+    """A watcher that has ended is not called again, also if the same callable watches twice."""
     told: list[int] = []
 
     def watch() -> None:
@@ -104,7 +104,7 @@ class Granting(Authenticator):
 
 
 class TestDefaults:
-    """What holds unless it is overridden."""
+    """The defaults of an authenticator that overrides nothing."""
 
     def test_provides(self) -> None:
         """It is an authorizer."""
@@ -121,7 +121,7 @@ class TestDefaults:
 
     @pytest.mark.parametrize("avatar", ["", None, 7, object()])
     def test_nobody(self, avatar: object) -> None:
-        """What is neither a name nor a grant is nobody."""
+        """A result that is neither a name nor a grant denies the login."""
 
         class Strange(Authenticator):
             def authenticate(self, hello: ConnectRequest) -> Any:
@@ -245,7 +245,7 @@ class TestOverriding:
         assert isinstance(failure, errors.Unauthorized)
 
     def test_secondStepIsSkipped(self) -> None:
-        """Who is denied in the first step is not granted anything in the second."""
+        """A login denied in the first step is not granted anything in the second."""
         asked: list[Any] = []
 
         class Denying(Authenticator):
@@ -356,7 +356,7 @@ class TestInABroker:
     def test_nonsense(
         self, step: str, form: Any, nonsense: Any, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """What is no grant, or no name, keeps out."""
+        """A result that is no grant and no name denies the login."""
         with logLines() as lines:
             with MemoryBroker(authorizer=Custom(step, lambda: form(nonsense))) as broker:
                 assert login(broker).closed == "lost"

@@ -64,7 +64,7 @@ class TestReading:
         "text", ["", " ", "bob", "=", "=x,=y", "CN=#04", "CN=\\zz", "CN=\\6", "x,CN=a"]
     )
     def test_none(self, text: str) -> None:
-        """What is no distinguished name is none."""
+        """A text that is no distinguished name is none."""
         assert readName(text) is None
 
     @given(st.text(alphabet="CNO=,+\\ #6fz\x00\xf6", max_size=12))
@@ -94,7 +94,7 @@ class TestSubjects:
         assert nameOf(name) is None
 
     def test_empty(self) -> None:
-        """Nor has an empty one."""
+        """A certificate with an empty name has no name."""
         assert nameOf(x509.Name([])) is None
 
 
@@ -216,7 +216,7 @@ class TestPrinted:
 
 
 class TestDescribed:
-    """What monitoring tells."""
+    """The description of certificates in monitoring."""
 
     @pytest.mark.parametrize(
         ("subject", "shown"),
@@ -240,5 +240,5 @@ class TestDescribed:
         assert description["spki_sha256"] == again["spki_sha256"] != whole
 
     def test_nobody(self) -> None:
-        """Who has no name is shown none."""
+        """A client without a name is shown none."""
         assert "subject" not in described(certificate(names=["host"]))

@@ -154,7 +154,7 @@ class TestTwisted:
 
 
 class TestCredentials:
-    """What a checker is asked."""
+    """The credentials that a checker is asked about."""
 
     def test_login(self) -> None:
         """A name and a password are bytes, and compare themselves in either form."""
@@ -168,7 +168,7 @@ class TestCredentials:
         assert not credentials.checkPassword(b"") and not credentials.checkPassword("a")
 
     def test_noCredentialsAreAnonymous(self) -> None:
-        """Who brings nothing is anonymous."""
+        """A client without credentials is anonymous."""
         credentials = credentialsOf(ConnectRequest(host="::1"))
         assert IAnonymous.providedBy(credentials) and IConnection.providedBy(credentials)
         assert not IUsernamePassword.providedBy(credentials)
@@ -196,7 +196,7 @@ class TestCredentials:
 
 
 class TestAnswers:
-    """What checkers answer."""
+    """Answers of checkers."""
 
     @pytest.mark.parametrize(
         "wrapped", [lambda v: v, succeed, coroutine], ids=["plain", "Deferred", "coroutine"]
@@ -236,7 +236,7 @@ class TestAnswers:
             assert outcome(CheckerAuthenticator([Scripted(answer)])) is Unauthorized
 
     def test_credUnauthorized(self) -> None:
-        """So does one that raises the base of its refusals."""
+        """A checker that raises the base class of refusals denies the login."""
         assert outcome(CheckerAuthenticator([Scripted(CredUnauthorized())])) is Unauthorized
 
     def test_firstDecides(self) -> None:
@@ -291,7 +291,7 @@ class Avatars(EverythingGranted):
 
 
 class TestAvatars:
-    """What avatars may do."""
+    """The permissions of avatars."""
 
     def test_granted(self) -> None:
         """The avatars decide what each may do, or deny it."""

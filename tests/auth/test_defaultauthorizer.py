@@ -169,13 +169,15 @@ class TestKeys:
         assert not authorizer(ALICE).nonce
 
     def test_signed(self) -> None:
-        """Who signs the nonce gets in, whatever else is said."""
+        """A client that signs the nonce gets in, whatever else it says."""
         assert self.made(ALICE).grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
         greeting = self.hello(self.ANN, **{"user": "alice", "pass": "x"})
         assert self.made(ALICE).grantFor(greeting) == self.IDENTITY.grant
 
     def test_unsigned(self) -> None:
-        """Who does not, does not, although name and password be right."""
+        """
+        A client that does not sign the nonce is refused, although name and password are right.
+        """
         assert refuses(self.made(), self.hello())
         assert refuses(self.made(), self.hello(sig="x"))
         assert refuses(self.made(ALICE), self.hello(None, **{"user": "alice", "pass": "a"}))
@@ -214,7 +216,7 @@ class TestKeys:
         assert refuses(made, self.hello(self.ANN))
 
     def test_certificates(self) -> None:
-        """Who brings a key signs, also where certificates name users."""
+        """A client with a key signs the nonce, also where certificates name users."""
         made = self.made(ALICE, mapsCertificates=True)
         assert made.grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
         assert refuses(made, hello("alice", "a"))
@@ -234,7 +236,7 @@ class TestKeys:
         assert refuses(made, self.hello(nkey=KeyPair("U").key))
 
     def test_nobodyElse(self) -> None:
-        """Who brings a key that nobody has is not nobody, unless nobody has any."""
+        """A key that no user has is refused, unless no user has any."""
         greeting = self.hello(nkey=KeyPair("U").key)
         assert refuses(self.made(ALICE, noAuthUser="alice"), greeting)
         assert authorizer(ALICE, noAuthUser="alice").grantFor(greeting) == ALICE.grant
@@ -256,7 +258,7 @@ class TestToken:
             assert refuses(made, greeting)
 
     def test_besideUsers(self) -> None:
-        """Who names no user may bring the token instead."""
+        """A client that names no user may bring the token instead."""
         made = authorizer(ALICE, token=TOKEN)
         assert made.grantFor(hello(token="t")) == Grant()
         assert made.grantFor(hello("alice", "a", "x")) == ALICE.grant
@@ -277,7 +279,7 @@ class TestHashes:
         assert results == [CAROL.grant]
 
     def test_wrongPasswordIsDeniedLater(self) -> None:
-        """So does the denial."""
+        """A wrong password is denied later, not at once."""
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "x"))
         assert isinstance(answer, Deferred)
@@ -335,7 +337,7 @@ class TestHashes:
 
 
 class TestNobody:
-    """Who brings no credentials."""
+    """Clients without credentials."""
 
     def test_user(self) -> None:
         """Gets what the user has that the settings name, although it has a password."""
@@ -418,7 +420,7 @@ class TestCertificates:
         assert refuses(self.made(), hello("bob", "pw", certificate=given))
 
     def test_withoutCertificate(self) -> None:
-        """So is a connection without one; a name alone never gets in."""
+        """A connection without a certificate is refused; a name alone never gets in."""
         assert refuses(self.made(), hello("alice@example.com"))
         assert refuses(self.made(), hello("bob", "pw"))
 
@@ -471,14 +473,14 @@ def authorizerOf(settings: Settings | str) -> SettingsAuthorizer:
 
 
 def grantOf(settings: Settings | str, **options: str) -> Grant:
-    """What somebody gets who says that in CONNECT."""
+    """The grant for the options of a CONNECT."""
     grant = authorizerOf(settings).grantFor(ConnectRequest(options=options))
     assert isinstance(grant, Grant)
     return grant
 
 
 class TestGrants:
-    """What users may do."""
+    """The grants of users."""
 
     def test_fields(self) -> None:
         """Each field of a user is one of its grant too, or what a login needs."""

@@ -46,7 +46,7 @@ def fieldsOf(value: object) -> Fields:
 
 
 class TestParse:
-    """What is an object."""
+    """The objects that are accepted."""
 
     @pytest.mark.parametrize(
         "text",
@@ -103,7 +103,7 @@ class TestParse:
 
 
 class TestMembers:
-    """What the members are."""
+    """The members of objects."""
 
     @pytest.mark.parametrize("read", READERS)
     def test_nullIsAbsent(self, read: Callable[[Fields, str], Any]) -> None:

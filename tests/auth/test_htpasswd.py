@@ -53,7 +53,7 @@ def test_known(form: str) -> None:
 @pytest.mark.parametrize("form", MADE)
 @pytest.mark.parametrize("password", ["x", "a" * 200, "\u00fc \U0001f511"])
 def test_againstOpenSSL(form: str, password: str) -> None:
-    """What OpenSSL makes of a password is what we make of it."""
+    """A password hashed by OpenSSL has the same hash here."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl program")
     done = subprocess.run(
@@ -211,7 +211,7 @@ class TestChecking:
         assert check(checker, b"anna", b"apple") == b"anna"
 
     def test_hashIsNoPassword(self) -> None:
-        """Who has read the file cannot log in with what stands there."""
+        """The hash in the file is no password."""
         for entry in (sha("x"), blowfish("x"), *MADE.values()):
             checker = HtpasswdChecker(htpasswdChecks(atOnce), {"a": entry})
             assert check(checker, b"a", entry.encode()) is UnauthorizedLogin

@@ -76,7 +76,7 @@ def answered(answer: Any) -> Grant:
 
 
 class TestQuestion:
-    """What the service is asked."""
+    """The question to the service."""
 
     def test_whole(self) -> None:
         """It says who a client is and where from, and nothing that it was not asked."""
@@ -125,7 +125,7 @@ class TestQuestion:
 
 
 class TestAnswer:
-    """What the service answers."""
+    """The answer of the service."""
 
     def test_least(self) -> None:
         """A name alone may do everything in the global account."""
@@ -202,7 +202,7 @@ class TestAnswer:
         ],
     )
     def test_noAnswer(self, data: bytes) -> None:
-        """What is no JSON object lets nobody in."""
+        """An answer that is no JSON object denies the login."""
         with pytest.raises(FieldError):
             grantFromAnswer(data)
 
@@ -241,7 +241,9 @@ class TestAnswer:
         ],
     )
     def test_nonsense(self, answer: Any) -> None:
-        """What makes no sense lets nobody in, rather than without what was meant."""
+        """
+        An answer that makes no sense denies the login, and does not grant less than was meant.
+        """
         with pytest.raises(FieldError):
             answered(answer)
 
@@ -359,7 +361,7 @@ class TestAsking:
         assert json.loads(world.agent.requests[0][2])["nonce"] == "n0nce"
 
     def test_grant(self) -> None:
-        """What it answers is the grant."""
+        """The answer of the service is the grant."""
         world = World()
         answer = world.ask()
         assert answer == []
@@ -389,13 +391,13 @@ class TestAsking:
         assert told(world, lambda: world.agent.answer(200, body)).startswith("FieldError ")
 
     def test_tooLong(self) -> None:
-        """Nor does one that does not end."""
+        """An answer longer than the limit denies the login."""
         world = World(longest=10)
         answer = b'{"user":"anna"}'
         assert told(world, lambda: world.agent.answer(200, answer)).startswith("AnswerTooLong ")
 
     def test_slow(self) -> None:
-        """Nor one that comes too late."""
+        """An answer that comes too late denies the login."""
         world = World(timeout=1.5)
         answer = world.ask()
         world.clock.advance(1.4)
@@ -406,7 +408,7 @@ class TestAsking:
         assert world.clock.getDelayedCalls() == []
 
     def test_gone(self) -> None:
-        """Nor a service that is not there."""
+        """A service that cannot be reached denies the login."""
         world = World()
         assert told(world, lambda: world.agent.fail(ConnectError())).startswith("ConnectError ")
 
@@ -425,7 +427,7 @@ class TestAsking:
         assert lines[1].endswith("(and 99 times more before)")
 
     def test_cancel(self) -> None:
-        """Who waits no more gives the question up."""
+        """A client that leaves cancels the question."""
         world = World()
         asking: Any = world.authorizer.grantFor(ANNA)
         asking.addErrback(lambda _: None)
@@ -511,7 +513,7 @@ class TestRemembering:
         assert self.again(world) == 1
 
     def test_denial(self) -> None:
-        """So is a denial."""
+        """A denial is remembered as a grant is."""
         world = self.known(403, cacheFor=10.0)
         assert world.ask() == [Unauthorized]
         assert self.again(world) == 0
@@ -545,7 +547,7 @@ class TestRemembering:
         assert self.again(world) == 1
 
     def test_secrets(self) -> None:
-        """What is remembered has no secret in it."""
+        """The memory of answers has no secret in it."""
         world = self.known(cacheFor=10.0)
         assert b"apple" not in repr(world.authorizer.__dict__).encode()
         assert "Bearer" not in repr(HTTPServiceSettings(URL, headers={"Authorization": "Bearer x"}))
@@ -560,7 +562,7 @@ class TestRemembering:
         assert self.again(world, ConnectRequest(options={"user": "b"})) == 1
 
     def test_use(self) -> None:
-        """So does another service, which is asked from then on."""
+        """A changed service is asked from then on, without the remembered answers."""
         world = self.known(cacheFor=10.0)
         other = FakeAgent()
         world.authorizer.use(HTTPServiceSettings("https://other.example/"), other)

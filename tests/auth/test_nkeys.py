@@ -55,7 +55,7 @@ class TestSignature:
 
     @pytest.mark.parametrize("text", ["-/8=", "_w==", "/w", "/x==", " /w==", "/w==\n", "a", "é"])
     def test_mixturesAreRefused(self, text: str) -> None:
-        """What is neither is refused."""
+        """A key that is of neither kind is refused."""
         with pytest.raises(ValueError):
             decodeSignature(text)
 

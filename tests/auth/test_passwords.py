@@ -32,7 +32,7 @@ def outcome(checks: PasswordChecks, expected: str, given: str) -> list[Any]:
 
 
 class TestKinds:
-    """What is plain and what is hashed."""
+    """Plain and hashed passwords."""
 
     @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2x$", "$2y$"])
     def test_hash(self, prefix: str) -> None:
@@ -70,7 +70,7 @@ class TestHashes:
         assert not checkHash(hashed, "x" * 73)
 
     def test_nul(self) -> None:
-        """So is a password with a NUL."""
+        """A password with a NUL is refused."""
         assert not checkHash(HASH, "secret\0")
 
     @pytest.mark.parametrize("broken", ["$2a$04$", "$2a$99$" + "x" * 53, "$2a$04$\xe9" + "x" * 52])
@@ -136,7 +136,7 @@ class TestQueue:
         assert not clock.getDelayedCalls()
 
     def test_cancelWaiting(self) -> None:
-        """Who does not wait any more costs no computing."""
+        """A login that is cancelled while it waits costs no computing."""
         threads = Threads()
         checks = PasswordChecks(threads)
         waiting = [checks.check(HASH, "secret") for _ in range(3)]
@@ -165,7 +165,7 @@ class TestQueue:
         assert result == [True]
 
     def test_threadFails(self) -> None:
-        """What goes wrong in the thread reaches who waits, and the next one is served."""
+        """An error in the thread reaches the waiting login, and the next one is served."""
         threads = Threads()
         checks = PasswordChecks(threads)
         result = outcome(checks, HASH, "secret")

@@ -91,7 +91,7 @@ def test_connectionType() -> None:
 
 
 def test_guests() -> None:
-    """Who need not say anything is who the settings say."""
+    """A guest is the user that the settings name."""
     assert not avatars().hasGuests()
     guests = avatars(SettingsHost(TEXT + "no_auth_user: bob\n"))
     assert guests.hasGuests()
@@ -216,7 +216,7 @@ class TestHtpasswd:
         return f"authorization {{ plugin: htpasswd, file: '{path}' }}\n{ACCOUNTS}"
 
     def test_login(self, path: Path) -> None:
-        """Who stands in the file is let in, as the user of that name."""
+        """A user in the file is let in under that name."""
         with MemoryBroker(configText=self.text(path)) as broker:
             anna = login(broker, "anna", "apple")
             assert account(broker, "anna") == "SHOP"
@@ -228,7 +228,7 @@ class TestHtpasswd:
             assert broker.connect({"verbose": False}).closed == "lost"
 
     def test_change(self, path: Path) -> None:
-        """Who is taken out of the file is cut; others stay."""
+        """A user who is removed from the file is cut; others stay."""
         with MemoryBroker(configText=self.text(path)) as broker:
             anna, carl = login(broker, "anna", "apple"), login(broker, "carl", "cherry")
             path.write_text(f"anna:{sha('apple')}\n")
@@ -324,7 +324,7 @@ class TestHTTP:
 
     @pytest.fixture
     def agent(self, monkeypatch: pytest.MonkeyPatch) -> FakeAgent:
-        """What is asked instead of the service."""
+        """The agent that is asked instead of the service."""
         agent = FakeAgent()
         monkeypatch.setattr("natsbroker.auth.plugins.agentFor", lambda *a, **k: agent)
         return agent

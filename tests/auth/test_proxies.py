@@ -70,7 +70,7 @@ class TestTrusted:
         assert not TrustedProxies() and TrustedProxies([PROXY.publicKey])
 
     def test_gone(self) -> None:
-        """Who came through a proxy that is not trusted any more does not stay."""
+        """A client that came through a proxy that is no longer trusted is cut."""
         proxies = TrustedProxies([PROXY.publicKey])
         options = signed().options
         stays = ConnectRequest(options=options, nonce=NONCE, granted=Grant(proxy=PROXY.publicKey))
@@ -88,7 +88,7 @@ class TestTrusted:
 
 
 def test_require() -> None:
-    """Who must come through a proxy and does not is refused, with the reason."""
+    """A client that must come through a proxy and does not is refused, with the reason."""
     requireProxy(ConnectRequest(proxy="x"))
     with pytest.raises(Unauthorized) as caught:
         requireProxy(ConnectRequest())

@@ -90,7 +90,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("text", "path", "message"), UNREADABLE)
 def test_unreadable(text: str, path: str, message: str) -> None:
-    """What makes no sense is reported with the path of the permission."""
+    """An unreadable permission is reported with its path."""
     (complaint,) = complaintsOf(f"authorization {{ users: [ {{user: a, permissions: {text} }} ] }}")
     assert complaint.partition(" ")[2] == (f"authorization.users[0].permissions.{path}: {message}")
 
@@ -261,7 +261,7 @@ def test_nkeyUsers() -> None:
 
 @pytest.mark.parametrize("key", ["UA", KEY[:-1], KEY.lower(), ACCOUNT_KEY, KEY[:-1] + "A"])
 def test_notNkeys(key: str) -> None:
-    """What is not the public key of a user is reported."""
+    """A text that is not the public key of a user is reported."""
     (complaint,) = complaintsOf(f"authorization {{ users: [ {{nkey: {key}}} ] }}")
     assert "Not a valid public nkey for a user" in complaint
 
@@ -365,7 +365,7 @@ def test_most() -> None:
     ],
 )
 def test_calloutMistakes(text: str, complaint: str) -> None:
-    """What is wrong is refused in nats-server's words."""
+    """A mistake in the callout's block is refused in nats-server's words."""
     (problem,) = complaintsOf(block(text))
     assert complaint in problem
 
@@ -379,7 +379,7 @@ def test_operators() -> None:
 
 
 def test_plugin() -> None:
-    """One decides: a plugin or a service."""
+    """A plugin and a service together are refused."""
     text = f"authorization {{ plugin: p, auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
     (problem,) = complaintsOf(text)
     assert "auth_callout does not go with a plugin" in problem

@@ -103,7 +103,7 @@ def test_unrest(world: World) -> None:
 
 
 def test_changedWhileRead(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What changes while it is read is read again, later."""
+    """A file that changes while it is read is read again, later."""
     world.write("two")
     world.look()
     read = restingfile.readSnapshot
@@ -140,7 +140,7 @@ def test_complaint(world: World) -> None:
 
 @pytest.mark.parametrize("text", [None, b"\xff", b"x" * 20])
 def test_load(tmp_path: Path, text: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be read the first time is a failure that says why."""
+    """A file that cannot be read the first time is a failure that gives the reason."""
     monkeypatch.setattr(restingfile, "LONGEST", 19)
     world = World(tmp_path / "file")
     if text is not None:

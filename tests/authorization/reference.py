@@ -1,6 +1,5 @@
 """
-What a user may do, told a second time: the rules in words, in forty lines, sharing nothing with the
-product.
+The rules of permissions a second time: in words, in forty lines, sharing nothing with the product.
 
   - A message may be published where an allowed pattern matches its subject, or everywhere if there
     is no list of them, and no denied one does. Who may answer, and has no list at all, may publish

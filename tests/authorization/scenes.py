@@ -105,9 +105,7 @@ def someEntry(rng: random.Random, stars: int) -> str:
 
 
 def someRules(rng: random.Random, isSystem: bool = False) -> Rules:
-    """
-    What somebody may: with lists and without, which overlap more often than not.
-    """
+    """Random permissions: with lists and without, which overlap more often than not."""
 
     def patterns(make: Callable[[random.Random, int], str], stars: int, *counts: int) -> list[str]:
         return [make(rng, stars) for _ in range(rng.choice(counts))]

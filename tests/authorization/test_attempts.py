@@ -119,7 +119,9 @@ class TestLogin:
         assert listening.receive() == b""
 
     def test_anotherAccount(self, host: Host) -> None:
-        """Who logs in a second time as somebody else leaves everything of the first behind."""
+        """
+        A client that logs in a second time as another user leaves everything of the first behind.
+        """
         client, a = host.client(hello("a")), host.client(hello("a"))
         client.ask(b"SUB > 1\r\nSUB > q 2\r\n")
         client.ask(hello("b"))
@@ -223,7 +225,7 @@ class TestRoundabout:
 
     @pytest.mark.parametrize("subject", [b"_GR_.x.y", b"$GR.x", b"$NRG.x"])
     def test_reserved(self, host: Host, subject: bytes) -> None:
-        """Nor does anybody publish there."""
+        """A publish to a subject of the cluster is refused."""
         answer = host.client(hello("a")).ask(b"PUB %b 1\r\nx\r\n" % subject)
         assert answer == b"-ERR 'Permissions Violation for Publish to \"%b\"'\r\n" % subject
 
@@ -237,7 +239,7 @@ class TestRoundabout:
 
 
 class TestAccounts:
-    """What belongs to others."""
+    """Access to other accounts."""
 
     @pytest.mark.parametrize(
         "subject",
@@ -258,7 +260,7 @@ class TestAccounts:
         "subject", [b"$SYS.REQ.SERVER.PING", b"$SYS.REQ.CLAIMS.UPDATE", b"$JS.API.INFO", b"x"]
     )
     def test_speaking(self, host: Host, subject: bytes) -> None:
-        """Nor is anything heard there of somebody in an ordinary account."""
+        """A publish of an ordinary user to a subject of the system reaches nobody."""
         system, b = host.client(hello("s")), host.client(hello("b"))
         for client in (system, b):
             client.ask(b"SUB > 1\r\n")

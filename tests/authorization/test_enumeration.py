@@ -31,7 +31,7 @@ NAMES = [f"user{number}" for number in range(40)]
 
 class Work:
     """
-    What an authorizer does for a login.
+    The work of an authorizer for a login.
 
     @ivar done: each comparison: of plain texts or of a hash.
     """
@@ -84,7 +84,7 @@ def password(name: str, given: str = "wrong") -> ConnectRequest:
 
 
 class TestSameWork:
-    """What is done for a login does not depend on whether there is such a user."""
+    """The work for a login does not depend on whether the user exists."""
 
     @pytest.mark.parametrize("given", ["wrong", "", "x" * 100, "w\0"])
     def test_plain(self, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
@@ -136,7 +136,7 @@ class Gate:
 
     @property
     def held(self) -> int:
-        """How many calls wait."""
+        """The number of waiting calls."""
         return len(self._waiting)
 
     def open(self) -> None:
@@ -177,7 +177,7 @@ def login(host: Host, user: str, given: str) -> Client:
 
 
 class TestSameAnswer:
-    """What is said does not tell either."""
+    """The answer to a login does not tell either whether the user exists."""
 
     HASHED = USERS.replace("{user: plain, password: p}", "")
 
@@ -227,7 +227,7 @@ class TestOthersDoNotWait:
         assert early.ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_reads(self, host: Host, gate: Gate) -> None:
-        """What somebody sends meanwhile is not done before they are let in, and then in order."""
+        """Input during a login is handled once the login has succeeded, in order."""
         early, late = login(host, "plain", "p"), login(host, "hashed", "secret")
         early.receive()
         early.ask(b"SUB x 1\r\n")

@@ -47,11 +47,13 @@ class Border:
 
 @onEach
 class TestDelivery:
-    """What comes from another cluster."""
+    """Messages from another cluster."""
 
     def test_denied(self, names: Names) -> None:
-        """What a client may not hear inside of a wider subscription it does not hear from there
-        either, plainly and in a queue group."""
+        """
+        A subject that a client may not hear within a wider subscription does not come from another
+        cluster either, plainly or in a queue group.
+        """
         with using(names):
             rules = SubscribePermissions([b"s.>"], [b"s.secret", b"s.group q"])
             border = Border(Grant("A", "u", subscribe=rules))
@@ -62,8 +64,10 @@ class TestDelivery:
             assert client.receive() == b"MSG s.group 1 1\r\nx\r\nMSG s.open 1 1\r\nx\r\n"
 
     def test_anotherAccount(self, names: Names) -> None:
-        """What is said in one account is not heard in another, and what that wants is not told of
-        the first."""
+        """
+        A message in one account is not heard in another, whose interest is not reported as that of
+        the first.
+        """
         with using(names):
             border = Border(Grant("A", "u"))
             others = border.heard("B")
@@ -88,10 +92,10 @@ class TestDelivery:
 
 @onEach
 class TestSending:
-    """What goes to another cluster."""
+    """Messages to another cluster."""
 
     def test_deniedPublishIsNotSent(self, names: Names) -> None:
-        """What a client may not publish is not sent there."""
+        """A publish that is denied to a client is not sent to another cluster."""
         with using(names):
             border = Border(Grant("A", "u", publish=PermissionSet([b"a"], [b"b"])))
             client = border.world.client(QUIET)

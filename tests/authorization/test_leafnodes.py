@@ -124,7 +124,7 @@ def test_forged(forged: bytes) -> None:
 
 @pytest.mark.parametrize("subject", [b"$SYS.REQ.SERVER.PING", b"other", b"_INBOX.b"])
 def test_anotherAccount(subject: bytes) -> None:
-    """What a leafnode wants and says stays in its account."""
+    """The interest and the messages of a leafnode stay in its account."""
     broker = Broker()
     heard = broker.subscribe(b">", account="B")
     wire = broker.spoke()

@@ -66,7 +66,7 @@ class CalloutWorld:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Who the server is."""
+        """The description of the server in a question."""
         return {"name": "s", "host": "h", "id": self.signer.publicKey, "version": "2.15.1"}
 
     def busFor(self, account: str) -> IMessageBus:

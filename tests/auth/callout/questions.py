@@ -1,8 +1,8 @@
 """
-What a server asks an auth callout service, as such services read it, and what they answer.
+The questions of a server to an auth callout service, as such services read them, and the answers.
 
-No product code reads or makes them: JWTs are taken apart and signed with other libraries, and
-encryption is NaCl's own.
+No product code reads or makes them: JWTs are parsed and signed with other libraries, and encryption
+is NaCl's own.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _crc16(data: bytes) -> int:
 
 class Question:
     """
-    What a server asks.
+    A question of a server.
 
     @ivar claims: of its JWT.
     @ivar headers: of its message.
@@ -96,9 +96,7 @@ class Question:
 
     @property
     def options(self) -> dict[str, Any]:
-        """
-        What the client said in CONNECT.
-        """
+        """The options of the client's CONNECT."""
         options: dict[str, Any] = self.nats["connect_opts"]
         return options
 

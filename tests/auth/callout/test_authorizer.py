@@ -72,7 +72,7 @@ class World(CalloutWorld):
         )
 
     def ask(self, user: str = "bob", password: str = "right") -> Any:
-        """What somebody is granted, or the error that there is instead."""
+        """The grant of a client, or the error in its place."""
         hello = ConnectRequest(options={"user": user, "pass": password})
         (outcome,) = outcomeOf(lambda: self.authorizer.grantFor(hello))
         return outcome
@@ -106,7 +106,7 @@ class TestWhoDecides:
         assert len(world.questions) == 1
 
     def test_known(self, later: bool) -> None:
-        """So it does about users that it knows; the service's word counts."""
+        """The service is asked about users in the file as well, and its answer decides."""
         world = World(later=later)
         world.decide = lambda question: question.response(ISSUER, {"error": "no"}, iat=1)
         denial = world.ask("app")
@@ -136,17 +136,17 @@ class TestWhoDecides:
         assert len(world.questions) == 3
 
     def test_broken(self, later: bool) -> None:
-        """What breaks is not taken for somebody unknown."""
+        """A login that fails with an exception is not taken for an unknown user."""
         world = World(later=later)
         assert isinstance(world.ask("broken"), ZeroDivisionError)
         assert world.questions == []
 
 
 class TestGrants:
-    """What the service's word is worth."""
+    """The effect of the service's answer."""
 
     def granted(self, **claims: Any) -> Any:
-        """What is granted by a user JWT."""
+        """The grant of a user JWT."""
         world = World()
         world.decide = lambda question: letIn(question, **claims)
         return world.ask()
@@ -166,7 +166,7 @@ class TestGrants:
         assert self.granted(exp=int(NOW) + 5).expires == NOW + 5
 
     def test_guarded(self) -> None:
-        """Who is placed into the service's account cannot ask it."""
+        """A user who is placed into the service's account cannot ask the service."""
         assert not self.granted(aud="AUTH").publish.allows(SUBJECT)
 
     @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ class TestGrants:
         ],
     )
     def test_invalidResponsesDeny(self, claims: dict[str, Any], words: str) -> None:
-        """What is not right lets nobody in."""
+        """An invalid response denies the login."""
         assert words in str(self.granted(**claims))
 
     @pytest.mark.parametrize("claims", [{}, {"issuer_account": ISSUER.key}])

@@ -127,12 +127,12 @@ class TestNoAnswer:
         assert isinstance(denied, Unauthorized)
 
     def test_noAccount(self) -> None:
-        """Nor where there is no such account."""
+        """A callout into an account that does not exist fails."""
         [denied] = ask(CalloutWorld("OTHER").serve())
         assert 'No valid account "AUTH"' in str(denied)
 
     def test_badKey(self) -> None:
-        """Nor where questions cannot be sealed."""
+        """A callout whose key cannot seal questions fails."""
         [denied] = ask(CalloutWorld("AUTH").serve(), AuthCallout(ISSUER.key, "AUTH", xkey="x"))
         assert isinstance(denied, Unauthorized)
 

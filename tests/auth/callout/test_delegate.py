@@ -53,13 +53,13 @@ class World(CalloutWorld):
         (self.account,) = outcomeOf(lambda: self.directory.find(AUTH.key))
 
     def ask(self) -> Any:
-        """What a bearer of the account is granted."""
+        """The grant of a bearer of the account."""
         user = UserClaims.decode(AUTH.user(USER, {"tags": ["t"]}, name="sentinel"))
         (outcome,) = outcomeOf(lambda: self.delegate.ask(self.account, self.hello, user))
         return outcome
 
     def again(self, grant: Grant) -> Any:
-        """What is granted when the connection is looked at again."""
+        """The grant when the connection is checked again."""
         hello = replace(self.hello, granted=grant)
         (outcome,) = outcomeOf(lambda: self.delegate.reconsidered(hello))
         return outcome
@@ -156,7 +156,7 @@ def test_signingKey(signer: KeyPair) -> None:
     ],
 )
 def test_forbiddenPlacementsAreDenied(decide: Any, words: str) -> None:
-    """What the account's JWT does not allow lets nobody in."""
+    """A placement that the account's JWT forbids denies the login."""
     world = World()
     world.decide = decide
     assert words in str(world.ask())
@@ -172,7 +172,7 @@ def test_everyAccount() -> None:
 
 
 def test_sealed() -> None:
-    """Who signed an answer does not matter if it was sealed for us."""
+    """The signer of an answer does not matter if the answer was sealed for us."""
     world = World(xkey=CURVE.key)
 
     def decide(question: Question) -> bytes:
@@ -198,7 +198,7 @@ class TestAgain:
         assert len(world.questions) == 1
 
     def test_changed(self) -> None:
-        """What the account's JWT says now holds."""
+        """A change of the account's JWT takes effect."""
         world = World()
         world.decide = letIn
         before = world.ask()
@@ -225,7 +225,7 @@ class TestAgain:
         assert isinstance(world.again(before), Unauthorized)
 
     def test_accountGone(self) -> None:
-        """Nor one whose account is."""
+        """A login in an account that no longer exists is denied."""
         world = World()
         world.decide = letIn
         before = world.ask()

@@ -163,7 +163,7 @@ def test_letsIn() -> None:
 
 
 def test_sealed() -> None:
-    """What does not begin like a JWT is opened, where it can be."""
+    """An answer that does not begin like a JWT is opened, if it can be."""
     decoded = read(b"sealed", lambda data: answer() if data == b"sealed" else b"")
     assert decoded.isSealed
     assert not read(answer(), lambda data: b"").isSealed
@@ -199,7 +199,7 @@ def test_invalidResponsesSayWhy(words: str) -> None:
 
 
 def test_cannotBeOpened() -> None:
-    """What cannot be opened lets nobody in."""
+    """An answer that cannot be opened denies the login."""
 
     def fail(data: bytes) -> bytes:
         raise SealError("could not be opened")
@@ -224,7 +224,7 @@ def test_anything(data: bytes) -> None:
     )
 )
 def test_anyClaims(changes: dict[str, Any]) -> None:
-    """Nor do any claims that are signed, unless they say what they should."""
+    """Signed claims of another kind deny the login."""
     claims = {
         **claimsOf(
             "authorization_response", ISSUER, USER_KEYS.key, {"jwt": jwt()}, aud=SERVER_KEYS.key
@@ -240,7 +240,7 @@ def test_anyClaims(changes: dict[str, Any]) -> None:
 
 
 class TestStay:
-    """How long somebody may stay."""
+    """The time that a user may stay."""
 
     def stay(self, nats: dict[str, Any]) -> float:
         """Until when."""
@@ -264,6 +264,6 @@ class TestStay:
             self.stay(times)
 
     def test_unknownType(self) -> None:
-        """Nor with nothing but kinds of connection that nobody knows."""
+        """A user JWT with only unknown kinds of connection is refused."""
         with pytest.raises(Unauthorized, match="using invalid connection type"):
             self.stay({"allowed_connection_types": ["SMOKE"]})

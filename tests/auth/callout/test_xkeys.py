@@ -54,7 +54,7 @@ def sevens(count: int) -> bytes:
 
 
 class TestKnownAnswers:
-    """What others computed."""
+    """Known answers from other implementations."""
 
     def test_publicKeys(self) -> None:
         """Public keys are those of the Go library."""
@@ -62,12 +62,12 @@ class TestKnownAnswers:
         assert CurveKeys(b"\2" * 32).publicKey == TWO
 
     def test_seal(self) -> None:
-        """What is sealed is, byte for byte, what the Go library seals."""
+        """A sealed text is, byte for byte, that of the Go library."""
         sealed = CurveKeys(b"\1" * 32).seal(b"attack at dawn", TWO, sevens)
         assert sealed.hex() == SEALED
 
     def test_open(self) -> None:
-        """What the Go library sealed is opened."""
+        """A text that the Go library sealed is opened."""
         assert CurveKeys(b"\2" * 32).open(bytes.fromhex(SEALED), ONE) == b"attack at dawn"
 
     def test_naclsOwn(self) -> None:
@@ -125,7 +125,7 @@ class TestSealing:
             CurveKeys().seal(b"x", Signer(role).publicKey, os.urandom)
 
     def test_damageIsNoticed(self) -> None:
-        """What was changed or cut anywhere is not opened."""
+        """A text that was changed or cut anywhere is not opened."""
         keys, sealed = CurveKeys(b"\2" * 32), bytes.fromhex(SEALED)
         for place in range(len(sealed)):
             changed = bytearray(sealed)

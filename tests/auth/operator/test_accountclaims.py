@@ -156,12 +156,12 @@ class TestAccountClaims:
         ],
     )
     def test_revocations(self, revocations: dict[str, int], issuedAt: int, revoked: bool) -> None:
-        """What was issued before or at the moment of a revocation is revoked (CVE-2020-26892)."""
+        """A JWT issued before or at the moment of a revocation is revoked (CVE-2020-26892)."""
         claims = AccountClaims.decode(ACCOUNT.jwt({"revocations": revocations}))
         assert claims.isRevoked(USER.key, issuedAt) is revoked
 
     def test_external(self) -> None:
-        """Who decides by auth callout is read."""
+        """An account that decides by auth callout is read."""
         xkey = CurveKeys().publicKey
         given = {"auth_users": [USER.key], "allowed_accounts": [ACCOUNT.key], "xkey": xkey}
         external = AccountClaims.decode(ACCOUNT.jwt({"authorization": given})).external

@@ -66,7 +66,7 @@ def test_accountsWithoutExchange() -> None:
 
 
 class TestExports:
-    """What accounts give."""
+    """Exports of accounts."""
 
     def test_stream(self) -> None:
         """A stream is for everybody unless it needs tokens."""
@@ -98,7 +98,7 @@ class TestExports:
         assert (made.response_type, made.latency) == ("stream", None)
 
     def test_private(self) -> None:
-        """What needs tokens is for those who have one."""
+        """A private export needs a token."""
         exports = [{"subject": "news.>", "type": "stream", "token_req": True}]
         without = World(exports, [{"subject": "news.>", "type": "stream"}])
         assert without.accounts()[ONE.key].exports == (StreamExport("news.>", (), 0),)
@@ -110,7 +110,7 @@ class TestExports:
 
 
 class TestImports:
-    """What accounts take."""
+    """Imports of accounts."""
 
     def test_stream(self) -> None:
         """A stream is where the JWT says, in the old form or the new one."""
@@ -138,7 +138,7 @@ class TestImports:
             )
 
     def test_leftOut(self) -> None:
-        """What has no export, or an account that is not there, is left out and named."""
+        """An import without an export, or from a missing account, is left out and named."""
         imports = [
             {"subject": "none", "type": "stream"},
             {"subject": "x", "type": "stream", "account": Account(OPERATOR).key},

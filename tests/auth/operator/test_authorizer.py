@@ -147,7 +147,7 @@ class TestSignature:
 
     @pytest.mark.parametrize("text", ["", "x", "é", raw(bytes(64)), raw(bytes(63)), raw(bytes(65))])
     def test_noSignature(self, text: str) -> None:
-        """What is no signature does not count, whatever it is."""
+        """A text that is no signature does not count, whatever it is."""
         assert not Logins().lets(hello(user=None, options={"sig": text}))
 
     def test_anotherUser(self) -> None:
@@ -181,7 +181,7 @@ class TestSignature:
         assert not Logins().lets(hello(token(ACCOUNT, body), None, options={"sig": forged}))
 
     def test_seedInPlaceOfKey(self) -> None:
-        """Who sends its seed in place of a signature is not let in."""
+        """A client that sends its seed in place of a signature is not let in."""
         assert not Logins().lets(hello(user=None, options={"sig": USER.seed.decode()}))
 
     def test_bearer(self) -> None:
@@ -294,7 +294,7 @@ class TestConditions:
         assert (grant.maxPayload, grant.maxSubscriptions) == (100, 5)
 
     def test_sentinel(self) -> None:
-        """Who brings no JWT has the default one, if there is one."""
+        """A client without a JWT has the default one, if there is one."""
         sentinel = ACCOUNT.user(USER, {"bearer_token": True})
         world = Logins(sentinel=sentinel)
         for options in ({}, {"jwt": "x"}, {"user": "a", "pass": "b"}):
@@ -302,7 +302,7 @@ class TestConditions:
 
 
 class TestChanges:
-    """What is said of an account while its users are there."""
+    """Changes of an account while its users are connected."""
 
     def test_revokesOnce(self) -> None:
         """A change of an account has its connections looked at, and no others."""

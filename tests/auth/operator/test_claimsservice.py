@@ -116,7 +116,7 @@ class TestUpdating:
     )
     @pytest.mark.parametrize("subject", [UPDATES[0], "$SYS.REQ.CLAIMS.UPDATE"])
     def test_invalidJWTIsNotStored(self, broker: Broker, subject: str, payload: bytes) -> None:
-        """What is no JWT of an account, is not trusted, or does not hold is not stored."""
+        """A JWT that is not of an account, is not trusted, or does not hold is not stored."""
         broker.refused(subject, payload)
         assert broker.folder is not None and len(broker.folder.folder) == 0
 
@@ -156,7 +156,7 @@ class TestWithoutFolder:
         assert broker.find().token.issuedAt == 2
 
     def test_untrustedJWTIsNotUsed(self) -> None:
-        """What is not trusted does not hold."""
+        """An untrusted JWT does not hold."""
         broker = Broker(None)
         broker.resolver.tokens[ACCOUNT.key] = issued()
         before = broker.find()
@@ -170,7 +170,7 @@ class TestWithoutFolder:
 
 
 class TestLooking:
-    """What is stored."""
+    """Look-ups of stored JWTs."""
 
     def test_lookUp(self, broker: Broker) -> None:
         """An account that is not stored is answered with nothing, so that nobody waits."""
@@ -287,7 +287,7 @@ class TestCache:
         assert cache.refused(subject, "x").startswith("jwt update cache resulted in error")
 
     def test_notForOthers(self, cache: Broker) -> None:
-        """What it has is no answer to other brokers' questions."""
+        """A stored JWT is no answer to other brokers' questions."""
         assert cache.clients.ask(f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP") == []
         assert cache.clients.ask("$SYS.REQ.CLAIMS.PACK") == []
         assert cache.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == []

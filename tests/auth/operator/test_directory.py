@@ -74,7 +74,9 @@ class TestFinding:
         ],
     )
     def test_invalidJWTIsNoAccount(self, text: Any) -> None:
-        """What is missing, malformed, untrusted, about another, or does not hold is no account."""
+        """
+        A JWT that is missing, malformed, untrusted, about another, or does not hold is no account.
+        """
         world = World(text)
         assert isinstance(world.find(), Unauthorized)
         assert world.observer.told == []

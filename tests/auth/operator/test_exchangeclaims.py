@@ -51,7 +51,7 @@ def activation(
 
 
 class TestExports:
-    """What an account gives."""
+    """Exports of an account."""
 
     def test_read(self) -> None:
         """An export is read with all that is said of it."""
@@ -124,7 +124,7 @@ class TestExports:
 
 
 class TestImports:
-    """What an account takes."""
+    """Imports of an account."""
 
     def read(self, **changes: Any) -> Any:
         """

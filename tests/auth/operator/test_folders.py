@@ -19,7 +19,7 @@ ONE, TWO = KeyPair("A").key, KeyPair("A").key
 
 
 class TestSaving:
-    """What is kept."""
+    """Saved JWTs."""
 
     def test_saved(self, tmp_path: Path) -> None:
         """A JWT is in a file of its own that is named after the account, and nothing else is."""
@@ -65,7 +65,7 @@ class TestSaving:
         ],
     )
     def test_namesThatAreNoKeys(self, name: str, tmp_path: Path) -> None:
-        """What is no account's key never becomes part of a path (CVE-2022-28357)."""
+        """A name that is no account's key never becomes part of a path (CVE-2022-28357)."""
         (tmp_path / "jwt").mkdir()
         (tmp_path / "x.jwt").write_text("outside")
         folder = TokenFolder(str(tmp_path / "jwt"), deletion=Deletion.REMOVED)
@@ -95,7 +95,7 @@ class TestSaving:
 
 
 class TestReading:
-    """What is there already."""
+    """JWTs that are in the folder already."""
 
     def test_onlyJWTs(self, tmp_path: Path) -> None:
         """Files that are none of ours are neither read nor touched."""
@@ -136,7 +136,7 @@ class TestReading:
 
 
 class TestDeleting:
-    """What shall be no more."""
+    """Deleted JWTs."""
 
     def test_deletingIsDisabled(self, tmp_path: Path) -> None:
         """Unless it is allowed, nothing is deleted."""
@@ -221,7 +221,7 @@ def test_expired(tmp_path: Path) -> None:
 
 
 def test_readAgain(tmp_path: Path) -> None:
-    """What lies in the folder already is there, and what others removed is not."""
+    """A JWT in the folder is used at a start, and one that others removed is not."""
     World(tmp_path).folder.save(ONE, "1")
     world = World(tmp_path, limit=1, ttl=5.0)
     assert world.folder[ONE] == "1"

@@ -46,14 +46,12 @@ VALUES = Values(
 
 
 def allowed(*subjects: str, values: Values = VALUES) -> tuple[str, ...]:
-    """
-    What allowed subjects become.
-    """
+    """The expansion of allowed subjects."""
     return expand(PermissionClaims(publishAllow=subjects), values).publishAllow
 
 
 class TestExpansion:
-    """What templates become."""
+    """The expansion of templates."""
 
     @pytest.mark.parametrize(
         ("template", "expected"),
@@ -137,7 +135,9 @@ class TestExpansion:
         ],
     )
     def test_unknownFunctions(self, template: str) -> None:
-        """What is no function refuses the user, whatever it is (739caaf6f, b2d0c2a77)."""
+        """
+        An unknown function in a template refuses the user, whatever it is (739caaf6f, b2d0c2a77).
+        """
         for rules in (
             PermissionClaims(publishAllow=(template,)),
             PermissionClaims(subscribeDeny=(template,)),
@@ -190,9 +190,7 @@ def grant(
     until: float = math.inf,
     **standard: Any,
 ) -> Grant:
-    """
-    What a user is granted.
-    """
+    """The grant of a user."""
     claims = claims or account()
     decoded = UserClaims.decode(ACCOUNT.user(USER, user, **standard))
     return grantOf(decoded, termsOf(decoded, claims), claims, limits or ServerLimits(), until)
@@ -202,12 +200,12 @@ class TestTerms:
     """Whose terms hold for a user."""
 
     def test_ownKey(self) -> None:
-        """What the account itself signed holds."""
+        """A JWT that the account itself signed holds."""
         user = UserClaims.decode(ACCOUNT.user(USER, {"subs": 7}))
         assert termsOf(user, account()).subscriptions == 7
 
     def test_signingKey(self) -> None:
-        """What a signing key without a template signed holds."""
+        """A JWT that a signing key without a template signed holds."""
         user = UserClaims.decode(ACCOUNT.user(USER, {"subs": 7}, ACCOUNT.signing))
         assert termsOf(user, account()).subscriptions == 7
 
@@ -257,7 +255,7 @@ class TestTerms:
 
 
 class TestGrant:
-    """What is granted."""
+    """Grants of users."""
 
     def test_nothingSpecial(self) -> None:
         """Without limits and permissions, a user may do everything in its account."""

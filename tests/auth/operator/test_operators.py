@@ -57,7 +57,7 @@ class TestOperatorClaims:
 
 
 class TestTrust:
-    """Who may sign accounts."""
+    """Keys that may sign accounts."""
 
     def test_everyKey(self) -> None:
         """An operator's own key and its signing keys count."""
@@ -96,7 +96,7 @@ MEMORY = "resolver: MEM\n"
 
 
 class TestOperators:
-    """What operators ask for."""
+    """Requirements of operators."""
 
     def test_trust(self) -> None:
         """Their keys and signing keys are trusted."""

@@ -113,7 +113,7 @@ class TestLookUp:
         assert reason(outcome) == "nobody had it in time"
 
     def test_oneSaysNo(self) -> None:
-        """Who has none does not keep another's JWT from being taken."""
+        """A peer without the JWT does not keep another peer's JWT from being taken."""
         world = World(2)
         outcome = world.lookUp()
         world.say(b"")
@@ -157,7 +157,7 @@ class TestLookUp:
         assert (one, two) == ([], ["jwt of ACCOUNT"])
 
     def test_cancelled(self) -> None:
-        """Who wants it no more leaves nothing."""
+        """A cancelled request leaves nothing behind."""
         world = World()
         asking = world.neighbours.lookUp(ACCOUNT)
         asking.addErrback(lambda why: None)
@@ -189,7 +189,7 @@ class TestKeepingUp:
         assert world.clock.getDelayedCalls() == []
 
     def test_merges(self) -> None:
-        """What is true of the answers is taken over, whether it comes in one message or many."""
+        """The true part of the answers is taken over, in one message or many."""
         world = World()
         merged: list[tuple[str, str]] = []
 

@@ -39,7 +39,7 @@ def test_inline() -> None:
 
 
 def test_files() -> None:
-    """Or in a file of its own, which is read."""
+    """An operator's JWT may be in a file of its own, which is read."""
     files = filesystem({"op.jwt": "-----\neyJx\n-----"})
     assert built("operator: op.jwt", files).settings.operator.operators == ("-----\neyJx\n-----",)
 
@@ -96,7 +96,7 @@ def test_url(text: str) -> None:
     ],
 )
 def test_notResolvers(text: str) -> None:
-    """What is no resolver, or one that is not told what it needs, is an error."""
+    """An unknown resolver, or one without a value that it needs, is an error."""
     (complaint,) = complaintsOf(f"resolver: {text}")
     assert "resolver" in complaint
 
@@ -118,7 +118,7 @@ def test_cache() -> None:
     ],
 )
 def test_notForCaches(more: str, complaint: str) -> None:
-    """What a cache does not have is an error."""
+    """A key of another resolver is an error for a cache."""
     (problem,) = complaintsOf(f"resolver {{ type: cache, dir: a, {more} }}")
     assert complaint in problem
 

@@ -27,7 +27,7 @@ class TestMemory:
     """JWTs of the configuration."""
 
     def test_found(self) -> None:
-        """What was put in is found, what was not is not."""
+        """A stored JWT is found, and another is not."""
         resolver = MemoryResolver({"A": "jwt"})
         assert verifyObject(IAccountResolver, resolver)
         assert resolver.fetch("A") == "jwt"
@@ -35,7 +35,7 @@ class TestMemory:
             resolver.fetch("B")
 
     def test_replace(self) -> None:
-        """What takes its place is found, and nothing of what was there before."""
+        """A replacement is found, and nothing of the JWTs before it."""
         resolver = MemoryResolver({"A": "jwt", "B": "jwt"})
         resolver.replace({"A": "another"})
         assert resolver.fetch("A") == "another"
@@ -117,7 +117,7 @@ class Threads:
 
 
 def test_fetch(tmp_path: Path) -> None:
-    """What is in the folder is found at once, what is not is not."""
+    """A JWT in the folder is found at once, and another is not."""
     folder = TokenFolder(str(tmp_path))
     folder.save(ACCOUNT.key, "jwt")
     resolver = FolderResolver(folder, execute)
@@ -168,7 +168,7 @@ def test_onlyNewer(tmp_path: Path) -> None:
 
 
 def test_preload(tmp_path: Path) -> None:
-    """What is there from the beginning is on the disk at once, unless something newer is."""
+    """A preloaded JWT is on the disk at once, unless a newer one is."""
     threads = Threads()
     folder = TokenFolder(str(tmp_path))
     resolver = FolderResolver(folder, threads.run)
@@ -204,13 +204,13 @@ class TestElsewhere:
         return resolver
 
     def lookUp(self, resolver: FolderResolver, account: str = ACCOUNT.key) -> list[Any]:
-        """What comes of looking for an account."""
+        """The result of the search for an account."""
         outcome: list[Any] = []
         maybeDeferred(resolver.fetch, account).addBoth(outcome.append)
         return outcome
 
     def test_kept(self, tmp_path: Path) -> None:
-        """What is found elsewhere is kept, and there the next time."""
+        """A JWT found elsewhere is kept, and is there the next time."""
         resolver = self.resolver(tmp_path)
         assert self.lookUp(resolver) == [issued()]
         assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == issued()
@@ -218,12 +218,12 @@ class TestElsewhere:
         assert self.lookUp(resolver) == [issued()]
 
     def test_notFound(self, tmp_path: Path) -> None:
-        """What is nowhere is not found."""
+        """A JWT that is nowhere is not found."""
         (why,) = self.lookUp(self.resolver(tmp_path), "other")
         assert why.check(LookupError)
 
     def test_noRoom(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What there is no room for is used all the same."""
+        """A JWT for which there is no room is used all the same."""
         resolver = self.resolver(tmp_path, 1)
         resolver.folder.save(KeyPair("A").key, "jwt")
         assert self.lookUp(resolver) == [issued()]

@@ -88,7 +88,7 @@ def update(broker: OperatorBroker, account: Account, text: str) -> dict[str, Any
 
 
 class TestLogin:
-    """Who is let in."""
+    """Logins."""
 
     def test_info(self, broker: OperatorBroker) -> None:
         """INFO asks a client to log in, with a nonce; then it has its account's key."""
@@ -131,7 +131,7 @@ class TestLogin:
             assert connection.request(line) == DENIED
 
     def test_replay(self, broker: OperatorBroker) -> None:
-        """What one connection signed is of no use on another."""
+        """A signature for one connection is of no use on another."""
         first, answer = broker.login(ONE.user(USER), USER)
         assert answer == PONG
         signed = {"jwt": ONE.user(USER), "sig": "", "verbose": False}
@@ -194,7 +194,7 @@ class TestLogin:
         assert (user.closed, other.closed) == ("lost", "")
 
     def test_sentinel(self, memory: Memory) -> None:
-        """Who brings no JWT has the default one."""
+        """A client without a JWT has the default one."""
         memory.more = f"default_sentinel: {ONE.user(USER, {'bearer_token': True})}\n"
         with memory.start() as broker:
             connection = broker.connect({"user": "somebody", "verbose": False})
@@ -223,7 +223,7 @@ class TestUpdates:
         assert broker.login(ONE.user(USER), USER)[1] == DENIED
 
     def test_everybodyRevoked(self, broker: OperatorBroker) -> None:
-        """So are all users, if all are meant."""
+        """A revocation of all users cuts those of the account, and no others."""
         user, _ = broker.login(ONE.user(USER), USER)
         elsewhere, _ = broker.login(TWO.user(USER), USER)
         update(broker, ONE, ONE.jwt({"revocations": {"*": 1_700_000_000}}))
@@ -306,7 +306,7 @@ class TestUpdates:
 
 
 class TestExchange:
-    """What accounts exchange by their JWTs."""
+    """The exchange of accounts by their JWTs."""
 
     def accounts(self, memory: Memory, private: bool, activation: str = "") -> None:
         """Have TWO import a service and a stream of ONE."""
@@ -366,7 +366,7 @@ class TestExchange:
             assert two.receive() == b"MSG reply 2 1\r\n!\r\n"
 
     def test_private(self, memory: Memory) -> None:
-        """What needs activation tokens is not had without."""
+        """A private export is not imported without an activation token."""
         self.accounts(memory, True)
         with memory.start() as broker:
             one, two = self.ends(broker)
@@ -612,7 +612,7 @@ class TestServices:
                 assert user.receive().startswith(expected)
 
     def test_other(self, memory: Memory) -> None:
-        """What is no account's key is still unknown."""
+        """A name that is no account's key is still unknown."""
         with memory.start() as broker, pytest.raises(KeyError):
             broker.bus("A")
 

@@ -67,7 +67,7 @@ class TestKnown:
 
 
 class TestHeader:
-    """What the header may say."""
+    """The header of a token."""
 
     @pytest.mark.parametrize(
         "header",
@@ -168,7 +168,7 @@ class TestVersionOne:
             decodeToken(oldToken("account", operator, account.key, scoped), "account")
 
     def test_activation(self) -> None:
-        """What is imported is called its kind; limits that nobody applies are an error."""
+        """An activation names its kind; a limit that no server applies is an error."""
         account, other = KeyPair("A"), KeyPair("A")
         nats = {"subject": "a", "type": "stream"}
         fields = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
@@ -193,7 +193,7 @@ class TestVersionOne:
 
 
 class TestClaims:
-    """What the claims may be."""
+    """The claims of a token."""
 
     @pytest.mark.parametrize(
         "changes",
@@ -273,7 +273,7 @@ class TestClaims:
 
 
 class TestText:
-    """How a token may be written."""
+    """The text of a token."""
 
     @pytest.mark.parametrize(
         "change",
@@ -358,7 +358,7 @@ class TestEncode:
     """Tokens of our own."""
 
     def test_readAgain(self) -> None:
-        """What was made is read, with all that was put in."""
+        """A token that was made is read, with all that was put in."""
         signer = Signer(Role.SERVER)
         text = encodeToken(
             "authorization_request", "x", {"a": [1, "é"]}, signer, 1000.9, aud="y", exp=1002
@@ -369,7 +369,7 @@ class TestEncode:
         assert len(decoded.identifier) == 52
 
     def test_kinds(self) -> None:
-        """What a server may not issue is not taken from it."""
+        """A token of a kind that a server may not issue is not taken from it."""
         for kind in ("operator", "account", "user", "authorization_response"):
             text = encodeToken(kind, "x", {}, Signer(Role.SERVER), 0.0)
             with pytest.raises(FieldError):

@@ -98,7 +98,7 @@ class TestChecking:
 
     @pytest.mark.parametrize("scope", ["", " ", "   ", "a  b", "a b c", "a ", " a", "a ..", "a\tb"])
     def test_subscribeScopes(self, scope: str) -> None:
-        """What is neither a subject nor a subject and a queue is refused."""
+        """A subscribe permission that is neither a subject nor a subject and a queue is refused."""
         for name in ("allow", "deny"):
             with pytest.raises(FieldError):
                 check(termsOf({"sub": {name: [scope]}}))
@@ -120,7 +120,7 @@ class TestChecking:
         ],
     )
     def test_sources(self, source: str) -> None:
-        """What is not an address and the length of a prefix is refused."""
+        """A source that is not an address with the length of a prefix is refused."""
         with pytest.raises(FieldError):
             check(UserPermissionLimits(sources=(source,)))
 
@@ -132,7 +132,7 @@ class TestChecking:
         "time", ["", "24:00:00", "08:00", "8:0:0", "08:60:00", "x", "\u0661\u0660:00:00"]
     )
     def test_times(self, time: str) -> None:
-        """What is no time of a day is refused."""
+        """A text that is no time of a day is refused."""
         for span in ((time, "10:00:00"), ("10:00:00", time)):
             with pytest.raises(FieldError):
                 check(UserPermissionLimits(times=(span,)))
@@ -141,7 +141,7 @@ class TestChecking:
         "zone", ["Nowhere/City", "../../etc/passwd", "/etc/localtime", "\0", "."]
     )
     def test_zones(self, zone: str) -> None:
-        """What is no time zone is refused, and no other file is opened for one."""
+        """A name that is no time zone is refused, and no other file is opened for it."""
         with pytest.raises(FieldError):
             check(UserPermissionLimits(zone=zone))
 
@@ -251,7 +251,7 @@ class TestTimes:
         ],
     )
     def test_nonsense(self, times: list[tuple[str, str]], zone: str, now: float) -> None:
-        """What cannot be understood is not now."""
+        """A time that cannot be understood never holds."""
         assert validUntil(times, zone, now) == -math.inf
 
 
