@@ -73,9 +73,7 @@ ACKED = b"\x0a\x03foo\x10\x85\x01"
 
 @implementer(ILogObserver)
 class RateLimitedLog:
-    """
-    What was logged as critical, which nothing here may be.
-    """
+    """A log that records critical events, of which there must be none."""
 
     def __init__(self) -> None:
         self.events: list[LogEvent] = []
@@ -229,9 +227,7 @@ class OddDatabase:
         return data if self._random.random() < 0.5 else mutate(self._random, data)
 
     def get(self, key: bytes) -> bytes | None:
-        """
-        What lies there; from most blocks nothing is deleted.
-        """
+        """The value in a block; from most blocks nothing is deleted."""
         isAbsent = key.startswith(b"G") and self._random.random() < 0.9
         return None if isAbsent else self.value()
 

@@ -73,7 +73,7 @@ def outcome(
     isFast: bool, data: Sequence[bytes], others: Sequence[bytes] = (), grant: Grant | None = None
 ) -> tuple[Acks, list[Any]]:
     """
-    What two consumers, other subscribers and the client get of what the client sends.
+    The messages that two consumers, other subscribers and the client get for a client's input.
     """
     assert COMPILED is not None
     with using(COMPILED):
@@ -161,7 +161,9 @@ def test_uneven(pattern: bytes) -> None:
 
 @pytest.mark.parametrize("pattern", [b">", b"$JS.ACK.>", b"$JS.ACK.S.C.*.*.*.*.*", b"*.*.>"])
 def test_shared(pattern: bytes) -> None:
-    """So it does if somebody else hears all acknowledgements."""
+    """
+    A client's acknowledgements take the readable path if others subscribe to all acknowledgements.
+    """
     acks, byLane = outcome(True, [ACK], [pattern])
     assert (acks.inRuns, byLane) == (0, outcome(False, [ACK], [pattern])[1])
     assert len(byLane[2]) == 1
@@ -186,7 +188,7 @@ def test_elsewhere(pattern: bytes) -> None:
     ],
 )
 def test_permissions(allow: tuple[bytes, ...], deny: tuple[bytes, ...], inRuns: int) -> None:
-    """What a client may not publish is no acknowledgement."""
+    """A subject that the client may not publish to is no acknowledgement."""
     grant = Grant(publish=PermissionSet(allow, deny))
     acks, byLane = outcome(True, [ACK], grant=grant)
     _, readable = outcome(False, [ACK], grant=grant)

@@ -157,7 +157,7 @@ def test_unmasked() -> None:
 
 @pytest.mark.parametrize("size", [1, 125, 126, 65535, 65536, 1_500_000])
 def test_output(size: int) -> None:
-    """What one batch puts into the outbox is one frame, or several if it is much."""
+    """A batch puts one frame into the outbox, or several if it is large."""
     with framed() as (end, theirs):
         reader = FrameReader(False)
         data = b"x" * size

@@ -254,7 +254,7 @@ class TestQueueGroups:
 
 
 class TestMisuse:
-    """What Python code can do to objects that the compiled lane reads in place."""
+    """Misuse of objects that the compiled lane reads in place, by Python code."""
 
     @pytest.mark.parametrize(
         ("name", "value"), [("outbox", object()), ("outbox", "text"), ("tag", 7), ("tag", "1")]

@@ -63,7 +63,7 @@ def test_whole(plans: list[list[int]], buffers: list[int], seed: int) -> None:
 
 
 def test_betweenOthers() -> None:
-    """What else a connection is sent stays in its place."""
+    """Other output of a connection stays in its place between lent payloads."""
     with room() as here:
         both = here.client(sendBuffer=2048)
         both.say(b"SUB a 1\r\n")
@@ -78,7 +78,9 @@ def test_betweenOthers() -> None:
 
 
 def test_headers() -> None:
-    """Who takes headers is lent them with the payload; who does not gets a copy without."""
+    """
+    A receiver with headers is lent them with the payload; one without gets a copy without them.
+    """
     with room() as here:
         old = here.client(QUIET)
         new = here.client(HEADERS)
@@ -188,7 +190,7 @@ LINES = (b"RS+ A a\r\n", b"RS+ A a q 1\r\n", b"RS+ A a q 1\r\nRS+ A a\r\nRS+ A *
 @pytest.mark.parametrize("reply", [b"", b"_R.1"])
 @pytest.mark.parametrize("hasHeaders", [False, True])
 def test_links(interest: bytes, reply: bytes, hasHeaders: bool) -> None:
-    """What goes to another server is whole, whatever was read into its place meanwhile."""
+    """A message to another server is whole, whatever is read into its buffer meanwhile."""
     assert COMPILED is not None
     block = b"NATS/1.0\r\nA: b\r\n\r\n" if hasHeaders else b""
     names = b"a %b" % reply if reply else b"a"

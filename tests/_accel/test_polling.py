@@ -45,7 +45,7 @@ def take(here: Room, client: Any, count: int) -> None:
 
 
 class TestWriteDeadline:
-    """How long a receiver may take for what waits."""
+    """The time that a receiver may take for waiting output."""
 
     def test_steady(self) -> None:
         """A receiver that takes each batch in time stays, though the outbox is never empty."""
@@ -263,7 +263,7 @@ class TestPaused:
     """Sockets that are not read for now."""
 
     def test_hangsUp(self) -> None:
-        """What came before the peer hung up is read when reading goes on, and not before."""
+        """Input before the peer hangs up is read when reading resumes, and not before."""
         with room() as here:
             here.world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(
                 b"a", recorder := Recorder(), None

@@ -56,7 +56,7 @@ RUNS = st.lists(
 
 
 def frames(runs: list[tuple[bytes, int, int]]) -> bytes:
-    """What the publisher sends: bodies that differ."""
+    """The publishes of a client, with bodies that differ."""
     data = []
     for line, size, count in runs:
         block = BLOCK if line.startswith(b"HPUB") else b""
@@ -69,7 +69,7 @@ def frames(runs: list[tuple[bytes, int, int]]) -> bytes:
 def played(
     receivers: list[Any], data: bytes, cut: int, isCompiled: bool, **limits: Any
 ) -> list[Any]:
-    """What each client gets, the publisher included, and what was counted of it."""
+    """The output of each client, the publisher included, and the counts."""
     names = COMPILED if isCompiled else PURE
     assert names is not None
     with using(names):
@@ -99,7 +99,7 @@ def test_same(receivers: list[Any], runs: list[Any], cut: int) -> None:
 
 
 def inOrder(seen: list[Any]) -> list[Any]:
-    """What was seen, sid by sid: which of several subscriptions is served first is free."""
+    """The output of a client, sorted by sid: the order of several subscriptions is free."""
     return [(bySid(frame[0]), *frame[1:]) for frame in seen]
 
 
@@ -117,7 +117,7 @@ def bySid(data: bytes) -> dict[bytes, list[bytes]]:
 
 
 def test_overflow() -> None:
-    """Who overflows in the middle of a run has just those messages counted that it could hold."""
+    """A receiver that overflows within a run has only those messages counted that it could hold."""
     data = frames([(b"PUB a.b %d", 100, 200)])
     receivers = [(QUIET, [b"SUB a.b 1\r\n"])] * 2
     seen = [played(receivers, data, 0, isFast, max_pending=9000) for isFast in (True, False)]

@@ -50,7 +50,7 @@ class Files:
         self.writer.write(self.descriptors[0], piece, offset, self.descriptors[1], note, 0, mayHold)
 
     def wait(self) -> tuple[int, int]:
-        """What became of it."""
+        """The outcome of the sync."""
         assert select.select([self.writer.fileno()], [], [], 30)[0]
         result: tuple[int, int] = self.writer.result()
         return result
@@ -71,7 +71,7 @@ def files(tmp_path: Path) -> Iterator[Files]:
 
 
 def threads() -> int:
-    """How many threads this process has."""
+    """The number of threads of this process."""
     return len(os.listdir("/proc/self/task"))
 
 

@@ -84,7 +84,7 @@ class Signal:
         self._descriptor = os.eventfd(0, os.EFD_NONBLOCK)
 
     def fileno(self) -> int:
-        """What the poller watches."""
+        """The descriptor that the poller watches."""
         return self._descriptor
 
     def doRead(self) -> None:
@@ -180,9 +180,7 @@ class Client:
         self._socket.close()
 
     def owes(self) -> str:
-        """
-        What of the session waits although nothing is ready; empty if that is as it should be.
-        """
+        """The part of the session that waits although nothing is ready; empty if nothing does."""
         session, transport = self.session, self.transport
         if session.reason or not transport.connected:
             return ""
@@ -308,7 +306,7 @@ class Turns(RuleBasedStateMachine):
     @precondition(lambda self: self.soon)
     @rule()
     def goesOn(self) -> None:
-        """What was to be called soon is called."""
+        """A call that was asked for soon is made."""
         self.soon.popleft()()
 
     @rule(seconds=st.sampled_from([0.0, 0.05, 0.11]))

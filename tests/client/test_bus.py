@@ -138,7 +138,7 @@ class TestMessages:
         assert listener.heard == [(b"x", None)]
 
     def test_tooLarge(self, stage: Stage, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What the server would cut the connection for is not sent, and told in the log."""
+        """A message for which the server would cut the connection is not sent, and is logged."""
         assert stage.bus.maxPayload == 1000
         assert stage.bus.publishBatch(b"d", [b"x", b"y" * 1001]) == 0
         stage.settle()
@@ -181,7 +181,7 @@ class TestBatches:
         assert listener.calls == [[([b"1", b"2"], 1), ([b"3"], 2), ([b"4"], 1)]]
 
     def test_batches(self, stage: Stage) -> None:
-        """So it is with batches."""
+        """A batch subscriber gets the messages of a turn in one call."""
         listener = BatchListener()
         stage.bus.subscribe(b"a", listener)
         stage.settle()
@@ -358,7 +358,7 @@ class TestConnection:
         stage.broker.stop()
 
     def test_subscribesBefore(self) -> None:
-        """What subscribed before the connection is there is subscribed then."""
+        """A subscription from before the connection is made when the connection is there."""
         stage, listener = Stage(), Listener()
         stage.bus.subscribe(b"a", listener)
         stage.start()

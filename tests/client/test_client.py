@@ -39,7 +39,7 @@ class Room:
 
     @property
     def subscriptions(self) -> int:
-        """How many subscriptions the clients have."""
+        """The number of the clients' subscriptions."""
         account = self.broker.broker.accounts["$G"]
         return sum(subscription.kind == Kind.CLIENT for subscription in account.subscriptions())
 
@@ -56,7 +56,7 @@ class Room:
         return client
 
     def result(self, deferred: Any) -> Any:
-        """What a Deferred fires with; the exception if it fails."""
+        """The result of a Deferred; the exception if it fails."""
         outcome: list[Any] = []
         deferred.addBoth(outcome.append)
         self.settle()
@@ -77,7 +77,7 @@ class TestMessages:
     """Publishing and subscribing."""
 
     def test_bothWays(self, room: Room) -> None:
-        """What one client publishes reaches another's callback, with reply and headers."""
+        """A message published by one client reaches another's callback, with reply and headers."""
         one, two = room.client(), room.client()
         got: list[Message] = []
         subscription = one.subscribe(b"foo.*", got.append)
@@ -161,7 +161,10 @@ class TestMessages:
         assert len(calls) == len(flushLoggedErrors(ZeroDivisionError)) == 2
 
     def test_refusedHere(self, room: Room) -> None:
-        """What would break the protocol, or is too large, is refused here and nothing is sent."""
+        """
+        A publish that is too large, or would break the protocol, is refused here, and nothing is
+        sent.
+        """
         client = room.client()
         for subject in (b"", b"a b", b"a\r\nPING", b"a.*"):
             with pytest.raises(ValueError):

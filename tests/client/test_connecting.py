@@ -1,5 +1,5 @@
 """
-How a client comes to its connection.
+The connection of a client.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class TestEndpoint:
         assert dialling.clock.getDelayedCalls() == []
 
     def test_serverTakesTooLong(self) -> None:
-        """So is a server that never answers; the connection is cut."""
+        """An attempt to reach a server that never answers fails, and its connection is cut."""
         dialling = Dialling(timeout=3.0)
         dialling.endpoint.open()
         dialling.clock.advance(3.1)
@@ -204,7 +204,7 @@ class TestNames:
 
     @pytest.mark.parametrize("text", ["ssl:127.0.0.1:4222", "ssl:127.0.0.1:4222:timeout=3"])
     def test_endpointWithoutName(self, text: str) -> None:
-        """So is an endpoint that would."""
+        """An endpoint that would take a certificate for any name is refused."""
         reactor: Any = MemoryReactorClock()
         with pytest.raises(ValueError, match="does not check the name"):
             connect(clientFromString(reactor, text), reactor=reactor)

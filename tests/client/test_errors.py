@@ -1,5 +1,5 @@
 """
-What can go wrong for a client.
+Errors of a client.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ def test_family() -> None:
 
 
 def test_serverError() -> None:
-    """What the server said is the error's text."""
+    """The text of the error is the server's."""
     error = ServerError("Stale Connection")
     assert (error.text, str(error)) == ("Stale Connection", "Stale Connection")

@@ -87,14 +87,14 @@ class Call:
         return self.hear()
 
     def hear(self) -> bytes:
-        """What the client has said."""
+        """The output of the client."""
         self.clock.advance(0)
         heard: bytes = self.transport.take()
         return heard
 
     @property
     def events(self) -> list[Any]:
-        """What the listener was told, since the last time."""
+        """The events of the listener since the last call."""
         events, self.listener.events = self.listener.events, []
         return events
 
@@ -308,7 +308,7 @@ class TestTalk:
 
 
 class TestTheEnd:
-    """How it ends."""
+    """The end of a connection."""
 
     def test_silentServer(self) -> None:
         """A server that answers no PINGs is given up."""

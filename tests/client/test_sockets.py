@@ -71,7 +71,7 @@ class TestTLS:
         assert said.startswith("ConnectionEnded")
 
     def test_strangeAuthority(self, server: BrokerProcess, tmp_path: Path) -> None:
-        """So is one of an authority that it does not trust."""
+        """A certificate of an authority that the client does not trust is refused."""
         other = tmp_path / "other"
         other.mkdir()
         writeCertificates(other)

@@ -135,7 +135,7 @@ class Pipe:
 
 
 class TestBytes:
-    """What passes."""
+    """Bytes between the two ends."""
 
     def test_provides(self) -> None:
         """Each end is a transport, a consumer and a producer, and knows the other."""
@@ -146,7 +146,7 @@ class TestBytes:
         assert repr(pipe.left.getPeer()) == repr(pipe.left.getHost()) == "PipeAddress()"
 
     def test_bothWays(self) -> None:
-        """What is written arrives at the other end in a later turn, together."""
+        """Written bytes arrive at the other end in a later turn, together."""
         pipe = Pipe()
         pipe.left.write(b"a")
         pipe.left.writeSequence([b"b", b"c"])
@@ -200,7 +200,7 @@ class TestBackPressure:
 
 
 class TestTheEnd:
-    """How it ends."""
+    """The end of a transport."""
 
     def test_lost(self) -> None:
         """Losing the connection sends first; then both ends learn of it, once."""

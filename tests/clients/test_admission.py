@@ -48,7 +48,7 @@ class TestLogin:
         return world, wire
 
     def test_granted(self) -> None:
-        """Who is let in gets +OK if it is verbose, and is announced."""
+        """A verbose client that is let in gets +OK, and is announced."""
         world, wire = self.connect(lambda hello: Grant("A", "me"))
         assert wire.ask(b"CONNECT {}\r\nPING\r\n") == b"+OK\r\nPONG\r\n"
         assert world.advisories == [ClientConnected(1, "A", "me")]
@@ -134,7 +134,7 @@ class TestLogin:
             assert len(flushLoggedErrors(ZeroDivisionError)) == 1
 
     def test_waits(self) -> None:
-        """What comes while the authorizer thinks is handled when it has answered, in order."""
+        """Input while the authorizer decides is handled after its answer, in order."""
         grant: Deferred[Grant] = Deferred()
         world, wire = self.connect(lambda hello: grant)
         assert wire.ask(QUIET + b"SUB foo 1\r\n" + pub(b"foo", b"hi")[:12]) == b""
@@ -187,7 +187,7 @@ class TestLogin:
         assert wire.closed == "lost"
 
     def test_noTimeoutOnceIn(self) -> None:
-        """Who said it in time is left alone."""
+        """A client that sent CONNECT in time is left alone."""
         world, wire = self.connect(lambda hello: Grant())
         wire.ask(QUIET)
         world.advance(1.9)
@@ -258,7 +258,7 @@ class TestLogin:
         assert wire.ask(b"P") == DENIED
 
     def test_guestLater(self) -> None:
-        """What a guest said while the authorizer made up its mind is done then."""
+        """Input of a guest while the authorizer decides is handled afterwards."""
         grant: Deferred[Grant] = Deferred()
         _, wire = self.greeted(lambda hello: grant)
         assert wire.ask(b"PI", b"NG\r\n") == b""
@@ -339,7 +339,7 @@ class TestReauthorizing:
         return World(authorizer=Doorkeeper(lambda hello: grant))
 
     def test_same(self) -> None:
-        """Who is still let in notices nothing."""
+        """A client that is still let in notices nothing."""
         world = self.world(Grant())
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -381,7 +381,7 @@ class TestReauthorizing:
         assert (wire.receive(), bool(wire.closed)) == (told, True)
 
     def test_nobodyBecomesSomebody(self) -> None:
-        """Who was nobody can become somebody of the same account, and of no other."""
+        """A client without a user can become a user of the same account, and of no other."""
         world = self.world(Grant())
         wires = [world.client(), world.client()]
         for wire, grant in zip(wires, [Grant(user="me"), Grant("A", "me")], strict=True):
@@ -500,7 +500,7 @@ class TestReauthorizing:
         assert wire.reads()
 
     def test_notLetInYet(self) -> None:
-        """Who has not asked to be let in is not asked about."""
+        """A client that has not logged in is not checked again."""
         world = self.world(Grant())
         wire = world.dial()
         wire.session.reauthorize()

@@ -46,7 +46,7 @@ class TestConnz:
         assert (page["connections"], page["total"]) == ([], 0)
 
     def test_refusal(self) -> None:
-        """What makes no sense is refused before anything is looked at."""
+        """An invalid query is refused before any connection is read."""
         assert Stage().refusal("/connz", sort="bogus") == "invalid sorting option: bogus"
 
     def test_noSecrets(self) -> None:
@@ -97,7 +97,7 @@ class TestConnz:
 
 
 class TestDetail:
-    """How much is shown."""
+    """The detail of the page."""
 
     @pytest.mark.parametrize(
         ("query", "detail"),
@@ -172,12 +172,12 @@ class TestConnectionRow:
         assert (row["stop"], row["reason"]) == ("2026-11-20T16:00:05Z", "Client Closed")
 
     def test_emptyTexts(self) -> None:
-        """What a client did not say is not there."""
+        """An option that a client did not send is not shown."""
         row = rowFor(Stage(), Stage().client().session)
         assert not {"name", "lang", "version"} & row.keys()
 
     def test_identity(self) -> None:
-        """Who it is is shown on request; the global account goes without saying."""
+        """The user is shown on request; the global account is not shown."""
         stage = Stage()
         assert "account" not in rowFor(stage, stage.client("a@A").session)
         row = rowFor(stage, stage.client("a@A").session, Detail(auth=True))
@@ -199,7 +199,7 @@ class TestConnectionRow:
         ],
     )
     def test_refusedUser(self, login: bytes, shown: str | None) -> None:
-        """Who was not let in has the name that it came with, and no secret, as with nats-server."""
+        """A refused client has the user name that it gave, and no secret, as with nats-server."""
         stage = Stage(required=True)
         stage.world.authorizer.answer = lambda hello: None
         wire = stage.world.dial()

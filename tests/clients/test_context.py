@@ -1,5 +1,5 @@
 """
-What all client connections share.
+The values that all client connections share.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TestConnections:
         assert [connection.reason for connection in connections.closed] == ["2", "3", "4"]
 
     def test_whenEmpty(self) -> None:
-        """Who waits for all to be gone is called once, when they are, or at once."""
+        """A callback for the end of all clients is called once, when they are gone, or at once."""
         connections = Connections()
         calls: list[str] = []
         connections.whenEmpty(lambda: calls.append("at once"))
@@ -136,7 +136,7 @@ class TestContext:
 
 
 def test_nothingOfAClientIsKept() -> None:
-    """What is remembered of a client that is gone does not keep its session alive."""
+    """The memory of a client that is gone does not keep its session alive."""
     world = World()
     wire, other = world.client(), world.client()
     wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\n")

@@ -1,5 +1,5 @@
 """
-How a conversation begins, and how it ends.
+The beginning and the end of a conversation.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TestGreeting:
 
 @onEach
 class TestTheEnd:
-    """How connections end."""
+    """The end of connections."""
 
     def test_errorAndClose(self) -> None:
         """A violation is answered, after everything that came before, and closes the connection."""
@@ -112,7 +112,9 @@ class TestTheEnd:
         assert world.clock.getDelayedCalls() == []
 
     def test_whatWaitedIsSent(self) -> None:
-        """What waited for a peer that had stopped to take is sent before the end, if it goes on."""
+        """
+        Output for a peer that has stopped reading is sent before the end, if the peer reads on.
+        """
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -144,7 +146,7 @@ class TestTheEnd:
         assert world.advisories[-1] == ClientDisconnected(1, "$G", "", "Client Closed")
 
     def test_booksOfOneThatWasClosed(self) -> None:
-        """What is remembered of a client that we closed is how it was before."""
+        """The books of a client that we closed are as before it came."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\nFOO\r\n")

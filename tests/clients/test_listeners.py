@@ -45,7 +45,7 @@ def listeners(*endpoints: Any, terms: TLSTerms | None = None) -> Listeners:
 
 
 def outcome(coroutine: Any) -> list[Any]:
-    """What comes of a coroutine."""
+    """The outcome of a coroutine."""
     sessions: list[Any] = []
     ensureDeferred(coroutine).addBoth(sessions.append)
     return sessions
@@ -78,7 +78,7 @@ class TestOpening:
         assert not made.isOpen
 
     def test_closed(self) -> None:
-        """Those that do not listen are named by their places."""
+        """Listeners that are not open are named by their places."""
         made = listeners(1, 2)
         assert made.closed() == ["client listener 1", "client listener 2"]
         outcome(made.open(None))
@@ -117,7 +117,7 @@ class TestAddresses:
 
 
 class TestFactories:
-    """What makes the connections."""
+    """The factories of connections."""
 
     def kinds(self, made: Listeners) -> list[type]:
         """The classes of the factories."""
@@ -185,7 +185,9 @@ class TestSecured:
         return [getattr(listener.factory, "terms", None) for listener in made]
 
     def test_besideOthers(self, description: str) -> None:
-        """It does TLS first, with terms of its own; others do what the settings say."""
+        """
+        A listener with TLS shakes hands first, with its own terms; others follow the settings.
+        """
         made = listeners(description, 8)
         outcome(made.open(None))
         terms, none = self.termsOf(made)
@@ -194,7 +196,7 @@ class TestSecured:
         assert made.urls() == ["tls://127.0.0.1:7", "nats://127.0.0.1:8"]
 
     def test_policy(self, description: str) -> None:
-        """What holds besides the certificates is what the settings say."""
+        """The terms besides certificates are those of the settings."""
         policy = TLSSettings(
             timeout=7.0, pinned_certs=frozenset({"ab" * 32}), connection_rate_limit=3
         )
@@ -204,7 +206,10 @@ class TestSecured:
         assert terms.settings.pinned_certs == policy.pinned_certs
 
     def test_reload(self, description: str) -> None:
-        """Its files are read again, and it stays what it is when TLS is switched on and off."""
+        """
+        The files of a listener's TLS are read again, and it keeps its mode when TLS is switched on
+        and off.
+        """
         made = listeners(description, 8)
         [before, _] = self.termsOf(made)
         made.planTerms(TERMS, TLSSettings(timeout=9.0))()

@@ -197,7 +197,7 @@ class TestAnswers:
 
 
 class TestCalls:
-    """How often an authorizer was asked, and how that went."""
+    """The number of an authorizer's calls, and their outcome."""
 
     @pytest.mark.parametrize(
         ("answer", "failures"),

@@ -44,7 +44,7 @@ class TestPermissions:
         return world, world.client(hello)
 
     def test_publish(self) -> None:
-        """What is denied is refused by name, again and again; what is allowed is not."""
+        """A denied publish is refused by name every time; an allowed one is not."""
         _, wire = self.client(Grant(publish=PermissionSet([b"ok"])))
         wire.ask(b"SUB > 1\r\n")
         answer = wire.ask(pub(b"no", b"1") + pub(b"ok", b"2") + pub(b"no", b"3"))
@@ -66,7 +66,7 @@ class TestPermissions:
         assert wire.ask(pub(b"a.secret", b"x") + pub(b"a.b", b"y")) == msg(b"a.b", b"1", b"y")
 
     def test_responses(self) -> None:
-        """Who may only answer can answer what it was asked, as often as it may."""
+        """A client that may only answer can answer its requests, as often as is allowed."""
         grant = Grant(responses=ResponsePermission(2, 10), subscribe=SubscribePermissions([b"ask"]))
         world, wire = self.client(grant)
         wire.ask(b"SUB ask 1\r\n")
@@ -118,7 +118,7 @@ class TestServices:
         assert service.tags == ["tag"]
 
     def test_publishingOutsideOfInput(self) -> None:
-        """What a service publishes by itself is sent soon."""
+        """A message that a service publishes by itself is sent soon."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -160,7 +160,7 @@ class TestMapped:
 
     @pytest.mark.parametrize("hello", [HEADERS, b'CONNECT {"verbose":false,"pedantic":true}\r\n'])
     def test_mapped(self, hello: bytes) -> None:
-        """What a client publishes goes where the mappings lead."""
+        """A client's publish goes where the mappings lead."""
         wire = self.world(None, **{"in.*": "out.$1"}).client(hello)
         wire.ask(b"SUB > 1\r\n")
         assert wire.ask(pub(b"in.a", b"x", b"r")) == b"MSG out.a 1 r 1\r\nx\r\n"

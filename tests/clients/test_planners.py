@@ -1,5 +1,5 @@
 """
-What of a broker can take new settings, and how: each tried on a whole broker.
+The parts of a broker that take new settings, each tried on a whole broker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TestLimits:
         assert answer == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_controlLine(self) -> None:
-        """So is a shorter control line."""
+        """A shorter control line is in force after a reload."""
         host = Host().start()
         client = host.client()
         host.reload("max_control_line: 20")
@@ -54,7 +54,7 @@ class TestLimits:
         assert clients[1].receive() == b"-ERR 'maximum connections exceeded'\r\n"
 
     def test_unchanged(self) -> None:
-        """What does not change leaves clients alone."""
+        """A reload without a change leaves clients alone."""
         host = Host().start()
         client = host.client()
         client.ask(b"SUB foo 1\r\n")
@@ -82,7 +82,7 @@ class TestAuthorization:
     """Users and permissions of running connections."""
 
     def test_loginIsRequiredNow(self) -> None:
-        """Who is there without a login is cut when one is required."""
+        """A client without a login is cut when one becomes required."""
         host = Host().start()
         client = host.client()
         host.reload(USERS)
@@ -110,7 +110,7 @@ class TestAuthorization:
         assert client.ask(b"SUB c 1\r\nPUB c 1\r\nx\r\n") == b"MSG c 1 1\r\nx\r\n"
 
     def test_password(self) -> None:
-        """Who came with a password that is no longer right is cut."""
+        """A client whose password is no longer right is cut."""
         host = Host(USERS).start()
         client = host.client(HELLO)
         host.reload(USERS.replace("password: p", "password: other"))
@@ -142,7 +142,9 @@ class TestAuthorization:
         assert sorted(host.broker.accounts.names()) == ["$G", "$SYS", "B"]
 
     def test_otherAccount(self) -> None:
-        """Who would be of another account now is cut without a word, as by nats-server."""
+        """
+        A client that would be in another account now is cut without a message, as by nats-server.
+        """
         text = "accounts { A { users: [{user: u, password: p}] } }"
         host = Host(text).start()
         client = host.client(HELLO)
@@ -170,7 +172,7 @@ class TestAuthorization:
         assert (client.receive(), client.closed) == (answer, "lost")
 
     def test_becomesSomebody(self) -> None:
-        """Who was nobody in the same account, and is somebody now, stays."""
+        """A client that had no user, and has one of the same account now, stays."""
         host = Host("server_tags: [a]").start()
         client, nobody = host.client(HELLO), host.client()
         host.reload("authorization { users: [{user: u, password: p}] }")

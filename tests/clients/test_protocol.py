@@ -48,7 +48,7 @@ class TestTransports:
         assert transport.disconnected
 
     def test_oneWritePerTurn(self) -> None:
-        """What one chunk of input causes for a connection is one write."""
+        """The output for one chunk of input is one write per connection."""
         world = World()
         wire, other = world.client(), world.client()
         other.ask(b"SUB foo 1\r\nSUB foo 2\r\n")

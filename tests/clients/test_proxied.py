@@ -103,7 +103,7 @@ class TestProxied:
         assert not any("PROXY" in line for line in lines) and not len(world.context.connections)
 
     def test_login(self) -> None:
-        """Who decides about a login sees the address of the header."""
+        """The authorizer sees the address of the proxy's header."""
         asked: list[str] = []
 
         def decide(request: ConnectRequest) -> Grant:

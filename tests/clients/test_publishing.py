@@ -1,5 +1,5 @@
 """
-What a connection may publish.
+Publishing of a connection.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def told(rules: PublishRules, subject: bytes, reply: bytes = b"") -> bytes:
 
 
 class TestReservedNames:
-    """What nobody may publish."""
+    """Subjects that no client may publish to."""
 
     @pytest.mark.parametrize("subject", [b"_GR_.x.y.z", b"$GR.x", b"$NRG.x"])
     def test_subjects(self, subject: bytes) -> None:
@@ -70,7 +70,7 @@ class TestReservedNames:
 
 
 class TestPermissions:
-    """What one user may publish."""
+    """Subjects that one user may publish to."""
 
     def test_permissions(self) -> None:
         """Subjects are allowed and denied; the reply subject is not looked at."""
@@ -100,7 +100,7 @@ class TestResponses:
     """The permission to answer."""
 
     def test_onlyAnswers(self) -> None:
-        """Who may answer, and was not given anything else, may publish answers only."""
+        """A user who may answer, and has no other permission, may publish answers only."""
         rules = PublishRules(Grant(responses=ResponsePermission(2, 60)), False, Time())
         assert rules.replies is not None
         assert told(rules, b"_INBOX.a") != b""

@@ -77,9 +77,7 @@ def cids(connections: Connections, **query: str) -> list[int]:
 
 
 def total(connections: Connections, **query: str) -> int:
-    """
-    How many there are in all.
-    """
+    """The total number of connections."""
     count: int = complete(choose(connections, Selection.fromQuery(query), NOW))[1]
     return count
 
@@ -188,7 +186,7 @@ class TestStates:
 
 
 class TestFilters:
-    """Who is wanted."""
+    """Filters of connections."""
 
     connections = connectionsOf(
         Open(factsWith(1, account="A", user="a"), (b"foo.*", b"x")),
@@ -253,7 +251,7 @@ class TestFilters:
         assert cids(self.connections, filter_subject=">") == [1, 2, 3, 4]
 
     def test_noSubject(self) -> None:
-        """What is no subject has nothing in common with any."""
+        """A text that is no subject has nothing in common with any."""
         assert cids(self.connections, acc="A", filter_subject="a..b") == []
 
     def test_subjectWithoutAccount(self) -> None:
@@ -322,7 +320,7 @@ class TestSteps:
         assert cids(connections, acc="A", filter_subject="foo.4999") == [1]
 
     def test_changesMeanwhile(self) -> None:
-        """What comes and goes in between does not disturb the walk."""
+        """A connection that comes or goes during the walk does not disturb it."""
         connections = connectionsOf(*(Open(factsWith(cid)) for cid in range(1, 201)))
         steps: Iterator[Any] = choose(connections, Selection(), NOW)
         next(steps)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("implementation")
 
 @onEach
 class TestOptions:
-    """What CONNECT can say."""
+    """Options of CONNECT."""
 
     def test_echo(self) -> None:
         """A client that wants no echo gets everything but its own messages."""
@@ -161,7 +161,7 @@ class TestChanges:
 
 @onEach
 class TestClientInfo:
-    """What services of other accounts learn."""
+    """The client info for services of other accounts."""
 
     def test_remembered(self) -> None:
         """It is worked out once, and again when something has changed."""

@@ -66,7 +66,7 @@ class TestDescriptions:
         ],
     )
     def test_unusableDescriptionIsRefused(self, text: str, reason: str) -> None:
-        """What is none is refused with the reason: nothing weakens what the settings say."""
+        """An invalid description is refused with the reason: nothing weakens the settings."""
         with pytest.raises(ValueError, match=reason):
             read(text)
 
@@ -85,7 +85,7 @@ class TestDescriptions:
 
 
 class TestTerms:
-    """How TLS is done there."""
+    """The terms of TLS."""
 
     @pytest.fixture
     def described(self, tmp_path: Path) -> SSLEndpoint:
@@ -109,7 +109,7 @@ class TestTerms:
             assert (terms.begin, terms.optional) == (Begin.FIRST, False)
 
     def test_demands(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """What is demanded of clients elsewhere is demanded here."""
+        """A certificate that is demanded of clients elsewhere is demanded here."""
         policy = TLSSettings(verify=True, ca_file=str(tmp_path / "ca.pem"))
         context = self.contextOf(described, policy)
         assert Handshake(context, clientContext()).refused()

@@ -132,7 +132,10 @@ class TestTable:
         assert len(desk.table) == len(desk.account)
 
     def test_denied(self) -> None:
-        """What the permissions deny is refused by name, with its queue group if it has one."""
+        """
+        A subscription that the permissions deny is refused by name, with its queue group if it has
+        one.
+        """
         desk = Desk(SubscribePermissions([b"ok.>", b"work v1"], [b"ok.secret"]))
         assert desk.refusal(b"ok.a") == ""
         assert desk.refusal(b"no", sid=b"2") == 'Permissions Violation for Subscription to "no"'
@@ -164,7 +167,7 @@ class TestTable:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestEnding:
-    """How entries leave the table."""
+    """The end of entries in the table."""
 
     @pytest.mark.parametrize("count", [0, 1, 2])
     def test_atOnce(self, count: int) -> None:
@@ -212,7 +215,7 @@ class TestPermit:
     """Other permissions for subscriptions that stand."""
 
     def test_endsWhatIsDenied(self) -> None:
-        """What is no longer allowed ends, and is named; the rest stays."""
+        """A subscription that is no longer allowed ends and is named; the others stay."""
         desk = Desk()
         for sid, subject in [(b"1", b"a"), (b"2", b"b"), (b"3", b"a")]:
             desk.table.subscribe(subject, b"", sid)
@@ -227,7 +230,10 @@ class TestPermit:
         assert desk.refusal(b"c", sid=b"1") != ""
 
     def test_filters(self) -> None:
-        """What is only partly allowed is filtered from then on, and no longer when all is."""
+        """
+        A subscription that is only partly allowed is filtered, and no longer when all of it is
+        allowed.
+        """
         desk = Desk()
         desk.table.subscribe(b"foo.*", b"", b"1")
         permissions = SubscribePermissions(None, [b"foo.secret"])

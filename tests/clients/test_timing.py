@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("implementation")
 
 @onEach
 class TestDeadlines:
-    """What happens when time passes."""
+    """Deadlines of clients."""
 
     def test_pings(self) -> None:
         """A client that is silent is sent PINGs, and is stale when it leaves too many open."""

@@ -251,7 +251,7 @@ class TestAfterInfo:
         assert any("TLS handshake error: handshake timeout" in line for line in lines)
 
     def test_inTime(self) -> None:
-        """Who did is not cut later."""
+        """A client that shook hands in time is not cut later."""
         peer = Peer(Begin.AFTER_INFO, timeout=0.5)
         peer.receive()
         peer.shake()
@@ -293,7 +293,7 @@ class TestFirst:
         assert works(peer)
 
     def test_late(self) -> None:
-        """Who does not begin is cut and never sees INFO."""
+        """A client that does not begin TLS is cut, and never sees INFO."""
         peer = Peer(Begin.FIRST, timeout=0.5)
         peer.world.advance(0.6)
         assert (peer.closed, peer.receive()) == ("aborted", b"")
@@ -353,14 +353,14 @@ class TestByClient:
     """The client's first byte decides."""
 
     def test_plain(self) -> None:
-        """What is no handshake is served in the clear."""
+        """Input that is no handshake is served in the clear."""
         peer = Peer(Begin.BY_CLIENT)
         assert peer.receive().startswith(b"INFO ")
         assert works(peer)
         assert not peer.isShaking
 
     def test_tls(self) -> None:
-        """What is one is shaken hands with; nothing of it is lost."""
+        """Input that is a handshake is answered with TLS; nothing of it is lost."""
         peer = Peer(Begin.BY_CLIENT)
         peer.receive()
         peer.ask(HELLO)
@@ -390,7 +390,7 @@ class TestBeforeUs:
         assert not peer.isShaking
 
     def test_late(self) -> None:
-        """Who does not shake hands in time is cut."""
+        """A client that does not shake hands in time is cut."""
         peer = Peer(Begin.BEFORE_US, timeout=0.5)
         peer.world.advance(0.6)
         assert peer.closed == "aborted"

@@ -20,7 +20,7 @@ def drained(take: Callable[[int], bytes]) -> bytes:
 
 
 def said(connection: SSL.Connection, data: bytes) -> bytes:
-    """What a connection sends for some bytes."""
+    """The output of a connection for some input."""
     rest = memoryview(data)
     while rest:
         rest = rest[connection.send(rest) :]
@@ -28,9 +28,7 @@ def said(connection: SSL.Connection, data: bytes) -> bytes:
 
 
 class Layer:
-    """
-    What stands between an OpenSSL connection and a transport, as far as L{Records} can see.
-    """
+    """A layer between an OpenSSL connection and a transport, as far as L{Records} can see."""
 
     def __init__(self) -> None:
         self.disconnecting = False

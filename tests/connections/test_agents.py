@@ -91,14 +91,16 @@ def test_otherAuthority(folder: Path) -> None:
 
 
 def test_otherName(folder: Path) -> None:
-    """Nor is one whose certificate is for another name."""
+    """A service whose certificate is for another name is not trusted."""
     assert not reached(trusting(folder), folder, "example.org")
 
 
 @pytest.mark.parametrize("names", [[], ["127.0.0.1"], ["example.org"]])
 def test_noName(tmp_path: Path, names: list[str]) -> None:
-    """Nor is one whose certificate is for no name, or for one that makes no sense, which Twisted
-    lets pass."""
+    """
+    A service is not trusted if its certificate is for no name, or for an invalid one, which Twisted
+    permits.
+    """
     ours = authority()
     ours.write(tmp_path, "ca")
     issue(ours, "CN=localhost", names=names).write(tmp_path, "server")
@@ -119,6 +121,8 @@ def test_ownCertificate(folder: Path) -> None:
     "wrong", [{"insecure": True}, {"pinned_certs": frozenset({"a"})}, {"ca_file": "/nowhere"}]
 )
 def test_unusableBlock(wrong: dict[str, Any]) -> None:
-    """What is not done here, and files that are not there, are refused with the block's name."""
+    """
+    A TLS option that is not supported here, and a missing file, are refused with the block's name.
+    """
     with pytest.raises(ValueError, match="resolver_tls: "):
         agentFor(MemoryReactorClock(), TLSSettings(**wrong), "resolver_tls")

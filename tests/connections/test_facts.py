@@ -27,7 +27,7 @@ def hello(**options: Any) -> bytes:
 
 
 class TestFactsOf:
-    """What there is to tell about an open connection."""
+    """Facts of an open connection."""
 
     def test_beforeLogin(self) -> None:
         """A connection that said nothing yet has a place, a start, and no account."""
@@ -72,7 +72,7 @@ class TestFactsOf:
 
 
 class TestFactsAtEnd:
-    """What is kept of a connection that is gone."""
+    """Facts that are kept of a closed connection."""
 
     def closed(self, world: World) -> ConnectionFacts:
         """
@@ -168,7 +168,7 @@ class TestFactsAtEnd:
 
 
 class TestClientInfo:
-    """What services of other accounts may be told."""
+    """The client info for services of other accounts."""
 
     def test_little(self) -> None:
         """Without leave, the account and the round trip in nanoseconds."""

@@ -1,5 +1,5 @@
 """
-How connections and what they did wrong are named in the log.
+The names of connections and of their violations in the log.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TestClient:
 
 
 class TestAuthentication:
-    """Who is not let in."""
+    """Refused logins."""
 
     @pytest.mark.parametrize(
         ("options", "text"),
@@ -112,7 +112,7 @@ class TestAuthentication:
 
 
 class TestViolations:
-    """What clients may not do."""
+    """Violations of clients."""
 
     @pytest.mark.parametrize(
         ("error", "arguments", "text"),

@@ -74,7 +74,7 @@ class TestEndpoints:
         assert (error.interface, error.port, error.socketError.errno) == ("0.0.0.0", 4222, 98)
 
     def test_description(self) -> None:
-        """So is one that is described."""
+        """An endpoint given as a description is opened."""
         reactor = memory()
         PortListener(endpointFor(reactor, "tcp:4222:interface=127.0.0.1"), FACTORY).open()
         assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, "127.0.0.1")]
@@ -105,7 +105,7 @@ class TestEndpoints:
         ],
     )
     def test_unusableTextIsRefused(self, text: str) -> None:
-        """What describes nothing is refused."""
+        """A text that describes no endpoint is refused."""
         with pytest.raises(ValueError):
             endpointFor(memory(), text)
 
@@ -134,7 +134,7 @@ class TestListener:
         assert closed == [None]
 
     def test_fails(self) -> None:
-        """What the endpoint fails with reaches who opened."""
+        """An error of the endpoint reaches the caller of open."""
 
         class Taken:
             def listen(self, factory: Any) -> Any:
@@ -196,7 +196,7 @@ class TestAcceleration:
         assert "transport" not in vars(port)
 
     def test_otherPort(self) -> None:
-        """Nor what is no TCP port."""
+        """The listener does not take a port that is no TCP port."""
         assert not self.accelerated(ClientFactory(None), object())  # type: ignore[arg-type]
 
 

@@ -1,5 +1,5 @@
 """
-What a peer causes, within one turn.
+The effects of a peer's input within one turn.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def fail() -> None:
 
 
 def test_turn() -> None:
-    """What is written goes out together, when all is done."""
+    """The output of a turn goes out together, at its end."""
     taker = Taker()
 
     def call(*words: bytes) -> None:
@@ -146,7 +146,7 @@ def test_outboxFailed() -> None:
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """What fails closes the conversation, and what was written before goes out."""
+    """An exception closes the conversation, and earlier output goes out."""
     taker = Taker()
 
     def call() -> None:
@@ -161,7 +161,7 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_failureAtEnd(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """What fails at the end of the turn is logged."""
+    """An exception at the end of the turn is logged."""
     taker = Taker()
     with logLines() as lines:
         taker.take(taker.atEnd, fail)
@@ -213,7 +213,7 @@ class Room(World):
 
     @property
     def work(self) -> int:
-        """What was done so far."""
+        """The work done so far."""
         return int(self.context.batch.work)
 
     def round(self) -> None:
@@ -241,7 +241,7 @@ class Room(World):
 @onEach
 @pytest.mark.parametrize("fastLane", [True, False], ids=["lane", "readable"])
 class TestShares:
-    """What a client sends keeps no other client waiting, in units of work."""
+    """The share of work of one client: others do not wait for it."""
 
     @pytest.mark.parametrize(("first", "flood", "echo"), FLOODS)
     def test_otherClientsAreServedBetweenShares(
@@ -315,7 +315,9 @@ class TestShares:
             assert noisy.receive().startswith(b"HMSG r 1 ")
 
     def test_theEnd(self, names: Names, fastLane: bool) -> None:
-        """What was read before a client left is published, and its subscriptions end in turns."""
+        """
+        Input that was read before a client left is published, and its subscriptions end in turns.
+        """
         with using(names):
             room = Room(fastLane)
             noisy, other = room.client(SILENT), room.client()

@@ -176,7 +176,7 @@ def test_lost(desk: Desk) -> None:
 
 
 def test_forgotten(desk: Desk) -> None:
-    """What is forgotten does nothing any more, and no end comes that was on its way."""
+    """A forgotten socket does nothing more, and reports no end."""
     desk.socket.finish()
     desk.socket.forget()
     desk.socket.forget()

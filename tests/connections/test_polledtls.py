@@ -164,7 +164,7 @@ class SecureClient:
         self.place.until(done)
 
     def some(self) -> bytes:
-        """What can be decrypted now."""
+        """The bytes that can be decrypted now."""
         data = b""
         while True:
             try:
@@ -176,7 +176,7 @@ class SecureClient:
             data += more
 
     def read(self, end: bytes) -> bytes:
-        """What comes, up to an end."""
+        """The bytes up to an end."""
         data = b""
 
         def there() -> bool:
@@ -189,7 +189,7 @@ class SecureClient:
         return data
 
     def rest(self) -> bytes:
-        """What comes up to the end of TLS, which the server announces before it closes."""
+        """The bytes up to the end of TLS, which the server announces before it closes."""
         data = b""
 
         def over() -> bool:
@@ -261,7 +261,7 @@ def test_anyCutOfRecords(place: SecurePlace, seed: int) -> None:
 
 
 def test_slowReader(place: SecurePlace) -> None:
-    """More than any buffer holds waits for the peer to take it, and comes in order."""
+    """A message larger than any buffer waits for the peer to read it, and comes in order."""
     slow, publisher = place.client(receiveBuffer=65536), place.client()
     slow.send(b"SUB a.* 1\r\nPING\r\n")
     slow.read(b"PONG\r\n")
@@ -273,7 +273,7 @@ def test_slowReader(place: SecurePlace) -> None:
 
 
 def test_pendingCountsBothLayers(place: SecurePlace) -> None:
-    """What waits encrypted counts towards the limit: a peer that does not read is cut."""
+    """Encrypted output that waits counts towards the limit: a peer that does not read is cut."""
     place.world.context.settings = Settings(max_pending=1 << 21)
     slow, publisher = place.client(receiveBuffer=4096), place.client()
     slow.send(b"SUB a.* 1\r\nPING\r\n")
@@ -304,14 +304,14 @@ def test_endOfTLS(place: SecurePlace) -> None:
 
 
 def test_endWithoutNotice(place: SecurePlace) -> None:
-    """So does one whose connection ends without a word."""
+    """A session ends when its connection ends without a closing notice."""
     client = place.client()
     client.socket.shutdown(socket.SHUT_WR)
     place.until(lambda: not place.sessions)
 
 
 def test_reset(place: SecurePlace) -> None:
-    """And one that is reset."""
+    """A session ends when its connection is reset."""
     client = place.client()
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     client.socket.close()
@@ -320,7 +320,7 @@ def test_reset(place: SecurePlace) -> None:
 
 @pytest.mark.parametrize("garbage", [b"\x17\x03\x03\x00\x20" + b"x" * 32, b"PING\r\n" * 10])
 def test_garbageBetweenRecords(place: SecurePlace, garbage: bytes) -> None:
-    """What is no record is answered with an alert and ends the connection."""
+    """Input that is no record is answered with an alert, and ends the connection."""
     client = place.client()
     client.tls.write(b"PING\r\n")
     client.waiting = client.output.read() + garbage

@@ -106,7 +106,7 @@ class Place(RealReactor):
 
     @property
     def stream(self) -> Any:
-        """What the only route writes to."""
+        """The stream that the only route writes to."""
         (route,) = self.node.cluster
         peer: Any = route.peer
         return peer._stream
@@ -147,7 +147,7 @@ def test_accepted(place: Place) -> None:
 
 
 def test_dialled(place: Place) -> None:
-    """So does one that we dialled."""
+    """A link that we dialled is given to the poller."""
     listening = place.kept(socket.create_server(("127.0.0.1", 0)))
     number = listening.getsockname()[1]
     endpoint = TCP4ClientEndpoint(place.reactor, "127.0.0.1", number)
@@ -244,7 +244,7 @@ def test_paused(place: Place) -> None:
 
 
 def test_otherTransports(place: Place) -> None:
-    """What is no plain TCP connection, or has no poller, stays as it is."""
+    """A transport that is not plain TCP, or has no poller, stays as it is."""
     route: Any = None
     transport = MemoryTransport(place.reactor, route, route)
     assert pollTransport(place.poller, transport, route) is transport
@@ -360,7 +360,7 @@ def test_unsent(ends: tuple[socket.socket, socket.socket]) -> None:
 
 
 def test_layers(ends: tuple[socket.socket, socket.socket]) -> None:
-    """What is above the transport, as TLS is, is looked through."""
+    """A layer above the transport, such as TLS, is looked through."""
     transport = serverOver(ends[0])
     wrapper = ProtocolWrapper(WrappingFactory(None), Protocol())
     wrapper.makeConnection(transport)

@@ -276,7 +276,7 @@ class TestTalk:
             assert one.read(len(expected)) == expected
 
     def test_together(self, server: Server) -> None:
-        """What comes for many connections at once is sent before the turn is over."""
+        """The output for many connections at once is sent before the turn is over."""
         peers = [server.client() for _ in range(3)]
         server.batch.enter()
         for _ in range(8):
@@ -315,7 +315,7 @@ class TestSlowReceivers:
         return slow, publisher, message
 
     def test_nothingIsLost(self, server: Server) -> None:
-        """What the socket does not take at once is sent when it does."""
+        """Output that the socket does not take at once is sent when it does."""
         slow, publisher, message = self.fill(server)
         server.until(lambda: slow.session.outbox.pending > 0)
         total = 60 * len(b"MSG foo 1 100000\r\n" + message[-100_002:])
@@ -351,7 +351,7 @@ class TestSlowReceivers:
 
 
 class TestTheEnd:
-    """How connections end."""
+    """The end of connections."""
 
     def test_error(self, server: Server) -> None:
         """A violation is answered and the connection closed."""
@@ -360,7 +360,7 @@ class TestTheEnd:
         assert peer.readToEnd() == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_errorBehindMuch(self, server: Server) -> None:
-        """What waits is sent before the end if the peer takes it."""
+        """Waiting output is sent before the end if the peer takes it."""
         peer = server.client()
         body = b"x" * 100_000
         peer.send(b"SUB foo 1\r\n" + pub(b"foo", body) * 50 + b"FOO\r\n")
@@ -539,7 +539,7 @@ class HeldPiece:
 
 
 def test_readerIsCalledInATurn(server: Server) -> None:
-    """What a reader writes to a client is sent when it returns, without a timer."""
+    """The output of a reader to a client is sent when the reader returns, without a timer."""
     client = server.client()
     reader = Reader(lambda: client.session.outbox.write(b"+OK\r\n"))
     server.poller.addReader(reader)  # type: ignore[arg-type]
@@ -556,7 +556,7 @@ def test_readerIsCalledInATurn(server: Server) -> None:
 
 
 def test_sendNow(server: Server) -> None:
-    """What a reader wrote to a client can be sent while the reader goes on."""
+    """The output of a reader to a client can be sent while the reader continues."""
     client = server.client()
     chunks: list[bytes] = []
 
@@ -592,7 +592,7 @@ def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) 
 
 
 def test_callsFromThreads(server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
-    """What threads ask for is called in their order, in the reactor's thread and in a turn."""
+    """Calls from threads run in their order, in the reactor's thread and in a turn."""
     assert verifyObject(IReactorFromThreads, server.poller)
     client = server.client()
     reports: list[tuple[int, int]] = []
@@ -638,7 +638,8 @@ class TestLingering:
 
     def reads(self, server: Server, then: Callable[[], object]) -> list[bytes]:
         """
-        What one call of the poller reads of a reader that is readable again after its first byte.
+        The reads in one call of the poller, for a reader that is readable again after its first
+        byte.
 
         @param then: called after that byte.
         """
@@ -657,7 +658,7 @@ class TestLingering:
         return reader.read
 
     def test_readAgain(self, server: Server) -> None:
-        """What comes next is read without another iteration of the reactor."""
+        """The next input is read without another iteration of the reactor."""
         assert self.reads(server, lambda: None) == [b"a", b"b"]
 
     def test_timersComeFirst(self, server: Server) -> None:
@@ -726,7 +727,7 @@ class TestLingering:
         reader.close()
 
     def test_heldOutsideATurn(self, server: Server, tmp_path: Path) -> None:
-        """What is held while the poller does nothing is for the thread."""
+        """Output that is held while the poller is idle is for the thread."""
         held = HeldPiece(tmp_path / "pieces")
         server.poller.addReader(held)  # type: ignore[arg-type]
         held.write()

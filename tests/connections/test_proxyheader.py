@@ -22,7 +22,7 @@ HELLO = b"CONNECT {}\r\n"
 
 
 def read(*pieces: bytes) -> tuple[ProxiedPeer | None, bytes | None]:
-    """What is found in the input of a connection."""
+    """The header in the input of a connection."""
     header, rest = ProxyHeader(), b""
     for piece in pieces:
         if header.rest is None:
@@ -54,13 +54,13 @@ def test_malformed(given: bytes, size: int) -> None:
 
 @pytest.mark.parametrize("given", [b"P", b"PROXY", FIRST[:-1], b"\r\n", SIGNATURE, second()[:-1]])
 def test_incomplete(given: bytes) -> None:
-    """What may still become a header is not the client's."""
+    """The beginning of a possible header is not the client's input."""
     assert read(given) == (None, None)
 
 
 @pytest.mark.parametrize("given", [b"X", b"PI", b"PROXZ", b"\r\n\r\nC", b"\x16\x03\x01"])
 def test_noHeader(given: bytes) -> None:
-    """What can become none is the client's at once."""
+    """Input that cannot become a header is the client's at once."""
     assert read(given) == (None, given)
 
 
@@ -84,7 +84,7 @@ class TestStage:
         assert not failed and not clock.getDelayedCalls()
 
     def test_malformed(self) -> None:
-        """What is wrong with a header is said, once."""
+        """A malformed header is reported once."""
         clock = Clock()
         stage, done, failed = self.stage(clock)
         stage.received(b"PROXY TCP4 a b 1 2\r\n")

@@ -38,7 +38,7 @@ def R(name: str, count: int) -> bytes:
 
 
 def flushes() -> Iterator[tuple[str, bytes, bytes]]:
-    """What nats-server sent: a name, the content and the stream."""
+    """The recorded streams of nats-server: a name, the content and the stream."""
     for line in (Path(__file__).parent / "s2flushes.txt").read_text().splitlines():
         if not line.startswith("#"):
             level, text, wire = line.split(" | ")
@@ -62,7 +62,7 @@ def everything(decoder: S2Decoder, most: int = MOST) -> bytes:
 
 
 def decoded(stream: bytes, largest: int = LARGEST) -> bytes:
-    """What a stream stands for."""
+    """The content of a stream."""
     decoder = S2Decoder(largest)
     decoder.feed(stream)
     return everything(decoder)
@@ -73,7 +73,7 @@ def decoded(stream: bytes, largest: int = LARGEST) -> bytes:
     "content, stream", [flush[1:] for flush in FLUSHES], ids=[flush[0] for flush in FLUSHES]
 )
 def test_flushes(names: Names, content: bytes, stream: bytes) -> None:
-    """What nats-server sends at each of its levels is read."""
+    """A stream of nats-server at each of its levels is read."""
     with using(names):
         assert decoded(stream) == content
 
@@ -104,12 +104,12 @@ READ = [
 
 @pytest.mark.parametrize("stream, content", [e[1:] for e in READ], ids=[e[0] for e in READ])
 def test_read(stream: bytes, content: bytes) -> None:
-    """What nats-server reads is read."""
+    """A stream that nats-server reads is read."""
     assert decoded(BEGIN + stream + plain(PING)) == content + PING
 
 
 def test_skippedFirst() -> None:
-    """What is skipped may come before the identifier."""
+    """A chunk to skip may come before the identifier."""
     assert decoded(chunk(0xFE, b"") + BEGIN + plain(PING)) == PING
 
 
@@ -147,7 +147,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("stream, why", [e[1:] for e in REFUSED], ids=[e[0] for e in REFUSED])
 def test_malformedStreams(stream: bytes, why: str) -> None:
-    """What nats-server refuses is refused, as soon as it is known."""
+    """A stream that nats-server refuses is refused, as early as possible."""
     with pytest.raises(S2Error, match=why):
         decoded(stream)
 
@@ -237,7 +237,7 @@ def test_damage(names: Names) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("content", [e[1] for e in FLUSHES[:16]] + [R("z", 2_500_000), b""])
 def test_encoded(level: str, content: bytes) -> None:
-    """What is encoded is one stream of chunks of a mebibyte at most, and is read back."""
+    """An encoded text is one stream of chunks of a mebibyte at most, and is read back."""
     stream = S2Encoder(level).encode(content)
     assert stream.startswith(BEGIN) and stream.count(BEGIN) == 1
     assert decoded(stream, 1 << 20) == content

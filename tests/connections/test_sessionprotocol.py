@@ -1,5 +1,5 @@
 """
-What the Twisted protocols of clients and links have in common. Handshakes are in the tests of each.
+The common part of the Twisted protocols of clients and links. Handshakes are in the tests of each.
 """
 
 from __future__ import annotations

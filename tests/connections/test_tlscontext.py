@@ -75,7 +75,7 @@ class TestVersions:
         assert Handshake(contextFrom(settings(folder)), client).refused()
 
     def test_minimum(self, folder: Path) -> None:
-        """Nor is TLS 1.2 where 1.3 is the least."""
+        """TLS 1.2 is refused where 1.3 is the least."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         assert Handshake(contextFrom(settings(folder, min_version="1.3")), client).refused()
@@ -96,7 +96,7 @@ class TestCiphers:
         assert kind in cipher and bits[:3].strip("_") in cipher
 
     def test_eachNewer(self, folder: Path) -> None:
-        """So is each of TLS 1.3, and then nothing older is taken."""
+        """A cipher suite of TLS 1.3 can be required, and then no older version is accepted."""
         for suite in ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"):
             context = contextFrom(settings(folder, cipher_suites=(suite,)))
             assert Handshake(context, clientContext()).run().client.get_cipher_name() == suite
@@ -127,7 +127,7 @@ class TestCiphers:
         assert (done.client.get_group_name() or "").lower() in ("secp384r1", "p-384")
 
     def test_unknown(self, folder: Path) -> None:
-        """What OpenSSL does not know is refused by name."""
+        """A name that OpenSSL does not know is refused by that name."""
         with pytest.raises(TLSSettingsError, match=r"curve_preferences.*CurveP999"):
             contextFrom(settings(folder, curve_preferences=("CurveP999",)))
         with pytest.raises(TLSSettingsError, match="cipher_suites"):
@@ -154,7 +154,7 @@ class TestClients:
         assert Handshake(contextFrom(verifying(folder)), clientContext()).refused()
 
     def test_otherAuthority(self, folder: Path) -> None:
-        """Nor does one of another authority."""
+        """A certificate of another authority is refused."""
         client = clientContext(folder / "other")
         assert Handshake(contextFrom(verifying(folder)), client).refused()
 
@@ -249,7 +249,7 @@ class TestFiles:
             contextFrom(broken)
 
     def test_otherKey(self, folder: Path) -> None:
-        """So is a key of another certificate."""
+        """A key of another certificate is refused."""
         broken = TLSSettings(certs=((str(folder / "server.pem"), str(folder / "client-key.pem")),))
         with pytest.raises(TLSSettingsError, match=r"client-key\.pem"):
             contextFrom(broken)
@@ -269,7 +269,7 @@ class TestFiles:
                 make(broken)
 
     def test_noAuthority(self, folder: Path) -> None:
-        """So is an authority that is none."""
+        """A file that is no authority is refused."""
         with pytest.raises(TLSSettingsError, match="ca_file"):
             contextFrom(settings(folder, verify=True, ca_file=str(folder / "server-key.pem")))
 
@@ -294,7 +294,7 @@ class TestFiles:
 
 
 class TestTerms:
-    """How a listener does TLS."""
+    """The terms of a listener's TLS."""
 
     @pytest.mark.parametrize(
         ("first", "fallback", "optional", "begin"),

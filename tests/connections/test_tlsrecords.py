@@ -23,7 +23,7 @@ from tests.support import COMPILED, PURE, Names, needsCompiled, onEach, pieces, 
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> SSL.Context:
-    """What a server needs."""
+    """The TLS context of a server."""
     folder = tmp_path_factory.mktemp("sealing")
     issue(authority(), "CN=localhost").write(folder, "shown")
     return contextFrom(
@@ -65,7 +65,7 @@ class TestRecords:
         assert drained(shaken.client.recv) == data
 
     def test_closing(self, names: Names, shaken: Handshake) -> None:
-        """What is written while the connection closes is the layer's to drop."""
+        """Output while the connection closes is dropped by the layer."""
         layer = Layer()
         layer.disconnecting = True
         assert self.records(names, shaken, layer).write(b"x") == b"x"
@@ -168,7 +168,7 @@ class TestReading:
         assert reader.decoder.pending == 0
 
     def test_answer(self, shaken: Handshake) -> None:
-        """What is handled may be answered over the same connection meanwhile."""
+        """Handled input may be answered over the same connection meanwhile."""
         reader = Reader(shaken)
         layer = Layer()
         records = Records(shaken.server, layer, reader.seal)
@@ -201,7 +201,7 @@ class TestReading:
         assert second.came == [b"b" * 5000] * 2
 
     def test_closed(self, shaken: Handshake) -> None:
-        """What came before the end is handled before the end is reported."""
+        """Input before the end is handled before the end is reported."""
         reader = Reader(shaken)
         wires = said(shaken.client, publishes(b"last"))
         shaken.client.shutdown()

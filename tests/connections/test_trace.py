@@ -96,7 +96,7 @@ class TestConversation:
         ]
 
     def test_heldOnce(self) -> None:
-        """What waits for the login is one line."""
+        """The lines before the login are traced as one."""
         assert traced(b"SUB foo 1\r\n") == ["<<- [SUB foo 1]", "->> [OK]"]
 
     def test_withoutHeaders(self) -> None:
@@ -115,7 +115,7 @@ class TestConversation:
 
 
 class TestSelection:
-    """What is traced."""
+    """The choice of traced lines."""
 
     def test_off(self) -> None:
         """Nothing, unless it is asked for."""
@@ -172,11 +172,11 @@ class TestRedaction:
         [b'{"pass":"canary"', b'["canary"]', b'"canary"', b"canary", b"[" * 100_000, b""],
     )
     def test_unreadable(self, argument: bytes) -> None:
-        """What cannot be read is blotted out as a whole."""
+        """An unreadable line is blotted out as a whole."""
         assert redactedConnect(argument) == "[REDACTED]"
 
     def test_nested(self) -> None:
-        """So is what stands inside of a secret."""
+        """A value nested in a secret is blotted out."""
         assert "canary" not in redactedConnect(b'{"pass":{"a":["canary"]}}')
 
     @given(st.text())

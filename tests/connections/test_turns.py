@@ -67,7 +67,7 @@ class World:
         self.turns.of("A").queue(begin, self, isWanted)
 
     def turn(self) -> str:
-        """What one turn of the reactor does."""
+        """The work of one turn of the reactor."""
         calls, self.calls[:] = list(self.calls), []
         before = len(self.done)
         for call in calls:
@@ -75,7 +75,7 @@ class World:
         return "".join(self.done[before:])
 
     def run(self) -> str:
-        """What is done until nothing is left, turn by turn."""
+        """The work until nothing is left, turn by turn."""
         turns = []
         while self.calls:
             turns.append(self.turn())
@@ -95,7 +95,7 @@ def test_takeAtOnce() -> None:
 
 
 def test_behindOthers() -> None:
-    """Who asks while others wait waits behind them."""
+    """A new task waits behind those that wait."""
     world = World()
     first = world.turns.of("A").turn()
     second = world.turns.of("B").take()
@@ -117,7 +117,7 @@ def test_fair() -> None:
 
 
 def test_oldestFirst() -> None:
-    """What one connection has asked first is done first, so that there is one half answer of it."""
+    """The first task of a connection is finished first, so that it has only one half answer."""
     world = World()
     world.seconds = LONGEST
     for name in "abc":
@@ -126,7 +126,7 @@ def test_oldestFirst() -> None:
 
 
 def test_longWorkStepsBack() -> None:
-    """What lasts long does not keep what the same connection asks later waiting."""
+    """A long task does not delay later tasks of the same connection."""
     world = World()
     world.begin("a", 2 * LEVEL, origin=world)
     world.begin("b", 1, origin=world)
@@ -155,7 +155,7 @@ def test_reactorBetween() -> None:
 
 
 def test_unwanted() -> None:
-    """What nobody waits for ends when its turn comes."""
+    """A task whose result is no longer wanted ends at its turn."""
     world = World()
     isWanted = [True]
     running: list[Deferred[Any]] = []
@@ -194,7 +194,7 @@ def test_cancelled() -> None:
 
 
 def test_own() -> None:
-    """What a task begins as another one does not end with it."""
+    """A task begun by another one does not end with it."""
     world = World()
 
     async def outer() -> None:
@@ -230,7 +230,9 @@ class Owner:
 
 
 def test_receiverLags() -> None:
-    """What fills the outbox of a receiver goes on when that has drained; others do not wait."""
+    """
+    A task that fills the outbox of a receiver resumes when that has drained; others do not wait.
+    """
     world = World()
     outbox: Any = hot.Outbox(world.batch, Owner(), lambda data: None, 64 << 20)
     outbox.pause()

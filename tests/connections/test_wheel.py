@@ -113,7 +113,7 @@ class TestWheel:
         assert (len(sooner.called), len(later.called)) == (1, 1)
 
     def test_forgotten(self) -> None:
-        """Who is forgotten is not called; forgetting a stranger is harmless."""
+        """A forgotten entry is not called; forgetting a stranger is harmless."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         gone, there = Sleeper(), Sleeper()
@@ -126,7 +126,7 @@ class TestWheel:
         assert (gone.called, len(there.called)) == ([], 1)
 
     def test_scheduledAgainAfterwards(self) -> None:
-        """Who asks for it is called again, also if the time that it names is past already."""
+        """An entry that is scheduled again is called again, also if its time is past."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         steady = Sleeper(lambda now: now + 1 if now < 3.5 else None)
@@ -138,7 +138,7 @@ class TestWheel:
         assert len(hasty.called) == 5
 
     def test_forgottenByAnother(self) -> None:
-        """Who is forgotten by somebody called at the same time is not called."""
+        """An entry that another call of the same time forgets is not called."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         sleepers: list[Sleeper] = []

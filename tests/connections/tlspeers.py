@@ -83,7 +83,7 @@ class Peer:
         return self.receive()
 
     def receive(self) -> bytes:
-        """What has come since the last call."""
+        """The bytes since the last call."""
         self.world.settle()
         return self.transport.take()
 
@@ -100,7 +100,7 @@ class Peer:
 
     @property
     def closed(self) -> Any:
-        """How the connection ended."""
+        """The end of the connection."""
         self.world.settle()
         return self.transport.closed
 

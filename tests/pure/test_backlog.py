@@ -1,5 +1,5 @@
 """
-What is left over when a share of work is used up.
+The rest when a share of work is used up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Room:
         self.done: list[str] = []
 
     def iterate(self) -> None:
-        """What a reactor does in one iteration."""
+        """Run one iteration of a reactor."""
         calls, self.soon[:] = list(self.soon), []
         for call in calls:
             call()
@@ -86,7 +86,7 @@ class TestTurns:
 
 
 class TestRounds:
-    """Who is served."""
+    """The clients that are served in a round."""
 
     def test_notAtOnce(self, names: Names) -> None:
         """An entry is called when the reactor comes round, once."""

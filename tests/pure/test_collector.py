@@ -31,7 +31,7 @@ def message(body: bytes, subject: bytes = b"s", reply: bytes = b"") -> Message:
 
 @onEach
 def test_oneCall(names: Names) -> None:
-    """What a turn brings comes in one call when the turn ends, alike messages together."""
+    """The messages of a turn come in one call when it ends, like messages together."""
     recorder = RunRecorder()
     batch = names.FlushBatch(lambda call: None)
     collector = names.Collector(recorder, batch, print)
@@ -121,7 +121,7 @@ def fields(delivery: Message, tag: str) -> tuple[Any, ...]:
 
 @onEach
 def test_cost(names: Names) -> None:
-    """What goes the readable path is counted when it comes: its publisher is read slowly."""
+    """A message on the readable path is counted when it comes: its publisher is read slowly."""
     recorder: Any = RunRecorder()
     recorder.steps = SimpleNamespace(cost=300, isIdle=False)
     batch = names.FlushBatch(lambda call: None)

@@ -38,7 +38,7 @@ class Pair:
         self.subscriber = self.world.client(hello)
 
     def lanes(self, data: bytes) -> int:
-        """How many messages of the data the publisher's lane takes, in front of all else."""
+        """The number of messages that the publisher's lane takes, ahead of everything else."""
         session = self.publisher.session
         session.decoder.append(data)
         batch = self.world.context.batch
@@ -94,7 +94,10 @@ def test_stopsInFront(names: Names, stop: bytes) -> None:
 
 @onEach
 def test_permissions(names: Names) -> None:
-    """What may not be published is left to the readable path; what may not be delivered is not."""
+    """
+    A subject that may not be published to is left to the readable path; one that may not be
+    delivered is not.
+    """
     with using(names):
         grant = Grant(
             publish=PermissionSet([b"a.>"], [b"a.x"]),
@@ -108,7 +111,7 @@ def test_permissions(names: Names) -> None:
 
 @onEach
 def test_permissionsByTurns(names: Names) -> None:
-    """What may be published stays in the lane when subjects take turns."""
+    """A subject that may be published to stays in the lane when subjects take turns."""
     with using(names):
         pair = Pair(grant=Grant(publish=PermissionSet([b"a.>"])))
         assert pair.lanes((PUB + b"PUB a.c 1\r\nx\r\n") * 3) == 6
@@ -116,7 +119,7 @@ def test_permissionsByTurns(names: Names) -> None:
 
 @onEach
 def test_changedSubscriptions(names: Names) -> None:
-    """What was worked out for a line is worked out again when subscriptions change."""
+    """The receivers of a line are computed again when subscriptions change."""
     with using(names):
         pair = Pair()
         assert pair.lanes(PUB) == 1
@@ -140,7 +143,7 @@ def test_changedLimits(names: Names) -> None:
 
 @onEach
 def test_wrongEnd(names: Names) -> None:
-    """What follows a payload in place of a CRLF is an error at its first byte."""
+    """A payload without a CRLF behind it is an error at the first wrong byte."""
     with using(names):
         pair = Pair()
         answer = pair.publisher.ask(b"PUB foo 2\r\nhi\n")
@@ -258,7 +261,9 @@ def test_importedQueue(names: Names) -> None:
 
 @onEach
 def test_importedDenied(names: Names) -> None:
-    """What a subscriber over there may not have under its own name it does not get."""
+    """
+    A subscriber in another account does not get a subject that it may not have under its own name.
+    """
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB x.> 1\r\n")

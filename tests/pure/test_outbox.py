@@ -76,7 +76,7 @@ class TestTurn:
         assert (names.FlushBatch.HIGH, names.FlushBatch.LOW) == (HIGH, LOW)
 
     def test_collects(self, names: Names) -> None:
-        """What is written inside of a turn leaves in one write when it ends."""
+        """The output of a turn leaves in one write when it ends."""
         stage = Stage(names)
         stage.batch.enter()
         stage.outbox.write(b"a")
@@ -157,7 +157,10 @@ class TestTurn:
         assert events == ["called"]
 
     def test_callsMayWrite(self, names: Names) -> None:
-        """What calls at the end write and ask for belongs to the same turn."""
+        """
+        The output of calls at the end of a turn, and the calls that they ask for, belong to the
+        same turn.
+        """
         stage = Stage(names)
         events: list[str] = []
 
@@ -264,10 +267,10 @@ class TestTurn:
 
 @onEach
 class TestOutbox:
-    """What waits for one peer."""
+    """Output that waits for one peer."""
 
     def test_sent(self, names: Names) -> None:
-        """What has left is counted, without what a full transport still holds."""
+        """Sent bytes are counted, without those that a full transport still holds."""
         stage = Stage(names)
         held = [4]
         stage.outbox.write(b"0123456789")
@@ -364,7 +367,7 @@ class TestOutbox:
         assert (stage.writes, stage.outbox.pending) == ([], 0)
 
     def test_limitCountsTheTransport(self, names: Names) -> None:
-        """What a full transport still holds counts, until it has sent it or has room again."""
+        """The bytes that a full transport holds count until it has sent them or has room again."""
         stage = Stage(names, limit=10)
         held = [6]
         stage.outbox.pause(lambda: held[0])
@@ -455,7 +458,7 @@ class TestOutbox:
 
 @onEach
 class TestBackPressure:
-    """How publishers learn that a receiver lags."""
+    """The notice to publishers that a receiver lags."""
 
     def test_congested(self, names: Names) -> None:
         """The turn remembers an outbox that has more than 1 MiB waiting."""
@@ -640,7 +643,7 @@ def play(names: Names, steps: list[tuple[str, int, bytes]], limit: int) -> list[
 
 @onEach
 class TestProperties:
-    """What holds for any steps."""
+    """Properties of any steps."""
 
     @given(st.lists(st.tuples(st.binary(max_size=20), st.booleans(), st.booleans()), max_size=20))
     def test_nothingLostOrReordered(

@@ -78,7 +78,7 @@ def test_elements(names: Names, block: bytes, content: bytes) -> None:
     "block, why", [block[1:] for block in DAMAGED], ids=[e[0] for e in DAMAGED]
 )
 def test_damaged(names: Names, block: bytes, why: str) -> None:
-    """What is no block is refused, also where the data goes on behind it."""
+    """Data that is no block is refused, also where it continues behind the damage."""
     for data in (block, block + b"\x00" * 9):
         with pytest.raises(ValueError, match=why):
             names.decodeBlock(data, 0, len(block), MOST)
@@ -110,7 +110,7 @@ CONTENT = st.lists(
 
 @given(CONTENT)
 def test_roundTrip(content: bytes) -> None:
-    """What the library compresses is decoded by both."""
+    """A block that the library compresses is decoded by both."""
     block = bytes(snappy.compress_raw(content))
     for names in filter(None, (PURE, COMPILED)):
         assert names.decodeBlock(block, 0, len(block), MOST) == content

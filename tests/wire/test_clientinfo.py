@@ -28,7 +28,7 @@ def block(*lines: bytes) -> bytes:
 
 
 class TestInfo:
-    """Who a client is."""
+    """The description of a client."""
 
     def test_order(self) -> None:
         """Everything has nats-server's name, in its order."""
@@ -55,7 +55,7 @@ class TestInfo:
         )
 
     def test_empty(self) -> None:
-        """What is empty is not told."""
+        """An empty value is left out."""
         assert described(ClientInfo()) == {}
         assert compact(described(INFO)) == b'{"acc":"B","rtt":5}'
 
@@ -112,7 +112,10 @@ class TestStamped:
 
     @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\r\n"])
     def test_oddLineEnds(self, end: bytes) -> None:
-        """Nor behind anything that some reader takes for the end of a line."""
+        """
+        A forged header is removed also behind anything that some reader takes for the end of a
+        line.
+        """
         before = block(b"A: 1" + end + b"Nats-Request-Info: x" + end + b"B: 2")
         body, _ = stamped(before, len(before), INFO)
         assert body.count(HEADER) == 1
@@ -120,7 +123,7 @@ class TestStamped:
 
     @pytest.mark.parametrize("junk", [b"abcd", b"\r\n", b"Nats-Request-Info: x\r\n\r\n", b"NATS"])
     def test_noBlock(self, junk: bytes) -> None:
-        """What is no header block is left out."""
+        """A text that is no header block is left out."""
         assert stamped(junk + b"hi", len(junk), INFO)[0] == b"NATS/1.0\r\n" + OURS + b"hi"
 
     def test_unfinished(self) -> None:

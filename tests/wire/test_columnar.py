@@ -95,7 +95,7 @@ class TestFrames:
 
     @given(rows, st.lists(st.integers(0, (1 << 64) - 1), max_size=3), st.booleans())
     def test_comesBack(self, given: list[Row], damaged: list[int], isLast: bool) -> None:
-        """What was encoded is read, in columns that begin where eight-byte values may."""
+        """An encoded frame is read, in columns that begin where eight-byte values may."""
         data = encodeFrame(columns(given, tuple(damaged)), PLACE, isLast=isLast)
         frame = readFrame(data)
         assert rowsOf(frame) == given
@@ -135,7 +135,7 @@ class TestFrames:
 
 
 class TestRefused:
-    """What is no frame."""
+    """Data that is no frame."""
 
     @pytest.mark.parametrize("data", [b"", b"NBCF", bytes(100), b'{"error":{}}' * 10])
     def test_otherBytes(self, data: bytes) -> None:
@@ -144,7 +144,7 @@ class TestRefused:
             readFrame(data)
 
     def test_otherVersion(self) -> None:
-        """So is a frame of a later version."""
+        """A frame of a later version is refused."""
         data = bytearray(encodeFrame(columns(ROWS), PLACE))
         data[4] = 2
         with pytest.raises(FrameError, match="version 2"):

@@ -27,7 +27,7 @@ S2 = [AUTO, *LEVELS]
 
 
 def wanted(mode: str) -> Compression:
-    """What a side wants."""
+    """The mode that a side wants."""
     return Compression(mode, USUAL if mode == AUTO else ())
 
 

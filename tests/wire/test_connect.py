@@ -80,7 +80,7 @@ class TestParse:
 
     @pytest.mark.parametrize("text", BAD, ids=lambda text: repr(text[:24]))
     def test_bad(self, text: bytes) -> None:
-        """What is no JSON object, or has an option of a wrong type, is refused."""
+        """A text that is no JSON object, or has an option of a wrong type, is refused."""
         with pytest.raises(ValueError):
             parseConnect(text)
 

@@ -308,7 +308,7 @@ class TestRows:
 
     @eachRow
     def test_withTrailingData(self, names: Names, row: Row) -> None:
-        """What follows is read as usual, or not at all after a fault."""
+        """The input behind a row is read as usual, or not at all after a fault."""
         decoder = make(names, **row.settings)
         expected = list(row.frames)
         if not row.isFault and row.settings.get("authorized", True):
@@ -333,7 +333,7 @@ class TestRows:
 
 @onEach
 class TestDecoder:
-    """What is not a matter of single rows."""
+    """Properties beyond single rows."""
 
     def test_defaults(self, names: Names) -> None:
         """A new decoder has nats-server's limits and asks for no login."""
@@ -359,7 +359,9 @@ class TestDecoder:
         assert decoder.pending == 0
 
     def test_faultBeforeTheEndOfLine(self, names: Names) -> None:
-        """What cannot become right any more is refused at the byte where that is certain."""
+        """
+        A frame that cannot become valid any more is refused at the byte where that is certain.
+        """
         for good, bad in [
             (b"P", b"X"),
             (b"PUB", b"\r"),
@@ -425,7 +427,7 @@ class TestDecoder:
         assert drain(decoder) == [pub(b"a", b"0123456789"), (ops.PING,), pub(b"b", b"x")]
 
     def test_pendingCountsWhatIsNotRead(self, names: Names) -> None:
-        """What waits to be read, and what of a frame is there, is pending."""
+        """The bytes that wait to be read, and the present part of a frame, are pending."""
         decoder = names.Decoder()
         decoder.append(b"PING\r\nSUB a")
         assert decoder.pending == 11
@@ -586,7 +588,7 @@ class TestAnyBytes:
     def test_publishesRoundTrip(
         self, names: Names, messages: list[tuple[bytes, bytes]], cuts: list[int]
     ) -> None:
-        """What is written as publishes is read as the same publishes."""
+        """A written publish is read as the same publish."""
         named = [(bytes(65 + byte % 26 for byte in name), body) for name, body in messages]
         data = b"".join(b"PUB %b %d\r\n%b\r\n" % (name, len(body), body) for name, body in named)
         expected = [pub(name, body) for name, body in named]
@@ -599,7 +601,9 @@ class TestCompiledAgrees:
 
     @given(INPUT, CUTS, SETTINGS)
     def test_sameFrames(self, data: bytes, cuts: list[int], settings: dict[str, Any]) -> None:
-        """Both give the same frames, faults, counters and rest for any bytes in any pieces."""
+        """
+        The decoders give the same frames, faults, counters and rest for any bytes in any pieces.
+        """
         assert COMPILED is not None
         decoders = [make(names, **settings) for names in (PURE, COMPILED)]
         for part in pieces(data, cuts):

@@ -54,7 +54,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("text", "message"), UNREADABLE)
 def test_unreadable(text: str, message: str) -> None:
-    """What is no duration is refused with Go's words."""
+    """A text that is no duration is refused in Go's words."""
     with pytest.raises(ValueError) as raised:
         nanosecondsFrom(text)
     assert str(raised.value) == message
@@ -109,7 +109,7 @@ def test_nanosecondsWritten(count: int, text: str) -> None:
 
 @given(st.integers(-(2**43), 2**43))
 def test_roundTrip(milliseconds: int) -> None:
-    """What was written reads as the same duration."""
+    """A written duration reads as the same."""
     seconds = milliseconds / 1000
     assert nanosecondsFrom(durationText(seconds)) == round(seconds * 1e9)
 

@@ -20,7 +20,7 @@ from natsbroker.wire.values import Kind
 
 
 class TestHello:
-    """What is known of a connection."""
+    """The description of a connection."""
 
     def test_defaults(self) -> None:
         """A connection of which nothing is known is an ordinary client that said nothing."""
@@ -42,7 +42,7 @@ class TestHello:
 
 
 class TestGrant:
-    """What a connection may do."""
+    """The grant of a connection."""
 
     @pytest.mark.parametrize("name", [each.name for each in fields(Grant) if each.name != "memo"])
     def test_types(self, name: str) -> None:
@@ -84,7 +84,7 @@ class TestGrant:
         ],
     )
     def test_nonsense(self, name: str, value: Any) -> None:
-        """What is not of its type is refused, so that no grant says less than was meant."""
+        """A value of a wrong type is refused, so that no grant means less than was meant."""
         with pytest.raises(
             TypeError, match=f"^{name} of a grant is .*, not {type(value).__name__}$"
         ):
@@ -94,7 +94,7 @@ class TestGrant:
 
 
 class TestMay:
-    """What the owner may do; tests/authorization/ tries it on all rules together."""
+    """The permissions of the owner; tests/authorization/ tries them on all rules together."""
 
     def test_everything(self) -> None:
         """Without permissions, everything."""
@@ -107,7 +107,7 @@ class TestMay:
             assert grant.may(Verb.PUBLISH, subject) is verdict
 
     def test_answersOnly(self) -> None:
-        """Who may answer and has no other permission may publish nowhere else."""
+        """An owner who may answer and has no other permission may publish nowhere else."""
         grant = Grant(responses=ResponsePermission())
         assert grant.may(Verb.PUBLISH, b"a") is Verdict.DENIED
         assert grant.may(Verb.SUBSCRIBE, b"a") is Verdict.ALLOWED

@@ -137,7 +137,10 @@ class TestWriting:
 
     @pytest.mark.parametrize("value", ["a\r\nb: c", "a\n", "\r"])
     def test_badValues(self, value: str) -> None:
-        """So is a value: nobody can put a header of his own into another's value."""
+        """
+        A value with a line end is refused: no client can put a header of its own into another's
+        value.
+        """
         with pytest.raises(HeaderError):
             Headers({"a": value})
         with pytest.raises(HeaderError):
@@ -174,7 +177,7 @@ VALUES = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["C
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=6), st.integers(0, 999))
 def test_roundTrip(pairs: list[tuple[str, str]], status: int) -> None:
-    """What is written is read again, blanks around values aside."""
+    """A written header is read again, apart from spaces around values."""
     headers = Headers.fromBlock(Headers(pairs, status).block())
     assert headers.items() == [(name, value.strip(" \t")) for name, value in pairs]
     assert headers.status == status

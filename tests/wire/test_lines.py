@@ -18,7 +18,7 @@ from natsbroker.wire.lines import HEAD, SKIP, STRIP, readLine, readPartial
 
 @dataclass
 class Rules:
-    """What a connection allows."""
+    """The rules of a connection."""
 
     authorized: bool = True
     headers: bool = True

@@ -56,7 +56,7 @@ def fields(message: Message) -> tuple[Any, ...]:
 
 
 def received(fastLane: bool, makeService: Callable[[], Recorder], queue: bytes = b"") -> list[Any]:
-    """What a service gets of what a client publishes, in between other things."""
+    """The messages that a service gets of a client's publishes, in between other things."""
     world = World(fastLane=fastLane)
     bus = account(world).busFor(Kind.INTERNAL)
     service = makeService()
@@ -99,7 +99,7 @@ def test_wholeInputIsABatch(names: Names) -> None:
 
 @onEach
 def test_runs(names: Names) -> None:
-    """What differs in its body only comes as one run."""
+    """A run of messages that differ in their bodies only comes together."""
     with using(names):
         world, service = World(), RunRecorder()
         account(world).busFor(Kind.INTERNAL).subscribe(b"s.*", service)
@@ -123,7 +123,7 @@ def test_noServiceAnyMore(names: Names) -> None:
 
 @onEach
 def test_mayNotPublish(names: Names) -> None:
-    """What a client may not publish does not reach the service."""
+    """A publish that is denied to a client does not reach the service."""
     with using(names):
         grant = Grant(publish=PermissionSet((b"s.a",), ()))
         world, service = World(authorizer=Doorkeeper(lambda hello: grant)), BatchRecorder()
@@ -147,7 +147,7 @@ byItself = pytest.mark.parametrize("many", [False, True])
 @onEach
 @byItself
 def test_posts(names: Names, many: bool) -> None:
-    """What is posted arrives as what is published does, is counted, and keeps the order."""
+    """A posted message arrives as a published one does, is counted, and keeps the order."""
     with using(names):
         world = World()
         one, two, recorder = world.client(), world.client(HEADERS), Recorder()

@@ -20,7 +20,9 @@ def test_reservedSubjects(subject: bytes) -> None:
     [b"", b"_", b"$", b"_GR_", b"_GR_.", b"$GR.", b"a._GR_.b", b"$SYS.x", b"_R_.x"],
 )
 def test_otherSubjects(subject: bytes) -> None:
-    """What only resembles a reserved subject, or is another reserved one, is not."""
+    """
+    A subject that only resembles a reserved one, or is another reserved one, is not reserved here.
+    """
     assert not isReserved(subject)
 
 

@@ -1,5 +1,5 @@
 """
-What brokers tell each other about themselves.
+The documents of brokers about themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REAL = (
 
 
 def test_real() -> None:
-    """What nats-server 2.15.1 says of itself."""
+    """The document of nats-server 2.15.1 about itself is read."""
     document = parseDocument(REAL)
     assert document == ServerDocument(
         server_id="NCC5",
@@ -79,7 +79,7 @@ def test_names() -> None:
     ],
 )
 def test_malformedDocument(text: bytes) -> None:
-    """What is no document, or has a wrong type in it, is refused as a whole."""
+    """A text that is no document, or has a wrong type in it, is refused as a whole."""
     with pytest.raises(ValueError):
         parseDocument(text)
 

@@ -167,7 +167,7 @@ def test_readsWhatTheBrokerWrites(messages: list[tuple[bytes, bytes, bytes, int]
 
 
 def asRead(line: bytes) -> tuple[Any, ...] | None:
-    """What the broker reads."""
+    """The lines as the broker reads them."""
     decoder = Decoder()
     decoder.headers = True
     decoder.append(line)
@@ -209,7 +209,7 @@ class TestLines:
 
     @pytest.mark.parametrize("pattern", [b"", b"a b", b"a\r\nPING", b"a..b", b"a.>.b", b"a\t"])
     def test_badPatterns(self, pattern: bytes) -> None:
-        """So is a bad pattern, and a bad group."""
+        """A bad pattern or group is refused."""
         with pytest.raises(ValueError, match="valid subject"):
             subscribeLine(pattern, b"", b"1")
         for queue in (b"a b", b"a\r\n", b" "):

@@ -34,7 +34,7 @@ def test_decoded(data: bytes, text: str) -> None:
 
 @given(st.binary(max_size=12))
 def test_encoded(data: bytes) -> None:
-    """What C{surrogateescape} has kept comes out the same."""
+    """A text that C{surrogateescape} has kept comes out the same."""
     assert encoded(data.decode("utf-8", "surrogateescape")).decode("utf-8") == decoded(data)
 
 
@@ -152,7 +152,7 @@ class TestEverywhere:
         return client
 
     def ask(self, client: MemoryConnection, subjects: list[bytes], prefix: bytes) -> list[bytes]:
-        """What comes after each of the bodies to each of the subjects."""
+        """The answers to each of the bodies on each of the subjects."""
         for subject in subjects:
             for body in BODIES:
                 head = b"PUB %b%b %b %d\r\n" % (prefix, subject, REPLY, len(body))
@@ -191,7 +191,7 @@ class TestEverywhere:
         assert self.check(watcher.receive().splitlines()) > len(API)
 
     def test_acknowledgements(self, broker: MemoryBroker) -> None:
-        """What ends a delivery has a reason."""
+        """An acknowledgement that ends a delivery has a reason."""
         client = self.login(broker, "a")
         self.store(client)
         client.request(b"SUB $JS.EVENT.> 3\r\nSUB pulled 4\r\n")

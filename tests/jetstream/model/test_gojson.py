@@ -27,7 +27,7 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_writes(value: object) -> None:
-    """What is written is the same value, without the characters that HTML knows."""
+    """A written value is the same, without the characters that HTML knows."""
     text = encode(value)
     assert json.loads(text) == value
     assert not set("<>&\u2028\u2029") & set(text.decode())

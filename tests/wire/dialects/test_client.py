@@ -1,5 +1,5 @@
 """
-How the arguments of client lines are cut.
+The splitting of the arguments of client lines.
 """
 
 from __future__ import annotations

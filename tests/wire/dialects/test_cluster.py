@@ -99,7 +99,7 @@ def test_line(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
     ids=lambda value: repr(value)[:60],
 )
 def test_malformedLine(names: Names, data: bytes, error: errors.WireError) -> None:
-    """What is wrong is found, however it comes."""
+    """A malformed line is found, however it comes."""
     for cut in (len(data), 1, 3, len(data) // 2):
         assert decoded(names, data, cut) == [(ops.FAULT, error)]
 
@@ -113,7 +113,7 @@ def test_malformedLine(names: Names, data: bytes, error: errors.WireError) -> No
     cuts=st.lists(st.integers(0, 400), max_size=8),
 )
 def test_messages(names: Names, messages: list[tuple[bytes, ...]], cuts: list[int]) -> None:
-    """What is sent is read, in any pieces."""
+    """A sent message is read, in any pieces."""
     data = b"".join(
         messageFrame(Message(subject, body, reply), sid) for subject, sid, reply, body in messages
     )

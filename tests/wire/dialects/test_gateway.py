@@ -176,7 +176,10 @@ def test_splitAccount(line: bytes, account: bytes | None) -> None:
 
 
 def test_accountLine() -> None:
-    """What a real server sends for an account that it does not know, and later for one it does."""
+    """
+    The line that nats-server sends for an account that it does not know is read, and a later one
+    for an account that it knows.
+    """
     assert accountLine(b"ZZ", False) == b"A- ZZ\r\n"
     assert accountLine(b"ZZ", True) == b"A+ ZZ\r\n"
 

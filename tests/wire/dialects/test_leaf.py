@@ -79,7 +79,7 @@ def test_lines(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
     ],
 )
 def test_faults(names: Names, data: bytes, error: errors.WireError) -> None:
-    """What makes no sense is a fault."""
+    """A line that makes no sense is a fault."""
     assert decoded(names, data)[-1] == (ops.FAULT, error)
 
 
@@ -101,7 +101,7 @@ def test_messages(
     header: int,
     cut: int,
 ) -> None:
-    """What is made is read as what it was."""
+    """A composed message is read back."""
     header = min(header, len(body))
     frame = messageFrame(Message(subject, body, reply, header), queues, True)
     (got,) = decoded(names, frame, cut)
@@ -114,7 +114,7 @@ def test_messages(
 
 @given(patterns(), st.just(b"") | QUEUES, st.integers(1, 1000))
 def test_interest(pattern: bytes, queue: bytes, weight: int) -> None:
-    """So is interest."""
+    """A composed interest is read back."""
     gained = interestLine(pattern, queue, weight)
     expected = LinkInterest(b"A", b"", pattern, queue, weight if queue else 0)
     assert splitInterest(gained[4:-2], account=b"A") == expected

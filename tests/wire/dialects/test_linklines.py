@@ -1,5 +1,5 @@
 """
-What the dialects of links have in common.
+The common part of the dialects of links.
 """
 
 from __future__ import annotations

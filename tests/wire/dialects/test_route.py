@@ -158,7 +158,7 @@ def test_readsWhatItWrites(
     cuts: list[int],
     isDedicated: bool,
 ) -> None:
-    """What is made of messages is read as these, however it is cut."""
+    """A composed message is read as the same, however it is cut."""
     data, expected = b"", []
     for account, sent, queues, hasHeader in messages:
         if hasHeader:
