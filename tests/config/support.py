@@ -1,5 +1,5 @@
 """
-What the tests of the configuration share.
+Shared parts of the tests of the configuration.
 """
 
 from __future__ import annotations

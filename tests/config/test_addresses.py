@@ -30,7 +30,7 @@ def test_readable(text: str, expected: tuple[str, int]) -> None:
     "text", ["", "a", "::1:4222", "[::1]", "[::1", "[::1]x:1", "a]:1", "a:[1]"]
 )
 def test_noAddress(text: str) -> None:
-    """What has no port, or colons without brackets, is no address."""
+    """A text without a port, or with colons and no brackets, is no address."""
     with pytest.raises(ValueError, match="could not parse address string"):
         splitAddress(text)
 

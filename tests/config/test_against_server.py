@@ -114,9 +114,7 @@ def certificates(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """
-    What nats-server said.
-    """
+    """The answer of nats-server."""
 
     code: int
     text: str
@@ -163,9 +161,7 @@ def starts(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Ours:
-    """
-    What we say, leaving aside what is not supported yet.
-    """
+    """Our answer, without keys that are not supported yet."""
 
     errors: tuple[ConfigError, ...]
     warnings: tuple[ConfigError, ...]
@@ -213,7 +209,7 @@ class TestFiles:
 
     @select("ACCEPTED")
     def test_accepted(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What nats-server accepts we accept, and the digest is the same."""
+        """A file that nats-server accepts is accepted here, with the same digest."""
         ours = read(folder, case.text, monkeypatch)
         assert (ours.errors, ours.warnings) == ((), ())
         answer = ask(folder, "-c", "s.conf", "-t")
@@ -232,7 +228,7 @@ class TestFiles:
 
     @select("REFUSED")
     def test_sameLines(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What nats-server refuses we refuse, on the same lines."""
+        """A file that nats-server refuses is refused here, on the same lines."""
         ours = read(folder, case.text, monkeypatch)
         assert ours.errors
         answer = ask(folder, "-c", "s.conf", "-t")
@@ -244,7 +240,7 @@ class TestFiles:
     def test_sameLinesAtStart(
         self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What nats-server cannot start with we refuse when it is read."""
+        """A file with which nats-server cannot start is refused here when it is read."""
         assert read(folder, case.text, monkeypatch).errors
         assert not starts(folder)
 

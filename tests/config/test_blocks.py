@@ -16,7 +16,7 @@ from tests.config.support import readingOf
 
 
 class TestValues:
-    """What was read."""
+    """Values of a block."""
 
     def test_types(self) -> None:
         """Each accessor gives what is there in its type, and a default for what is not."""
@@ -92,14 +92,14 @@ class TestValues:
         assert second.place("pass") == second.position
 
     def test_recorded(self) -> None:
-        """What was read can be kept as plain values."""
+        """A block can be kept as plain values."""
         reading, _ = readingOf("cluster { name: c, tls {verify: true}, accounts: [a] }")
         expected = {"name": "c", "tls": {"verify": True}, "accounts": ["a"]}
         assert plainValues(reading.values["cluster"]) == expected
 
 
 class TestErrors:
-    """What is wrong."""
+    """Errors of a block."""
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -115,7 +115,7 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(("old", "new", "problem"), PROBLEMS)
 def test_problems(old: str, new: str, problem: str) -> None:
-    """What needs a restart is said in nats-server's words."""
+    """A key that needs a restart is reported in nats-server's words."""
     first = reloadProblems(changes(old, new))[0]
     assert first.startswith(f"config reload not supported for {problem}")
 

@@ -19,7 +19,7 @@ PLACE = Position("s.conf", 2, 1)
 
 
 class TestText:
-    """What a person reads."""
+    """The text of an error."""
 
     def test_placeAndPath(self) -> None:
         """An error says file, line, column, dotted path and what is wrong."""

@@ -74,7 +74,7 @@ def test_kinds() -> None:
 
 @pytest.mark.parametrize("flag", [flag for flag in EVERY_FLAG if flag.setting])
 def test_settings(flag: Flag) -> None:
-    """What a flag sets is an attribute of the settings, and starts with a value of its type."""
+    """A flag sets an attribute of the settings, which starts with a value of its type."""
     changes = {FlagType.STRING: "x", FlagType.BOOLEAN: True}
     value = changes.get(flag.type, 7)
     made: Any = changed(Settings(), flag.setting, value)

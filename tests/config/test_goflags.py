@@ -91,7 +91,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_mistakes(arguments: list[str], message: str) -> None:
-    """What is wrong is said in Go's words."""
+    """An invalid flag is reported in Go's words."""
     with pytest.raises(FlagError) as raised:
         parseFlags(arguments, KINDS)
     assert str(raised.value) == message

@@ -61,7 +61,7 @@ def test_cache(text: str, expected: OCSPCache) -> None:
     ],
 )
 def test_peer(text: str, expected: OCSPPeer) -> None:
-    """How peers are checked stands in the block of their TLS; a negative time is the default."""
+    """The rules for peers stand in the block of their TLS; a negative time is the default."""
     leafnodes = built(PEER.format(text)).settings.leafnodes
     assert leafnodes is not None and leafnodes.remotes[0].tls is not None
     assert leafnodes.remotes[0].tls.ocsp_peer == expected

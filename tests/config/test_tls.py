@@ -70,7 +70,7 @@ def test_everything() -> None:
 
 
 def test_mapImpliesVerify() -> None:
-    """Who maps certificates to users verifies them."""
+    """The key that maps certificates to users also verifies them."""
     tls = tlsOf("verify_and_map: true")
     assert (tls.verify, tls.verify_and_map) == (True, True)
 
@@ -137,7 +137,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "complaint"), MISTAKES)
 def test_mistakes(text: str, complaint: str) -> None:
-    """What a listener cannot do is reported with its path."""
+    """An impossible setting of a listener is reported with its path."""
     complaints = [problem.partition(" ")[2] for problem in complaintsOf(f"tls {{ {text} }}")]
     assert complaints == [complaint]
 

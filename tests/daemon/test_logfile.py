@@ -31,7 +31,7 @@ class TestFile:
     """One log file."""
 
     def test_appends(self, tmp_path: Path) -> None:
-        """What is there stays, and lines are there at once."""
+        """The content of the file stays, and new lines are in it at once."""
         path = tmp_path / "log"
         path.write_text("old\n")
         file = LogFile(str(path))
@@ -97,7 +97,7 @@ class TestRotation:
         file.close()
 
     def test_sizeOfBefore(self, tmp_path: Path) -> None:
-        """What stood in the file before counts."""
+        """The earlier size of the file counts."""
         path = tmp_path / "log"
         path.write_text("x" * 20)
         file = LogFile(str(path), limit=10, now=clock())

@@ -65,7 +65,7 @@ class TestFormat:
         assert log.emit(level) == [f"[42] [{label}] hi\n"]
 
     def test_trace(self) -> None:
-        """What is traced has a label of its own, and is shown without debugging."""
+        """A traced line has a label of its own, and is shown without debugging."""
         assert Log().emit(LogLevel.debug, trace=True) == ["[42] [TRC] hi\n"]
 
     def test_localTime(self) -> None:
@@ -135,7 +135,7 @@ class TestJson:
 
 
 class TestSyslog:
-    """What a syslog daemon gets."""
+    """The lines for a syslog daemon."""
 
     def test_text(self) -> None:
         """The text alone: the daemon puts down the rest."""
@@ -149,7 +149,7 @@ class TestSyslog:
 
 
 class TestSelection:
-    """What is shown."""
+    """The choice of log lines."""
 
     def test_debug(self) -> None:
         """Debugging lines only if they are wanted."""
@@ -157,7 +157,7 @@ class TestSelection:
         assert Log(Logging(logtime=False, debug=True)).emit(LogLevel.debug) != []
 
     def test_otherLibraries(self) -> None:
-        """What other libraries only mention counts as debugging; their warnings do not."""
+        """A mere note of another library counts as debugging; its warnings do not."""
         log = Log(namespace="twisted.internet")
         assert log.emit(LogLevel.info) == []
         assert log.emit(LogLevel.warn) == ["[42] [WRN] hi\n"]

@@ -100,7 +100,7 @@ class Run:
 
     @property
     def lines(self) -> list[str]:
-        """What was logged, without time and process id."""
+        """The log lines, without time and process id."""
         return ["[" + line.split(" [", 1)[1] for line in self.stderr.getvalue().splitlines()]
 
 
@@ -130,7 +130,7 @@ class TestLife:
         ]
 
     def test_signalHandlers(self) -> None:
-        """What handled signals before does so again afterwards."""
+        """An earlier handler of a signal handles it again afterwards."""
         signals = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
         before = [signal.getsignal(number) for number in signals]
         Run("port: 4222", send(signal.SIGTERM)).run()
@@ -168,7 +168,7 @@ class TestCannotStart:
         assert run.reactor.stopped == 1
 
     def test_plugin(self) -> None:
-        """So is a plugin that is not there."""
+        """A missing plugin ends the start with its reason."""
         run = Run("authorization { plugin: nobody_has_this }")
         assert run.run() == 1
         reason = "authorization.plugin: there is no IAuthorizerPlugin"
@@ -181,7 +181,7 @@ class TestCannotStart:
         monkeypatch: pytest.MonkeyPatch,
         flushLoggedErrors: Any,
     ) -> None:
-        """And any other exception of a service: nothing would listen otherwise."""
+        """Any other exception of a service ends the start: nothing would listen otherwise."""
 
         def startService(listeners: Any) -> None:
             raise error
@@ -195,7 +195,7 @@ class TestCannotStart:
         assert run.reactor.stopped == 1
 
     def test_pidFile(self, tmp_path: Path) -> None:
-        """And a pid file that cannot be written."""
+        """A pid file that cannot be written ends the start."""
         run = Run(f'pidfile: "{tmp_path}/missing/pid"')
         assert run.run() == 1
         assert any("[FTL] Could not write pidfile: open" in line for line in run.lines)

@@ -18,7 +18,7 @@ class TestSending:
     """Signals to another process."""
 
     def sent(self, name: str, process: str, running: tuple[int, ...] = ()) -> list[Any]:
-        """What is sent where."""
+        """The signals that are sent, by process."""
         signals: list[tuple[int, int]] = []
         sendSignal(name, process, lambda: running, lambda *sent: signals.append(sent))
         return signals

@@ -1,5 +1,5 @@
 """
-What a broker has around it in a process.
+The surroundings of a broker in a process.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class TestReload:
         assert made.host.broker.settings.max_payload == 5
 
     def test_mistakesInTheFile(self) -> None:
-        """So is every mistake in the file."""
+        """Every mistake in the file is logged at a reload, in one line each."""
         made = Surrounded("port: 4001")
         made.host.start()
         lines = made.reload("bogus: 1\nbad: 2")
@@ -190,7 +190,7 @@ class TestReload:
         ]
 
     def test_unreadable(self) -> None:
-        """And a file that is gone."""
+        """A file that is gone is logged at a reload."""
         made = Surrounded("port: 4001")
         made.host.start()
 
@@ -251,7 +251,7 @@ class TestPidFile:
         assert (tmp_path / "pid").read_text() == "43"
 
     def test_device(self) -> None:
-        """What is no ordinary file is written to and not replaced."""
+        """A path that is no ordinary file is written to and not replaced."""
         PidFile("/dev/null", 42).write()
         assert Path("/dev/null").is_char_device()
 
@@ -279,7 +279,7 @@ class TestPortsFile:
         assert list(tmp_path.iterdir()) == []
 
     def test_cannotRemove(self, tmp_path: Path) -> None:
-        """What cannot be removed is logged."""
+        """A file that cannot be removed is logged."""
         file = PortsFile(str(tmp_path), "nats", 42)
         file.path.mkdir()
         with logLines() as lines:

@@ -50,7 +50,7 @@ class TestReceiving:
         assert lines == ['[INF] Trapped "user defined signal 2" signal']
 
     def test_uninstalled(self) -> None:
-        """What was there before is there again afterwards."""
+        """The earlier handlers are back afterwards."""
         before = signal.getsignal(signal.SIGUSR2)
         signals = Signals(Reactor(), {signal.SIGUSR2: lambda: None})
         signals.install()

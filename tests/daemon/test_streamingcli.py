@@ -96,7 +96,7 @@ def lastOf(directory: Path, channel: str, cluster: str = "test-cluster") -> int:
 
 
 class TestCommandLine:
-    """What is understood."""
+    """Command lines."""
 
     def test_help(self) -> None:
         """Help is printed on standard output."""
@@ -130,7 +130,7 @@ class TestCommandLine:
 
 
 class TestImport:
-    """What it does."""
+    """The import."""
 
     def test_imports(self, writer: StoreWriter) -> None:
         """The store has the channels; a second run finds nothing to do."""
@@ -246,7 +246,7 @@ class TestAcknowledge:
     """C{natsbroker streaming acknowledge}."""
 
     def test_acknowledges(self, tmp_path: Path) -> None:
-        """What was lost is printed once, and counts as known from then on; the report stays."""
+        """A loss is printed once, and counts as known afterwards; the report stays."""
         reactor = PumpedReactor()
         store = reactor.wait(openLMDB(reactor, tmp_path))
         keep(tmp_path / "none", ["orders: 3 to 4 may be lost"])

@@ -51,7 +51,7 @@ def test_oneTimer() -> None:
 
 
 def test_cancel() -> None:
-    """What was cancelled is not called; cancelling twice, or too late, does nothing."""
+    """A cancelled call is not made; to cancel twice, or too late, does nothing."""
     watch = Watch()
     first = watch.deadlines.after(1, lambda: watch.made.append("a"))
     watch.after(1, "b")

@@ -44,7 +44,7 @@ class TestFailure:
 
 
 class TestFailureReason:
-    """What the last line of a start that failed says."""
+    """The last line of a failed start."""
 
     def reason(self, error: BaseException) -> str:
         try:

@@ -63,6 +63,6 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_refuses() -> None:
-    """What is no observer is refused when it is added."""
+    """An object that is no observer is refused when it is added."""
     with pytest.raises(TypeError, match=r"object of object provides no I"):
         Observers().add(object())  # type: ignore[arg-type]

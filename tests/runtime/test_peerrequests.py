@@ -44,7 +44,7 @@ class Asking:
         self.requests = PeerRequests(self.bus, responder, self.clock, lambda: count, 2.0)
 
     def ask(self) -> list[Any]:
-        """How a request ends; C{yes} is enough."""
+        """The end of a request; C{yes} is enough."""
         endings: list[Any] = []
         self.asking().addBoth(endings.append)
         return endings

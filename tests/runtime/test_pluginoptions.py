@@ -37,7 +37,7 @@ def test_taken(value: Any, take: Take, expected: Any) -> None:
 
 
 def test_absent() -> None:
-    """What is not there is the default."""
+    """A missing option has its default."""
     section = PluginOptions({})
     assert (section.text("x"), section.text("x", "y")) == ("", "y")
     assert (section.texts("x"), section.map("x"), section.flag("x")) == ([], {}, False)
@@ -79,6 +79,6 @@ def test_noDuration() -> None:
 
 
 def test_unknown() -> None:
-    """What was not taken is not known."""
+    """An option that no plugin took is unknown."""
     with pytest.raises(ValueError, match='unknown option "x"'):
         PluginOptions({"x": 1}).end()

@@ -161,7 +161,7 @@ class TestAuthorizer:
         assert plugin.given == [(HOST, {"colour": "red"})]
 
     def test_noAuthorizer(self) -> None:
-        """What is no authorizer is refused."""
+        """An object that is no authorizer is refused."""
         settings = settingsOf("authorization { plugin: mine }")
         with pytest.raises(PluginError, match='"mine" makes no authorizer'):
             plugins(AuthorizerPlugin(made=object())).authorizer(HOST, settings)
@@ -173,7 +173,7 @@ class TestAuthorizer:
         assert plugins().authorizer(HOST, settings, given) is given
 
     def test_givenPlugin(self) -> None:
-        """What makes authorizers can be given instead of being installed."""
+        """A plugin can be given instead of being installed."""
         given = AuthorizerPlugin()
         settings = settingsOf("authorization { colour: red, plugin: other }")
         assert plugins().authorizer(HOST, settings, given) is given.made
@@ -269,7 +269,7 @@ def placed(text: str) -> Settings:
 
 
 class TestProblems:
-    """What can be said of plugins before they make something."""
+    """Problems of plugins before they make anything."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -301,7 +301,7 @@ class TestMistakes:
     """Mistakes of those who write plugins."""
 
     def test_raises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What a plugin raises is in the error, and the log has the traceback."""
+        """An exception of a plugin is in the error, and the log has the traceback."""
 
         @implementer(IAuthorizerPlugin)
         class Broken:
@@ -346,7 +346,7 @@ class TestMistakes:
             plugins(kind, Maker("mine"), builtIn={}).named(IBrokerService, "liens")
 
     def test_kindOptions(self) -> None:
-        """What a connection kind says of its options has their place."""
+        """An error in the options of a connection kind has their place."""
         kind: Any = type("Kind", (), {"name": "lines", "key": "lines"})()
 
         def checkOptions(section: Mapping[str, Any], settings: Settings) -> None:

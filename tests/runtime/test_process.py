@@ -11,7 +11,7 @@ from natsbroker.runtime.process import ProcessUsage, availableCores, residentMem
 
 
 class TestProcessUsage:
-    """What a process uses, asked now and then."""
+    """The usage of a process, asked for now and then."""
 
     def usage(self) -> ProcessUsage:
         """

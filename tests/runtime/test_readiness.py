@@ -14,9 +14,7 @@ from natsbroker.runtime.readiness import Readiness
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
-    """
-    What comes of a Deferred.
-    """
+    """The outcome of a Deferred."""
     results: list[Any] = []
     deferred.addBoth(results.append)
     return results

@@ -46,7 +46,7 @@ def planned(old: str, new: str, *owners: Planner) -> tuple[list[Change], Step]:
 
 
 class TestSettled:
-    """What stays as it is."""
+    """Settings that stay as they are."""
 
     def test_elsewhere(self) -> None:
         """Where clients connect at endpoints of their own, the address in the settings means
@@ -80,7 +80,9 @@ class TestPlan:
         assert [owner.applied for owner in owners] == [0, 0, 0]
 
     def test_fixed(self) -> None:
-        """What needs a restart is refused in nats-server's words, beside the others' reasons."""
+        """
+        A change that needs a restart is refused in nats-server's words, beside the others' reasons.
+        """
         with pytest.raises(ReloadError) as error:
             planned("port: 14081", "port: 14089", Owner("no"))
         assert error.value.problems == (
@@ -123,7 +125,7 @@ class TestPorts:
 
 
 class TestLog:
-    """What is said about it."""
+    """The log of a reload."""
 
     @pytest.mark.parametrize(
         ("old", "new", "line"),

@@ -74,7 +74,7 @@ def test_queue() -> None:
 
 
 def test_close() -> None:
-    """Who is closed answers no more."""
+    """A closed responder answers nothing more."""
     bus = busOf()
     answering = RequestResponder(bus)
     answering.on(b"x", lambda message: b"answer")

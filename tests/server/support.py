@@ -1,5 +1,5 @@
 """
-What the tests of the composition share: a whole broker on a reactor in memory, and its log.
+Shared parts of the tests of the composition: a whole broker on a reactor in memory, and its log.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class Client:
         return self.receive()
 
     def receive(self) -> bytes:
-        """What has come since the last call."""
+        """The bytes since the last call."""
         self._host.settle()
         return self.transport.take()
 
     @property
     def closed(self) -> str:
-        """How the connection ended; empty while it is there."""
+        """The end of the connection; empty while it is there."""
         self._host.settle()
         return self.transport.closed
 

@@ -1,5 +1,5 @@
 """
-Who decides about clients: the first of those that there may be.
+The authorizer of clients: the first of several candidates.
 """
 
 from __future__ import annotations
@@ -201,14 +201,14 @@ def test_operator() -> None:
 
 @pytest.mark.parametrize("operators", [None, Operators()], ids=["settings", "operator"])
 def test_given(operators: Operators | None) -> None:
-    """What was given comes before everything else."""
+    """A given authorizer precedes all others."""
     given: Any = Doorkeeper()
     made = authority(operators)
     assert made.choose(Settings(), given) is made.chosen is given
 
 
 def test_noAuthorizer() -> None:
-    """What cannot decide is refused at once."""
+    """An object that is no authorizer is refused at once."""
     odd: Any = object()
     with pytest.raises(TypeError, match=r"object of object provides no I"):
         authority().choose(Settings(), odd)

@@ -8,7 +8,7 @@ from tests.server.support import Advisories, Host
 
 
 def test_plugins() -> None:
-    """What a broker consists of is named by kind, also what it was not told."""
+    """The parts of a broker are named by kind, also those that were not configured."""
     host = Host(
         'gateway { name: g, listen: "127.0.0.1:-1" }, streaming { store: memory }, '
         "services { traffic {} }",

@@ -1,5 +1,5 @@
 """
-How the parts of a broker are made, and when they look up their values.
+The construction of a broker's parts, and the time at which they read their values.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tests.support import Recorder
 
 
 def test_context() -> None:
-    """What clients share is made of the settings."""
+    """The context of clients is made of the settings."""
     broker = Host("max_payload: 77, max_closed_clients: 3, fast_lane: false").start().broker
     context = broker.clientContext
     assert (context.settings.max_payload, context.fastLane) == (77, False)
 
 
 def test_calloutsAskNow() -> None:
-    """How long other programs have for their answer is what is in force then."""
+    """The time for an answer of another program is the one in force then."""
     broker = Host().broker
     callouts = broker._parts.callouts()
     before = callouts.timeout()

@@ -1,5 +1,5 @@
 """
-What -t checks beyond the text of the file; tests/test_main.py has what it prints.
+The checks of -t beyond the text of the file; tests/test_main.py has their output.
 """
 
 from __future__ import annotations

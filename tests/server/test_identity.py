@@ -1,5 +1,5 @@
 """
-Who a broker is.
+The identity of a broker.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class TestServerKeys:
         assert one.xkey != two.xkey
 
     def test_signs(self) -> None:
-        """What is signed in the broker's name can be verified with its id."""
+        """A text signed in the broker's name can be verified with its id."""
         keys = ServerKeys()
         key = decodeKey(keys.id, Role.SERVER)
         assert isSignature(keys.signer.sign(b"data"), b"data", key)
 
     def test_opens(self) -> None:
-        """What others seal for the public xkey can be opened."""
+        """A text that others seal for the public xkey can be opened."""
         keys, other = ServerKeys(), CurveKeys()
         sealed = other.seal(b"data", keys.xkey, os.urandom)
         assert keys.curve.open(sealed, other.publicKey) == b"data"

@@ -44,7 +44,7 @@ class Departure:
 
 
 class TestTelling:
-    """What clients receive."""
+    """The messages to clients."""
 
     def test_new(self) -> None:
         """A client that understands INFO receives it at once."""
@@ -68,7 +68,7 @@ class TestTelling:
 
 
 class TestClosing:
-    """How clients are closed."""
+    """The closing of clients."""
 
     def test_grace(self) -> None:
         """No client is closed in the grace period."""

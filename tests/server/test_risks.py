@@ -34,7 +34,7 @@ NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
 
 
 class TestRisks:
-    """What is allowed but not a good idea."""
+    """Settings that are allowed but unwise."""
 
     PLAIN = "[WRN] Plaintext passwords detected, use nkeys or bcrypt"
     LARGE = (

@@ -197,7 +197,7 @@ class Daemon:
                 self._received.append(data)
 
     def text(self) -> str:
-        """What was sent to it, once the sender is done."""
+        """The received text, once the sender is done."""
         if self.url.startswith("udp"):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
                 last.sendto(self._END, self._place)
@@ -246,7 +246,7 @@ class Log:
             yield
 
     def texts(self) -> dict[str, str]:
-        """What each of them got."""
+        """The texts that each of them got."""
         texts = {f"log {daemon.url.partition(':')[0]}": daemon.text() for daemon in self._daemons}
         with self._journal as journal:
             journal.seek(0)
@@ -425,7 +425,7 @@ def test_runningBroker(
 def test_ownLogins(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any
 ) -> None:
-    """What the broker itself logs in with stays secret while those services cannot be reached."""
+    """The broker's own logins stay secret while those services cannot be reached."""
     host = Host(settingsOf(f"listen: '127.0.0.1:4222', debug: true, trace: true\n{text}")).start()
     texts: dict[str, str] = {}
     log = Log(tmp_path, monkeypatch)
@@ -455,7 +455,7 @@ def test_brokenConfiguration(text: str) -> None:
 
 
 def test_peers() -> None:
-    """What a peer logs in with is not in the C{repr} of its CONNECT."""
+    """The password of a peer is not in the C{repr} of its CONNECT."""
     connect = parseConnect(json.dumps({"pass": MARK, "auth_token": MARK}).encode())
     assert (connect.password, connect.auth_token) == (MARK, MARK)
     assert secretsIn(repr(connect)) == []

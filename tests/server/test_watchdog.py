@@ -41,7 +41,7 @@ def world() -> World:
 
 
 class TestHeld:
-    """How long the reactor was held."""
+    """The time for which the reactor was held."""
 
     def test_soon(self, world: World) -> None:
         """A reactor that shows signs of life in time is not held."""

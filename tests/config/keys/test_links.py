@@ -34,7 +34,7 @@ UNSUPPORTED = [
 
 @pytest.mark.parametrize("text", FINE)
 def test_read(text: str) -> None:
-    """What nats-server accepts is read without a complaint."""
+    """A block that nats-server accepts is read without an error."""
     assert readingOf(text)[1].errors == []
 
 

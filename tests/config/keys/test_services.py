@@ -124,5 +124,5 @@ def test_spellings(spelling: str) -> None:
 
 @pytest.mark.parametrize("spelling", LIMITS.split())
 def test_limits(spelling: str) -> None:
-    """And so is every spelling of a limit."""
+    """Every spelling of a limit is a known key."""
     assert STORE_LIMITS.canonical(spelling) is not None

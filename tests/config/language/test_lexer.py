@@ -51,7 +51,7 @@ def test_depth(text: str) -> None:
 
 
 def test_depthBelowTheLimit() -> None:
-    """What nests less is fine."""
+    """A text that nests less deeply is accepted."""
     depth = MAX_DEPTH - 1
     assert list(Lexer("a " + "[" * depth + "]" * depth, "s.conf"))
 
@@ -128,7 +128,7 @@ MALFORMED_VALUES = [
 
 @pytest.mark.parametrize(("text", "message"), MALFORMED_VALUES)
 def test_malformedValues(text: str, message: str) -> None:
-    """What does not belong there is reported with nats-server's words."""
+    """A malformed value is reported in nats-server's words."""
     with pytest.raises(SyntaxProblem) as raised:
         tokens(text)
     assert raised.value.message == f"Parse error on line 1: '{message}'"
@@ -199,7 +199,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("text", "line", "message"), UNREADABLE)
 def test_unreadable(text: str, line: int, message: str) -> None:
-    """What does not belong there is reported on nats-server's line, with its words."""
+    """An unreadable text is reported on nats-server's line, in its words."""
     with pytest.raises(SyntaxProblem) as raised:
         list(Lexer(text, "s.conf"))
     assert raised.value.message == f"Parse error on line {line}: '{message}'"

@@ -36,7 +36,7 @@ def problemOf(text: str, environment: Mapping[str, str] | None = None, **files: 
 
 
 class TestTree:
-    """What a text becomes."""
+    """The tree of a text."""
 
     def test_everything(self) -> None:
         """Every kind of value arrives, nested as it is written."""
@@ -236,7 +236,7 @@ class TestIncludes:
         assert plain(parseFile("etc/s", {}, files)) == {"x": 1}
 
     def test_placesNameTheFile(self) -> None:
-        """What was included knows the file and the line that it stands in."""
+        """An included value knows its file and line."""
         entry = read("include x.conf", x="\na: 1").entries["a"]
         assert entry.position == Position("conf/x.conf", 2, 1)
 

@@ -87,7 +87,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "message", "offset"), MISTAKES)
 def test_mistakes(text: str, message: str, offset: int) -> None:
-    """What is not well formed is reported with nats-server's words, where it shows."""
+    """A malformed value is reported in nats-server's words, at its place."""
     with pytest.raises(ScanError) as raised:
         scan(text, 0)
     assert (raised.value.message, raised.value.offset) == (message, offset)
@@ -147,7 +147,7 @@ def test_sizes(text: str, value: int) -> None:
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "10e", "8eb", "1" * 5000])
 def test_outOfRange(text: str) -> None:
-    """What does not fit into 64 bits is an error."""
+    """A number beyond 64 bits is an error."""
     with pytest.raises(ValueError, match="out of the range"):
         integerFrom(text)
 

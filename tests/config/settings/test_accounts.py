@@ -77,6 +77,6 @@ def test_mappingKeepsBytes() -> None:
 
 
 def test_invalidMapping() -> None:
-    """What makes no mapping is an error."""
+    """An impossible mapping is an error."""
     with pytest.raises(InvalidMapping):
         mappingFrom(SubjectMapping("a", (MappingDestination("b.{{wildcard(1)}}"),)))

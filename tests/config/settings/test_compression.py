@@ -63,7 +63,7 @@ def test_modes(text: str, mode: str) -> None:
     ],
 )
 def test_thresholds(text: str, thresholds: tuple[float, ...]) -> None:
-    """What is negative counts as zero, and zeros at the end do not count."""
+    """A negative threshold counts as zero, and zeros at the end do not count."""
     assert compressionOf(text) == Compression("s2_auto", thresholds)
 
 
@@ -100,7 +100,7 @@ def test_thresholds(text: str, thresholds: tuple[float, ...]) -> None:
     ],
 )
 def test_mistakes(text: str, problem: str) -> None:
-    """What makes no sense is refused, in nats-server's words where it has some."""
+    """An invalid value is refused, in nats-server's words where it has some."""
     (complaint,) = complaintsOf(f"cluster {{ {text} }}")
     assert problem in complaint
 

@@ -27,7 +27,7 @@ def test_url(url: str, expected: RemoteURL) -> None:
 
 @pytest.mark.parametrize("url", ["nats://", "nats://u:secret@:1", "nats://h:secret"])
 def test_badUrl(url: str) -> None:
-    """What is none is refused, without a word of what could be a password."""
+    """An invalid URL is refused, and the error has nothing in it that could be a password."""
     with pytest.raises(ValueError, match="error parsing leafnode url") as caught:
         splitRemote(url)
     assert "secret" not in str(caught.value)

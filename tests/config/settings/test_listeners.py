@@ -47,7 +47,7 @@ def blockOf(text: str) -> ParsedBlock:
     ],
 )
 def test_listenAddress(text: str, place: tuple[str, int]) -> None:
-    """What stands later wins, host and port each for itself."""
+    """The last key wins, for host and port separately."""
     findings = Diagnostics()
     assert listenAddress(blockOf(text), findings) == place
     assert findings.errors == []

@@ -37,7 +37,7 @@ def test_unnamedChannel() -> None:
 
 
 class TestInheritance:
-    """How patterns inherit limits."""
+    """Inheritance of limits by patterns."""
 
     def test_literal(self) -> None:
         """A channel that is named has what is said of it, and the rest from all channels."""
@@ -51,7 +51,7 @@ class TestInheritance:
         assert terms.limitsOf("foo.baz").max_msgs == 5
 
     def test_chain(self) -> None:
-        """What is left open comes from the narrowest pattern that covers it."""
+        """A limit that is left open comes from the narrowest pattern that covers the channel."""
         terms = limits(
             foo_rest={"max_msgs": 1, "max_bytes": 1, "max_age": 1.0},
             foo_any={"max_bytes": 2},
@@ -68,7 +68,7 @@ class TestInheritance:
         assert (bar.max_msgs, bar.max_bytes) == (1_000_000, 2)
 
     def test_orderOfTheFileDoesNotMatter(self) -> None:
-        """It does not matter which pattern stands first."""
+        """The order of patterns in the file does not matter."""
         narrow, wide = {"max_bytes": 2}, {"max_msgs": 1}
         one = Streaming(channels={"foo.*": narrow, ">": wide}).limitsOf("foo.bar")
         assert one == Streaming(channels={">": wide, "foo.*": narrow}).limitsOf("foo.bar")
@@ -116,6 +116,6 @@ def test_accountOf() -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "a..b", ">.a"])
 def test_accountOfNoChannel(name: str) -> None:
-    """What is given must be channels."""
+    """An account can be given channels only."""
     problems = list(Streaming(jetstream_accounts={name: "A"}).problems())
     assert problems == [("jetstream_accounts", f'invalid channel name "{name}"')]

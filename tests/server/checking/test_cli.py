@@ -115,7 +115,7 @@ def test_configuration(tmp_path: Path) -> None:
     ],
 )
 def test_cannotCheck(arguments: list[str], text: str) -> None:
-    """What cannot be checked gives 2 and one line."""
+    """A file that cannot be checked gives 2 and one line."""
     code, _, printed = check(*arguments)
     assert code == 2
     assert printed == f"natsbroker check: {text}\n"

@@ -72,7 +72,7 @@ authorization { plugin: nope }
 
 
 def test_wrongKeysCountAsLeftOut(folder: Path) -> None:
-    """What would follow from an error alone is not reported."""
+    """A mistake that would only follow from another is not reported."""
     wrong = [
         "accounts { A { usrs: [ { user: a, password: b } ] } }",
         "operator: 'missing.jwt'",
@@ -172,7 +172,7 @@ class TestNetwork:
 
 
 class TestWarnings:
-    """What a start warns of."""
+    """Warnings at a start."""
 
     def test_separateStreams(self, folder: Path) -> None:
         """JetStream in a cluster that does not share its streams."""

@@ -42,7 +42,7 @@ def fill(
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """What is in the files of a directory."""
+    """The content of the files of a directory."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 

@@ -172,7 +172,7 @@ def test_times() -> None:
 
 
 def test_operation() -> None:
-    """What operators see of the server arrives; tags are trimmed, in lower case, and stand once."""
+    """The operators' keys of the server arrive; tags are trimmed, in lower case, and stand once."""
     settings = settingsOf(
         "server_name: n, server_tags: [a, ' B ', A, ''], server_metadata { k: v }\n"
         "pid_file: p, ports_file_dir: d, client_advertise: c, no_header_support: true"
@@ -185,7 +185,7 @@ def test_operation() -> None:
 
 
 def test_logging() -> None:
-    """What is logged, and where."""
+    """The log lines, and their destinations."""
     assert settingsOf(
         "debug: true, logtime: false, logtime_utc: true, log_file: f, log_size_limit: 1k, "
         "log_max_num: 2, max_traced_msg_len: 9"

@@ -43,7 +43,7 @@ FINE = [
 
 @pytest.mark.parametrize("text", FINE)
 def test_fine(text: str) -> None:
-    """What fits together is no error."""
+    """Settings that fit together are no error."""
     settingsOf(text)
 
 
@@ -96,7 +96,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "complaint"), MISTAKES)
 def test_mistakes(text: str, complaint: str) -> None:
-    """What refers to something that is not there, or excludes something else, is reported."""
+    """A setting that names a missing value, or excludes another, is reported."""
     assert [problem.partition(" ")[2] for problem in complaintsOf(text)] == [complaint]
 
 

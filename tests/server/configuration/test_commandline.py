@@ -111,13 +111,13 @@ class TestRun:
         assert settingsOf("--addr a -net b -a c").host == "c"
 
     def test_overrideForReload(self) -> None:
-        """What the flags do can be done again to the settings of a changed file."""
+        """The flags can be applied again to the settings of a changed file."""
         invocation = invoke("-p 7 -c s.conf")
         assert invocation.override is not None
         assert invocation.override(Settings(host="h")) == Settings(host="h", port=7)
 
     def test_derivedDefaults(self) -> None:
-        """What depends on a flag follows it."""
+        """A default that depends on a flag follows it."""
         settings = settingsOf("--tls --tlscert cert.pem --tlskey key.pem")
         assert settings.authorization.timeout == 3.0
 
@@ -182,7 +182,7 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(("line", "message"), PROBLEMS)
 def test_problems(line: str, message: str) -> None:
-    """What is wrong with a command line is said as nats-server says it."""
+    """An invalid command line is reported as by nats-server."""
     problem = problemOf(line)
     assert not isinstance(problem, CommandLineError)
     assert [str(problem)] == [message] or message in str(problem).splitlines()

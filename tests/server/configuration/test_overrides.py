@@ -238,7 +238,7 @@ def test_clusterURL(url: str, message: str) -> None:
 
 
 def test_clusterChecked() -> None:
-    """What holds for the file holds for flags."""
+    """The checks of the file hold for flags."""
     with pytest.raises(ConfigError, match="cluster name cannot contain spaces"):
         settingsOf("--cluster", "nats://0.0.0.0:6222", "--cluster_name", "a b")
     with pytest.raises(ConfigError, match="solicited routes require cluster"):

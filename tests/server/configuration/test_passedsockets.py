@@ -144,7 +144,7 @@ def at(text: str, **sockets: socket.socket) -> Settings:
 
 
 class TestAddresses:
-    """What passed sockets change in the settings."""
+    """Passed sockets in the settings."""
 
     def test_each(self) -> None:
         """Each kind of listener has the address of its socket."""
