@@ -66,7 +66,7 @@ class Told:
         self.advertiser.sendNoInterest(subject, lambda n: self._policy.switches("T", "A", n), 7.0)
 
     def take(self) -> list[bytes]:
-        """What was said since the last call."""
+        """The lines since the last call."""
         lines, self.lines[:] = list(self.lines), []
         return lines
 
@@ -187,7 +187,7 @@ def test_tellAll() -> None:
 
 
 def test_mostRefused() -> None:
-    """What was forgotten is said once more."""
+    """A forgotten refusal is sent once more."""
     told = Told(mostRefused=2)
     told.advertiser.interestGained(b"other", b"", 1)
     for subject in (b"a", b"b", b"c", b"c", b"a"):
@@ -208,7 +208,7 @@ STEPS = st.lists(
 
 
 def understood(table: InterestTable, policy: SwitchingPolicy, line: bytes) -> InterestTable:
-    """What a table becomes of a line."""
+    """The table after a line."""
     name, _, rest = line[:-2].partition(b" ")
     if name in (b"A+", b"A-"):
         return policy.accountWanted(table, name == b"A+")
@@ -269,7 +269,7 @@ class TestShares:
         return told, subscriptions
 
     def known(self, lines: list[bytes]) -> set[bytes]:
-        """What the other cluster takes for interest, which is never ended before it began."""
+        """The interest that the other cluster assumes; an interest never ends before it began."""
         known = set()
         for line in lines:
             sign, _, pattern, *_ = line.split()

@@ -122,7 +122,7 @@ class Desk:
         self.heard()
 
     def heard(self) -> bytes:
-        """What the other cluster was told since the last call."""
+        """The advice to the other cluster since the last call."""
         self.host.settle()
         return self.peer.take()
 
@@ -144,7 +144,7 @@ class Desk:
         return self.ask(b"ADVISE", account="A", gateway="B", mode=mode, until=until, **more)
 
     def page(self) -> dict[str, Any]:
-        """What is shown of the account at the other cluster."""
+        """The page about the account at the other cluster."""
         answer: Any = self.host.broker.monitoring.answer("/gatewayz", {"acc_name": "A"})
         steps = answer.body
         text = steps if isinstance(steps, bytes) else b"".join(steps)
@@ -203,7 +203,7 @@ def test_optimisticByRequest() -> None:
 
 
 def test_withdrawnByRequest() -> None:
-    """What is withdrawn is shown no more."""
+    """Withdrawn advice is not shown any more."""
     desk = Desk()
     desk.advise("optimistic", 30)
     assert len(desk.ask(b"ADVICE")["advice"]) == 1

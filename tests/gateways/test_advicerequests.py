@@ -60,9 +60,7 @@ class Book:
 
 
 def responder(broker: MemoryBroker, book: Book) -> AdviceResponder:
-    """
-    What answers about advice, running.
-    """
+    """A running responder for requests about advice."""
     dependencies: Any = SimpleNamespace(systemBus=broker.bus, serverId="ID", reactor=broker.reactor)
     advice: Any = book
     made = AdviceResponder(advice, dependencies)
@@ -128,7 +126,7 @@ def test_advice() -> None:
     ],
 )
 def test_fieldsChecked(changes: dict[str, Any], number: int, why: str) -> None:
-    """What makes no sense is refused by the name of the field, and nothing is taken."""
+    """An invalid field is refused by its name, and nothing is taken."""
     with MemoryBroker() as broker:
         office = Office(broker)
         error = office.ask("ADVISE", {**RIGHT, **changes})["error"]
@@ -138,7 +136,7 @@ def test_fieldsChecked(changes: dict[str, Any], number: int, why: str) -> None:
 
 
 def test_otherRefusals() -> None:
-    """What is no object, no request, or too much."""
+    """A body that is no object, no request, or too long is refused."""
     with MemoryBroker() as broker:
         office = Office(broker)
         assert office.ask("ADVISE", b"[]")["error"]["err_code"] == 20001
@@ -149,7 +147,10 @@ def test_otherRefusals() -> None:
 
 
 def test_permissions() -> None:
-    """Who may not publish there is not heard; an answer goes where its reader may listen."""
+    """
+    A request without permission to publish is not heard; an answer goes where its reader may
+    listen.
+    """
     text = """authorization { users: [
         {user: u, password: p, permissions: {publish: "$NB.API.GATEWAY.ADVICE.>"}}
         {user: v, password: p, permissions: {publish: ">", subscribe: "_INBOX.v.>"}}

@@ -32,7 +32,7 @@ class Heard:
 
 
 def hashOf(name: str) -> bytes:
-    """What stands for a server."""
+    """The hash that stands for a server."""
     return b"#" + name.encode()
 
 

@@ -1,5 +1,5 @@
 """
-How a connection between clusters is agreed on.
+The handshake of a connection between clusters.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TestAccepting:
         assert said["gateway_iom"] is True
 
     def test_letIn(self) -> None:
-        """Who says the right things is a gateway, and dialled back."""
+        """A peer with a correct handshake is a gateway, and is dialled back."""
         node = Joined()
         wire = node.arrived()
         assert not wire.closed and list(node.gateways.inbound.values()) == [wire.link]
@@ -116,7 +116,9 @@ class TestAccepting:
         assert wire.closed == "Authentication Failure"
 
     def test_wrongName(self) -> None:
-        """Who dialled another cluster than it meant says so, and the log repeats it."""
+        """
+        A dialler that reached another cluster than it meant reports that, and the log repeats it.
+        """
         wire = Joined().accepted()
         said = 'Connection from "B" rejected, wanted to connect to "X", this is "A"'
         with logLines() as lines:
@@ -125,7 +127,7 @@ class TestAccepting:
         assert any(f"Gateway Error {inQuotes(said)}" in line for line in lines)
 
     def test_silent(self) -> None:
-        """Who says nothing is closed, and so is who says only half of it."""
+        """A peer that is silent is closed, and so is one that sends only half of its handshake."""
         node = Joined(limits=linked(timeout=2.0))
         wire, half = node.accepted(), node.accepted()
         half.send(connect())
@@ -193,7 +195,7 @@ class TestAccepting:
         assert wire.take() == b"" and wire.closed == "Protocol Violation"
 
     def test_ends(self) -> None:
-        """What passed over a connection ends with it, once."""
+        """The state of a connection ends with it, once."""
         node = Joined()
         wire = node.arrived()
         wire.hangUp()
@@ -256,7 +258,7 @@ class TestDialling:
         assert any(wanted in line for line in said)
 
     def test_sameServerName(self) -> None:
-        """Nor is a server dialled that is called as one of our own cluster."""
+        """A dialled server with the name of one in our own cluster is closed."""
         wire = Joined().dialling()
         wire.send(info(server_name="A-7222"))
         assert wire.closed == "Duplicate Server Name"

@@ -180,7 +180,7 @@ def test_oneAccount() -> None:
 
 
 def test_subscriptions() -> None:
-    """What is known to be wanted is listed if that is asked for."""
+    """The known interest is listed on request."""
     row = staged().page("/gatewayz", acc_name="A", subs="1")["outbound_gateways"]["B"]
     assert row["accounts"][0]["subscriptions_list"] == ["foo.*", "bar"]
     row = staged().page("/gatewayz", acc_name="A", subs="detail")["outbound_gateways"]["B"]

@@ -101,7 +101,7 @@ def test_nowhere() -> None:
 
 
 def test_leaving() -> None:
-    """Who is about to go sends others to the members that stay, if there are any."""
+    """A leaving member sends others to the members that stay, if there are any."""
     node = Joined("A", 1)
     node.gateways.gossip.memberJoined("127.0.0.1:9", lambda line: None)
     wire = node.arrived()

@@ -1,5 +1,5 @@
 """
-What comes over a connection that another cluster dialled, on either lane.
+Messages over a connection that another cluster dialled, on both lanes.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class TestAccounts:
         assert heard.bodies == [b"x"]
 
     def test_gone(self) -> None:
-        """What is sent for an account that is no more reaches nobody."""
+        """A message for an account that is gone reaches nobody."""
         town = Town()
         heard = Recorder()
         town.bus().subscribe(b"x", heard)
@@ -262,7 +262,7 @@ MINE = st.lists(
 
 
 def arriving(messages: list[Arriving]) -> bytes:
-    """What a peer sends."""
+    """The frames of a peer."""
     data = b""
     for subject, reply, body, queues, hasHeaders in messages:
         block = HEADERS if hasHeaders else b""

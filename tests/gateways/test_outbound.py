@@ -1,5 +1,5 @@
 """
-What goes over the connection that we dialled to another cluster.
+Messages over the connection that we dialled to another cluster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def command(wire: Wire, number: GatewayCommand, account: bytes = b"A") -> bool:
 
 @onEach
 class TestModes:
-    """What is sent, as the peer tells more."""
+    """The modes of sending, as the peer reports more interest."""
 
     def test_optimistic(self, names: Names) -> None:
         """At most one message for each subject that nobody wants, before that is said."""
@@ -48,7 +48,10 @@ class TestModes:
             assert wire.take() == b"RMSG A x.3 1\r\nx\r\n"
 
     def test_resumes(self, names: Names) -> None:
-        """What is wanted again is sent again, subject by subject, by pattern, or as a whole."""
+        """
+        A subject that is wanted again is sent again: by itself, by pattern, or with the whole
+        account.
+        """
         with using(names):
             town = Town()
             wire = town.leaving()
@@ -124,7 +127,7 @@ class TestModes:
 
 
 class TestPeer:
-    """What a peer may say."""
+    """The commands of a peer."""
 
     @pytest.mark.parametrize("line", [b"RS+ A", b"RS+ A a q", b"RS- A", b"A+ A B", b"A- A B"])
     def test_bad(self, line: bytes) -> None:
@@ -158,7 +161,7 @@ class TestPeer:
         assert wire.closed == errors.NO_COMMAND_ACCOUNT.reason
 
     def test_otherCommands(self) -> None:
-        """What is no list is for somebody else."""
+        """A command that is no list is left to others."""
         wire = Town().leaving()
         assert not wire.traffic.commanded(ServerDocument(gateway="THERE", gateway_cmd=1))
 
@@ -175,7 +178,7 @@ class TestAccounts:
         assert wire.take() == b"RMSG B x 0\r\n\r\n"
 
     def test_later(self) -> None:
-        """What is said of an account that is not known yet holds when it is."""
+        """An interest in an account that is not known yet holds once it is."""
         town = Town()
         wire = town.leaving()
         wire.say(b"RS- B x", b"RS+ B y q 1")
@@ -201,7 +204,7 @@ class TestAccounts:
         assert new.publish(Message(b"x")) == 0
 
     def test_figures(self) -> None:
-        """What there is to see."""
+        """The figures for monitoring."""
         town = Town()
         wire = town.leaving()
         wire.say(b"RS- A x", b"RS+ A a q 1")
@@ -218,7 +221,7 @@ class TestReplies:
         ("isNew", "prefix"), [(True, OURS.prefix), (False, OURS.oldPrefix)], ids=["new", "old"]
     )
     def test_fresh(self, isNew: bool, prefix: bytes) -> None:
-        """Who has just subscribed is answered here, in the spelling that the peer knows."""
+        """A request of a new subscriber is answered here, in the spelling that the peer knows."""
         town = Town()
         wire = town.leaving(gateway_nrp=isNew)
         town.bus().subscribe(b"_INBOX.1", Recorder())
@@ -302,7 +305,7 @@ STEPS = st.lists(
 
 
 def played(names: Names, steps: list[tuple[str, Any]], headers: bool) -> list[bytes]:
-    """What two clusters and a client here get."""
+    """The messages of two clusters and a client here."""
     with using(names):
         town = Town()
         one = town.leaving(headers=headers)

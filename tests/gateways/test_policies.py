@@ -51,7 +51,7 @@ def test_tells(
 
 
 def test_switchAfter() -> None:
-    """How many refusals are enough can be said."""
+    """The number of refusals that switch the mode is configurable."""
     policy = SwitchingPolicy(3)
     assert [policy.switches("there", "A", number) for number in range(5)] == [False] * 3 + [
         True

@@ -36,7 +36,7 @@ class Mine:
 
 
 def policyOf(interest: str = "", given: Any = None) -> Any:
-    """What a block makes."""
+    """The policy of a block."""
     text = f"gateway {{ name: A, listen: '127.0.0.1:1', interest {{ {interest} }} }}"
     plugins = withBuiltIn(Plugins(lambda interface: [Mine()]))
     host: Any = None

@@ -18,7 +18,7 @@ def gatewayOf(text: str) -> Gateway:
 
 
 def errorsOf(text: str) -> list[str]:
-    """What is wrong with a gateway block, without its place in the file."""
+    """The errors of a gateway block, without their place in the file."""
     return [complaint.split(": ", 1)[1] for complaint in complaintsOf(f"gateway {{ {text} }}")]
 
 
@@ -119,7 +119,7 @@ LOCAL = "name: A, listen: '127.0.0.1:1'"
     ],
 )
 def test_nonsense(text: str, error: str) -> None:
-    """What makes no sense is said, and no password with it."""
+    """An invalid value is reported, without a password."""
     errors = errorsOf(text)
     assert any(problem.endswith(error) for problem in errors), errors
     assert "canary" not in "".join(errors)
@@ -160,7 +160,7 @@ def test_permissions() -> None:
     ],
 )
 def test_notYet(text: str, error: str) -> None:
-    """What is not there is refused by its name."""
+    """An unsupported key is refused by its name."""
     assert errorsOf(f"{LOCAL}, {text}") == [error]
 
 

@@ -34,7 +34,7 @@ class TestFinding:
     """Two or more clusters of one broker each."""
 
     def test_dialledBack(self) -> None:
-        """Who is dialled dials back, so that messages can go both ways."""
+        """A dialled peer dials back, so that messages can go both ways."""
         one = Joined("A", 1, [remote("B", 2)])
         two = Joined("B", 2, clock=one.clock)
         internet(one, two)
@@ -84,10 +84,10 @@ class TestFinding:
 
 
 class TestCommands:
-    """What a peer that we dialled asks for."""
+    """Commands of a peer that we dialled."""
 
     def test_interest(self) -> None:
-        """What is about interest is for the traffic."""
+        """A command about interest is for the traffic."""
         node = Joined()
         wire = node.reached()
         wire.send(info(gateway_cmd=2, gateway_cmd_payload="QQ=="))
@@ -95,7 +95,7 @@ class TestCommands:
         assert not wire.closed
 
     def test_unknown(self) -> None:
-        """What nobody knows is logged."""
+        """An unknown command is logged."""
         node = Joined()
         node.traffic.understands = False
         wire = node.reached()
@@ -111,7 +111,7 @@ class TestCommands:
         assert wire.closed == reason
 
     def test_noName(self) -> None:
-        """Nor loses it."""
+        """A dialled peer that names no cluster is closed, and keeps its place."""
         wire = Joined().reached()
         wire.send(info(gateway=""))
         assert wire.closed == "Incorrect Port"
@@ -121,8 +121,10 @@ class TestEnding:
     """Connections that end."""
 
     def test_redialled(self) -> None:
-        """Who was dialled is dialled again: a second later if the settings name it, else at once;
-        who dialled us will do so by himself."""
+        """
+        A peer that was dialled is dialled again: a second later if the settings name it, else at
+        once. A peer that dialled us does so itself.
+        """
         node = Joined("A", 1, [remote("B", 7777)])
         node.gateways.learned("C", ["127.0.0.1:3"])
         node.dialled.clear()

@@ -21,7 +21,7 @@ NO_CONTEXTS = cast(tuple[SSL.Context, SSL.Context], (None, None))
 
 
 def test_places() -> None:
-    """What the settings say stays, what others say is replaced, and each place counts once."""
+    """The places in the settings stay, learned places are replaced, and each place counts once."""
     peer = Remote("B", remote("B", 1, 2))
     assert not peer.isImplicit
     peer.update(["127.0.0.1:2", "127.0.0.1:3"])
@@ -49,7 +49,7 @@ def test_shuffled() -> None:
 
 
 def test_certified() -> None:
-    """Who is dialled by an address may have a certificate for a name of that cluster."""
+    """A peer dialled by an address may have a certificate for a name of that cluster."""
     peer = Remote("B", None)
     peer.learn(["127.0.0.1:1"])
     (address,) = peer.targets

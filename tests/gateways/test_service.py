@@ -170,7 +170,7 @@ class _Resolver:
 
 
 class TestPassing:
-    """What passes."""
+    """Messages between clusters."""
 
     def test_interestOnly(self) -> None:
         """By default nothing unwanted is sent: the first request has no responders at once."""
@@ -233,7 +233,7 @@ class TestReloading:
     """Other settings."""
 
     def test_fixed(self) -> None:
-        """What concerns gateways needs a restart, as with nats-server."""
+        """A change of gateways needs a restart, as with nats-server."""
         host = Edge(REMOTES).start()
         for text in ("", REMOTES + ", connect_retries: 3", 'gateways: [ {name: B, url: "x:1"} ]'):
             with pytest.raises(ReloadError, match="config reload not supported for Gateway"):
@@ -243,7 +243,7 @@ class TestReloading:
             host.broker.reload(settingsOf("listen: '127.0.0.1:4222', server_name: n1"))
 
     def test_none(self) -> None:
-        """Nor can a gateway be added."""
+        """A gateway that is added needs a restart."""
         host = Host("port: 4222")
         host.start()
         with pytest.raises(ReloadError, match="config reload not supported for Gateway"):

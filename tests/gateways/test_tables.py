@@ -1,5 +1,5 @@
 """
-What is sent to one other cluster, as data.
+The data about what is sent to one other cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def plain(made: InterestTable, *subjects: bytes) -> list[bool]:
     ],
 )
 def test_modes(mode: str, answers: list[bool]) -> None:
-    """What nobody spoke of, what was refused, and what is wanted."""
+    """A table sends unspoken, refused and wanted subjects by its mode."""
     made = table(mode)
     made.refuse(b"refused")
     made.want(b"wanted", b"")
@@ -43,7 +43,7 @@ def test_modes(mode: str, answers: list[bool]) -> None:
 
 
 def test_wantedAndRefused() -> None:
-    """What matches a pattern that is wanted is sent, whatever was refused before."""
+    """A subject that matches a wanted pattern is sent, whatever was refused before."""
     made = table(TRANSITIONING)
     made.refuse(b"a.b")
     made.want(b"a.>", b"")
@@ -72,7 +72,7 @@ def test_groups() -> None:
 
 
 def test_permitted() -> None:
-    """What is not permitted is not sent, to nobody."""
+    """A subject that is not permitted is sent to nobody."""
     made = InterestTable("there", "A", OPTIMISTIC, PermissionSet([b"eu.>"], [b"eu.secret"]))
     made.want(b">", b"q")
     assert plain(made, b"eu.x", b"us.x", b"eu.secret") == [True, False, False]
@@ -122,7 +122,7 @@ def test_tooManyShapes() -> None:
 
 
 def test_figures() -> None:
-    """What people are shown."""
+    """The human-readable figures."""
     made = table(INTEREST_ONLY)
     made.want(b"a", b"")
     made.want(b"a", b"q")

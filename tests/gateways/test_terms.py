@@ -1,5 +1,5 @@
 """
-What is said of a gateway.
+The terms of a gateway.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def test_place(text: str, place: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "h", "h:0", "h:x", "h:70000", ":1", "[::1"])
 def test_noPlace(text: str) -> None:
-    """What is none is refused."""
+    """A text that is no place is refused."""
     with pytest.raises(ValueError):
         placeOf(text)
 
 
 def test_info() -> None:
-    """What is demanded of those who dial is announced."""
+    """The demands on peers that dial are announced."""
     ours = terms("A", user="u", password="p", tls=object(), tellsAll=True)
     said = infoDocument(IDENTITY, ours, "h:1", ["h:1", "i:1"])
     assert said["auth_required"] and said["tls_required"] and said["tls_verify"]

@@ -1,5 +1,5 @@
 """
-How somebody who dials us as a leafnode is let in.
+The handshake with a peer that dials us as a leafnode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support import Recorder
 
 
 class TestGreeting:
-    """What comes first."""
+    """The first lines."""
 
     def test_info(self) -> None:
         """We say who we are, with a nonce and where else one can connect."""
@@ -50,7 +50,7 @@ class TestGreeting:
         assert wire.closed == "Authentication Failure"
 
     def test_silent(self) -> None:
-        """Who says nothing is closed."""
+        """A peer that is silent is closed."""
         broker = Broker(limits=linked(timeout=2.0))
         wire = broker.accepted()
         wire.take()
@@ -60,7 +60,7 @@ class TestGreeting:
 
 
 class TestLettingIn:
-    """Who is let in, and who is not."""
+    """Leafnodes that are let in, and others."""
 
     def test_letIn(self) -> None:
         """An accepted peer receives the name of its account, and is counted."""
@@ -83,7 +83,7 @@ class TestLettingIn:
         assert wire.leaf.kind is Kind.SPOKE
 
     def test_gone(self) -> None:
-        """Who goes is counted no more."""
+        """A leafnode that has left is no longer counted."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ foo\r\n")
@@ -205,7 +205,7 @@ class TestLettingIn:
         assert wire.lines() == lines and wire.closed == reason
 
     def test_isHub(self) -> None:
-        """Who dials us may be our hub."""
+        """A leafnode that dials us may be our hub."""
         broker = Broker()
         broker.subscribe(b"foo")
         wire = broker.accepted()
@@ -233,7 +233,7 @@ class TestLettingIn:
 
 
 class TestPermissions:
-    """What the authorizer grants holds."""
+    """The grant of the authorizer holds."""
 
     def grant(self) -> Grant:
         """A user with permissions."""
@@ -354,7 +354,7 @@ class TestPermissions:
         ],
     )
     def test_revoked(self, answer: Any, lines: list[bytes], reason: str) -> None:
-        """Who is let in no longer, or somewhere else, is closed."""
+        """A leafnode that is no longer let in, or belongs elsewhere, is closed."""
         broker = Broker()
         wire = broker.spoke()
         broker.decider.answer = answer
@@ -382,7 +382,7 @@ class TestPermissions:
         assert wire.closed == "Maximum Message Payload Exceeded"
 
     def test_most(self) -> None:
-        """Nor more subscriptions than allowed."""
+        """A leafnode has no more subscriptions than allowed."""
         broker = Broker()
         broker.decider.answer = Grant("A", maxSubscriptions=1)
         wire = broker.spoke()
@@ -472,7 +472,7 @@ class TestCompression:
         assert wire.closed == "Authentication Failure"
 
     def test_silent(self) -> None:
-        """Who agrees on S2 and says nothing then is closed, in S2."""
+        """A peer that agrees on S2 and is silent then is closed, in S2."""
         broker, wire = self.offering(limits=linked(timeout=2.0))
         wire.send(info(compression="s2_fast"))
         wire.take()

@@ -1,5 +1,5 @@
 """
-How a leafnode connection that we dialled is agreed on.
+The handshake of a leafnode connection that we dialled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.server.support import logLines
 
 
 class TestAgreeing:
-    """Who says what, and when."""
+    """The lines of the handshake, in order."""
 
     def test_connect(self) -> None:
         """Nothing is said before the peer has said who it is; then we do."""
@@ -61,7 +61,7 @@ class TestAgreeing:
         assert (said["user"], said["auth_token"]) == ("t", "t") and "pass" not in said
 
     def test_credentials(self) -> None:
-        """What proves who we are is made for the peer's nonce."""
+        """The proof of our identity is made for the peer's nonce."""
         broker = Broker("spoke")
         remote = broker.remote(nkey=SEED)
         wire = broker.dialling(remote)
@@ -97,7 +97,7 @@ class TestAgreeing:
 
     @pytest.mark.parametrize("line", [b"INFO {\r\n", b'INFO {"client_id":"x"}\r\n', b"PUB x 1\r\n"])
     def test_nonsense(self, line: bytes) -> None:
-        """Nor does who says what makes no sense."""
+        """A peer whose lines make no sense is closed."""
         wire = Broker("spoke").dialling()
         wire.send(line)
         assert b"CONNECT" not in wire.take() and wire.closed == "Protocol Violation"
@@ -117,7 +117,7 @@ class TestAgreeing:
         assert len(broker.redialled) == 1
 
     def test_stale(self) -> None:
-        """So is one that does not let us in."""
+        """A dialled peer that does not answer CONNECT in time is closed."""
         broker = Broker("spoke")
         wire = broker.dialling()
         wire.send(info())
@@ -137,7 +137,7 @@ class TestAgreeing:
 
 
 class TestPermissions:
-    """What the peer lets pass holds here too."""
+    """The permissions of the peer hold here too."""
 
     def test_imports(self) -> None:
         """Interest in what we may not have is not told, and its messages are dropped."""
@@ -155,7 +155,7 @@ class TestPermissions:
         assert [message.body for message, _ in ear.got] == [b"1"] and not wire.closed
 
     def test_exports(self) -> None:
-        """What we may not give is not sent."""
+        """A subject that we may not give is not sent."""
         broker = Broker("spoke")
         wire = broker.hub(export={"deny": ["no"]})
         wire.send(b"LS+ *\r\nLS+ no\r\n")
@@ -163,7 +163,7 @@ class TestPermissions:
         assert wire.lines() == [b"LMSG ok 2", b"hi"] and not wire.closed
 
     def test_denied(self) -> None:
-        """What our settings do not want is neither asked for nor taken, nor given."""
+        """A subject that our settings deny is neither asked for nor taken, nor given."""
         broker = Broker("spoke")
         ear = broker.subscribe(b"*.a")
         broker.subscribe(b"no.a")
@@ -242,7 +242,7 @@ class TestAddresses:
     """The peer tells where else it is."""
 
     def test_learned(self) -> None:
-        """What it tells is dialled next, before what the settings say."""
+        """A place that the peer names is dialled next, before those in the settings."""
         broker = Broker("spoke")
         remote = broker.remote()
         broker.hub(

@@ -50,7 +50,7 @@ LISTENERS = st.lists(
 
 
 def frames(sent: list[Sent]) -> bytes:
-    """What a leafnode sends."""
+    """The frames of a leafnode."""
     data = b""
     for subject, reply, body, hasHeaders, queues in sent:
         header = len(HEADERS) if hasHeaders else 0
@@ -72,9 +72,7 @@ class RouteEar(Ear):
 def played(
     names: Names, sent: list[Sent], listeners: Any, cluster: str, isHub: bool, cuts: Any, only: Any
 ) -> dict[str, Any]:
-    """
-    What everybody gets of what a leafnode sends.
-    """
+    """The messages that everybody gets from a leafnode."""
     with using(names):
         broker = Broker()
         broker.decider.answer = Grant("A", publish=only)
@@ -113,7 +111,7 @@ def played(
 
 
 def settled(wire: Wire) -> list[Any]:
-    """What a leafnode got."""
+    """The messages of a leafnode."""
     return inOrder(wire.take())
 
 

@@ -45,7 +45,7 @@ def test_alive() -> None:
 
 
 def test_overflow() -> None:
-    """What waits for a peer is bounded."""
+    """The output that waits for a peer is bounded."""
     broker = Broker(limits=linked(max_pending=1000))
     wire = broker.spoke()
     wire.send(b"LS+ foo\r\n")

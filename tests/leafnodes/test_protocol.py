@@ -95,14 +95,14 @@ class TestAccepting:
         assert transport.said().startswith(b"INFO ") and protocol.isSecured
 
     def test_fallBack(self, broker: Broker) -> None:
-        """Who does not begin soon gets INFO first."""
+        """A peer that does not begin TLS soon gets INFO first."""
         _, transport = self.made(broker, isFirst=True, fallback=0.5)
         assert (transport.began, transport.said()) == (-1, b"")
         broker.settle(0.6)
         assert transport.said().startswith(b"INFO ") and transport.began == len(transport.said())
 
     def test_noFallBack(self, broker: Broker) -> None:
-        """Who does begin gets none."""
+        """A peer that begins TLS gets no INFO before."""
         _, transport = self.made(broker, isFirst=True, fallback=0.5)
         transport.send(b"\x16\x03")
         broker.settle(0.6)
@@ -131,7 +131,7 @@ class TestDialling:
 
     @pytest.mark.parametrize("ours, theirs", [(True, None), (False, True), (True, True)])
     def test_afterInfo(self, broker: Broker, ours: bool, theirs: bool | None) -> None:
-        """Who we are is said only after the handshake, if either side asks for one."""
+        """Our identity is sent only after the handshake, if either side asks for one."""
         protocol, transport = self.made(broker, isRequired=ours)
         transport.send(info(tls_required=theirs))
         broker.settle()
@@ -157,7 +157,7 @@ class TestDialling:
         assert transport.said().startswith(b"CONNECT ") and transport.began == 0
 
     def test_injected(self, broker: Broker) -> None:
-        """What somebody put behind INFO in the clear is not taken for the peer's."""
+        """Input behind INFO in the clear is not taken for the peer's."""
         protocol, transport = self.made(broker)
         transport.send(info() + info(connect_info=True))
         broker.settle()

@@ -23,7 +23,7 @@ def leafnodesOf(text: str, more: str = "accounts { A {}, B {} }") -> Leafnodes:
 
 
 def errorsOf(text: str, more: str = "") -> list[str]:
-    """What is wrong with a leafnodes block, without its place in the file."""
+    """The errors of a leafnodes block, without their place in the file."""
     return [
         complaint.split(": ", 1)[1] for complaint in complaintsOf(f"{more}\nleafnodes {{ {text} }}")
     ]
@@ -147,7 +147,7 @@ def test_single() -> None:
     ],
 )
 def test_mistakes(text: str, problem: str) -> None:
-    """What makes no sense is refused, in nats-server's words where it has some."""
+    """An invalid value is refused, in nats-server's words where it has some."""
     assert any(problem in error for error in errorsOf(text))
 
 
@@ -184,7 +184,7 @@ def test_proxy(text: str, expected: LeafProxy | None) -> None:
     ],
 )
 def test_proxyMistakes(text: str, error: str) -> None:
-    """What makes no sense is said, and no password with it."""
+    """An invalid proxy is reported, without a password."""
     remote = f"{{url: h, proxy {{ {text} }}}}"
     mistakes = [str(mistake) for mistake in mistakesIn(f"leafnodes {{ remotes: [ {remote} ] }}")]
     assert any(error in mistake for mistake in mistakes) and "canary" not in "".join(mistakes)
@@ -206,7 +206,7 @@ def test_proxyWithoutTLS() -> None:
     ],
 )
 def test_notYet(text: str) -> None:
-    """What is not done is refused by name."""
+    """An unsupported key is refused by name."""
     mistakes = mistakesIn(f"leafnodes {{ {text} }}")
     assert [type(mistake) for mistake in mistakes] == [NotSupportedYet]
 

@@ -36,7 +36,7 @@ class TestBoth:
         assert (len(above.got), len(below.got), other.got) == (1, 1, [])
 
     def test_unsubscribing(self, pair: tuple[Broker, Broker]) -> None:
-        """What nobody wants any more is not sent."""
+        """An interest that has ended is not sent."""
         hub, spoke = pair
         ear = hub.subscribe(b"foo")
         assert spoke.publish(b"foo", account="B") == 1
@@ -180,7 +180,7 @@ class TestTopologies:
 
     @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.GATEWAY])
     def test_fromCluster(self, kind: Kind) -> None:
-        """What comes from our cluster is passed on to spokes."""
+        """A message from our cluster is passed on to spokes."""
         clock = Clock()
         hub, spoke = Broker("hub", clock), Broker("spoke", clock, cluster="LC")
         spoke.join(hub)

@@ -58,7 +58,7 @@ def test_shuffled() -> None:
 
 
 def test_learned() -> None:
-    """What the peer tells comes before what the settings say, each once."""
+    """A place that the peer names comes before those in the settings, each once."""
     target = remote(A)
     target.next()
     target.learn([C, RemoteURL("a.example", 1)])
@@ -98,7 +98,7 @@ def test_delay() -> None:
 
 
 class TestCredentials:
-    """What a remote proves in CONNECT."""
+    """The proof of identity in a remote's CONNECT."""
 
     def remote(self, **more: str) -> LeafRemote:
         """Somebody to dial with credentials."""
@@ -115,7 +115,7 @@ class TestCredentials:
         assert key.verify(b"nonce", decodeSignature(said["sig"])) == b"nonce"
 
     def test_credentials(self, tmp_path: Path) -> None:
-        """So does the seed in a file of credentials, which has a JWT, too."""
+        """The seed in a file of credentials, which has a JWT too, signs the nonce."""
         path = tmp_path / "u.creds"
         path.write_text(
             "-----BEGIN NATS USER JWT-----\nJ.W.T\n------END NATS USER JWT------\n\nimportant\n\n"

@@ -1,5 +1,5 @@
 """
-What may pass between a hub and a spoke.
+The traffic between a hub and a spoke.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class TestRules:
         assert rules.mayTell(subject) and rules.takes(subject) is Verdict.ALLOWED
 
     def test_responses(self) -> None:
-        """So do responses of services."""
+        """A response of a service passes."""
         assert LeafRules(Gate(()), Gate(())).mayCome(b"_R_.x.y")
 
     @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ SERVERS = (b"$JSC.>", b"$NRG.>")
 
 
 class TestJetStream:
-    """What of JetStream stays on its side."""
+    """The parts of JetStream that stay on their side."""
 
     @pytest.mark.parametrize("domains", [("", ""), ("hub", ""), ("hub", "leaf"), ("hub", "hub")])
     def test_account(self, domains: tuple[str, str]) -> None:

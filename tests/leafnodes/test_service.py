@@ -206,7 +206,9 @@ class TestReload:
         ],
     )
     def test_unsupportedReloadIsRefused(self, before: str, after: str) -> None:
-        """What cannot change while it runs is refused, and nothing changes."""
+        """
+        A change that cannot take effect while the service runs is refused, and nothing changes.
+        """
         host = Leafy(before).start()
         with pytest.raises(ReloadError, match="config reload not supported for LeafNode"):
             host.reload(after)

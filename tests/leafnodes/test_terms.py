@@ -1,5 +1,5 @@
 """
-What is said of leafnodes.
+The terms of leafnodes.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ class TestPlace:
 
 
 class TestAuthorizer:
-    """Who is let in."""
+    """Leafnodes that are let in."""
 
     def grant(self, text: str, **options: str) -> Any:
-        """What somebody may do."""
+        """The grant of a leafnode."""
         made, block = settings(text)
         checks = PasswordChecks(lambda *_: None, None)  # type: ignore[arg-type]
         authorizer = authorizerFrom(made, block, checks)

@@ -1,5 +1,5 @@
 """
-What passes over a leafnode connection.
+The traffic over a leafnode connection.
 """
 
 from __future__ import annotations
@@ -123,7 +123,10 @@ class TestTelling:
         assert (wires[1].lines(), third.lines()) == ([], [b"LS+ foo"])
 
     def test_loopSubjects(self) -> None:
-        """What tells loops is passed on by those who pass on nothing else of a hub's."""
+        """
+        A subject that detects loops is passed on even by a broker that passes on nothing else of a
+        hub's.
+        """
         broker = Broker("spoke")
         hubs = [broker.hub(cluster=name) for name in ("C1", "C2")]
         hubs[0].send(b"LS+ $LDS.x\r\nLS+ foo\r\n")
@@ -146,7 +149,7 @@ class TestMessages:
         )
 
     def test_noHeaders(self) -> None:
-        """Who does not understand headers gets none."""
+        """A peer that does not understand headers gets none."""
         broker = Broker()
         wire = broker.spoke(headers=False)
         wire.send(b"LS+ foo\r\n")
@@ -222,8 +225,8 @@ class TestMessages:
     @pytest.mark.parametrize("cluster, lines", [("", [b"LMSG foo | q 2", b"hi"]), ("C2", [])])
     def test_lastMemberGone(self, cluster: str, lines: list[bytes]) -> None:
         """
-        What was on its way to a queue group whose last member here is gone goes back, unless the
-        hub is one of a cluster: as nats-server does.
+        A message for a queue group whose last member here is gone goes back, unless the hub is one
+        of a cluster, as with nats-server.
         """
         broker = Broker()
         hub = broker.hub(cluster=cluster)
@@ -248,7 +251,7 @@ class TestMessages:
         "line", [b"LS+", b"LS+ a b", b"LS+ a b x", b"LS+ a b 1 2", b"LS-", b"LS- a b c", b"LMSG a"]
     )
     def test_nonsense(self, line: bytes) -> None:
-        """What makes no sense ends the connection."""
+        """A line that makes no sense ends the connection."""
         wire = Broker().spoke()
         wire.send(line + b" \r\n")
         assert wire.closed == "Protocol Violation"
@@ -263,7 +266,7 @@ class TestMessages:
 
 
 class TestOrigin:
-    """What stands for the peer."""
+    """The stand-in for the peer."""
 
     def test_interfaces(self) -> None:
         """It is a link that the lane may write to, and an origin."""
@@ -275,7 +278,7 @@ class TestOrigin:
         assert traffic.target.clientInfo(True).kind == "Leafnode"
 
     def test_answers(self) -> None:
-        """Who may only answer may answer just what was asked."""
+        """A peer that may only answer may answer just its requests."""
         broker = Broker()
         grant = Grant("A", publish=PermissionSet(()), responses=ResponsePermission(1, 10.0))
         broker.decider.answer = grant

@@ -36,7 +36,7 @@ class LinkHost(Host):
     """
 
     def factory(self, port: int) -> Any:
-        """What accepts connections on a port."""
+        """The factory of connections on a port."""
         (server,) = [listening[1] for listening in self.reactor.tcpServers if listening[0] == port]
         return server
 

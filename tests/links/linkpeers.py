@@ -1,6 +1,6 @@
 """
-What tests of links of every kind share: a clock that only the test moves, and peers that say what
-the test says.
+Shared parts of the tests of links of every kind: a clock that only the test moves, and peers that
+send what the test sends.
 
 Nothing happens but by the test's doing.
 """
@@ -124,7 +124,7 @@ class LinkWire:
         self.node.settle()
 
     def take(self) -> bytes:
-        """What was said to the peer."""
+        """The lines that were sent to the peer."""
         self.node.settle()
         return self.transport.take()
 
@@ -143,7 +143,7 @@ class LinkWire:
         self.send(BEGIN + b"".join(map(plain, pieces)))
 
     def unpack(self) -> tuple[bytes, bytes]:
-        """What was said to the peer as it is, and then what was said in S2."""
+        """The output to the peer: first the plain part, and then the part in S2."""
         before, begin, stream = self.take().partition(BEGIN)
         decoder, data = S2Decoder(), b""
         decoder.feed(begin + stream)

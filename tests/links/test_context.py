@@ -1,5 +1,5 @@
 """
-What all links of one kind share.
+The common state of all links of one kind.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class Dialling:
         self.diallers.dial(name, f"to {name}", DialTerms(retries=1), connect, after, over)
 
     def dialled(self, seconds: float = 0.0) -> list[str]:
-        """Who has been dialled when some time has passed."""
+        """The places that have been dialled after some time."""
         self.reactor.advance(seconds)
         return [name for name, _ in self.attempts]
 

@@ -29,7 +29,7 @@ def test_oldHash() -> None:
 
 
 def test_prefixes() -> None:
-    """What is put in front of our own reply subjects, and how those of others begin."""
+    """The prefix of our own reply subjects, and that of others'."""
     names = ReplyNames(CLUSTER, SERVER)
     assert names.prefix == b"_GR_.F2cAWZ.lwpwmG."
     assert names.oldPrefix == b"$GR.%b." % oldHash(CLUSTER)
@@ -48,7 +48,7 @@ def test_destination() -> None:
 
 
 def replyRouter(town: Town) -> GatewayReplyRouter:
-    """What takes answers."""
+    """The router of answers."""
     return town.traffic.replyRouter
 
 
@@ -69,7 +69,7 @@ def test_fromMember() -> None:
 
 
 def test_fromCluster() -> None:
-    """What another cluster sent goes to the member that mapped it."""
+    """An answer from another cluster goes to the member that mapped it."""
     town, heard, member = Town(), Recorder(), LinkRecorder()
     town.bus().subscribe(b"r", heard)
     town.members[b"member"] = member
@@ -78,7 +78,7 @@ def test_fromCluster() -> None:
 
 
 def test_answerThatAsks() -> None:
-    """What leads the answer to an answer back is kept."""
+    """The prefix that leads the answer to an answer back is kept."""
     town, heard = Town(), Recorder()
     town.bus().subscribe(b"r", heard)
     out = town.leaving()

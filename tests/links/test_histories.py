@@ -113,7 +113,7 @@ class History:
                 assert told == self.served(self.nodes.index(other))
 
     def served(self, place: int) -> Counter[tuple[bytes, bytes, bytes, int]]:
-        """What a member serves, as others are to know it."""
+        """The subjects that a member serves, as others are to know them."""
         counts = Counter(
             (account.encode(), pattern, queue)
             for where, account, pattern, queue, _ in self.clients

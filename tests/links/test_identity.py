@@ -1,5 +1,5 @@
 """
-How this server introduces itself to others, and how they log in.
+The introduction of this server to others, and its login.
 """
 
 from __future__ import annotations

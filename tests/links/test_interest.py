@@ -22,7 +22,7 @@ from tests.support import LinkRecorder, Recorder
 
 class Heard:
     """
-    What a peer was told.
+    The interest that a peer has heard.
 
     @ivar known: what it takes for granted now, with weights.
     """
@@ -87,7 +87,7 @@ class TestAnnouncer:
         assert heard.known == {}
 
     def test_permissions(self) -> None:
-        """What may not be told is not, and is taken back when that changes."""
+        """An interest that may not be sent is not, and is taken back when that changes."""
         node, heard = Node(), Heard()
         for pattern in (b"a.x", b"b.x", b"a.*"):
             node.subscribe(pattern)
@@ -123,7 +123,7 @@ class TestAnnouncer:
 
 
 class TestRemoteInterest:
-    """What a peer tells."""
+    """The interest of a peer."""
 
     def interest(self, node: Node) -> tuple[RemoteInterest, LinkRecorder]:
         """The interest of a peer, and what stands for it."""
@@ -162,7 +162,7 @@ class TestRemoteInterest:
         assert len(link.got) == 1
 
     def test_permissions(self) -> None:
-        """What is not honoured is kept for when it is."""
+        """An interest that is not permitted is kept until it is."""
         node = Node()
         interest, _ = self.interest(node)
         interest.permit(RoutePermissions(None, SubscribePermissions([b"a"])))

@@ -86,7 +86,7 @@ class TestSlow:
         )
 
     def test_deadline(self) -> None:
-        """So does taking nothing for too long."""
+        """A peer that takes nothing for too long ends its link."""
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -145,7 +145,7 @@ class TestSlow:
 
 
 class TestEnd:
-    """How links end."""
+    """The end of links."""
 
     def test_peerFailed(self) -> None:
         """A peer that reports an error is closed, and what it said is on one line of the log."""
@@ -177,7 +177,7 @@ class TestEnd:
         assert node.cluster.everyone() == []
 
     def test_internalFailure(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """What fails inside ends the link, and nothing else."""
+        """An internal error ends the link, and nothing else."""
         node = Node()
         wire, other = node.joined(), node.joined(server_id="P2", server_name="p2")
 
@@ -214,7 +214,7 @@ def test_limitsChanged() -> None:
 
 
 def test_trace() -> None:
-    """What is said is traced, in both directions, on lines of printable text."""
+    """A line is traced in both directions, as printable text."""
     node = Node()
     node.context.tracing = True
     node.context.maxTraced = 4
@@ -247,7 +247,7 @@ def test_came(frame: tuple[Any, ...], longest: int, line: str) -> None:
 
 
 def test_noOperation() -> None:
-    """What is no operation of the wire is not shown."""
+    """A text that is no operation of the wire is not shown."""
     with everything() as said:
         traceCame("L", (ops.FAULT, b"x"), 0)
     assert said == []

@@ -160,7 +160,7 @@ class TestHandshake:
         assert transport.take().startswith(b"CONNECT")
 
     def test_notPinned(self) -> None:
-        """Nor a certificate that is not one of those that are taken."""
+        """A certificate that is not one of the pinned ones is refused."""
         node = Node()
         protocol, transport = secured(node, pinned_certs=frozenset({"0" * 64}))
         transport.shown = Shown()
@@ -192,7 +192,7 @@ class TestTransport:
     """Without TLS."""
 
     def test_interfaces(self) -> None:
-        """What transports ask a protocol."""
+        """The interfaces that transports ask of a protocol."""
         protocol = Node().accepted().protocol
         for interface in (IPushProducer, IHalfCloseableProtocol, IHandshakeListener):
             assert verifyObject(interface, protocol)
@@ -350,7 +350,7 @@ def test_pausedWithin() -> None:
 
 
 def test_damaged() -> None:
-    """What is no S2 ends the link without a word; the log says what is wrong."""
+    """Input that is no S2 ends the link without a message; the log names the error."""
     _, wire = joined()
     with logLines() as lines:
         wire.send(BEGIN + b"\x02\x00\x00\x00")
@@ -370,7 +370,7 @@ def test_flushes() -> None:
 
 
 def test_fullTransport() -> None:
-    """What a full transport holds is compressed, what waits behind it is not yet; both count."""
+    """Output in a full transport is compressed, and output behind it is not yet; both count."""
     node, wire = joined(max_pending=1_000_000)
     wire.squeeze(b"RS+ A foo\r\n")
     wire.transport.taking = False

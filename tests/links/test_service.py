@@ -115,7 +115,7 @@ def begun(coroutine: Any) -> Deferred[Any]:
 
 @pytest.mark.parametrize("isFast", [True, False])
 def test_context(isFast: bool) -> None:
-    """What its links share is what clients have, with settings of their own."""
+    """The context of links has the clients' parts, with settings of its own."""
     threads = Threads(replace(Settings(), fast_lane=isFast))
     context, clients = threads.context, threads.clients
     assert (context.batch, context.wheel) == (clients.batch, clients.wheel)

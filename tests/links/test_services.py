@@ -1,5 +1,5 @@
 """
-What connects a broker with others, as a whole.
+The services that connect a broker with others, as a whole.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_stops() -> None:
 
 
 def test_kindRefusesItsOptions() -> None:
-    """What another kind finds wrong with its options has their place, and the kind's name."""
+    """An error in the options of a third-party kind has their place, and the kind's name."""
     kind: Any = SimpleNamespace(
         name="lines",
         key="lines",

@@ -1,5 +1,5 @@
 """
-What the settings say of every kind of link, as the network layer wants it.
+The settings of every kind of link, as the network layer wants them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from tests.links.linkpeers import linked
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
 def test_settings(kind: Any) -> None:
-    """What is not said of links is as for clients; a line and a payload may be longer."""
+    """
+    A setting that is not given for links is that of clients; a line and a payload may be longer.
+    """
     settings = Settings(
         ping_interval=7.0,
         ping_max=3,

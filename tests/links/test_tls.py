@@ -49,7 +49,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def member(directory: Path, insecure: bool = False) -> LinkTLS:
-    """How a member with a certificate of an authority does TLS."""
+    """The TLS of a member with a certificate of an authority."""
     files = (str(directory / "server.pem"), str(directory / "server-key.pem"))
     tls = TLSSettings(ca_file=str(directory / "ca.pem"), certs=(files,), insecure=insecure)
     return LinkTLS(*bothContextsFrom(tls), tls)
@@ -110,7 +110,7 @@ def test_insecure(directory: Path) -> None:
 
 
 def test_creators(directory: Path) -> None:
-    """What Twisted needs to make connections."""
+    """The creators of connections for Twisted."""
     tls = member(directory)
     assert verifyObject(IOpenSSLServerConnectionCreator, tls.creator(None))
     assert verifyObject(IOpenSSLClientConnectionCreator, tls.creator("localhost"))
@@ -197,8 +197,8 @@ def reactor() -> Iterator[Any]:
 @pytest.mark.parametrize("mode", ["off", "s2_fast"])
 def test_records(names: Names, mode: str, reactor: Any, directory: Path) -> None:
     """
-    What many records hold is given to a link at once, and its answer is encrypted at once,
-    dialled and accepted, compressed or not; without the compiled lane it passes, too.
+    The content of many records is given to a link at once, and its answer is encrypted at once:
+    dialled and accepted, compressed or not, and also without the compiled lane.
     """
     with using(names):
         tls = member(directory)

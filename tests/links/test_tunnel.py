@@ -66,7 +66,7 @@ class Proxy:
         self.reached.callback(protocol)
 
     def said(self) -> bytes:
-        """What came."""
+        """The received bytes."""
         data: bytes = self.transport.value()
         self.transport.clear()
         return data

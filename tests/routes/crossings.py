@@ -70,7 +70,7 @@ class Wire(LinkWire):
 
     @property
     def traffic(self) -> Any:
-        """What passes over it."""
+        """The traffic over the route."""
         return self.link.traffic
 
     def say(self, *lines: bytes) -> None:

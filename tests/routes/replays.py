@@ -185,7 +185,7 @@ class Replay:
         self._us.publish(subject.encode(), data, "$G", reply=reply[0].encode() if reply else b"")
 
     def doGot(self, client: str, *bodies: str) -> None:
-        """What a client has had."""
+        """The messages that a client has received."""
         recorder = self._clients[client][2]
         heard = recorder.bodies[self._taken[client] :]
         self._taken[client] += len(heard)

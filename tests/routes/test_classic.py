@@ -1,5 +1,5 @@
 """
-What passes over a classic route.
+The traffic over a classic route.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 
 def linkTraffic(wire: Wire) -> ClassicTraffic:
-    """What passes over a connection."""
+    """The traffic over a connection."""
     assert isinstance(wire.route.traffic, ClassicTraffic)
     return wire.route.traffic
 
 
 class TestTelling:
-    """What this member serves."""
+    """The interest of this member."""
 
     def test_members(self) -> None:
         """A queue group has a sid for each member, so that old servers choose fairly."""
@@ -74,7 +74,7 @@ class TestTelling:
         assert wire.lines() == [b"SUB bar  RSID:1:1", b"MSG foo RSID:1:1 2", b"hi"]
 
     def test_oneHop(self) -> None:
-        """What one member told or sent goes to no other, of whichever dialect."""
+        """A message or an interest from one member goes to no other, of whichever dialect."""
         node = Node("n1", dialect=RouteDialect.AUTO)
         one, two = node.joinedOld(), node.joinedOld(server_id="P2")
         three = node.joined(server_id="P3", server_name="p3")
@@ -126,7 +126,7 @@ class TestTelling:
 
 
 class TestHearing:
-    """What the peer tells of its interest."""
+    """The interest of the peer."""
 
     def test_headers(self) -> None:
         """Headers stay behind, as no classic member understands them."""
@@ -176,8 +176,8 @@ class TestHearing:
 
     def test_lastMemberGone(self) -> None:
         """
-        What was on its way to a queue group whose last member here is gone goes to a member
-        elsewhere, at the sender if nobody else has one; plain subscribers there have it already.
+        A message for a queue group whose last member here is gone goes to a member elsewhere, or at
+        the sender if no other broker has one; plain subscribers there have it already.
         """
         node = Node.classic()
         one, two = node.joinedOld(), node.joinedOld(server_id="P2")
@@ -213,7 +213,7 @@ class TestHearing:
         assert any("Could not insert subscription" in line for line in lines)
 
     def test_gone(self) -> None:
-        """What a peer wished is gone when it is."""
+        """The interest of a peer ends when the peer is gone."""
         node = Node.classic()
         wire = node.joinedOld()
         wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\n")
@@ -254,7 +254,7 @@ class TestHearing:
 
 
 class TestOrigin:
-    """What stands for the peer."""
+    """The stand-in for the peer."""
 
     def test_interfaces(self) -> None:
         """It is a link, and an origin."""
@@ -276,7 +276,7 @@ class TestOrigin:
 
 
 class TestAgreeing:
-    """How a classic route comes about."""
+    """The handshake of a classic route."""
 
     def test_dialling(self) -> None:
         """The dialling end sends CONNECT and INFO at once, as old servers know them."""
@@ -303,7 +303,9 @@ class TestAgreeing:
         assert node.dialled == []
 
     def test_autoAccepts(self) -> None:
-        """So it does where we are dialled, whatever comes in one piece."""
+        """
+        A member with both dialects chooses one when it is dialled, whatever comes in one piece.
+        """
         node = Node("n1", dialect=RouteDialect.AUTO, poolSize=3)
         node.subscribe(b"foo", account="$G")
         old, new = node.accepted(), node.accepted()
@@ -315,7 +317,7 @@ class TestAgreeing:
         assert old.lines() == [b"MSG bar RSID:7:1 2", b"hi"]
 
     def test_autoNameless(self) -> None:
-        """Who speaks the modern dialect must name the cluster, and say CONNECT first."""
+        """A peer with the modern dialect must name the cluster, and send CONNECT first."""
         node = Node("n1", dialect=RouteDialect.AUTO)
         nameless, early = node.accepted(), node.accepted()
         nameless.send(connect(cluster="") + info())
@@ -349,7 +351,9 @@ class TestAgreeing:
         assert wire.closed == "Wrong Dialect" and node.dialled == []
 
     def test_newPassword(self) -> None:
-        """Who needed no password before needs one after a reload, also without a CONNECT."""
+        """
+        A peer that needed no password before needs one after a reload, also without a CONNECT.
+        """
         node = Node.classic()
         wire = node.accepted()
         wire.send(oldInfo())

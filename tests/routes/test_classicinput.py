@@ -58,7 +58,7 @@ def statement(random: Random) -> bytes:
 
 
 def beginning(random: Random) -> bytes:
-    """How a peer introduces itself."""
+    """The first lines of a peer."""
     isVerbose = random.random() < 0.3
     return random.choices(
         [
@@ -74,7 +74,7 @@ def beginning(random: Random) -> bytes:
 
 @contextmanager
 def failures() -> Iterator[list[str]]:
-    """What failed inside meanwhile."""
+    """The internal errors meanwhile."""
     results: list[str] = []
 
     @implementer(ILogObserver)

@@ -125,7 +125,7 @@ class TestMesh:
         assert not own.closed and "h:1" not in node.cluster.connectUrls()
 
     def test_silent(self) -> None:
-        """Who does not advertise tells nobody, and its clients nothing."""
+        """A member that does not advertise tells no other, and tells its clients nothing."""
         one, two, _ = trio(advertises=False)
         assert one.cluster.connectUrls() == two.cluster.connectUrls() == ()
 
@@ -145,7 +145,7 @@ class TestMesh:
 
 
 class TestRedialling:
-    """What is done about routes that were lost."""
+    """The redialling of lost routes."""
 
     def test_configured(self) -> None:
         """A configured member is dialled again after a second."""
@@ -156,7 +156,7 @@ class TestRedialling:
         assert node.dialled == [(target(7777), 1.0)]
 
     def test_discovered(self) -> None:
-        """Who was discovered is dialled again soon."""
+        """A discovered member is dialled again soon."""
         node = Node()
         wire = node.dialling(isConfigured=False)
         wire.send(info())
@@ -164,7 +164,7 @@ class TestRedialling:
         assert [(remote.isConfigured, after) for remote, after in node.dialled] == [(False, 0.1)]
 
     def test_accepted(self) -> None:
-        """Who dialled us dials again by itself."""
+        """A member that dialled us dials again by itself."""
         node = Node()
         node.joined().hangUp()
         assert node.dialled == []
@@ -237,7 +237,7 @@ class TestChanging:
         assert wire.lines() == [b"RS+ A a"]
 
     def test_password(self) -> None:
-        """Who was let in with another password goes."""
+        """A member that was let in with another password is cut."""
         node = Node(user="u", password="p")
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())

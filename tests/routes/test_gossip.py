@@ -30,7 +30,10 @@ from tests.routes.clusters import Node, Wire, connect, info, target
 def test_isNews(
     isDialled: bool, isConfiguredRoute: bool, gossip: GossipMode, said: int, news: bool
 ) -> None:
-    """Who was told tells nobody, unless it shall; nobody tells what shall not be told."""
+    """
+    A member that learned a place from another passes it on only if it shall, and never a hidden
+    one.
+    """
     node = Node()
     wire = (
         node.dialling(isConfigured=isConfiguredRoute, gossip=gossip)
@@ -181,7 +184,7 @@ class TestGossip:
         assert self.told(one)[0][1] == "nats-route://public:1/"
 
     def test_certifiedName(self) -> None:
-        """Who is dialled by its address shows a certificate for the name that the settings know."""
+        """A member dialled by its address shows a certificate for the name in the settings."""
         known = target(7777)
         node = Node(targets=(known, target(7778).__class__("seed.example", 1)))
         node.joined().send(info(server_id="P2", port=1, ip="nats-route://10.0.0.2:8888/"))

@@ -21,7 +21,7 @@ def test_poolIndex(size: int, account: str, index: int) -> None:
 
 
 def test_member() -> None:
-    """What is known of a member, and that it goes with its last connection."""
+    """The data of a member goes with its last connection."""
     node = Node(poolSize=2, dedicated=("A",))
     member = Member(ServerDocument(server_id="P", server_name="p"))
     one, two = (node.joined(route_pool_size=2, route_pool_idx=place).route for place in (0, 1))

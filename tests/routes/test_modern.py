@@ -1,5 +1,5 @@
 """
-What passes over a route: interest and messages.
+The traffic over a route: interest and messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support import COMPILED, PURE, Names, Recorder, using
 
 
 class TestTelling:
-    """What this member serves."""
+    """The interest of this member."""
 
     def test_all(self) -> None:
         """A new member receives all interest, account by account."""
@@ -61,7 +61,7 @@ class TestTelling:
         assert recorder.bodies == [b"a", b"b"]
 
     def test_oneHop(self) -> None:
-        """What one member told is not told to another."""
+        """An interest from one member is not sent to another."""
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
         two.take()
@@ -70,7 +70,7 @@ class TestTelling:
 
 
 class TestHearing:
-    """What the peer tells of its interest."""
+    """The interest of the peer."""
 
     def test_messages(self) -> None:
         """It gets what it has interest in, and nothing else."""
@@ -236,7 +236,7 @@ class TestHearing:
 
 
 class TestMessages:
-    """What the peer sends."""
+    """Messages of the peer."""
 
     def test_plain(self) -> None:
         """Without queue groups, plain subscribers get it."""
@@ -283,8 +283,8 @@ class TestMessages:
 
     def test_lastMemberGone(self) -> None:
         """
-        What was on its way to a queue group whose last member here is gone goes to another member
-        of the cluster, and back if nobody else has one, behind the news that the group is gone.
+        A message for a queue group whose last member here is gone goes to another member of the
+        cluster, and back if there is none, behind the end of the group's interest.
         """
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
@@ -340,7 +340,7 @@ class TestMessages:
 
 
 class TestEnd:
-    """What is left when a connection ends: nothing."""
+    """The end of a connection leaves nothing."""
 
     def test_atOnce(self) -> None:
         """A route that ends is out of matching before its transport is."""
@@ -354,7 +354,7 @@ class TestEnd:
         assert node.bus().publish(Message(b"foo", b"")) == 0
 
     def test_lost(self) -> None:
-        """So is one whose peer disconnects, and nothing more is sent to it."""
+        """A link whose peer disconnects ends, and nothing more is sent to it."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")

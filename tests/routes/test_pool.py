@@ -10,7 +10,7 @@ from tests.routes.clusters import Node, connect, info, target
 
 
 class TestPool:
-    """How many connections there are to a peer, and which is whose."""
+    """The connections of a peer, and the accounts that share them."""
 
     def test_places(self) -> None:
         """A peer that dials names the place; what is there already is replaced."""

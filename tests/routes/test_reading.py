@@ -20,7 +20,7 @@ def clusterOf(text: str) -> Cluster:
 
 
 def errorsOf(text: str) -> list[str]:
-    """What is wrong with a cluster block, without its place in the file."""
+    """The errors of a cluster block, without their place in the file."""
     return [complaint.split(": ", 1)[1] for complaint in complaintsOf(f"cluster {{ {text} }}")]
 
 
@@ -144,7 +144,7 @@ def test_tls() -> None:
     ],
 )
 def test_nonsense(text: str, error: str) -> None:
-    """What makes no sense is said at its place."""
+    """An invalid value is reported at its place."""
     assert errorsOf(text) == [error]
 
 
@@ -175,7 +175,7 @@ def test_open(text: str) -> None:
     ],
 )
 def test_notYet(text: str, error: str) -> None:
-    """What is not there is refused by its name."""
+    """An unsupported key is refused by its name."""
     assert errorsOf(text) == [error]
     assert issubclass(NotSupportedYet, Exception)
 

@@ -1,8 +1,8 @@
 """
-What gnatsd 1.4.1 and 0.9.4 were observed to say over routes, and we say too.
+The recorded lines of gnatsd 1.4.1 and 0.9.4 on routes, which natsbroker sends too. Each row is a
+transcript with a raw peer, or with the one of two gnatsd whose part we do not play.
 
-Each row is a transcript with a raw peer, or with the one of two gnatsd whose part we do not play.
-Where a row has C{ours:} in it, we do otherwise, for the reason that stands there.
+A row with C{ours:} in it differs from gnatsd, for the reason that stands there.
 """
 
 from __future__ import annotations
@@ -755,7 +755,7 @@ def test_replay(row: str) -> None:
 
 @pytest.mark.parametrize("line", WRONG, ids=lambda line: line[:40])
 def test_malformedLines(line: str) -> None:
-    """What is no protocol is answered, and ends the connection."""
+    """A malformed line is answered, and ends the connection."""
     Replay().run(f"""
         accept
         <- HELLO

@@ -1,5 +1,5 @@
 """
-How a route is agreed on.
+The handshake of a route.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TestAccepting:
         assert "route_pool_size" not in said and "auth_required" not in said
 
     def test_letIn(self) -> None:
-        """Who says the right things is a member."""
+        """A peer with a correct handshake is a member."""
         node = Node()
         wire = node.joined()
         assert not wire.closed and node.peers() == ["peer"]
@@ -109,7 +109,7 @@ class TestAccepting:
         assert wire.closed == "Authentication Failure"
 
     def test_silent(self) -> None:
-        """Who says nothing is closed."""
+        """A peer that is silent is closed."""
         node = Node(limits=linked(timeout=2.0))
         wire = node.accepted()
         wire.take()
@@ -163,7 +163,7 @@ class TestAccepting:
         assert wire.lines() == [] and wire.closed == "Protocol Violation"
 
     def test_badInfo(self) -> None:
-        """So does an INFO that is none."""
+        """A peer with a malformed INFO is closed."""
         wire = Node().accepted()
         wire.send(connect() + b"INFO {x\r\n")
         assert wire.lines() == [] and wire.closed == "Protocol Violation"
@@ -176,7 +176,7 @@ class TestAccepting:
         assert any('Remote server has a duplicate name: "n1"' in line for line in lines)
 
     def test_otherClusterInInfo(self) -> None:
-        """What CONNECT and INFO say must agree."""
+        """The CONNECT and the INFO of a peer must agree."""
         wire = Node().joined(cluster="ZZ")
         assert wire.closed == "Cluster Name Conflict"
 
@@ -214,7 +214,7 @@ class TestDialling:
         )
 
     def test_letIn(self) -> None:
-        """Who says who it is, is a member."""
+        """A peer that identifies itself is a member."""
         node = Node()
         wire = node.dialling()
         wire.send(info())
@@ -230,7 +230,7 @@ class TestDialling:
         assert said["route_pool_size"] == 3 and "route_pool_idx" not in said
 
     def test_redialAfterRefusal(self) -> None:
-        """Who refuses us is dialled again later."""
+        """A peer that refuses us is dialled again later."""
         node = Node(targets=(target(7777),))
         with logLines() as lines:
             wire = node.dialling()
@@ -292,7 +292,7 @@ class TestCompression:
     """S2 is agreed on by INFOs that are not compressed, and then everything is said in it."""
 
     def test_accepting(self) -> None:
-        """Who is dialled says who it is once more, in S2, and takes what is said in it alone."""
+        """An accepting member sends its INFO once more, in S2, and accepts only input in S2."""
         node = Node(compression=Compression("s2_fast"), user="u", password="p")
         wire = node.accepted()
         assert wire.documents()[0]["compression"] == "s2_fast"
@@ -307,7 +307,7 @@ class TestCompression:
         assert node.peers() == ["peer"] and before == b"" and said == b"PONG\r\n"
 
     def test_dialling(self) -> None:
-        """Who dials waits for the peer, and says nothing before the peer has said INFO in S2."""
+        """A dialling member waits for the peer, and sends nothing before the peer's INFO in S2."""
         node = Node(compression=Compression("s2_better"), poolSize=3)
         wire = node.dialling()
         assert wire.take().startswith(b"CONNECT ")
@@ -322,7 +322,7 @@ class TestCompression:
         assert before == b"" and len(shownIn(said)) == 1 and node.peers() == ["peer"]
 
     def test_behind(self) -> None:
-        """What comes behind the INFO in one piece is S2."""
+        """The input behind the INFO in one piece is S2."""
         node = Node(compression=Compression("accept"))
         wire = node.accepted()
         wire.take()
@@ -374,7 +374,7 @@ class TestCompression:
         ],
     )
     def test_refusedEarly(self, changes: dict[str, str], reason: str) -> None:
-        """Who is no member is refused before anything is compressed."""
+        """A peer that is no member is refused before anything is compressed."""
         wire = Node(compression=Compression("s2_fast")).accepted()
         wire.take()
         wire.send(connect() + info(compression="s2_fast", **changes))

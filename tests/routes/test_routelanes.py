@@ -39,7 +39,7 @@ PUBLISHED = st.lists(
 
 
 def published(messages: list[Published]) -> bytes:
-    """What a client sends."""
+    """The publishes of a client."""
     data = b""
     for subject, reply, body, hasHeaders in messages:
         names = b"%b %b" % (subject, reply) if reply else subject
@@ -83,7 +83,7 @@ def outbound(
     members: list[tuple[bytes, bytes]] | None = None,
 ) -> tuple[bytes, bytes, int]:
     """
-    What a peer and a client here get of what a client publishes.
+    The messages that a peer and a client here get of a client's publishes.
 
     @param members: patterns and queue groups of the client.
     """
@@ -102,7 +102,7 @@ def outbound(
 
 @needsCompiled
 class TestOutbound:
-    """What clients publish."""
+    """Messages of clients."""
 
     @given(
         interest=INTERESTS,
@@ -213,7 +213,7 @@ def inbound(
     dedicated: bool,
 ) -> tuple[bytes, int]:
     """
-    What a client here gets of what a peer sends, and how many messages that were.
+    The messages that a client here gets from a peer, and their number.
 
     @param mine: patterns and queue groups of the client.
     """
@@ -234,7 +234,7 @@ def inbound(
 
 @needsCompiled
 class TestInbound:
-    """What peers send."""
+    """Messages of peers."""
 
     @given(
         mine=st.lists(st.tuples(patterns(), st.sampled_from([b"", *QUEUES])), max_size=5),
@@ -320,7 +320,7 @@ class TestInbound:
         ],
     )
     def test_declined(self, line: bytes) -> None:
-        """What is not spelled as usual is left to the readable path, untouched."""
+        """A line in an unusual spelling is left to the readable path, untouched."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -381,7 +381,7 @@ class TestInbound:
             )
 
     def test_leafnodes(self) -> None:
-        """What a leafnode is to have too is left to the readable path."""
+        """A message that a leafnode is to have too is left to the readable path."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -407,8 +407,8 @@ class TestInbound:
     )
     def test_lastMemberGone(self, name: str, end: Callable[[Any], Any]) -> None:
         """
-        What is for a queue group whose members here are gone goes the readable path, to a member
-        elsewhere; the lane takes what a member here can take.
+        A message for a queue group whose members here are gone takes the readable path, to a member
+        elsewhere; the lane takes a message that a member here can take.
 
         @param name: the account of the member: B imports the stream from A.
         @param end: how the member goes.

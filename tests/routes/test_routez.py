@@ -48,7 +48,7 @@ def test_route() -> None:
 
 
 def test_permissions() -> None:
-    """What passes is shown where not everything does, of the page and of each route."""
+    """The permissions of the page and of each route are shown where not everything passes."""
     page = showing(Node().joined(), **{"import": {"allow": ["a"]}}).page("/routez")
     assert page["import"] == page["routes"][0]["import"] == {"allow": ["a"]}
     assert "export" not in page
@@ -104,7 +104,7 @@ def test_many() -> None:
 
 @pytest.mark.parametrize("value", ["maybe", "2", "details"])
 def test_invalidParameters(value: str) -> None:
-    """What makes no sense is refused."""
+    """An invalid parameter is refused."""
     assert "Error decoding boolean for 'subs'" in showing().refusal("/routez", subs=value)
 
 
@@ -129,7 +129,7 @@ def test_cluster() -> None:
 
 
 def test_settings() -> None:
-    """What the settings say is shown in nats-server's units."""
+    """The settings are shown in nats-server's units."""
     shown = varz(Member("write_deadline: 3s, authorization { timeout: 1.5 }").start())["cluster"]
     assert (shown["write_deadline"], shown["auth_timeout"]) == (3_000_000_000, 1.5)
 

@@ -74,7 +74,7 @@ class TestListening:
 
 
 class TestClients:
-    """What clients learn."""
+    """The INFO of clients."""
 
     def test_info(self) -> None:
         """INFO names the cluster, and where its members are as they come and go; of a member that
@@ -166,7 +166,7 @@ class TestDialling:
         assert len(host.dialled()) == 2
 
     def test_lost(self) -> None:
-        """So is one that was reached and is lost."""
+        """A place that was reached and is lost is dialled again."""
         host = Member('routes: ["nats-route://127.0.0.1:7001"]').start()
         host.settle()
         transport = host.answered()
@@ -285,7 +285,7 @@ class TestReload:
         ],
     )
     def test_reloadRefused(self, before: str, after: str, problem: str) -> None:
-        """What needs a restart says so, and nothing changes."""
+        """A change that needs a restart is reported, and nothing changes."""
         base = 'server_name: n1, listen: "127.0.0.1:4222", accounts { A {} }'
         host = Host(before or base).start()
         settings = host.broker.settings

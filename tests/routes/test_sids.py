@@ -10,7 +10,7 @@ from natsbroker.routes.sids import LocalSids, RemoteSids
 
 
 class TestTold:
-    """What a peer knows of this member."""
+    """The knowledge of a peer about this member."""
 
     def test_plain(self) -> None:
         """One sid for a pattern, however many are subscribed to it; never the same again."""
@@ -72,7 +72,7 @@ class TestTold:
 
 
 class TestHeard:
-    """What a peer told."""
+    """The interest that a peer has sent."""
 
     def test_add(self) -> None:
         """A sid stands for one pattern until it is taken back."""

@@ -73,7 +73,7 @@ def test_classic() -> None:
 
 
 def test_auto() -> None:
-    """Who speaks both dialects says so, and else what the modern one says."""
+    """A member with both dialects announces both, and otherwise only the modern one."""
     auto, modern = (
         infoDocument(IDENTITY, ClusterTerms("C1", dialect=dialect))
         for dialect in (RouteDialect.AUTO, RouteDialect.MODERN)
@@ -122,7 +122,7 @@ def blockOf(settings: Settings) -> Cluster:
 
 
 class TestTerms:
-    """How the broker takes part."""
+    """The terms of the broker's part in a cluster."""
 
     def test_everything(self) -> None:
         """Names, permissions, and the targets with their credentials."""
@@ -179,7 +179,7 @@ class TestTerms:
 
 
 def test_identity() -> None:
-    """Who we are, and where we are found."""
+    """The identity of this broker, and its addresses."""
     settings = settingsOf(TEXT)
     identity = identityFrom(settings, blockOf(settings), "ID", 6222)
     assert (identity.server_id, identity.server_name) == ("ID", "n1")
@@ -191,7 +191,7 @@ def test_identity() -> None:
 
 
 def test_limits() -> None:
-    """What is not said of routes is as for clients, within bounds."""
+    """A limit that is not set for routes is that of clients, within bounds."""
     settings = settingsOf(TEXT)
     limits = routeSettings(settings, blockOf(settings))
     assert (limits.ping_interval, limits.ping_max, limits.max_pending) == (10.0, 7, 1000)
