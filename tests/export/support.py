@@ -34,7 +34,7 @@ BEGINNING = 1_700_000_000 * SECOND
 
 
 def result(deferred: Deferred[Any]) -> Any:
-    """What a Deferred has fired with."""
+    """The result of a Deferred."""
     results: list[Any] = []
     deferred.addBoth(results.append)
     assert results, "the Deferred has not fired"

@@ -26,14 +26,14 @@ def stage() -> Stage:
 
 
 def holds(stage: Stage) -> list[dict[str, Any]]:
-    """What the state of the log says of holds."""
+    """The holds in the state of the log."""
     held = stage.ask("INFO.test-cluster.c")["holds"]
     assert isinstance(held, list)
     return held
 
 
 def states(stage: Stage) -> dict[bytes, bytes]:
-    """What is written down."""
+    """The written states."""
     spaces = result(stage.shelf.states().load())
     assert isinstance(spaces, dict)
     return spaces
@@ -149,7 +149,7 @@ class TestEnd:
         assert holds(stage) == [{"name": "a", "floor": 2}]
 
     def test_logIsGone(self, stage: Stage) -> None:
-        """What was written down about a log that is gone is forgotten."""
+        """The holds of a log that is gone are forgotten."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 1000})
         del stage.shelf.logs["c"]
         stage.restart()
@@ -157,7 +157,7 @@ class TestEnd:
 
 
 class TestRefused:
-    """What cannot be held."""
+    """Refused holds."""
 
     @pytest.mark.parametrize(
         ("question", "text"),
@@ -176,14 +176,14 @@ class TestRefused:
         assert text in said
 
     def test_storesLimits(self, stage: Stage) -> None:
-        """What the store refuses is refused with its reason, and leaves nothing behind."""
+        """A hold that the store refuses is refused with its reason, and leaves nothing behind."""
         question = {"name": "x" * 101, "floor": 1, "seconds": 10}
         number, text = stage.refused(HOLD, question)
         assert (number, text.startswith("the hold is refused: the name of a hold")) == (20008, True)
         assert states(stage) == {}
 
     def test_storeFails(self, stage: Stage) -> None:
-        """So is what it cannot do now."""
+        """A hold that the store cannot write now is refused with its reason."""
         stage.shelf.logs["c"].hold = lambda name, floor: fail(StoreFull("full"))
         question = {"name": "a", "floor": 1, "seconds": 10}
         assert stage.refused(HOLD, question) == (20006, "the store fails: full")

@@ -54,7 +54,7 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 
 
 class TestRange:
-    """What comes."""
+    """The messages of a range."""
 
     def test_all(self, stage: Stage) -> None:
         """Everything in one frame, which says where the log ends."""
@@ -338,7 +338,7 @@ class TestSubjects:
         assert "cannot be read by subjects" in made.refused("EXPORT.test-cluster.c", question)[1]
 
     def test_headerPrefix(self) -> None:
-        """What a service has put before header blocks does not leave the broker."""
+        """The prefix of header blocks, which a service adds, does not leave the broker."""
         made = self.filled()
         [frame] = made.export("c", start=8)
         made.shelf.prefix = 4

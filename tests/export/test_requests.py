@@ -69,7 +69,7 @@ def test_noPayload() -> None:
 
 @pytest.mark.parametrize("value", ["true", "1.0", "-1", str(LARGEST + 1), '"1"', "null", "NaN"])
 def test_noNumber(value: str) -> None:
-    """What is no whole number in its bounds is refused."""
+    """A value that is no whole number within bounds is refused."""
     fields = RequestFields(b'{"n": %b}' % value.encode(), ("n",))
     with pytest.raises(Refusal, match="n must be a whole number from 0 to 9223372036854775807"):
         fields.number("n")
@@ -77,7 +77,7 @@ def test_noNumber(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["1", "null", '["a"]', '"\\ud800"'])
 def test_noText(value: str) -> None:
-    """So is what is no text."""
+    """A value that is no text is refused."""
     fields = RequestFields(b'{"t": %b}' % value.encode(), ("t",))
     with pytest.raises(Refusal, match="t must be a text"):
         fields.text("t")

@@ -66,7 +66,7 @@ class TestNames:
 
     @pytest.mark.parametrize("pattern", ["", "a..b", "a b", 7, "\ud800"])
     def test_badPattern(self, stage: Stage, pattern: object) -> None:
-        """What is no subject matches nothing and is refused."""
+        """A pattern that is no subject is refused."""
         assert stage.refused("NAMES.test-cluster", {"pattern": pattern})[0] == 20001
 
 
@@ -74,7 +74,9 @@ class TestInfo:
     """The state of one log."""
 
     def test_state(self, stage: Stage) -> None:
-        """What it holds, and what tells it from others of its name."""
+        """
+        The state of a log has its bounds, and an identity that tells it from others of its name.
+        """
         answer = stage.ask("INFO.test-cluster.orders.eu")
         log = stage.shelf.logs["orders.eu"]
         assert answer == {
@@ -94,7 +96,7 @@ class TestInfo:
         assert "holds" not in stage.ask("INFO.test-cluster.plain")
 
     def test_madeAgain(self, stage: Stage) -> None:
-        """Who asks about a log that was deleted and made again learns that."""
+        """A request about a log that was deleted and created again learns of that."""
         before = stage.ask("INFO.test-cluster.orders.us")["identity"]
         result(stage.store.drop("orders.us"))
         stage.log("orders.us", [b"x"])
@@ -126,7 +128,7 @@ class TestFind:
 
 
 class TestRefused:
-    """What is not served."""
+    """Refused requests."""
 
     @pytest.mark.parametrize(
         "call", ["EMPTY.test-cluster.orders.eu", "NAMES.test-cluster.x", "INFO.test-cluster"]
@@ -138,12 +140,12 @@ class TestRefused:
 
     @pytest.mark.parametrize("payload", [b"{", b"[1]", b"7", b"\xff", b"[" * 100_000])
     def test_noObject(self, stage: Stage, payload: bytes) -> None:
-        """What is no JSON object is refused."""
+        """A body that is no JSON object is refused."""
         expected = 20001, "bad request: a JSON object is expected"
         assert stage.refused("INFO.test-cluster.orders.eu", payload) == expected
 
     def test_otherCluster(self, stage: Stage) -> None:
-        """Who asks another cluster is not answered."""
+        """A request to another cluster is not answered."""
         assert stage.send("INFO.other.orders.eu").got == []
 
     def test_stopped(self, stage: Stage) -> None:
@@ -158,7 +160,7 @@ class TestRefused:
     def test_unforeseen(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """What nobody thought of is logged, and answered without details."""
+        """An unforeseen error is logged, and answered without details."""
 
         def broken(self: MemoryLog) -> None:
             raise ZeroDivisionError("secret")
@@ -183,7 +185,7 @@ class TestAskers:
         assert stage.shelf.logs["orders.eu"].holds() == {}
 
     def test_mayListen(self, stage: Stage) -> None:
-        """Who may listen where the answer goes gets it; who may not, does not."""
+        """A requester who may listen to the reply subject gets the answer; another does not."""
         grant = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
         assert "names" in stage.ask("NAMES.test-cluster", origin=Connection(grant))
         grant = Grant(subscribe=SubscribePermissions([b"other.>"]))
@@ -216,7 +218,7 @@ class TestAskers:
 
     @pytest.mark.parametrize("origin", [Connection(None), object()])
     def test_notLetIn(self, stage: Stage, origin: object) -> None:
-        """Who is not let in, or not known, is not answered."""
+        """A requester who is not let in, or is unknown, is not answered."""
         assert stage.send("NAMES.test-cluster", origin=origin).got == []
 
 
@@ -246,7 +248,7 @@ class TestEnd:
         assert stage.clock.getDelayedCalls() == []
 
     def test_whatWaitsIsCancelled(self, stage: Stage) -> None:
-        """What waits for the store is given up without a word."""
+        """A request that waits for the store is cancelled without an answer."""
         cancelled: list[object] = []
         log = stage.shelf.logs["orders.eu"]
         log.sequenceAt = lambda _: Deferred(cancelled.append)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 SECOND = 1_000_000_000
 BEGINNING = 1_700_000_000 * SECOND
-"""What the wall clock shows when a stage is set."""
+"""The wall clock's time when a stage is set."""
 
 
 @implementer(ISubscriber)
@@ -52,7 +52,7 @@ class Inbox:
 
     @property
     def payloads(self) -> list[bytes]:
-        """What came since this was asked last."""
+        """The payloads since the last call."""
         got, self.got = self.got, []
         return [message.payload for message in got]
 

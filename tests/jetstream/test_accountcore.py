@@ -1,5 +1,5 @@
 """
-What the streams and consumers of an account share.
+The common part of an account's streams and consumers.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class TestStreams:
         ],
     )
     def test_heldBack(self, block: str, name: str) -> None:
-        """What needs a restart is named and waits, and the rest of the file is taken."""
+        """A change that needs a restart is named and waits, and the rest of the file is applied."""
         text = self.text("jetstream: enabled")
         host = Host(text).start()
         host.settle()

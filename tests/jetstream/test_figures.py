@@ -23,7 +23,7 @@ def figuresOf(stage: FigureStage) -> JetStreamFigures:
 
 
 class TestConfig:
-    """What the settings say."""
+    """The configuration in the figures."""
 
     def test_config(self) -> None:
         """Settings without effect are left out, and every write is synced."""
@@ -65,7 +65,7 @@ class TestConfig:
 
 
 class TestUsage:
-    """What accounts use."""
+    """The use of accounts."""
 
     def test_stats(self) -> None:
         """Usage and reservations are summed over accounts, requests too."""
@@ -80,7 +80,7 @@ class TestUsage:
         }
 
     def test_account(self) -> None:
-        """What an account may use counts as reserved; no limit is the largest number."""
+        """The limit of an account counts as reserved; no limit is the largest number."""
         stage = FigureStage()
         row = figuresOf(stage).account(stage.jetstream)
         assert (row["reserved_memory"], row["reserved_storage"]) == (2**64 - 1, 2**64 - 1)

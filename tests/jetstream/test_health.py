@@ -54,7 +54,7 @@ class TestCheck:
         ],
     )
     def test_missing(self, account: str, stream: str, consumer: str, error: str) -> None:
-        """What is asked for must be there."""
+        """An asset that is asked for must exist."""
         stage = FigureStage()
         config = {"name": "one", "ack_policy": "none"}
         stage.ask("CONSUMER.CREATE.S.one", {"stream_name": "S", "config": config})

@@ -50,7 +50,7 @@ def test_wildcards() -> None:
 
 
 def test_streams() -> None:
-    """Nor is a stream that stores a pattern."""
+    """A stream that stores a pattern is no interest in a subject."""
     stage = Stage()
     stage.stream(subjects=("s.>", "t"))
     seen: list[bool] = []

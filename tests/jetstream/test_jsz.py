@@ -10,7 +10,7 @@ from tests.jetstream.figurestage import FigureStage
 
 
 class TestPage:
-    """What the page shows."""
+    """The content of the page."""
 
     def test_disabled(self) -> None:
         """Without JetStream the page says that it is disabled."""
@@ -107,7 +107,7 @@ class TestQuery:
 
 
 class TestParts:
-    """What other pages show."""
+    """The parts of other pages."""
 
     def test_varz(self) -> None:
         """C{/varz} has settings, figures and limits; nothing without JetStream."""

@@ -25,7 +25,7 @@ from tests.config.support import built, complaintsOf, settingsOf
     ],
 )
 def test_said(text: str, said: JetStream) -> None:
-    """What is said of other servers' JetStream is taken over."""
+    """The names of other servers' JetStream are taken over."""
     assert built(text).settings.jetstream == said
 
 

@@ -42,7 +42,7 @@ RECORDS = [
 
 
 def deliver(world: World, *run: Any) -> Sent:
-    """What is sent to the clients."""
+    """The messages that are sent to the clients."""
     sender = RecordSender(world.accounts["$G"].busFor(Kind.INTERNAL))
     return sender.deliver(RecordRun(*run))
 

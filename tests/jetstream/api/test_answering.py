@@ -1,5 +1,5 @@
 """
-What several API handlers need.
+Helpers of several API handlers.
 """
 
 from __future__ import annotations

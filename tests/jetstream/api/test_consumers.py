@@ -165,7 +165,7 @@ def test_levelOfPaused() -> None:
 
 
 def test_levelOfUpdate() -> None:
-    """What a request asks for raises the level, also where nothing of it is stored."""
+    """A request raises the level to what it asks for, also where nothing of it is stored."""
     stage = ApiStage()
     stage.make()
     config = {"name": "c", "durable_name": "c"}

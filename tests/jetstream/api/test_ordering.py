@@ -8,7 +8,7 @@ from natsbroker.jetstream.api.ordering import RequestOrder
 
 
 def test_oneAfterTheOther() -> None:
-    """Who came first passes first, and only one at a time."""
+    """The first request passes first, and only one passes at a time."""
     order = RequestOrder()
     assert order.isIdle
     passed = [order.acquire() for _ in range(3)]

@@ -59,13 +59,13 @@ class Publisher:
         self._stage.send(subject, b"%d" % number, reply.encode(), **headers)
 
     def ask(self, number: int, operation: int, subject: bytes = b"s.a", **headers: str) -> Any:
-        """What comes for a message."""
+        """The answer to a message."""
         self.send(number, operation, subject, **headers)
         self._stage.settle()
         return self.answers()
 
     def answers(self) -> list[Any]:
-        """What came."""
+        """The answers so far."""
         answers = [json.loads(payload) for payload in self._inbox.payloads]
         return [
             answer.get("error", {}).get("err_code", answer)
@@ -97,7 +97,7 @@ def stream(stage: Stage) -> Stream:
 
 
 class TestAnswers:
-    """What the publisher of a batch receives."""
+    """The answers to the publisher of a batch."""
 
     def test_commit(self, stage: Stage, stream: Stream) -> None:
         """Some messages are acknowledged together; the commit with the number of all."""
@@ -137,7 +137,7 @@ class TestAnswers:
         assert stream.last == 1
 
     def test_gapIsOk(self, stage: Stage, stream: Stream) -> None:
-        """Or is left out; a number that was there ends the batch even so."""
+        """A gap may be left out; a number that was there ends the batch even so."""
         publisher = Publisher(stage, gaps="ok")
         publisher.ask(1, 0)
         assert publisher.ask(5, 1) == [_gap(2, 5), _ack(4, 2)]
@@ -195,7 +195,7 @@ class TestRefusals:
         ],
     )
     def test_atOnce(self, stage: Stage, config: dict[str, Any], reply: bytes, code: int) -> None:
-        """What is wrong with a message is answered as for one without a batch."""
+        """An invalid message is refused as one without a batch is."""
         stage.stream(**{"allow_batched": True, **config})
         inbox = stage.inbox(b"_INBOX.r.>")
         stage.send(b"s.a", b"xx", reply)
@@ -258,7 +258,7 @@ class TestRefusals:
 
 
 def test_storeIsFull(stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be stored is refused, not acknowledged, and ends the batch."""
+    """A message that cannot be stored is refused, not acknowledged, and ends the batch."""
     publisher = Publisher(stage)
     publisher.ask(1, 0)
     with monkeypatch.context() as patch:

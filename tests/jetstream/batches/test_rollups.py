@@ -39,7 +39,10 @@ def test_replaced(batches: list[list[tuple[str, str]]]) -> None:
 
 
 def test_work() -> None:
-    """What replaces nothing costs no search of the stream, and what replaces one message little."""
+    """
+    A rollup that replaces nothing costs no search of the stream, and one that replaces one message
+    costs little.
+    """
     stage = Stage()
     stream: Any = stage.stream(allow_rollup_hdrs=True)
     purges: list[bytes] = []

@@ -122,7 +122,7 @@ class SharedStage(Stage):
         return self.js(f"CONSUMER.DURABLE.CREATE.{stream}.{name}", body)
 
     def fetch(self, stream: str, name: str = "d", batch: int = 10) -> list[Message]:
-        """What a consumer has now."""
+        """The messages that a consumer has now."""
         body = {"batch": batch, "no_wait": True}
         messages = self.answers(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}", body)
         return [message for message in messages if message.reply]

@@ -97,7 +97,7 @@ def test_push() -> None:
 
 
 def test_limits() -> None:
-    """What the channel's limits remove is pending for no consumer."""
+    """A message that the channel's limits remove is pending for no consumer."""
     stage = SharedStage(max_msgs=2)
     client = stage.client()
     client.publish("c", b"one")

@@ -33,9 +33,7 @@ from tests.support import Router
 
 
 class Leases:
-    """
-    Who has which log and which space.
-    """
+    """The holders of logs and spaces."""
 
     def __init__(self, inner: Any, clock: Clock) -> None:
         self.inner = inner

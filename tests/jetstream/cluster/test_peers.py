@@ -57,7 +57,7 @@ def test_nobody() -> None:
 
 
 def test_foreign() -> None:
-    """What is no request of a broker is passed over."""
+    """A message that is no request of a broker is passed over."""
     stage = Channels()
     stage.send(b"$NB.JS.PEER." + peerId("two").encode(), b"hello")
     assert stage.failure(stage.one.ask("two", "unknown")) is RequestTimeout

@@ -111,7 +111,7 @@ class TestHandOver:
         moving.stage.end()
 
     def test_waitingBefore(self) -> None:
-        """So it does those that waited at the old leader."""
+        """A request that waited at the old leader follows the stream."""
         moving = HandOver()
         dispatcher: Any = moving.stage.services[moving.old]._dispatchers["A"]
         lock = dispatcher._orders["S"] = RequestOrder()

@@ -62,7 +62,7 @@ class Inbox:
         self._stage.settle()
 
     def take(self) -> list[Message]:
-        """What was delivered since the last call."""
+        """The deliveries since the last call."""
         got, self.got = self.got, []
         return got
 
@@ -395,7 +395,7 @@ class ConsumerStage:
         self.settle()
 
     def stateOf(self, name: str = "C") -> bytes | None:
-        """What the store has of a consumer's state."""
+        """The stored state of a consumer."""
         results: list[dict[bytes, bytes]] = []
         key = stateKey("S", name)
         self.stream.states.load(key).addCallback(results.append)
@@ -441,8 +441,8 @@ class ConsumerStage:
 
 def numbers(message: Message) -> tuple[int, ...]:
     """
-    What the reply subject of a delivery says: deliveries, stream sequence, consumer sequence and
-    pending messages.
+    The numbers in the reply subject of a delivery: deliveries, stream sequence, consumer sequence
+    and pending messages.
     """
     parts = message.reply.split(b".")
     return int(parts[4]), int(parts[5]), int(parts[6]), int(parts[8])

@@ -1,5 +1,5 @@
 """
-What acknowledgements do.
+The effects of acknowledgements.
 """
 
 from __future__ import annotations
@@ -337,9 +337,7 @@ RUNS = st.lists(
 def settledBy(
     isTogether: bool, runs: list[tuple[list[tuple[int, bool]], str]], config: dict[str, Any]
 ) -> list[object]:
-    """
-    What acknowledgements lead to, in runs or one by one.
-    """
+    """The effects of acknowledgements, in runs or one by one."""
     stage = ConsumerStage(retention=RetentionPolicy.INTEREST)
     inbox, messages = delivered(stage, 6, ack_wait=SECOND, **config)
     consumer = stage.stream.consumers[0]

@@ -17,7 +17,7 @@ from natsbroker.jetstream.consumers.acks import (
 
 
 def test_subject() -> None:
-    """What the format makes is read back."""
+    """A formatted acknowledgement subject is read back."""
     subject = ackFormat("S", "C") % (2, 7, 5, 123, 4)
     assert subject == b"$JS.ACK.S.C.2.7.5.123.4"
     assert parseAckSubject(subject) == DeliveredAs(2, 7, 5)

@@ -176,7 +176,7 @@ class TestStart:
 
 
 class TestInfo:
-    """What CONSUMER.INFO shows."""
+    """The answer to CONSUMER.INFO."""
 
     def test_order(self, stage: ConsumerStage) -> None:
         """The keys stand in nats-server's order."""
@@ -220,7 +220,7 @@ class TestInfo:
 
 
 class TestRestart:
-    """What survives a crash."""
+    """The state after a crash."""
 
     def test_positions(self, stage: ConsumerStage) -> None:
         """Positions, pending messages and counts are as before."""
@@ -242,7 +242,7 @@ class TestRestart:
             assert after[key] == before[key]
 
     def test_waitGoesOn(self, stage: ConsumerStage) -> None:
-        """What is pending comes again when its wait has passed, not earlier."""
+        """A pending message comes again when its wait has passed, not earlier."""
         stage.publish(2)
         consumer = stage.consumer(ack_wait=2 * SECOND)
         inbox = stage.inbox()
@@ -352,7 +352,7 @@ class TestRestart:
 
 
 class TestEnd:
-    """How consumers stop."""
+    """The stop of consumers."""
 
     @pytest.mark.parametrize(
         ("reason", "headers"),
@@ -633,7 +633,7 @@ class TestRemoval:
         assert [numbers(message)[1::2] for message in inbox.take()] == [(1, 1), (4, 0)]
 
     def test_limits(self, stage: ConsumerStage) -> None:
-        """What a limit removes is terminated, and what was not delivered is skipped."""
+        """A message that a limit removes is terminated, and an undelivered one is skipped."""
         stage.publish(6)
         consumer = stage.consumer()
         inbox = stage.inbox()

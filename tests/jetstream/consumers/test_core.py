@@ -1,5 +1,5 @@
 """
-What the parts of a consumer share.
+The common state of a consumer's parts.
 """
 
 from __future__ import annotations

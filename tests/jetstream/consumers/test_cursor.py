@@ -178,7 +178,7 @@ def test_pieces(stage: ConsumerStage) -> None:
 
 
 def test_restartDuringRead(stage: ConsumerStage) -> None:
-    """What an earlier read finds after a restart is not delivered."""
+    """A message that an earlier read finds after a restart is not delivered."""
     stage.publish(5)
     reader = Reader(stage)
     stage.stream.lag = 1.0

@@ -452,9 +452,7 @@ EVENTS = st.lists(
 
 
 def history(config: dict[str, Any], events: list[tuple[str, Any]]) -> list[object]:
-    """
-    What clients get in the course of some events, and what the consumer shows.
-    """
+    """The deliveries to clients in the course of some events, and the consumer's info."""
     stage = ConsumerStage()
     inbox, other = stage.inbox(subject=b"d"), stage.inbox()
     consumer = stage.consumer(ack_wait=3 * SECOND, **config)

@@ -1,5 +1,5 @@
 """
-Who may have a message of a priority group.
+The requests of a priority group that may have a message.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class TestRedelivery:
     """The redelivery queue and times."""
 
     def test_expired(self) -> None:
-        """What is due is reported once, in order of sequence."""
+        """A due message is reported once, in order of sequence."""
         pending = PendingAcks()
         pending.deliver(1, 3.0)
         pending.deliver(2, 2.0)

@@ -18,7 +18,7 @@ def stage() -> ConsumerStage:
 
 
 class TestRequests:
-    """What requests receive."""
+    """The messages that requests receive."""
 
     def test_oneMessage(self, stage: ConsumerStage) -> None:
         """A message has the stream's subject, and a reply subject with its numbers."""

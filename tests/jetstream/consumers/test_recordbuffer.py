@@ -1,5 +1,5 @@
 """
-What a consumer has read, in parts.
+The records that a consumer has read, in parts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a stream removes because its consumers have settled it.
+The messages that a stream removes because its consumers have settled them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_unneeded() -> None:
 
 @pytest.mark.parametrize("filters", [(), (b"s.a",), (b"none",)])
 def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
-    """What is asked of consumers in one turn does not grow with the number of messages."""
+    """The consumers' share of work in one turn does not grow with the number of messages."""
     stage = Stage()
     stream = stage.stream()
     for _ in range(40):
@@ -89,7 +89,7 @@ def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
 
 
 def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who needs what is found for fewer messages at a time, the more consumers there are."""
+    """The messages that are checked at a time become fewer the more consumers there are."""
     monkeypatch.setattr(retention, "SLICE", 12)
     stage = Stage()
     stream = stage.stream(retention=RetentionPolicy.INTEREST)
@@ -162,7 +162,7 @@ class TestInterestBegins:
         assert self.left(stage) == []
 
     def test_acknowledged(self, stage: ApiStage) -> None:
-        """What was acknowledged goes, what was not delivered yet stays."""
+        """An acknowledged message is removed, and an undelivered one stays."""
         self.consume(stage, 2)
         assert self.left(stage) == [3, 4, 5, 6]
 

@@ -71,7 +71,7 @@ class Bench:
 
     @property
     def values(self) -> list[bytes]:
-        """What was written."""
+        """The written values."""
         return [value for value, _ in self.states.written]
 
     def finish(self) -> None:

@@ -27,16 +27,14 @@ from tests.storage.victims import Zygote
 from tests.storage.workload import say
 
 STEPS = 30
-"""How many things are done between two cuts."""
+"""The number of steps between two cuts."""
 
 LATER = 1_000_000
 """By how much the numbers, and the clock, of each part are after those of the part before."""
 
 
 def commit(order: dict[str, Any]) -> None:
-    """
-    What a process does, perhaps carelessly.
-    """
+    """The work of a process, perhaps a careless one."""
     CARELESS[order.get("careless", "")]()
     work(Path(order["directory"]), order["seed"], order["number"], order["steps"], say)
 

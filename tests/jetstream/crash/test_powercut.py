@@ -42,7 +42,7 @@ def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
 
 
 def test_readsInTurns(tmp_path: Path) -> None:
-    """What a long stream has is found, though it is read in several turns of the reactor."""
+    """A long stream is found again, though it is read in several turns of the reactor."""
     place = Place(tmp_path / "store")
     try:
         place.ask("STREAM.CREATE.S", name="S", subjects=["s"], first_seq=3 * SLICE)

@@ -1,5 +1,5 @@
 """
-What clients of a JetStream do, and what they were promised.
+The work of JetStream clients, and the guarantees to them.
 
 A process that may be killed says what it is about to ask, what was answered and what it received;
 L{Known} reads that and compares it with what is found afterwards.
@@ -52,9 +52,7 @@ Say = Callable[[dict[str, Any]], None]
 
 
 def bodyOf(number: int) -> bytes:
-    """
-    What the message with a number holds.
-    """
+    """The content of the message with a number."""
     return b"%d %b" % (number, b"x" * (number * 37 % 150))
 
 
@@ -193,9 +191,7 @@ class Clients:
 
 
 def work(directory: Path, seed: str, number: int, steps: int, say: Say) -> None:
-    """
-    What a process does.
-    """
+    """The work of a process."""
     place = Place(directory, number)
     clients = Clients(place, seed, number, say, True)
     clients.prepare()
@@ -207,7 +203,7 @@ def work(directory: Path, seed: str, number: int, steps: int, say: Say) -> None:
 
 class Known:
     """
-    What clients know.
+    The knowledge of clients.
 
     @ivar stored: acknowledged messages: numbers by stream and sequence.
     @ivar received: how often each sequence came to a consumer.

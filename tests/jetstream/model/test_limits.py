@@ -43,7 +43,7 @@ def test_unlimitedSizeNeedsOneByte() -> None:
 
 
 def test_spaceOfTheServer() -> None:
-    """What the server has left bounds every account."""
+    """The space that is left on the server bounds every account."""
     config = StreamConfig(storage=StorageType.MEMORY)
     server = ConfiguredLimits(max_memory=5)
     checkLimits(config, NO_ACCOUNT_LIMITS, server, 100, 5)
@@ -97,7 +97,7 @@ def test_total() -> None:
 
 
 def test_after() -> None:
-    """What is left is worked out only where there is a limit, and is never below nothing."""
+    """The space that is left is computed only where there is a limit, and is never negative."""
     asked: list[StorageType] = []
 
     def reserved(storage: StorageType) -> int:

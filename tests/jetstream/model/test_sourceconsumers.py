@@ -1,5 +1,5 @@
 """
-What mirrors and sources ask their origins for.
+The requests of mirrors and sources to their origins.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _stream(stage: Stage, **config: object) -> Stream:
     ],
 )
 def test_wrongHeaders(headers: dict[str, str], code: int) -> None:
-    """What a schedule must not have."""
+    """A header that a schedule must not have refuses it."""
     stage = Stage()
     _stream(stage)
     assert stage.errorOf(stage.publish(b"s.a", b"x", **headers))[0] == code

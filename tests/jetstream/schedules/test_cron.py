@@ -72,7 +72,7 @@ def test_after(pattern: str, expected: str) -> None:
     ],
 )
 def test_invalid(pattern: str) -> None:
-    """What is no pattern."""
+    """A text that is no pattern is refused."""
     with pytest.raises(ValueError, match=r"."):
         CronPattern(pattern)
 

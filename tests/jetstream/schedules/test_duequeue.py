@@ -1,5 +1,5 @@
 """
-What becomes due, in order.
+Due messages, in order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Place:
         self.queue.schedule()
 
     def passes(self, seconds: float) -> list[list[int]]:
-        """What is handled meanwhile."""
+        """The messages that are handled meanwhile."""
         self.stage.clock.advance(seconds)
         self.stage.settle()
         handled, self.handled = self.handled, []
@@ -68,7 +68,7 @@ def test_pause() -> None:
 
 
 def test_busy() -> None:
-    """What becomes due while messages are handled waits for the end of that."""
+    """A message that becomes due while others are handled waits for their end."""
     place = _Place()
     waited: Deferred[None] = Deferred()
     place.blocks.append(waited)

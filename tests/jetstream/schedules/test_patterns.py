@@ -62,7 +62,7 @@ def test_due(pattern: str, zone: str, now: str, expected: str) -> None:
     ],
 )
 def test_invalid(pattern: str, zone: str) -> None:
-    """What is no pattern; only cron patterns have a time zone."""
+    """A text that is no pattern is refused; only cron patterns have a time zone."""
     with pytest.raises(ValueError, match=r"."):
         _due(pattern, zone)
 
@@ -71,7 +71,7 @@ def test_invalid(pattern: str, zone: str) -> None:
     "name", ["", "Mars/Phobos", "+02:00", "../UTC", "/etc/localtime", "Europe"]
 )
 def test_unknownZone(name: str) -> None:
-    """What is no time zone."""
+    """A name that is no time zone is refused."""
     with pytest.raises(ValueError, match="time zone"):
         zoneOf(name)
 

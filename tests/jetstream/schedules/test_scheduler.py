@@ -164,7 +164,7 @@ def test_ends(how: str) -> None:
 
 
 def test_restart() -> None:
-    """What was due while the broker was down is published once."""
+    """A message that was due while the broker was down is published once."""
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"x", **_EVERY)

@@ -20,7 +20,7 @@ def compressed(data: bytes) -> bytes:
 
 
 def plain(data: bytes) -> bytes:
-    """What an S2 stream holds."""
+    """The content of an S2 stream."""
     decoder = S2Decoder()
     decoder.feed(data)
     pieces = []

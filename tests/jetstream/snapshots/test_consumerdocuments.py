@@ -32,7 +32,10 @@ def test_document() -> None:
 
 
 def test_state() -> None:
-    """What is read has the time at which pending messages are due, by the backoff if there is."""
+    """
+    A state that is read has the time at which pending messages are due, by the backoff if there is
+    one.
+    """
     config = {"name": "x", "ack_policy": "explicit", "backoff": [1_000_000_000, 5_000_000_000]}
     state = {
         "delivered": {"consumer_seq": 4, "stream_seq": 9},

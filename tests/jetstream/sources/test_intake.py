@@ -99,7 +99,7 @@ class TestNamedConsumer:
         return [record[2] for record in stage.stored(stream)]
 
     def test_read(self, reading: dict[str, Any]) -> None:
-        """What is stored is acknowledged with the heartbeat, and leaves the origin."""
+        """A stored message is acknowledged with the heartbeat, and leaves the origin."""
         stage = ApiStage()
         self.origin(stage)
         assert "error" not in stage.ask("STREAM.CREATE.T", reading)
@@ -114,7 +114,7 @@ class TestNamedConsumer:
         assert stage.jetstream.streams["S"].messages == 0
 
     def test_reset(self, reading: dict[str, Any]) -> None:
-        """What comes again, because somebody reset the consumer, is not stored twice."""
+        """A message that comes again after a reset of the consumer is not stored twice."""
         stage = ApiStage()
         self.origin(stage)
         stage.ask("STREAM.CREATE.T", reading)

@@ -35,7 +35,7 @@ def sequences(stage: ApiStage, stream: Any) -> list[int]:
 
 
 class TestCopy:
-    """What a mirror stores."""
+    """The messages that a mirror stores."""
 
     def test_whole(self) -> None:
         """Sequences, times and headers stay; no header is added."""
@@ -52,7 +52,7 @@ class TestCopy:
         assert mirror.last == 7
 
     def test_readYourWrites(self) -> None:
-        """Who reads while a message is being stored waits for it."""
+        """A read while a message is being stored waits for it."""
         stage = ApiStage()
         stage.make()
         mirror = mirrored(stage)
@@ -113,7 +113,7 @@ class TestCopy:
         assert {record[1] for record in stage.stored(mirror)} == {b"z.a"}
 
     def test_deleted(self) -> None:
-        """What was deleted at the origin before is missing; what is deleted later stays."""
+        """A message deleted at the origin before is missing; one deleted later stays."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -198,7 +198,7 @@ class TestLife:
 
     @pytest.mark.parametrize("config", [{}, {"allow_rollup_hdrs": True}])
     def test_notStored(self, monkeypatch: pytest.MonkeyPatch, config: Any) -> None:
-        """What could not be stored is read again later."""
+        """A message that could not be stored is read again later."""
         stage = ApiStage()
         stage.make()
         mirror = mirrored(stage, config)
@@ -245,7 +245,7 @@ class TestLife:
 
 
 class TestConfiguration:
-    """What a mirror does by its own configuration, as any stream does."""
+    """The effects of a mirror's own configuration, as in any stream."""
 
     def test_transform(self) -> None:
         """The transform of the stream follows those of the mirror; sequences and times stay."""
@@ -283,7 +283,7 @@ class TestConfiguration:
         assert [known.get(name) for name in names] == [b"M", b"2", b"1"]
 
     def test_interest(self) -> None:
-        """What no consumer wants is left out, and a consumer gets what came after it."""
+        """A message that no consumer wants is left out, and a consumer gets the next ones."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -321,7 +321,7 @@ class TestConfiguration:
 
     @pytest.mark.parametrize("config", [{}, {"allow_rollup_hdrs": True}])
     def test_headers(self, config: Any) -> None:
-        """What the publisher meant for the origin is left out."""
+        """A header that the publisher meant for the origin is left out."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a", b"", Nats_Expected_Stream="S", A="1")
@@ -450,7 +450,7 @@ class TestDirectGet:
         assert _answering(stage) == "M"
 
     def test_restart(self) -> None:
-        """So does one that has all of them when it begins to read."""
+        """A mirror that has all messages when it begins to read answers for its origin."""
         stage = ApiStage()
         stage.make(allow_direct=True)
         stage.publish(b"s.a", b"1")

@@ -201,7 +201,10 @@ class TestControl:
         assert [message.headers for message in answers.got] == [numbers, b""]
 
     def test_flowControlOnly(self) -> None:
-        """Who sends to the deliver subject commands no service with a reply subject of its own."""
+        """
+        A sender to the deliver subject cannot send commands to a service by a reply subject of its
+        own.
+        """
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -215,7 +218,7 @@ class TestControl:
         assert len(answers.got) == 1
 
     def test_lag(self) -> None:
-        """What the origin has and this stream does not."""
+        """The lag is the number of messages that the origin has and this stream does not."""
         stage = Stage()
         origin = Origin(stage)
         made = mirror(stage)

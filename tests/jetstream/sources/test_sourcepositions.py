@@ -1,5 +1,5 @@
 """
-How far sources were read, when the broker starts again.
+The positions of sources when the broker starts again.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ def test_nothingLeft(how: str, storage: str) -> None:
 
 
 def test_nobodyWanted() -> None:
-    """What no consumer wanted is not stored for one that is made after a restart."""
+    """
+    A message that no consumer wanted is not stored for a consumer that is made after a restart.
+    """
     stage = staged(retention="interest")
     assert (target(stage).messages, target(stage).last) == (0, 5)
     restarted(stage)
@@ -149,7 +151,7 @@ def test_nobodyWanted() -> None:
 
 
 def test_duplicates() -> None:
-    """What was taken as a duplicate is not stored when its id is forgotten."""
+    """A message taken as a duplicate is not stored when its id is forgotten."""
     stage = ApiStage()
     stage.make()
     sourced(stage, {"name": "S"}, subjects=["t"], duplicate_window=100 * SECOND)
@@ -311,7 +313,7 @@ def test_recreatedOrigin() -> None:
 
 
 class Calls:
-    """What is asked of logs, and what is written of the positions of a stream, in order."""
+    """The calls to logs, and the written positions of a stream, in order."""
 
     def __init__(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[str] = []
@@ -335,7 +337,7 @@ class TestWrites:
     """When positions are written."""
 
     def test_beforeRemovals(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What makes a removal durable has made the positions durable; it is written once."""
+        """A durable removal comes after the durable positions, which are written once."""
         stage = staged()
         calls = Calls(target(stage), monkeypatch)
         stage.wait(target(stage).remove([5, 4]))
@@ -368,7 +370,9 @@ class TestWrites:
 
 
 def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was stored although the store failed is not taken again, even if it is removed first."""
+    """
+    A message stored although the store failed is not taken again, even if it is removed first.
+    """
     stage = staged(subjects=["t"])
     log = target(stage).log
     real, failing = type(log).append, [True]
@@ -395,7 +399,7 @@ def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a failed store has is known only when it writes again: nothing is read before."""
+    """The content of a failed store is known only when it writes again: nothing is read before."""
     stage = staged(subjects=["t"])
     log = target(stage).log
     real, find = type(log).append, SourcePositions.find

@@ -35,7 +35,7 @@ def identityOf(stage: ApiStage, name: str) -> bytes:
 
 
 class TestStored:
-    """What a source stores."""
+    """The messages that a source stores."""
 
     def test_header(self) -> None:
         """Messages get sequences and times of their own, and the header behind the others."""
@@ -155,7 +155,7 @@ class TestRefused:
         ],
     )
     def test_full(self, limits: dict[str, Any]) -> None:
-        """What a full stream refuses comes when there is room, all of it and in order."""
+        """A message that a full stream refuses comes when there is room, complete and in order."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -189,7 +189,9 @@ class TestRefused:
         assert [record[2] for record in stage.stored(target)] == bodies
 
     def test_workQueue(self) -> None:
-        """What is refused stays in a work queue; what is stored leaves it, nothing else remains."""
+        """
+        A refused message stays in a work queue; a stored one leaves it, and nothing else remains.
+        """
         stage = ApiStage()
         queue = stage.make(retention="workqueue")
         origin = stage.jetstream.streams["S"]
@@ -213,7 +215,7 @@ class TestHeader:
     """The header."""
 
     def test_forOrigin(self) -> None:
-        """What was meant for the origin is left out."""
+        """A header that was meant for the origin is left out."""
         block = b"NATS/1.0\r\nNats-Expected-Stream: S\r\n%bNats-Stream-Source: x\r\n\r\n"
         expected = b"NATS/1.0\r\n%bNats-Stream-Source: v\r\n\r\n"
         assert withSource(block % b"", b"v") == expected % b""

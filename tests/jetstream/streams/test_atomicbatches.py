@@ -343,7 +343,7 @@ class TestChecks:
 
 
 class TestBudget:
-    """What the batches of all streams may use together."""
+    """The common limit of all streams' batches."""
 
     def test_bytes(self) -> None:
         """A message without room ends its batch, and the end of a batch makes room."""

@@ -52,7 +52,7 @@ class TestIncrements:
 
 
 class TestTotals:
-    """What is known of counters."""
+    """The known totals of counters."""
 
     def test_unknown(self) -> None:
         """A counter that is not known has to be looked up; then increments add up."""

@@ -258,7 +258,7 @@ class TestLast:
 
 
 class TestSubscriptions:
-    """Who answers."""
+    """The streams that answer."""
 
     def test_update(self) -> None:
         """A stream answers only while it allows direct get."""
@@ -412,7 +412,7 @@ class RecalledStream:
 def gotten(
     names: Names, stream: Any, requests: list[tuple[bytes, bytes, bytes]]
 ) -> list[list[bytes]]:
-    """What two clients receive, one of them with headers, request by request."""
+    """The answers to two clients, one of them with headers, request by request."""
     with using(names):
         world = World()
         bus = world.accounts["$G"].busFor(Kind.INTERNAL)

@@ -227,8 +227,8 @@ SUBJECTS = tuple(b"s.%d.%c" % (area, kind) for area in (1, 2) for kind in b"ab")
 )
 def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
     """
-    What is stored had the last sequence that it expects, in the order of each publisher; what is
-    refused names one that was the last between its publication and the answer.
+    A stored message had the last sequence that it expects, in the order of each publisher; a
+    refusal names a sequence that was the last between publication and answer.
     """
     here = Publishers()
     stored: list[bytes] = []

@@ -63,7 +63,7 @@ def _left(stage: Stage, stream: Stream) -> list[tuple[int, bytes, bool]]:
 
 
 class TestEnds:
-    """What messages leave whose time is over."""
+    """Markers that messages leave at their end."""
 
     @pytest.mark.parametrize("storage", list(StorageType))
     def test_maxAge(self, storage: StorageType) -> None:
@@ -83,7 +83,7 @@ class TestEnds:
         assert (stream.messages, stream.last) == (0, 5)
 
     def test_timeToLive(self) -> None:
-        """So does a message with a time to live of its own, if it is the only one."""
+        """A message with its own time to live leaves a marker, if it is its subject's only one."""
         stage = Stage()
         stream = _stream(stage)
         stage.publish(b"s.a", b"stays")

@@ -76,7 +76,9 @@ def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> No
     ],
 )
 def test_withoutInfo(lines: list[bytes], left: list[bytes]) -> None:
-    """Who published is left out. Of a block that has nothing else, nothing is left."""
+    """
+    The header about the publisher is left out. Of a block that has nothing else, nothing is left.
+    """
     block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
     expected = b"\r\n".join([b"NATS/1.0", *left, b"", b""]) if left else b""
     assert withoutInfo(block) == expected

@@ -52,7 +52,7 @@ class TestUnknownOutcome:
         return answer
 
     def test_duplicates(self) -> None:
-        """What was stored although the publisher got an error is not stored again."""
+        """A message stored although the publisher got an error is not stored again."""
         with unanswered():
             assert "error" in self.publish(b"second")
             assert "error" in self.publish(b"second")
@@ -63,7 +63,10 @@ class TestUnknownOutcome:
         assert self.publish(b"third") == {"stream": "S", "seq": 3}
 
     def test_notStored(self) -> None:
-        """What was not stored is, and the last id is that of the last message that was."""
+        """
+        A message that was not stored is stored when it is sent again, and the last id is that of
+        the last stored message.
+        """
         with failing((MemoryLog, "append")):
             assert "error" in self.publish(b"second")
         wait(self.stage)
@@ -117,14 +120,16 @@ class TestUnknownOutcome:
         assert self.stream.messages == 1
 
     def test_rollup(self) -> None:
-        """What it replaces is removed."""
+        """A rollup with an unknown outcome removes the messages that it replaces."""
         with unanswered():
             assert "error" in self.publish(b"second", **{"Nats-Rollup": "sub"})
         wait(self.stage)
         assert (self.stream.messages, self.stream.first) == (1, 2)
 
     def test_rollupBeforeStart(self) -> None:
-        """What it replaces is removed when the broker is started again, if it had died before."""
+        """
+        A rollup removes the messages that it replaces at the next start, if the broker died before.
+        """
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Stream, "rollUp", lambda *arguments: Deferred())
             self.stage.send(b"s.a", b"second", b"_INBOX.1", **{"Nats-Rollup": "sub"})

@@ -21,7 +21,7 @@ from tests.jetstream.support import SECOND, Stage
 
 
 class TestAcknowledgements:
-    """What a publisher receives."""
+    """The answers to a publisher."""
 
     def test_sequence(self) -> None:
         """The answer has the stream and the sequence."""
@@ -180,7 +180,7 @@ class TestLimits:
         assert record.headers == block
 
     def test_publisherInfo(self) -> None:
-        """Who published in another account is nothing for those who read the stream."""
+        """The header about a publisher in another account does not reach readers of the stream."""
         stage = Stage()
         stream = stage.stream(allow_atomic=True)
         info = {"Nats_Request_Info": '{"acc":"B","user":"b"}'}

@@ -97,7 +97,7 @@ class TestStep:
 
     @pytest.mark.parametrize("key", KEYS)
     def test_heeded(self, key: str) -> None:
-        """What a key asks for happens with the step as without it."""
+        """A key has the same effect with the step as without it."""
         assert COMPILED is not None
         with using(PURE):
             expected = history(RESTRICTING[key], PROBE)

@@ -84,7 +84,7 @@ def test_oneTurn() -> None:
 
 
 def test_freed() -> None:
-    """What is removed leaves room."""
+    """A removal makes room."""
     stage = LimitedStage(account=2000)
     stream = stage.stream(subjects=("s",))
     assert [stage.outcome(b"s") for _ in range(3)] == [1, 2, -ACCOUNT]

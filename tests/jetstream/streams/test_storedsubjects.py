@@ -32,7 +32,7 @@ def test_ownSubject() -> None:
 
 
 def test_chance() -> None:
-    """What a transform chooses by chance is not known before."""
+    """A subject that a transform chooses by chance is not known before."""
     assert subjects("s.*", "t.{{random(3)}}").ofAll([Arrived(b"s.a", b"", b"", b"")]) is None
 
 

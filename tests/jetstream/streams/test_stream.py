@@ -9,7 +9,7 @@ from tests.jetstream.support import Stage, filled
 
 
 def test_lastOfSubject() -> None:
-    """What the limit of messages per subject has removed is not read from memory either."""
+    """A message that the limit per subject has removed is not read from memory either."""
     stage = Stage()
     stream = stage.stream(max_msgs_per_subject=1)
     stream.watchers.append(lambda records: None)

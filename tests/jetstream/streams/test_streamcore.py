@@ -1,5 +1,5 @@
 """
-How the messages of a stream change: removing many of them.
+The removal of many messages of a stream.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def test_sortedRuns() -> None:
 
 
 class TestWork:
-    """What is done in one turn does not grow with the stream."""
+    """The work in one turn does not grow with the stream."""
 
     MESSAGES = 120
     LIMIT = 40
@@ -246,7 +246,7 @@ class TestWork:
         ],
     )
     def test_looking(self, look: Callable[[Stream], Deferred[Any]]) -> None:
-        """What is found is the same as at once, some at a time."""
+        """A search in parts has the same result as one at once."""
         stage = Stage()
         stream = self.filled(stage)
         with pytest.MonkeyPatch.context() as patch:
@@ -307,7 +307,7 @@ class TestWork:
         assert [record.sequence for record in matching.records] == [120]
 
     def test_shrink(self) -> None:
-        """What a lower limit of bytes allows no more is found some at a time."""
+        """A lower limit of bytes removes messages in parts."""
         stage = Stage()
         stream = self.filled(stage)
         config = replace(stream.config, max_bytes=stream.size // 10)
@@ -317,7 +317,7 @@ class TestWork:
 
     @pytest.mark.parametrize("key", ["allow_msg_ttl", "allow_msg_schedules"])
     def test_times(self, key: str) -> None:
-        """What a stream already has is read some at a time when times begin to be heeded."""
+        """The stored messages are read in parts when times begin to be heeded."""
         stage = Stage()
         stream = self.filled(stage)
         changes: dict[str, Any] = {key: True}

@@ -1,5 +1,5 @@
 """
-What a stream knows of its subjects.
+The known subjects of a stream.
 """
 
 from __future__ import annotations

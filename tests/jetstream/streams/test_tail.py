@@ -31,7 +31,7 @@ def test_read() -> None:
 
 
 def test_skippedOnes() -> None:
-    """What follows the last record is the log's to say: sequences may have been skipped."""
+    """A read behind the last record asks the log: sequences may have been skipped."""
     tail = StreamTail()
     tail.add(records(5, 10))
     assert tail.read((), 10, 3) is None
@@ -39,7 +39,7 @@ def test_skippedOnes() -> None:
 
 
 def test_olderOnes() -> None:
-    """What is older than the tail must be read from the log."""
+    """A message older than the tail must be read from the log."""
     tail = StreamTail()
     assert tail.read((), 1, 1) is None
     tail.add(records(5, 10))

@@ -1,5 +1,5 @@
 """
-What a stream must do, while its store fails.
+The duties of a stream while its store fails.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class TestSettled:
 
 
 def test_settledMeanwhile() -> None:
-    """What a consumer settles while others that were left are being removed goes too."""
+    """A message that a consumer settles while others are being removed is removed too."""
     stage = staged("ab", retention="interest")
     stream = publish(stage)
     early, late = stage.inbox(b"_INBOX.a"), stage.inbox(b"_INBOX.b")
@@ -176,7 +176,7 @@ class TestCompared:
     """A work queue after a start."""
 
     def test_pending(self) -> None:
-        """What is pending, not delivered or nobody's stays."""
+        """A message stays if it is pending, not delivered, or wanted by no consumer."""
         stage = staged("", retention="workqueue")
         consume(stage, "c", filter_subject="s.a")
         for subject in (b"s.b", b"s.a", b"s.a", b"s.b", b"s.a"):
@@ -191,7 +191,7 @@ class TestCompared:
 
     @pytest.mark.parametrize("isReset", [False, True])
     def test_passedOver(self, isReset: bool) -> None:
-        """What a consumer has passed over was confirmed by nobody, and stays."""
+        """A message that a consumer has passed over was not confirmed, and stays."""
         stage = staged("", retention="workqueue")
         consume(stage, "c", filter_subject="" if isReset else "s.a")
         for subject in (b"s.b", b"s.a", b"s.b"):
@@ -276,7 +276,7 @@ LIMITS: tuple[tuple[Callable[[ApiStage], Callable[[], object]], dict[str, Any]],
 
 @pytest.mark.parametrize(("do", "config"), LIMITS, ids=lambda limit: getattr(limit, "__name__", ""))
 def test_limits(do: Callable[[ApiStage], Callable[[], object]], config: dict[str, Any]) -> None:
-    """What limits remove is removed when the store can, though nothing happens meanwhile."""
+    """A message over the limits is removed when the store can, though nothing happens meanwhile."""
     stage = staged("", **config)
     publish(stage)
     with failing(*REMOVALS):
