@@ -1,10 +1,10 @@
 """
-How long a broker takes to say that a message is not stored, and to store again when the disk is
+The time in which a broker reports that a message is not stored, and stores again when the disk is
 well: C{python -m tests.storage.answers --rounds N}.
 
-Brokers of their own, whose disks fail as in L{FAILURES}; every publisher is answered,
-and how long that took is measured. Run as a program, it fails if an answer took longer than
-L{ANSWER}, or if writing did not resume within L{RESUMED}.
+Brokers of their own, whose disks fail as in L{FAILURES}; every publisher is answered, and how long
+that took is measured. Run as a program, it fails if an answer took longer than L{ANSWER}, or if
+writing did not resume within L{RESUMED}.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DATA = b"x" * 100_000
 @dataclass
 class Waits:
     """
-    How long things took, in seconds.
+    Waiting times, in seconds.
 
     @ivar answers: each PubAck with an error.
     @ivar resumed: from when the disk was well until a message was stored.

@@ -34,7 +34,7 @@ from tests.storage.shim import Orders
 from tests.storage.streamclient import StreamClient, connectStream
 
 WAYS = ("kill", "stop", "power")
-"""How a broker ends."""
+"""The ends of a broker."""
 
 CHANNELS = {"one": 1, "many": 16, "more": 64}
 """The channels, and how many messages are underway to each at most."""
@@ -49,7 +49,7 @@ SILENCE = 0.3
 @dataclass
 class Journal:
     """
-    What happened, over several brokers.
+    The events of several brokers.
 
     @ivar published: by channel, the messages that were sent, in order.
     @ivar acked: by channel, those whose PubAck came, and how long the trace was then.
@@ -71,9 +71,7 @@ class Journal:
 
     @property
     def count(self) -> int:
-        """
-        How many PubAcks came.
-        """
+        """The number of PubAcks that came."""
         return sum(map(len, self.acked.values()))
 
     def forget(self, length: int) -> None:

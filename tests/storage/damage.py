@@ -165,9 +165,7 @@ def trial(specimen: Specimen, where: Path, seed: str, flip: bool) -> tuple[str, 
 
 
 def missing(history: History, directory: Path) -> int:
-    """
-    How many records are gone.
-    """
+    """The number of missing records."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, directory, encryption=history.encryption))
     lost = 0

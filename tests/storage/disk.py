@@ -29,9 +29,7 @@ _HOLE = bytes(1 << 16)
 
 
 class Survival(Enum):
-    """
-    What is left of what was not synced.
-    """
+    """The choice of unsynced data that survives."""
 
     NOTHING = "nothing"
     EVERYTHING = "everything"
@@ -106,9 +104,7 @@ class _File:
                 self.versions.pop(sector, None)
 
     def found(self, random: Random, survival: Survival, moment: int) -> bytes:
-        """
-        What may be found.
-        """
+        """The records that may be found."""
         if survival is Survival.EVERYTHING:
             return bytes(self.now)
         data = bytearray(self.durable)
@@ -150,7 +146,8 @@ def _put(data: bytearray, sector: int, content: bytes) -> None:
 
 def _withoutZeros(data: bytes) -> bytes:
     """
-    What is written of a file whose end is a hole: comparing blocks is faster than looking at bytes.
+    The written part of a file whose end is a hole: comparing blocks is faster than looking at
+    bytes.
     """
     end = len(data)
     while end >= len(_HOLE) and data.startswith(_HOLE, end - len(_HOLE)):
@@ -176,9 +173,7 @@ class _Renaming:
 
 
 class Disk:
-    """
-    What is below one directory.
-    """
+    """The disk below one directory."""
 
     def __init__(self, directory: Path, isHonest: bool = True) -> None:
         """

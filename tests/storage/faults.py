@@ -1,8 +1,8 @@
 """
-What the processes do that are killed, or whose disk fails.
+The work of processes that are killed, or whose disk fails. Each function begins when the disk is
+watched; its report is in the order in which it happened.
 
-Each function begins when the disk is watched; its report is in the order in which it
-happened. The ways to be careless are those that the tests must notice.
+The careless ones are those that the tests must notice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-What must be in a store after a process that worked it was killed.
+The required content of a store after a process that used it was killed.
 
-Every acknowledged record is demanded, byte for byte, unless somebody asked to delete it;
-nothing that was not asked for is allowed; no sequence may carry two records.
+Every acknowledged record is demanded, byte for byte, unless somebody asked to delete it; nothing
+that was not asked for is allowed; no sequence may carry two records.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Recorder:
 @dataclass
 class LogHistory:
     """
-    What is known of one log.
+    The knowledge of one log.
 
     @ivar acked: numbers by sequence, of records that must be there unless they may be gone.
     @ivar asked: numbers that were asked for and may be there.
@@ -93,7 +93,7 @@ class LogHistory:
 
     def expected(self, last: int) -> dict[int, int]:
         """
-        What must be there.
+        The records that must be there.
 
         @param last: the last sequence that was used.
         """
@@ -108,9 +108,7 @@ class LogHistory:
 
 
 class History:
-    """
-    What several runs of a workload on one store said.
-    """
+    """The reports of several runs of a workload on one store."""
 
     def __init__(self, isSynced: bool = True, encryption: Encryption | None = None) -> None:
         """
@@ -127,9 +125,7 @@ class History:
         self.acknowledged = 0
 
     def log(self, name: str) -> LogHistory:
-        """
-        What is known of a log.
-        """
+        """The history of a log."""
         if name not in self.logs:
             self.logs[name] = LogHistory(keeps=500 if name == "kept" else 0)
         return self.logs[name]

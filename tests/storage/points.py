@@ -20,7 +20,7 @@ from tests.storage.shim import Act, Call, Plan, whyNot
 from tests.storage.victims import Zygote
 
 STEPS = 60
-"""How many things are asked of the store at each point."""
+"""The number of calls to the store at each point."""
 
 MOMENTS = {
     "before": (Act.KILL_BEFORE, Call.CHANGE),

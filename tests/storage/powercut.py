@@ -30,10 +30,10 @@ from tests.storage.shim import Event, whyNot
 from tests.storage.victims import Zygote
 
 CUTS = 3
-"""How often the power is cut in one history, one after the other."""
+"""The number of power cuts in one history, one after the other."""
 
 STEPS = 40
-"""How many things are asked of the store between two cuts."""
+"""The number of calls to the store between two cuts."""
 
 
 def finds(

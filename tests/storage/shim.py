@@ -37,7 +37,7 @@ FOR_EVER = (1 << 64) - 1
 
 class Call(IntFlag):
     """
-    What a process asks of the disk. A C{ROOT} is a C{WRITE} that is synced before it returns, as
+    A call of a process to the disk. A C{ROOT} is a C{WRITE} that is synced before it returns, as
     LMDB writes the page that makes a commit count.
     """
 
@@ -52,9 +52,7 @@ class Call(IntFlag):
 
 
 class Act(IntEnum):
-    """
-    What becomes of a call.
-    """
+    """The fate of a call."""
 
     NOTHING = 0
     KILL_BEFORE = 1
@@ -90,7 +88,7 @@ class Event(NamedTuple):
 @dataclass(frozen=True)
 class Plan:
     """
-    What is to become of calls.
+    A plan for the fate of calls.
 
     @ivar act: what.
     @ivar calls: of which calls.
@@ -141,16 +139,12 @@ class Orders:
 
     @property
     def counted(self) -> int:
-        """
-        How many of the calls that were meant came since the orders.
-        """
+        """The number of planned calls since the orders."""
         return int(_ORDERS.unpack_from(self._shared)[8])
 
     @property
     def hits(self) -> int:
-        """
-        How often something became of them.
-        """
+        """The number of calls that the plan changed."""
         return int(_ORDERS.unpack_from(self._shared)[9])
 
     def close(self) -> None:

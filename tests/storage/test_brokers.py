@@ -142,8 +142,10 @@ def test_measured(tmp_path: Path) -> None:
 
 
 def test_exportsMeanwhile(tmp_path: Path) -> None:
-    """Who asks for what is stored is answered after there was no space for a commit, also if
-    nobody publishes any more."""
+    """
+    A reader of stored messages is answered after there was no space for a commit, also if no client
+    publishes any more.
+    """
 
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
         for _ in range(5):
@@ -161,7 +163,7 @@ def test_exportsMeanwhile(tmp_path: Path) -> None:
 
 
 def test_deliversMeanwhile(tmp_path: Path) -> None:
-    """Who subscribed before the disk failed is delivered what is stored, while it fails."""
+    """A subscriber from before the disk failed gets the stored messages while it fails."""
 
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
         for _ in range(200):

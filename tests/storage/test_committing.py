@@ -20,7 +20,7 @@ from natsbroker.testing.pumped import PumpedReactor
 
 
 def counted(histogram: Histogram) -> dict[float, int]:
-    """How many values are in each bucket that has any, by its upper bound."""
+    """The number of values in each bucket that has any, by its upper bound."""
     bounds = [*histogram.bounds, float("inf")]
     return {bound: n for bound, n in zip(bounds, histogram.counts, strict=True) if n}
 
@@ -31,7 +31,7 @@ def appended(*sizes: int) -> list[Job]:
 
 
 class TestCommitFigures:
-    """What is noted."""
+    """The figures of commits."""
 
     def test_commits(self) -> None:
         """A group counts once, with its time, its records and their bytes."""

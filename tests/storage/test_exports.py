@@ -60,7 +60,7 @@ def recordsIn(raws: list[bytes]) -> list[Record]:
 
 
 def expected(raws: list[bytes], start: int, stop: int, maxBytes: int) -> Columns:
-    """What gathering should give."""
+    """The expected result of gathering."""
     rows: list[Record] = []
     for record in recordsIn(raws):
         if record.sequence >= stop:
@@ -101,7 +101,7 @@ def test_damage(blocks: Any, data: Any) -> None:
 @needsCompiled
 @given(st.binary(max_size=300))
 def test_anything(data: bytes) -> None:
-    """What is no block is none."""
+    """A text that is no block is none."""
     assert gather([data], IDENTITY, 1, 10, 100, 10) is None
 
 

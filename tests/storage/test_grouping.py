@@ -165,7 +165,7 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> type[SilentAlarm]:
 
 @pytest.mark.parametrize("syncInterval", [0, 60])
 def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float) -> None:
-    """What queued up is written as soon as those who were answered have asked again."""
+    """A queued write is done as soon as those who were answered have asked again."""
     stage = Stage(tmp_path / "store", syncInterval)
     asked = [stage.append() for _ in range(3)]
     stage.waitUntilGathering()
@@ -181,7 +181,7 @@ def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float)
 
 
 def test_patienceEnds(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
-    """What queued up is written after a moment if nobody asks again."""
+    """A queued write is done after a moment if nobody asks again."""
     stage = Stage(tmp_path / "store")
     asked = [stage.append() for _ in range(3)]
     stage.waitUntilGathering()

@@ -35,7 +35,9 @@ def zygote() -> Iterator[Zygote]:
 
 
 LARGE = 200
-"""How many records are too many for the journal, so that they are committed to the database."""
+"""
+The number of records that are too many for the journal, so that they are committed to the database.
+"""
 
 
 def failing(
@@ -77,7 +79,7 @@ def test_errorOnce(zygote: Zygote, tmp_path: Path, call: Call, number: int) -> N
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6])
 def test_shortWrite(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """What is written in part only is written to the end, or is an error."""
+    """A write that was done in part is completed, or is an error."""
     said = failing(zygote, tmp_path, Plan(Act.SHORT, Call.WRITE, number, number))
     assert "done" in said[-1]
 
@@ -137,8 +139,10 @@ def test_noSpaceAtRoot(zygote: Zygote, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_noSpaceForRoot(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """So it is when nothing but that page has no space, and nobody writes afterwards: what was
-    asked may be stored, so that it does not fail for want of space, and readers do not wait."""
+    """
+    A commit without space for its last page fails with StoreFailed, even if no call follows: it may
+    be stored, so it does not fail for want of space, and readers do not wait.
+    """
     plan = Plan(Act.FAIL, Call.ROOT, number, number, errno.ENOSPC)
     said = failing(zygote, tmp_path, plan, 6, LARGE)
     assert errors(said) == ["StoreFailed"]

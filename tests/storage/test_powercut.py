@@ -33,7 +33,7 @@ def zygote() -> Iterator[Zygote]:
 
 @pytest.mark.parametrize("number", range(6))
 def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
-    """What was acknowledged is there, whenever the power was cut, and after the next cut too."""
+    """An acknowledged record is there, whenever the power was cut, and after the next cut too."""
     assert cutPower(zygote, tmp_path, str(number)) == CUTS * 4
 
 

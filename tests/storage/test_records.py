@@ -125,7 +125,7 @@ def test_sameBytes(batch: list[Entry]) -> None:
 @onEach
 @given(batch=ENTRIES, maxBytes=st.integers(1, 100))
 def test_comesBack(names: Names, batch: list[Entry], maxBytes: int) -> None:
-    """What was encoded is read again, by itself and together, as far as is asked."""
+    """An encoded record is read again, by itself and together, as far as is asked."""
     blobs = encoded(names, batch).blobs
     starts = list(accumulate(map(len, blobs), initial=0))
     raw = b"".join(blobs)
@@ -230,7 +230,7 @@ def test_untracked() -> None:
 
 @onEach
 def test_tooLong(names: Names) -> None:
-    """What is too large is refused, and the reason said."""
+    """A record that is too large is refused with the reason."""
     with pytest.raises(ValueError, match="subject of 65536 bytes"):
         encoded(names, [(b"x" * (LARGEST_SUBJECT + 1), b"", b"", 0)])
 

@@ -55,7 +55,7 @@ class Trying:
 
 
 def test_atOnce() -> None:
-    """What works waits for nothing."""
+    """A call that succeeds waits for nothing."""
     trying = Trying(0)
     trying.begin()
     assert (trying.result, trying.watchers) == (["done"], 0)
@@ -100,7 +100,7 @@ def test_failureOfResumedStore() -> None:
 
 @pytest.mark.parametrize("error", [LeaseLost("another's"), StoreClosed("closed")])
 def test_final(error: Exception) -> None:
-    """What this store cannot do any more is not tried again."""
+    """A call that this store can never do again is not repeated."""
     trying = Trying(1, error)
     trying.begin()
     assert trying.result[0].value is error
@@ -108,7 +108,7 @@ def test_final(error: Exception) -> None:
 
 
 def test_unwanted() -> None:
-    """What is not wanted any more ends with the error."""
+    """A call that is no longer wanted ends with the error."""
     trying = Trying(9)
     trying.begin()
     trying.isWanted = False
@@ -125,7 +125,7 @@ def test_otherErrors() -> None:
 
 
 def test_cancelled() -> None:
-    """Who cancels it leaves nothing behind."""
+    """A cancelled call leaves nothing behind."""
     trying = Trying(9)
     doing = trying.begin()
     doing.cancel()

@@ -31,7 +31,7 @@ from tests.postgresql import PostgresServer
 
 
 class Host:
-    """What an opener needs of a host."""
+    """The part of a host that an opener needs."""
 
     def __init__(self, reactor: Any) -> None:
         self.reactor = reactor

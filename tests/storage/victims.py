@@ -34,7 +34,7 @@ SAID = 1
 @dataclass(frozen=True)
 class Run:
     """
-    What became of a run.
+    The result of a run.
 
     @ivar events: what was done, and what was said, in order.
     @ivar killed: whether it was killed.
@@ -47,16 +47,12 @@ class Run:
 
     @property
     def lines(self) -> list[bytes]:
-        """
-        What it said.
-        """
+        """The lines of its output."""
         return [event.data for event in self.events if event.what == "a"]
 
     @property
     def said(self) -> list[dict[str, Any]]:
-        """
-        What it said, read.
-        """
+        """The decoded output."""
         return [json.loads(line) for line in self.lines]
 
 
@@ -123,9 +119,7 @@ class Zygote:
 
 
 def _victim(functions: ModuleType, order: dict[str, Any]) -> None:
-    """
-    What a forked process does: one of the functions of the module.
-    """
+    """Run one of the functions of the module in a forked process."""
     watched = str(Path(order["directory"]).parent)
     texts = [text.encode() for text in (watched, order["control"], order["trace"])]
     ctypes.CDLL(None).shimBegin(*texts, SAID)

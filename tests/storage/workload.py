@@ -34,9 +34,7 @@ MOST_WAITING = 12
 
 
 def payloadOf(log: str, number: int) -> bytes:
-    """
-    What the record with a number in a log holds: says which it is, and cannot be mistaken.
-    """
+    """The content of the record with a number in a log, which identifies it beyond doubt."""
     head = f"{log}/{number}/".encode()
     digest = blake2b(head, digest_size=16).hexdigest().encode()
     length = (0, 1, 3, 40)[number % 4] * (50 if number % 97 == 0 else 1)

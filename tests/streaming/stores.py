@@ -180,7 +180,7 @@ class HeldStates:
 
 class Shared:
     """
-    What brokers share.
+    The state that brokers share.
 
     @ivar inner: where everything is.
     @ivar holder: the broker that has all leases.

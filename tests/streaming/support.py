@@ -289,7 +289,7 @@ class Client:
         return str(response.error)
 
     def pubMsg(self, channel: str, data: bytes, **more: Any) -> Any:
-        """What is sent to publish."""
+        """The bytes of a publish."""
         message = protocol.PubMsg(
             clientID=self.clientID,
             guid=f"guid-{next(self._guids)}",
@@ -351,7 +351,9 @@ class Listener:
             self.ack(delivered.sequence)
 
     def request(self, **more: Any) -> Any:
-        """What is sent to subscribe; by default everything from the first message on."""
+        """
+        The bytes of a subscription request; by default for everything from the first message on.
+        """
         request = protocol.SubscriptionRequest(
             clientID=self.client.clientID,
             subject=self.channel,

@@ -143,7 +143,7 @@ def test_whileSomebodySubscribes() -> None:
 
 
 def test_whileSomethingIsStored() -> None:
-    """Nor while a message is being stored."""
+    """An inactive channel is not deleted while a message is being stored."""
     stage = Stage(OPTIONS, held)
     client = stage.client()
     client.publish("foo", b"1")
@@ -195,7 +195,7 @@ class Shelf:
         )
 
     def outcome(self, deferred: Any) -> list[Any]:
-        """What comes of a Deferred, in a list that is empty while nothing has."""
+        """The outcome of a Deferred, in a list that is empty before."""
         outcomes: list[Any] = []
         deferred.addBoth(outcomes.append)
         return outcomes
@@ -275,7 +275,7 @@ class TestAppend:
     """L{Channel.append}."""
 
     def test_order(self) -> None:
-        """What is appended before the log is open comes first."""
+        """A message appended before the log is open comes first."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         first = shelf.outcome(channel.append(entries(b"1")))
@@ -289,7 +289,7 @@ class TestAppend:
         assert (channel.last, channel.inFlight) == (4, 0)
 
     def test_fails(self) -> None:
-        """What could not be stored does not count."""
+        """A message that could not be stored does not count."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         channel.append(entries(b"1"))
@@ -299,7 +299,7 @@ class TestAppend:
         assert (channel.last, channel.inFlight) == (1, 0)
 
     def test_tooLarge(self) -> None:
-        """What the store refuses to take at all is an outcome, too."""
+        """A message that the store refuses to take at all is an outcome, too."""
         channel = Shelf(isHeld=False).channels.demand("foo")
         outcome = Shelf().outcome(channel.append([(b"x" * 70_000, b"", b"", 0)]))
         assert outcome[0].type is ValueError
@@ -499,7 +499,7 @@ def test_notOpenYet() -> None:
 
 
 def test_states() -> None:
-    """What is remembered about the logs is in the same store."""
+    """The notes about the logs are in the same store."""
     user = User()
     stage = staged(user)
     user.catalogue.states().put(b"key", b"value")

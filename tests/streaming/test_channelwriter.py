@@ -25,13 +25,13 @@ def serviceOf(broker: MemoryBroker) -> Any:
 
 
 def stored(broker: MemoryBroker) -> int:
-    """How many messages the channel has."""
+    """The number of messages in the channel."""
     (channel,) = serviceOf(broker).context.channels
     return int(channel.bounds.count)
 
 
 def test_stores() -> None:
-    """What is written is stored, over hours of heartbeats; the client goes when it is closed."""
+    """A written message is stored, over hours of heartbeats; the client goes when it is closed."""
     with MemoryBroker(configText="streaming { hb_interval: 1s, hb_fail_count: 1 }") as broker:
         writer = writerOf(broker)
         for _ in range(3):
@@ -59,7 +59,7 @@ def test_nobodyThere() -> None:
 
 
 def test_bounded() -> None:
-    """What waits while the store is slow is bounded."""
+    """The output that waits while the store is slow is bounded."""
     with MemoryBroker(configText="streaming {}") as broker:
         broker.bus().subscribe(b"_STAN.discover.other", Recorder())
         writer = ChannelWriter(broker.bus(), broker.reactor, "E", "other")

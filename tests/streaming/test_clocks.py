@@ -1,5 +1,5 @@
 """
-What the wall clock does to streaming: a few of the histories that C{python -m
+The effects of the wall clock on streaming: a few of the histories that C{python -m
 tests.streaming.clocks} plays.
 """
 

@@ -78,7 +78,7 @@ class TestBroker:
             MemoryBroker(configText="streaming { store: moon }")
 
     def test_unknownAccount(self) -> None:
-        """So is an account that is not there."""
+        """An account that does not exist is an error."""
         with pytest.raises(BrokerError, match="unknown account: A"):
             MemoryBroker(Settings(streaming=Streaming(account="A")))
 

@@ -69,7 +69,7 @@ class TestNew:
         assert listener.sequences == [5, 6, 7]
 
     def test_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nor more bytes than one subscription may have waiting."""
+        """A subscription has no more bytes on their way than its window."""
         monkeypatch.setattr(model, "LARGEST_WINDOW", 25)
         stage = Stage()
         client = stage.client()
@@ -107,7 +107,7 @@ class TestCatchingUp:
         assert listener.sequences == list(range(1, 601))
 
     def test_whilePublishing(self) -> None:
-        """What is published while a subscriber catches up comes after what it has not had."""
+        """A message published while a subscriber catches up comes after the earlier ones."""
         stage = Stage(makeStore=held)
         client = filled(stage, 500)
         listener = client.subscribe("foo", maxInFlight=100, isAcking=False)
@@ -142,7 +142,7 @@ class TestCatchingUp:
         assert len(stage.service.context.channels.demand("foo").tail) < 300
 
     def test_gapAtTheBeginning(self) -> None:
-        """What the channel does not have any more is left out."""
+        """A message that the channel no longer has is left out."""
         settings = Streaming(max_msgs=3)
         stage = Stage(settings)
         client = stage.client()

@@ -1,5 +1,5 @@
 """
-What the service remembers beside the channels' logs.
+The notes of the service beside the channels' logs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Desk:
         self.ledger = Ledger(self.states, Deadlines(self.clock, self.clock.seconds))
 
     def outcome(self, deferred: Any) -> list[Any]:
-        """What comes of a Deferred, in a list that is empty while nothing has."""
+        """The outcome of a Deferred, in a list that is empty before."""
         outcomes: list[Any] = []
         deferred.addBoth(outcomes.append)
         return outcomes
 
     def load(self) -> Remembered:
-        """What a new ledger finds."""
+        """The content that a new ledger reads."""
         [remembered] = self.outcome(ensureDeferred(Desk(self.store).ledger.load()))
         assert isinstance(remembered, Remembered), remembered
         return remembered
@@ -72,7 +72,7 @@ class TestLoad:
         assert desk.outcome(desk.states.load()) == [{b"service": written}]
 
     def test_damaged(self) -> None:
-        """What cannot be read is left out, and the rest is there."""
+        """An unreadable note is left out, and the others are there."""
         desk = Desk()
         desk.load()
         desk.ledger.clientCame(StreamingClient("me", "hb", b"", 1, ""))
@@ -138,7 +138,7 @@ class TestSubscriptions:
         assert (loaded.isOffline, loaded.clientID) == (False, "me")
 
     def test_ended(self) -> None:
-        """What has ended is forgotten, also if it was touched right before."""
+        """A subscription that has ended is forgotten, also if it was touched right before."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -158,7 +158,7 @@ class TestSubscriptions:
 
 
 class TestProgress:
-    """What is written down a little later."""
+    """Progress that is written a little later."""
 
     def test_later(self) -> None:
         """Progress is written down soon, once, however much there is."""
@@ -193,8 +193,10 @@ class TestProgress:
         assert [list(entry.pending) for entry in desk.load().subscriptions] == [[1], [2]]
 
     def test_announced(self) -> None:
-        """What may be sent before it is written down again is announced, and then again at once:
-        what there is room for; or more, while what is sent is acknowledged."""
+        """
+        A message that may be sent before the next write is announced, and then again at once: as
+        many as there is room for; or more, while sent messages are acknowledged.
+        """
         desk = Desk()
         desk.load()
         one = subscription()
@@ -219,7 +221,7 @@ class TestProgress:
         assert not desk.clock.getDelayedCalls()
 
     def test_announcedSooner(self) -> None:
-        """Also when something was to be written later."""
+        """Progress is announced also when it was to be written later."""
         desk = Desk()
         desk.load()
         one = subscription()

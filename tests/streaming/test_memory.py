@@ -31,7 +31,7 @@ SLACK = 2500
 
 
 def reachable(*roots: object) -> int:
-    """How many objects can be reached."""
+    """The number of objects that can be reached."""
     seen: dict[int, object] = {}
     rest = list(roots)
     while rest:

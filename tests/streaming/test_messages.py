@@ -55,7 +55,7 @@ ODD = st.lists(
 
 
 def read(messageClass: Any, payload: bytes) -> Any:
-    """What the library makes of some bytes; C{None} if they are no message."""
+    """The library's reading of some bytes; C{None} if they are no message."""
     try:
         return messageClass.FromString(payload)
     except Malformed:
@@ -68,7 +68,7 @@ class TestPublishedIn:
     @needsCompiled
     @given(st.lists(PUBMSGS | ODD, max_size=8), st.integers(0, 8))
     def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
-        """What is taken is what the library reads, and all of it is alike."""
+        """A field that is taken is one that the library reads, and all fields are equal."""
         assert COMPILED is not None
         with using(COMPILED):
             published = publishedIn(payloads, start)
@@ -89,7 +89,7 @@ class TestPublishedIn:
 
     @needsCompiled
     def test_run(self) -> None:
-        """What a client usually sends is taken together, up to where something changes."""
+        """A run of a client's usual publishes is taken together, up to a change."""
         assert COMPILED is not None
         payloads = [
             PubMsg(clientID="me", guid=f"g{number}", subject=name, data=b"x", connID=b"c")
@@ -114,7 +114,7 @@ class TestAcknowledgedIn:
     @needsCompiled
     @given(st.lists(ACKS | ODD, max_size=8), st.integers(0, 8))
     def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
-        """What is taken is what the library reads."""
+        """A field that is taken is one that the library reads."""
         assert COMPILED is not None
         with using(COMPILED):
             acknowledged = acknowledgedIn(payloads, start, b"foo")
@@ -123,7 +123,7 @@ class TestAcknowledgedIn:
 
     @needsCompiled
     def test_run(self) -> None:
-        """What clients send is taken, up to what is for another channel."""
+        """A run of publishes is taken, up to one for another channel."""
         assert COMPILED is not None
         sequences = [1, 127, 128, 1 << 40, (1 << 62) - 1]
         payloads = [
@@ -226,7 +226,7 @@ class TestReplyBlock:
 
     @pytest.mark.parametrize("reply", ["a\r\nb", " a", "a\t"])
     def test_invalidReply(self, reply: str) -> None:
-        """What would not come back as it was is refused."""
+        """A reply that would not come back unchanged is refused."""
         with pytest.raises(ValueError, match=r"blanks|value"):
             replyBlock(reply)
 
@@ -240,7 +240,7 @@ class TestTail:
     """L{Tail}."""
 
     def test_get(self) -> None:
-        """What was added is there, and nothing else."""
+        """A stored message is there, and nothing else."""
         tail = Tail()
         one = stored(1)
         tail.add([one])

@@ -41,7 +41,7 @@ class TestSubscription:
     """L{ChannelSubscription}."""
 
     def test_pending(self) -> None:
-        """What was sent is pending until it is settled, in the order in which it comes again."""
+        """A sent message is pending until it is settled, in the order in which it comes again."""
         member = group().members[0]
         member.sent(1, 10.0, 5)
         member.sent(2, 11.0, 6)
@@ -69,7 +69,7 @@ class TestSubscription:
         assert not member.isStalled
 
     def test_inherit(self) -> None:
-        """What is taken over comes again before everything else."""
+        """A message that is taken over comes again before everything else."""
         member = group().members[0]
         member.sent(9, 10.0, 1)
         member.inherit([(3, 4), (5, 4)], 2.0)
@@ -78,7 +78,7 @@ class TestSubscription:
 
 
 class TestChoose:
-    """Who gets the next message."""
+    """The member that gets the next message."""
 
     def test_single(self) -> None:
         """A single subscription, unless it is not ready, on hold, deaf or stalled."""
@@ -138,7 +138,7 @@ class TestChoose:
 
 
 class TestChooseAgain:
-    """Who gets a message again."""
+    """The member that gets a message again."""
 
     def test_single(self) -> None:
         """A single subscription itself, stalled or not."""
@@ -158,7 +158,7 @@ class TestChooseAgain:
         assert two.chooseAgain(full) in (full, free)
 
     def test_counts(self) -> None:
-        """How often a message is sent again is counted for the group."""
+        """The redeliveries of a message are counted for the group."""
         one = group()
         assert [one.countAgain(5), one.countAgain(5), one.countAgain(6)] == [1, 2, 1]
 

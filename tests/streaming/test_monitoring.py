@@ -92,7 +92,7 @@ def test_subscription() -> None:
 
 
 def test_unknown() -> None:
-    """What is not there is a KeyError; so is a channel whose log is not open yet."""
+    """An unknown name is a KeyError; so is a channel whose log is not open yet."""
     stage = Stage(makeStore=lambda stage: HeldStore(Stage.makeStore(stage)))
     client = stage.client()
     for ask in (stage.model.client, stage.model.clientSubscriptions, stage.model.channel):

@@ -17,7 +17,7 @@ FILES = {"s.conf": "port: 5\nstreaming { id: file, store: file, dir: d, limits {
 
 
 def settings(*arguments: str) -> Settings:
-    """What a command line comes to."""
+    """The settings of a command line."""
 
     def read(path: str) -> str:
         if path not in FILES:
@@ -123,6 +123,6 @@ def test_mistakes(arguments: tuple[str, ...], error: str) -> None:
     [("-clustered",), ("-encrypt",), ("-ft_group", "g"), ("-tls_client_cert", "c")],
 )
 def test_notYet(arguments: tuple[str, ...]) -> None:
-    """What is not there is refused."""
+    """An unsupported flag is refused."""
     with pytest.raises(NotSupportedYet):
         settings(*arguments)

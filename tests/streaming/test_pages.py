@@ -149,7 +149,7 @@ def test_channelsz(pages: StagedPages) -> None:
 
 @pytest.mark.parametrize("expected", STREAMING, ids=str)
 def test_readers(expected: ExpectedAnswer, pages: StagedPages) -> None:
-    """What the Prometheus exporter reads is there, with the types that it expects."""
+    """The members that the Prometheus exporter reads are there, with the types that it expects."""
     name, _, query = expected.source.removeprefix("/streaming/").partition("?")
     page = pages.page(name, **dict(parse_qsl(query)))
     assert expected.problems(page) == []
@@ -168,7 +168,7 @@ def test_oneChannel(pages: StagedPages) -> None:
 
 @pytest.mark.parametrize("query", [{"limit": "x"}, {"offset": "-3"}, {"subs": "true"}])
 def test_oddParameters(pages: StagedPages, query: dict[str, str]) -> None:
-    """What is no number is ignored, as there."""
+    """A parameter that is no number is ignored, as by nats-streaming-server."""
     assert pages.page("channelsz", **query)["names"] == ["bar", "empty", "foo"]
 
 

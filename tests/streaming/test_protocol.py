@@ -53,7 +53,7 @@ def test_bytesOnTheWire() -> None:
 
 
 def test_unknownFieldsAreSkipped() -> None:
-    """What a newer client adds does no harm."""
+    """A field that a newer client adds is ignored."""
     assert decode(protocol.Ack, b"\x10\x07\x7a\x03abc\x98\x06\x01").sequence == 7
 
 

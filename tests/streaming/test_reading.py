@@ -185,7 +185,7 @@ def test_mistakes(text: str, path: str) -> None:
     ],
 )
 def test_notYet(text: str) -> None:
-    """What nats-streaming-server does and we do not is refused, and named."""
+    """A key of nats-streaming-server that is not supported here is refused, and named."""
     with pytest.raises(ConfigErrors) as raised:
         built(f"streaming {{ {text} }}")
     assert [type(error) for error in raised.value.errors] == [NotSupportedYet]

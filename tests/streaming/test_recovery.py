@@ -99,7 +99,7 @@ class TestSubscriptions:
 
     @STOPS
     def test_publishedMeanwhile(self, how: str) -> None:
-        """What was in the channel and not sent is sent; nothing is left out."""
+        """A message in the channel that was not sent is sent; none is left out."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"%d" % number for number in range(1, 31)])
@@ -114,8 +114,10 @@ class TestSubscriptions:
 
     @STOPS
     def test_unacknowledged(self, how: str) -> None:
-        """What was not acknowledged comes again when its ack wait has passed, marked; what was
-        acknowledged does not."""
+        """
+        An unacknowledged message comes again when its ack wait has passed, marked; an acknowledged
+        one does not.
+        """
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"1", b"2", b"3"])
@@ -130,7 +132,7 @@ class TestSubscriptions:
         assert listener.again == [(1, 1), (3, 1)]
 
     def test_overdue(self) -> None:
-        """What is overdue comes at once."""
+        """An overdue message comes at once."""
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -156,7 +158,7 @@ class TestSubscriptions:
         assert listener.again == [(1, 1)]
 
     def test_notWrittenDown(self) -> None:
-        """What was sent since progress was last written down is marked when it is sent again."""
+        """A message sent since progress was last written is marked when it is sent again."""
         stage = Stage()
         client = stage.client()
         listener = client.subscribe("foo")
@@ -197,7 +199,7 @@ class TestSubscriptions:
 
     @STOPS
     def test_ended(self, how: str) -> None:
-        """What had ended is not there."""
+        """A subscription that had ended is not there."""
         stage = Stage()
         client = stage.client()
         client.subscribe("foo").close()
@@ -297,7 +299,9 @@ class TestLeftovers:
         assert stage.client().subscribe("foo", durableName="d").sequences == [2]
 
     def test_memberGone(self) -> None:
-        """What a member of a durable queue group had goes to those who are there."""
+        """
+        A pending message of a member of a durable queue group goes to the members that are there.
+        """
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"1", b"2", b"3"])

@@ -58,7 +58,7 @@ class TestAckWait:
         assert listener.again == [(2, 1)]
 
     def test_acknowledged(self) -> None:
-        """What was acknowledged does not come again, and nothing is left to be done."""
+        """An acknowledged message does not come again, and nothing is left to be done."""
         stage = Stage()
         _, listener = subscribed(stage)
         listener.ackNow(1, 2, 3)
@@ -111,7 +111,7 @@ class TestWhatIsGone:
         assert 1 not in [sequence for sequence, _ in listener.again]
 
     def test_deleted(self) -> None:
-        """Nor is one that was deleted, or cannot be read for ever; others come."""
+        """A message that was deleted, or can never be read, does not come again; others do."""
         stage = Stage(makeStore=held)
         _, listener = subscribed(stage, 3)
         listener.taken()
@@ -236,7 +236,7 @@ class TestQueues:
 
 
 def test_slices() -> None:
-    """What is due for many subscriptions at once is sent again some at a time, and all of it."""
+    """The due messages of many subscriptions are sent again in parts, and all of them."""
     stage = Stage(clock=TurnClock())
     client = stage.client()
     for _ in range(40):

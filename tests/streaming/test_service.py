@@ -31,7 +31,7 @@ def held(stage: Stage) -> HeldStore:
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
-    """What comes of a Deferred, in a list that is empty while nothing has."""
+    """The outcome of a Deferred, in a list that is empty before."""
     outcomes: list[Any] = []
     deferred.addBoth(outcomes.append)
     return outcomes
@@ -105,7 +105,9 @@ class TestStop:
         assert len(stage.account) <= mine
 
     def test_waitsForWhatIsStored(self) -> None:
-        """What is being stored is stored, and answered, before it has stopped."""
+        """
+        A message that is being stored is stored, and answered, before the service has stopped.
+        """
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"0")
@@ -143,7 +145,7 @@ class TestStop:
         stage.stop()
 
     def test_takesNothingMore(self) -> None:
-        """What comes while it stops is not taken."""
+        """A message that comes while the service stops is not taken."""
         stage = Stage()
         client = stage.client()
         stage.service.stopService()
@@ -154,7 +156,7 @@ class TestStop:
 
 
 def test_escapes(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """What escapes something that nobody waits for is logged."""
+    """An exception in unattended work is logged."""
 
     async def fail() -> None:
         raise ZeroDivisionError
@@ -164,7 +166,7 @@ def test_escapes(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 class TestLosses:
-    """What the store has lost."""
+    """Losses of the store."""
 
     def test_reportingStore(self) -> None:
         """The losses are those of a store that reports them."""

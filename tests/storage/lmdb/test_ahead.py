@@ -1,5 +1,5 @@
 """
-What logs of several subjects show of records that are in the journal only.
+The view that logs of several subjects give of records in the journal only.
 """
 
 from __future__ import annotations
@@ -160,8 +160,10 @@ def test_lastSequences(stage: Stage) -> None:
 
 
 def test_lookUpsAfterForgetting() -> None:
-    """What was looked up before everything was forgotten is not remembered, nor what is older than
-    an append."""
+    """
+    A look-up from before everything was forgotten is not remembered, nor is one older than an
+    append.
+    """
     lasts = LastSequences()
     epoch = lasts.epoch
     lasts.appended([b"a"], range(7, 8))

@@ -64,8 +64,10 @@ def test_reused(filled: Environment) -> None:
 
 
 def test_doesNotFit(filled: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit into the file is refused before it is written; the map is as it was when
-    the file can be made longer again."""
+    """
+    An append that does not fit into the file is refused before it is written; the map is as it was
+    when the file can be made longer again.
+    """
     length = filled.path.stat().st_size
     assert filled.prepareNext(LARGEST_STEP, lambda: True)
     assert str(filled.full) == "[Errno 28] no space"
@@ -83,7 +85,7 @@ def test_doesNotFit(filled: Environment, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_reserve(filled: Environment) -> None:
-    """What brings something leaves room for what deletes."""
+    """An append leaves room for deletions."""
     assert filled.prepareNext(LARGEST_STEP, lambda: True)
     put(filled, range(50), None)
     put(filled, range(1), b"")
@@ -100,7 +102,7 @@ def test_reserve(filled: Environment) -> None:
 
 
 def test_promise(filled: Environment) -> None:
-    """What is free between other pages is not promised to anything."""
+    """A free page between others is not reserved for an append."""
     assert filled.prepareNext(0, lambda: True)
     put(filled, range(100), None)
     put(filled, range(1), b"")
@@ -120,7 +122,7 @@ class Clocked:
         self.reads = QuickReads(lambda: self._now)
 
     def tries(self, count: int) -> int:
-        """How many of some reads were done."""
+        """The number of some reads."""
         return sum(self.reads.read(self.environment, self._read) or 0 for _ in range(count))
 
     def _read(self, txn: object) -> int:

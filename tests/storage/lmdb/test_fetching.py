@@ -138,7 +138,10 @@ def test_damagedTally(database: Database, names: Names) -> None:
 
 @needsCompiled
 def test_damagedBlock(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is unverified is found alike: the compiled step takes no other bytes, and no further."""
+    """
+    An unverified block is checked alike on both paths: the compiled step takes no other bytes, and
+    no further.
+    """
     random = Random(11)
     assert COMPILED is not None
     for sequences in (range(5, 25), range(30, 60, 3)):

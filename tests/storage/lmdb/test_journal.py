@@ -222,9 +222,7 @@ def _openStore(directory: Path) -> tuple[Callable[[str, int], None], Any, Callab
 
 
 def _contents(directory: Path, name: str) -> tuple[Recorder, list[bytes]]:
-    """
-    What is in a log of a store that is opened and closed again, and what the store reports.
-    """
+    """The content of a log of a store that is opened and closed again, and the store's reports."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, directory))
     recorder = Recorder()
@@ -250,7 +248,7 @@ def killed(tmp_path: Path) -> Path:
 
 
 def test_replayed(killed: Path) -> None:
-    """What is in the journal is there after the store was opened again, and again."""
+    """A record in the journal is there after the store was opened again, and again."""
     for _ in range(2):
         recorder, payloads = _contents(killed, "a")
         assert payloads == EXPECTED
@@ -352,8 +350,10 @@ def test_madeAgain(killed: Path, isDamaged: bool) -> None:
 
 
 def test_readsWhatIsAhead(tmp_path: Path) -> None:
-    """What is in the journal only is read by sequence, by time, by subject and in exports, as what
-    is in the database is."""
+    """
+    A record in the journal only is read by sequence, by time, by subject and in exports, as one in
+    the database is.
+    """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log: Any = reactor.wait(store.open("a"))
@@ -434,7 +434,7 @@ def test_syncFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noRoom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the database might have no room for later is not left to the journal."""
+    """A record for which the database might have no room later is not left to the journal."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     log = reactor.wait(store.open("a"))
@@ -529,7 +529,7 @@ class ScriptedWriter:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """What becomes of the next writes to the journal."""
+    """The scripted outcomes of the next writes to the journal."""
     ScriptedWriter.script = []
     monkeypatch.setattr(hot, "SyncedWriter", ScriptedWriter)
     return ScriptedWriter.script
@@ -697,7 +697,7 @@ def test_writerHasNoSpace(tmp_path: Path, scripted: list[tuple[int, int]]) -> No
 
 
 def test_noteFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
-    """What is in the journal is acknowledged also if it cannot be noted; then no more is taken."""
+    """A record in the journal is acknowledged also if it cannot be noted; then no more is taken."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     recorder = Recorder()

@@ -72,7 +72,7 @@ def flipped(path: Path, to: Path, position: int, bit: int) -> Path:
 
 
 def test_whole(database: Path) -> None:
-    """What LMDB has written is read, also where nodes were deleted."""
+    """A page that LMDB has written is read, also where nodes were deleted."""
     assert list(entriesOf(database)) == [
         b"key %06d" % (2 * number) for number in range(200) if number % 3
     ]

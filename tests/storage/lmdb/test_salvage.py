@@ -90,7 +90,7 @@ class Store:
 
 
 def test_headOfBlock(tmp_path: Path) -> None:
-    """What a block has is read also if its head is damaged, and not from what older ones had."""
+    """A block is read also if its head is damaged, and without the records of older blocks."""
     store = Store(tmp_path)
     payloads = [b"payload %d" % number for number in range(6)]
     for payload in payloads:

@@ -173,8 +173,10 @@ def test_pieces(tmp_path: Path) -> None:
 
 
 def test_reportedUntilAcknowledged(directory: Path) -> None:
-    """What was found is a loss until somebody acknowledges it, at the next start as well; and one
-    that was acknowledged is none when it is found again."""
+    """
+    A finding is a loss until somebody acknowledges it, at the next start as well; an acknowledged
+    one that is found again is none.
+    """
     damage(directory / "data.mdb", b"payload number 7.")
     opened = Open(directory)
     assert IReportingStore.providedBy(opened.store)

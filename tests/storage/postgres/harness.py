@@ -1,5 +1,5 @@
 """
-What tests of the store in PostgreSQL have in common: a real server, and a schema for each test.
+Shared parts of the tests of the store in PostgreSQL: a real server, and a schema for each test.
 
 The schema is gone after the test, and each test may look into it behind the store's back.
 """

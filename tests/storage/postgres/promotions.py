@@ -23,7 +23,7 @@ from tests.postgresql import USER, PostgresServer
 KEYS = [b"kv.%d" % number for number in range(4)]
 
 OPERATIONS = 150
-"""How many appends each part of a round has."""
+"""The number of appends in each part of a round."""
 
 
 _CUT = (

@@ -65,11 +65,13 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         assert sum(figures.syncs.counts) > 0 and figures.scrub is None
 
     def test_beforeTheCommit(self) -> None:
-        """What the server was not told to commit is stored again, under the same sequences."""
+        """
+        An append that the server was not told to commit is stored again, under the same sequences.
+        """
         self.checked(self.appended("before"))
 
     def test_afterTheCommit(self) -> None:
-        """What was committed, though nobody was told, is acknowledged and not stored again."""
+        """An append that was committed without an answer is acknowledged and not stored again."""
         self.checked(self.appended("after"))
 
     def failed(self, where: str) -> Any:
@@ -96,13 +98,17 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
                 return log
 
     def test_downBeforeTheCommit(self) -> None:
-        """What was not committed is not there afterwards; its sequences were never used."""
+        """
+        An append that was not committed is not there afterwards; its sequences were never used.
+        """
         log = self.failed("before")
         assert self.wait(log.append([entry(b"x")])) == range(4, 5)
         assert self.payloads(log) == [b"0", b"1", b"2", b"x"]
 
     def test_downAfterTheCommit(self) -> None:
-        """What was committed is there afterwards, and its sequences are not used again."""
+        """
+        An append that was committed is there afterwards, and its sequences are not used again.
+        """
         log = self.failed("after")
         assert log.bounds().last == 5
         assert self.wait(log.append([entry(b"x")])) == range(6, 7)

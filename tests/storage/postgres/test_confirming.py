@@ -55,7 +55,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert any(NO_STANDBY in formatEvent(event) for event in events)
 
     def seen(self) -> list[bytes]:
-        """What is read in all ways, which is the same."""
+        """The records read by every method, which must agree."""
         payloads = self.payloads(self.made)
         last = self.wait(self.made.lastFor(b"s"))
         assert last.payload == payloads[-1]

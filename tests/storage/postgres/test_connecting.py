@@ -35,7 +35,7 @@ def test_nonsense(settings: dict[str, Any]) -> None:
 
 
 def test_secrets() -> None:
-    """What is said of a connection string does not hold the password in it."""
+    """The description of a connection string does not have the password in it."""
     with pytest.raises(ValueError) as failure:
         Database("host=x password secret")
     assert "secret" not in str(failure.value)
@@ -112,7 +112,7 @@ class TestReaders:
         readers.close()
 
     def test_lost(self, postgres: PostgresServer) -> None:
-        """What was asked over a connection that is lost is asked again over a new one."""
+        """A request over a connection that is lost is sent again over a new one."""
         readers = Readers(Database(postgres.source), "test")
         before = readers.call(self.one)
         postgres.execute("x", "SELECT pg_terminate_backend(%s)", before)
@@ -120,7 +120,7 @@ class TestReaders:
         readers.close()
 
     def test_fails(self, postgres: PostgresServer) -> None:
-        """What cannot be read is an error of the store; the connection is kept."""
+        """A row that cannot be read is an error of the store; the connection is kept."""
         readers = Readers(Database(postgres.source), "test")
         before = readers.call(self.one)
         with pytest.raises(StoreFailed):

@@ -60,7 +60,7 @@ class Made(primaries.PrimaryConnection):
 
     @property
     def info(self) -> Any:
-        """What is shown of it."""
+        """The shown description of the primary."""
         return type("Info", (), {"host": "h", "port": 1})
 
 
@@ -119,7 +119,7 @@ class TestPrimaries:
         assert str(error) == "the database that answers is an old primary"
 
     def test_oneName(self) -> None:
-        """So it is where one name leads to the primary, and to the old one again."""
+        """A name that leads to the old primary again, after the new one, is refused."""
         server = Server(2)
         known = Primaries()
         known.connect([server])

@@ -90,7 +90,7 @@ class Watcher:
 
 
 class BeyondTests(PostgresHarness, SynchronousTestCase):
-    """What no contract asks of every store."""
+    """Tests beyond the contract of every store."""
 
     def watched(self) -> tuple[Any, Any, Watcher]:
         """A store, a log in it, and a watcher."""
@@ -231,7 +231,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert [record.subject for record in matching.records] == [names[1]]
 
     def test_droppedRecordsGo(self) -> None:
-        """What a broker that closed had not deleted of a dropped log, the next one deletes."""
+        """A dropped log that a closing broker had not deleted is deleted by the next one."""
         store, log, _ = self.watched()
         self.wait(log.append([entry(b"x") for _ in range(12000)]))
         self.wait(store.drop("log"))
@@ -350,7 +350,7 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
     """Counts of a log that is damaged."""
 
     def counted(self, log: Any) -> tuple[int, int, dict[bytes, int]]:
-        """How many records there are, by the bounds and by subject, and their size."""
+        """The number of records, by the bounds and by subject, and their size."""
         tallies = self.wait(log.subjects(b">"))
         bounds = log.bounds()
         return bounds.count, bounds.size, {key: tally.count for key, tally in tallies.items()}

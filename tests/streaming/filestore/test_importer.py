@@ -36,7 +36,7 @@ def writer(tmp_path: Path) -> StoreWriter:
 
 
 def planned(writer: StoreWriter, settings: Streaming = UNLIMITED, now: int = BEGINNING) -> Plan:
-    """What is to be imported."""
+    """The plan of an import."""
     report = Report()
     return planImport(SourceDirectory(writer.root, report), settings, now, report)
 
@@ -199,7 +199,10 @@ class TestDurables:
         return stage.client(clientID).subscribe("orders", **more)
 
     def test_resumes(self, writer: StoreWriter) -> None:
-        """What was sent and not acknowledged comes again, marked; then what was never sent."""
+        """
+        A message that was sent and not acknowledged comes again, marked; then those that were never
+        sent.
+        """
         channel = writer.channel("orders")
         channel.messages(1, 9)
         channel.subscription(1, clientID="c", durableName="d", isDurable=True, inbox="_INBOX.i")
@@ -228,7 +231,10 @@ class TestDurables:
         assert self.resumed(stageOn(writer), "c", durableName="d").sequences == [1, 2, 3]
 
     def test_pendingBelowFirst(self, writer: StoreWriter) -> None:
-        """What is pending and gone counts as acknowledged; a position before the first is it."""
+        """
+        A pending message that is gone counts as acknowledged; a position before the first is the
+        first.
+        """
         channel = writer.channel("orders")
         channel.messages(5, 8)
         channel.subscription(1, clientID="c", durableName="d", isDurable=True)
@@ -255,7 +261,7 @@ class TestDurables:
         assert listener.sequences == [2, 4]
 
     def test_ghost(self, writer: StoreWriter) -> None:
-        """What a member had pending whose client is gone goes to the members that are there."""
+        """A pending message of a member whose client is gone goes to the members that are there."""
         writer.client("w1", "_INBOX.hb1", b"1")
         channel = writer.channel("orders")
         channel.messages(1, 9)
@@ -312,7 +318,7 @@ class TestClients:
         assert listener.sequences == [2, 3, 4]
 
     def test_gone(self, writer: StoreWriter) -> None:
-        """What is not durable goes with its client; a durable subscription is offline."""
+        """A subscription that is not durable goes with its client; a durable one is offline."""
         writer.client("c")
         writer.clientGone("c")
         channel = writer.channel("orders")
@@ -420,7 +426,7 @@ class TestTwice:
         assert 10 <= count <= 14
 
     def test_otherSource(self, writer: StoreWriter) -> None:
-        """What was imported from other data is not mixed with this, finished or not."""
+        """An import from other data is not mixed with this one, finished or not."""
         channel = writer.channel("orders")
         channel.messages(1, 3)
         stage = Stage(start=False)
@@ -481,7 +487,7 @@ class TestSourceChanges:
             imported(stage.store, plan)
 
     def test_bitWhileWriting(self, writer: StoreWriter) -> None:
-        """So is a message that was intact when it was verified."""
+        """A message that is damaged after it was verified stops the import."""
         channel = writer.channel("orders")
         offset = channel.message(1, b"data")
         plan, stage = planned(writer), Stage(start=False)

@@ -170,7 +170,7 @@ class TestScan:
         assert report.notes == ["orders/msgs.1.idx is missing: the data file is scanned"]
 
     def test_indexDamaged(self, channel: ChannelWriter) -> None:
-        """So it is when an entry of the index is damaged, or the last one is incomplete."""
+        """A damaged entry of the index, or an incomplete last one, loses no message."""
         channel.messages(1, 3)
         flip(channel.path("msgs.1.idx"), 4 + 32 + 1)
         assert sequencesOf(channel) == ([1, 2, 3], 3)

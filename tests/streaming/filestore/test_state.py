@@ -20,7 +20,7 @@ from tests.streaming.filestore.writer import ChannelWriter, StoreWriter
 
 
 def subscriptionsOf(channel: ChannelWriter) -> list[SourceSubscription]:
-    """What the channel's subscriptions come to."""
+    """The subscriptions of a channel."""
     records = typedRecords("s", channel.path("subs.dat").read_bytes(), crc32, pytest.fail)
     return replaySubscriptions("s", records)
 
@@ -50,7 +50,7 @@ def test_clients(tmp_path: Path) -> None:
 
 
 def test_pending(channel: ChannelWriter) -> None:
-    """What was sent and not acknowledged is pending; the last that was sent is known."""
+    """A message that was sent and not acknowledged is pending; the last one sent is known."""
     channel.subscription(1, durableName="d", clientID="c", isDurable=True, lastSent=4)
     channel.sent(1, 7, 5, 6, 6)
     channel.acknowledged(1, 6, 9)
@@ -113,6 +113,6 @@ def test_unknownType() -> None:
 
 
 def test_noMessage() -> None:
-    """So is a payload that is no message although its checksum fits."""
+    """A payload that is no message although its checksum fits is reported."""
     with pytest.raises(SourceError, match="s: the record at 4 is no message"):
         replaySubscriptions("s", [TypedRecord(1, b"\xff", 4)])

@@ -1,5 +1,5 @@
 """
-Who is behind a message, and what it may do.
+The sender of a message, and its permissions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TestChannels:
     """The permissions of a grant for channels."""
 
     def test_everything(self) -> None:
-        """Who may publish everywhere may use every channel."""
+        """A user who may publish everywhere may use every channel."""
         assert Requester(Grant()).may(PUB, b"foo")
 
     def test_allow(self) -> None:
@@ -63,13 +63,13 @@ class TestChannels:
         assert not some.may(b"_STAN.sub.c", b"orders.eu")
 
     def test_deny(self) -> None:
-        """What is denied is denied, whatever else is allowed."""
+        """A denied channel is denied, whatever else is allowed."""
         some = publishing(deny=(b"_STAN.pub.*.secret.>",))
         assert some.may(PUB, b"open")
         assert not some.may(PUB, b"secret.x")
 
     def test_answersOnly(self) -> None:
-        """Who may only answer requests may use no channel."""
+        """A user who may only answer requests may use no channel."""
         assert not Requester(Grant(responses=ResponsePermission())).may(PUB, b"foo")
 
 
@@ -85,13 +85,13 @@ class TestInboxes:
 
     @pytest.mark.parametrize("inbox", [b"", b"foo..bar", b"foo.*", b">", b"a b", b"a\r\nPUB"])
     def test_noSubject(self, inbox: bytes) -> None:
-        """What is no subject to publish to is none for anybody."""
+        """A text that is no subject to publish to is no channel for anybody."""
         assert not Requester(Grant()).mayHear(inbox)
         assert not requesterOf(None).mayHear(inbox)
 
 
 def test_belongsTo() -> None:
-    """What belongs to a user is that user's alone; what belongs to nobody is everybody's."""
+    """A subscription of a user is that user's alone; one without a user is everybody's."""
     assert belongsTo("A/u", "A/u")
     assert not belongsTo("A/u", "A/v")
     assert not belongsTo("A/u", "")

@@ -13,7 +13,7 @@ from tests.streaming.support import Client, Listener, Stage
 
 
 def pending(stage: Stage) -> list[int]:
-    """How much each subscription to C{foo} has pending."""
+    """The number of messages that each subscription to C{foo} has pending."""
     return [subscription.pending_count for subscription in stage.model.channelSubscriptions("foo")]
 
 
@@ -25,7 +25,7 @@ def subscribed(stage: Stage, **more: object) -> tuple[Client, Listener]:
 
 
 class TestAcknowledging:
-    """What an acknowledgement does."""
+    """The effects of an acknowledgement."""
 
     def test_settles(self) -> None:
         """A message that was acknowledged is not pending; acknowledging it again does nothing."""
@@ -48,7 +48,7 @@ class TestAcknowledging:
 
     @pytest.mark.parametrize("payload", [b"\xff", b""])
     def test_garbage(self, payload: bytes) -> None:
-        """What is no acknowledgement does nothing."""
+        """A text that is no acknowledgement does nothing."""
         stage = Stage()
         client, listener = subscribed(stage)
         stage.send(listener.ackInbox, payload, origin=client.origin)
@@ -56,7 +56,7 @@ class TestAcknowledging:
         assert pending(stage) == [3]
 
     def test_otherChannel(self) -> None:
-        """One that names another channel does nothing."""
+        """An acknowledgement that names another channel does nothing."""
         stage = Stage()
         client, listener = subscribed(stage)
         ack = protocol.Ack(subject="bar", sequence=1)
@@ -65,7 +65,7 @@ class TestAcknowledging:
         assert pending(stage) == [3]
 
     def test_otherUser(self) -> None:
-        """One that another user sent to the ackInbox does nothing."""
+        """An acknowledgement of another user on the ackInbox does nothing."""
         stage = Stage()
         alice = stage.client("alice", grant=Grant(user="alice"))
         alice.publish("foo", b"1")
@@ -79,7 +79,7 @@ class TestAcknowledging:
         assert pending(stage) == [0]
 
     def test_afterTheEnd(self) -> None:
-        """One that comes after the subscription was closed does nothing."""
+        """An acknowledgement after the subscription was closed does nothing."""
         stage = Stage()
         _, listener = subscribed(stage, durableName="d")
         listener.close()
@@ -87,7 +87,7 @@ class TestAcknowledging:
         assert pending(stage) == [3]
 
     def test_beforeTheEnd(self) -> None:
-        """One that was sent right before the request to close counts."""
+        """An acknowledgement right before the request to close counts."""
         stage = Stage()
         _, listener = subscribed(stage, durableName="d")
         listener.ack(1)
@@ -163,7 +163,7 @@ class TestWithdrawn:
         assert client.subscribe("foo", durableName="d").sequences == [2, 3]
 
     def test_queue(self) -> None:
-        """What it had of a queue group goes to a member that may have it."""
+        """A pending message of a queue group goes to a member that may have it."""
         stage, _, listener = self.withdrawn(qGroup="q")
         other = stage.client("other").subscribe("foo", qGroup="q")
         assert listener.sequences == [1]

@@ -69,7 +69,7 @@ class TestSubscriptions:
         assert end(alice, subject, subject="foo", inbox=inbox) == ""
 
     def test_permissions(self) -> None:
-        """Who may close a subscription may perhaps not unsubscribe."""
+        """A client that may close a subscription may perhaps not unsubscribe."""
         allowed = PermissionSet([b"_STAN.sub.>", b"_STAN.subclose.test-cluster.foo"])
         client = Stage().client(grant=Grant(user="u", publish=allowed))
         listener = client.subscribe("foo", durableName="d")
@@ -110,7 +110,9 @@ class TestSubscriptions:
 
     @BOTH
     def test_memberLeaves(self, subject: bytes) -> None:
-        """What a member of a queue group had comes again, soon, to those who are left."""
+        """
+        A pending message of a member that leaves a queue group comes again, soon, to the others.
+        """
         stage = Stage()
         client = stage.client()
         members = [client.subscribe("foo", qGroup="q", isAcking=False) for _ in range(3)]
@@ -227,7 +229,7 @@ class TestClose:
         assert came == ["ack", "closed"]
 
     def test_acksBeforeCount(self) -> None:
-        """What was acknowledged in the same chunk of input does not come again."""
+        """A message acknowledged in the same chunk of input does not come again."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"1", b"2"])

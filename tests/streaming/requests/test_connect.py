@@ -24,7 +24,7 @@ def held(stage: Stage) -> HeldStore:
 
 
 class TestConnect:
-    """What a connect request is answered."""
+    """The answers to connect requests."""
 
     def test_welcome(self) -> None:
         """The response has all subjects and repeats the ping settings."""
@@ -226,7 +226,7 @@ class TestPings:
 
     @pytest.mark.parametrize("payload", [b"", b"\xff\xff"])
     def test_garbage(self, payload: bytes) -> None:
-        """What is no ping gets no answer."""
+        """A message that is no ping gets no answer."""
         assert Stage().ask(DISCOVER + b".pings", payload, protocol.PingResponse) is None
 
 

@@ -23,7 +23,7 @@ def test_provides() -> None:
 
 
 def test_order() -> None:
-    """What came before a request is in force when it is served, whatever subjects they came on."""
+    """A request takes effect after earlier ones, whatever subjects they came on."""
     stage = Stage()
     client = stage.client()
     client.publish("foo", b"0")
@@ -76,8 +76,10 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_answersOfOthers() -> None:
-    """Who asks to have the answer sent to where it may not listen gets none; what it asks is done,
-    and somebody else in the same chunk of input is answered."""
+    """
+    A requester who asks for the answer on a subject to which it may not listen gets none; the
+    request is carried out, and another in the same chunk of input is answered.
+    """
     stage = Stage()
     mine = SubscribePermissions([b"_INBOX.mine"])
     limited, client = stage.client("limited"), stage.client()

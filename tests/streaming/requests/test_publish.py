@@ -45,7 +45,7 @@ class Link(Connection):
 
 
 class TestChecks:
-    """What is refused."""
+    """Refused publishes."""
 
     @pytest.mark.parametrize(
         "more",
@@ -65,7 +65,7 @@ class TestChecks:
         ],
     )
     def test_invalid(self, more: dict[str, object]) -> None:
-        """What is not right is refused at once, with the guid."""
+        """An invalid publish is refused at once, with the guid."""
         stage = Stage()
         assert stage.client().publish("foo", b"x", **more) == errors.INVALID_PUBLISH_REQUEST
         assert sum(stage.model.channel(name).msgs for name in stage.model.channelNames()) == 0
@@ -111,7 +111,7 @@ class TestChecks:
 
 
 class TestPermissions:
-    """Who may publish to which channel."""
+    """Permissions to publish to channels."""
 
     def test_channel(self) -> None:
         """The grant decides by the channel that the message names."""
@@ -158,8 +158,10 @@ class TestPermissions:
         assert client.stage.model.channel("foo").msgs == 1
 
     def test_link(self) -> None:
-        """What comes over a link is for the channel that the peer let it in for: the one that the
-        subject names."""
+        """
+        A publish over a link is for the channel that the peer let it in for: the one that the
+        subject names.
+        """
         stage = Stage()
         client = stage.client()
         client.origin = Link(Grant())
@@ -199,7 +201,7 @@ class TestStoring:
         assert seen == [2, 2]
 
     def test_oneBatch(self) -> None:
-        """What one chunk of input brings for a channel is stored in one batch, in order."""
+        """The messages of one chunk of input for a channel are stored in one batch, in order."""
         stage = Stage(makeStore=held)
         one, two = stage.client("one"), stage.client("two")
         one.publish("foo", b"0")
@@ -211,7 +213,7 @@ class TestStoring:
         assert log.appends == [1, 9]  # type: ignore[attr-defined]
 
     def test_order(self) -> None:
-        """What one publisher sends is stored in that order, channel by channel."""
+        """The messages of one publisher are stored in its order, channel by channel."""
         stage = Stage()
         client = stage.client()
         for number in range(20):
@@ -296,7 +298,10 @@ class TestFailing:
 
     @onEach
     def test_tooMuchWaits(self, names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What would fill memory while the store is slow is refused at once, and read only once."""
+        """
+        A message that would fill memory while the store is slow is refused at once, and read only
+        once.
+        """
         monkeypatch.setattr(publish, "MOST_WAITING", 100)
         reads: list[int] = []
 
@@ -325,7 +330,7 @@ class TestFailing:
 
 
 class TestFigures:
-    """What is counted."""
+    """Counted publishes."""
 
     def test_traffic(self) -> None:
         """Messages that came and messages that were delivered are counted, with their bytes."""

@@ -32,7 +32,7 @@ def published(stage: Stage, count: int, channel: str = "foo") -> Client:
 
 
 class TestChecks:
-    """What is refused, and in which order the checks are made."""
+    """Refused subscriptions, and the order of the checks."""
 
     ORDER = (
         ({"clientID": ""}, errors.CLIENT_ID_MISSING),
@@ -108,7 +108,7 @@ class TestChecks:
 
 
 class TestPermissions:
-    """Who may subscribe to which channel."""
+    """Permissions to subscribe to channels."""
 
     def test_channel(self) -> None:
         """The grant decides by the channel that the request names."""
@@ -210,8 +210,10 @@ class TestStart:
         assert client.subscribe("foo", **more).sequences == expected
 
     def test_countsFromTheRequest(self) -> None:
-        """What was published before the request came is not new, although it is still being
-        stored; what comes after it is."""
+        """
+        A message published before the request came is not new, although it is still being stored; a
+        later one is.
+        """
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"0")
@@ -344,7 +346,7 @@ class TestDurable:
         assert again.sequences == [4]
 
     def test_unackedFirst(self) -> None:
-        """What was not acknowledged comes first, marked as sent again, then what is new."""
+        """The unacknowledged messages come first, marked as redelivered, then the new ones."""
         client = published(Stage(), 3)
         first = client.subscribe("foo", durableName="d", isAcking=False)
         first.ackNow(2)

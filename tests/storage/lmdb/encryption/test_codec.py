@@ -1,5 +1,5 @@
 """
-What is stored as it is.
+The bytes that are stored unchanged.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def opened(path: Path, encryption: Encryption | None = None) -> tuple[PumpedReac
 
 
 def contents(path: Path, encryption: Encryption | None = KEY) -> tuple[Any, ...]:
-    """What is in a store, and what it reports."""
+    """The content of a store, and its reports."""
     reactor, store = opened(path, encryption)
     recorder = Recorder()
     store.watch(recorder)

@@ -41,7 +41,7 @@ class Store:
             self.reactor.wait(store.close())
 
     def files(self) -> dict[str, bytes]:
-        """What is in its files, but for the lock."""
+        """The content of its files, but for the lock."""
         return {
             path.name: path.read_bytes() for path in self.path.iterdir() if "lock" not in path.name
         }
