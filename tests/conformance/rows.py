@@ -69,9 +69,7 @@ class Row:
 
     @property
     def ourSteps(self) -> tuple[Step, ...]:
-        """
-        What natsbroker is held to.
-        """
+        """The steps that natsbroker must pass."""
         return self.deviation.steps if self.deviation else self.steps
 
     @property

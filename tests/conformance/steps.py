@@ -14,9 +14,7 @@ from tests.conformance.transcripts import Peer, Replay, Stage, Step
 
 
 class ProcessServer(Protocol):
-    """
-    What these steps use of a server.
-    """
+    """A server as these steps use it."""
 
     directory: Path
 

@@ -102,9 +102,7 @@ class Wire:
         self._connection.send(head + payload + b"\r\n")
 
     def came(self, prefix: str = "") -> list[Came]:
-        """
-        What came since the last call on subjects that begin like this, in order.
-        """
+        """The messages since the last call on subjects with a prefix, in order."""
         data = self._connection.receive()
         while data:
             if data.startswith(_PING):

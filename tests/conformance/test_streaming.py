@@ -169,7 +169,7 @@ class TestHeartbeats:
 
     @pytest.mark.parametrize("ping", [b"\xff", b"", b"\x0a"])
     def test_garbage(self, me: Wire, ping: bytes) -> None:
-        """What is no ping gets no answer."""
+        """A message that is no ping gets no answer."""
         assert me.ask(PINGS, ping) is None
 
 
@@ -372,8 +372,10 @@ class TestDelivery:
         assert came() == [(3, None, None)]
 
     def test_closed(self, me: Wire) -> None:
-        """What is unacknowledged when a durable subscription is closed comes first when it is
-        resumed, whatever start position that names."""
+        """
+        The unacknowledged messages of a closed durable subscription come first when it is resumed,
+        whatever start position the request names.
+        """
         published(me)
         published(me)
         ackInbox = subscribed(me, f7="d")

@@ -50,7 +50,7 @@ def test_namesAndRawBytes() -> None:
 
 
 def test_infoStandsAlone() -> None:
-    """What follows INFO is another packet."""
+    """A packet after INFO is another one."""
     assert parseTranscript("S: INFO\nS: +OK") == [Open(), Expect(b"+OK\r\n")]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Answer:
     """
-    What a server said to a script, as far as it is determined.
+    The answer of a server to a script, as far as it is determined.
 
     @ivar errors: the texts of -ERR, in order.
     @ivar deliveries: MSG and HMSG without their sid (a queue group chooses one), sorted.

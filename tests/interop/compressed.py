@@ -1,5 +1,5 @@
 """
-What tests of compressed links of every kind send over them, and what they see of the compression.
+The messages over compressed links of every kind, and the compression that tests see.
 """
 
 from __future__ import annotations

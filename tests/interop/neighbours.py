@@ -102,7 +102,7 @@ class Step:
 @dataclass(frozen=True)
 class Scenario:
     """
-    What some clients do.
+    A scenario of some clients.
 
     @ivar name: the test's id.
     @ivar steps: in order.

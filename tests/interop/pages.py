@@ -52,7 +52,7 @@ def placesOf(value: Any, names: Container[str] = (), place: str = "") -> set[str
 @dataclass
 class Difference:
     """
-    What two documents do not have in common.
+    The difference of two documents.
 
     @ivar missing: the places that only nats-server has.
     @ivar extra: the places that only we have.

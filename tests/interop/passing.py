@@ -1,5 +1,5 @@
 """
-What has to pass between servers that are linked, whatever links them.
+Messages that have to pass between linked servers, over any kind of link.
 """
 
 from __future__ import annotations

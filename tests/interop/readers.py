@@ -1,5 +1,5 @@
 """
-What monitoring tools read of a server, as far as their public sources say: nats-top (C{util} and
+The members that monitoring tools read of a server, by their public sources: nats-top (C{util} and
 C{nats-top.go}, 0.6), prometheus-nats-exporter (C{collector}, June 2026), nats-surveyor
 (C{collector_statz.go}, April 2026), and the commands C{nats server list|info|report|ping} (July
 2026). They are Go programs: a member of another type ends their decoding of the whole answer.
@@ -52,8 +52,8 @@ class ExpectedAnswer:
 
     def problems(self, document: Any) -> list[str]:
         """
-        What the tool could not read. A list or an object without anything in it is a problem: the
-        server that is asked has to have something to show.
+        The members that the tool could not read. A list or an object without anything in it is a
+        problem: the server that is asked has to have something to show.
         """
         problems = []
         for name, places in self.members.items():
@@ -392,9 +392,7 @@ _STREAM = "state.messages state.bytes state.first_seq state.last_seq state.consu
 
 
 def _streams(head: str) -> dict[str, str]:
-    """
-    What is read of accounts, streams and consumers.
-    """
+    """The members that are read of accounts, streams and consumers."""
     account = f"{head}account_details[]"
     stream = f"{account}.stream_detail[]"
     return {

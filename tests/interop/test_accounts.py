@@ -1,5 +1,5 @@
 """
-What accounts exchange, on nats-server and on natsbroker: the same configuration, the same script,
+The exchange of accounts, on nats-server and on natsbroker: the same configuration, the same script,
 the same bytes, save for random reply subjects and times.
 """
 

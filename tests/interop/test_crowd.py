@@ -31,7 +31,7 @@ DEADLINE = 300
 @pytest.fixture
 def roomFor() -> Iterator[int]:
     """
-    How many connections a process started now may have, with the limit raised as far as it goes.
+    The number of connections that a new process may have, with the limit raised as far as it goes.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -117,7 +117,7 @@ def heard(flavour: Flavour, directory: Path) -> dict[tuple[str, str], list[Any]]
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """What nats-server publishes, and what natsbroker does."""
+    """The events of nats-server, and those of natsbroker."""
     real = heard(REAL, tmp_path_factory.mktemp("real"))
     yield real, heard(OURS_FAST, tmp_path_factory.mktemp("ours"))
 

@@ -273,7 +273,7 @@ def test_tablesAreNeeded(real: Process, memory: Memory) -> None:
 
 @pytest.mark.parametrize("path", REFUSALS)
 def test_sameRefusals(path: str, real: Process, memory: Memory) -> None:
-    """What makes no sense is refused with nats-server's status and text."""
+    """An invalid request is refused with nats-server's status and text."""
     assert memory.get(path) == real.get(path)
 
 

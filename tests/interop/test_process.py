@@ -113,7 +113,7 @@ class TestCommands:
 
     @realAndOurs
     def test_pidFile(self, flavour: Flavour, tmp_path: Path) -> None:
-        """So is a pid file that cannot be written."""
+        """A pid file that cannot be written ends the start."""
         path = tmp_path / "missing" / "pid"
         done = command(flavour, "-a", "127.0.0.1", "-p", "-1", "-P", str(path))
         assert done.returncode == 1
@@ -122,7 +122,7 @@ class TestCommands:
 
     @realAndOurs
     def test_logFile(self, flavour: Flavour, tmp_path: Path) -> None:
-        """And a log file."""
+        """A log file that cannot be written ends the start."""
         path = tmp_path / "missing" / "log"
         done = command(flavour, "-a", "127.0.0.1", "-p", "-1", "-l", str(path))
         assert done.returncode == 1
@@ -288,7 +288,7 @@ class TestTwistd:
     """C{twistd natsbroker}."""
 
     def test_cannotStart(self, tmp_path: Path, startServer: StartServer) -> None:
-        """What it cannot start for ends it with code 1 and a reason, not a traceback."""
+        """A failed start ends with code 1 and a reason, not a traceback."""
         taken = startServer(OURS_FAST).port
         (tmp_path / "x.conf").write_text("authorization { plugin: nobody_has_this }")
         (tmp_path / "s.conf").write_text(f"streaming {{ store: file, dir: '{tmp_path}/x.conf' }}")

@@ -1,10 +1,11 @@
 """
-What a start costs, in seconds of the processor.
+The cost of a start, in seconds of the processor. Launchers give a server 5 or 10 seconds of a
+machine that may be busy.
 
-Launchers give a server 5 or 10 seconds of a machine that may be busy. CPU seconds of the child
-process are bounded, not the time that passes; the least of a few runs counts, because a cold disk
-cache and other programs only ever add to it. The first run compiles the modules, as an installer
-does: otherwise each run compiles the package where Python writes no bytecode.
+CPU seconds of the child process are bounded, not the time that passes; the least of a few runs
+counts, because a cold disk cache and other programs only ever add to it. The first run compiles the
+modules, as an installer does: otherwise each run compiles the package where Python writes no
+bytecode.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def secondsOf(command: list[str], code: int) -> float:
 
 
 def slowness() -> float:
-    """How many times longer than usual programs take here now, at least 1."""
+    """The factor by which programs take longer here now than usual, at least 1."""
     return max(1.0, min(secondsOf(REFERENCE, 0) for _ in range(RUNS)) / USUAL)
 
 

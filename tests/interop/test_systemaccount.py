@@ -307,7 +307,7 @@ def test_notCounted(real: Side, ours: Side) -> None:
 
 @pytest.mark.parametrize("expected", PLAIN, ids=str)
 def test_readers(expected: ExpectedAnswer, real: Side, ours: Side) -> None:
-    """What monitoring tools read is there, with the types that they expect."""
+    """The members that monitoring tools read are there, with the types that they expect."""
     for side in (real, ours):
         assert expected.problems(readBy(side.server, expected)) == []
 
@@ -382,7 +382,7 @@ def plain(headers: bytes, body: bytes) -> bytes:
 
 
 def test_unanswered(real: Side, ours: Side) -> None:
-    """What only nats-server answers stands in a table."""
+    """A request that only nats-server answers stands in a table."""
     for subject in UNANSWERED:
         assert list(real.answer(subject)) == ["server", "data"]
         assert ours.answer(subject) is None
@@ -390,7 +390,7 @@ def test_unanswered(real: Side, ours: Side) -> None:
 
 @pytest.mark.parametrize("subject", ["SERVER.PING.CONNZ", "ACCOUNT.PING.CONNZ", "USER.INFO"])
 def test_ownAccount(subject: str, real: Side, ours: Side) -> None:
-    """What users of other accounts may ask has the same keys."""
+    """The requests of users of other accounts have the same keys."""
     there, here = (side.answer(subject, by=side.plain) for side in (real, ours))
     assertSameShape(there, here, ABSENT, EXTRA)
 

@@ -75,7 +75,7 @@ def test_rows(flavour: Flavour, startServer: StartServer) -> None:
         rowOf(before[view.title], FIRST_CELLS[view.title])
 
     def counted() -> tuple[dict[str, Table], dict[str, Row], bool]:
-        """What is shown now, and whether the server has counted everything."""
+        """The shown figures, and whether the server has counted everything."""
         after = {view.title: read(view, 3.0, before[view.title]) for view in (SERVER, *views)}
         rows = {view.title: rowOf(after[view.title], FIRST_CELLS[view.title]) for view in views}
         rates = ((subjects, "Msgs/s", 5), (streams, "Stored/s", 5), (consumers, "Behind", 10))

@@ -1,5 +1,5 @@
 """
-How long one client keeps another one waiting, in processor time of the broker.
+The time for which one client delays another, in processor time of the broker.
 
 The processes are real, so a turn's share of work, which is counted, is compared with what it costs.
 """

@@ -1,3 +1,3 @@
 """
-Who is let in, and what they may do, with real clients and beside nats-server.
+Logins and permissions, with real clients and beside nats-server.
 """

@@ -120,9 +120,7 @@ class Worlds:
         return [service.questions[-1] for service in self.services]
 
     def counts(self) -> list[int]:
-        """
-        How many questions each has asked.
-        """
+        """The number of questions to each service."""
         return [len(service.questions) for service in self.services]
 
     def compare(self, decide: Decide, play: Callable[[Server], Any]) -> Any:

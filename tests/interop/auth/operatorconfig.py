@@ -28,9 +28,7 @@ NOW = int(time.time())
 
 
 def template(**nats: Any) -> dict[str, Any]:
-    """
-    What a scoped signer's users may do.
-    """
+    """The template of a scoped signer's users."""
     unlimited = {"subs": -1, "data": -1, "payload": -1}
     return {"kind": "user_scope", "key": SCOPED.key, "template": {**unlimited, **nats}}
 

@@ -191,7 +191,7 @@ def test_sealedAnswer(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
 
 
 def test_sealedByAnother(sealed: Worlds) -> None:
-    """What somebody else sealed lets nobody in."""
+    """An answer that another key sealed lets nobody in."""
     assert sealed.login(lambda question: Curve().seal(placed(question), question.sender)) == [NO]
 
 
@@ -289,7 +289,7 @@ def test_natsPy(worlds: Worlds) -> None:
 
     async def connected(server: Server, password: str) -> str:
         async def ignore(error: Exception) -> None:
-            """What the test cares for, it sees otherwise."""
+            """Ignore an event that the test sees otherwise."""
 
         client = await nats.connect(
             server.url, user="bob", password=password, allow_reconnect=False, error_cb=ignore

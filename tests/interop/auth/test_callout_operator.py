@@ -207,7 +207,7 @@ def test_itsOwn(worlds: Worlds) -> None:
 
 
 def test_notProved(worlds: Worlds) -> None:
-    """Who brings a JWT that is not a bearer's must have its key before anybody is asked."""
+    """The key of a JWT that is not a bearer's is proved before the service is asked."""
 
     def play(server: Server) -> str:
         with closing(Peer(server)) as peer:

@@ -1,6 +1,6 @@
 """
-What C{/connz} tells of who connections are and how TLS secures them, on nats-server and on
-natsbroker: keys, their order, and values.
+The users and the TLS of connections in C{/connz}, on nats-server and on natsbroker: keys, their
+order, and values.
 """
 
 from __future__ import annotations

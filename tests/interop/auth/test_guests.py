@@ -1,5 +1,5 @@
 """
-Who comes in without CONNECT where C{no_auth_user} is set, and how long one may say nothing: on
+Guests without CONNECT where C{no_auth_user} is set, and the time for which they may be silent: on
 nats-server and on natsbroker.
 """
 

@@ -270,7 +270,7 @@ def test_verdict(both: list[Server], said: dict[str, Any]) -> None:
 
 
 class TestReload:
-    """What is taken away while somebody is there."""
+    """Users and permissions that are removed while a client is connected."""
 
     BEFORE = """
     authorization {{ users: [
@@ -310,7 +310,7 @@ class TestReload:
 
     @realAndOurs
     def test_account(self, flavour: Flavour, startServer: StartServer) -> None:
-        """Who is in another account now is cut without a word."""
+        """A client that is in another account now is cut without a message."""
         text = "accounts {{ A {{ users: [{0}] }}, B {{ users: [{1}] }} }}"
         goes, stays = "{user: goes, password: x}", "{user: stays, password: x}"
         server = startServer(flavour, text.format(f"{goes}, {stays}", ""))

@@ -183,9 +183,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 def tried(attempt: Attempt) -> Callable[[Server], list[str]]:
-    """
-    What comes of an attempt.
-    """
+    """The outcome of an attempt."""
 
     def play(server: Server) -> list[str]:
         with Peer(server) as peer:
@@ -280,7 +278,7 @@ async def connect(server: Server, credentials: Path) -> Client:
     """
 
     async def ignore(error: Exception) -> None:
-        """What the tests care for, they see otherwise."""
+        """Ignore an event that the tests see otherwise."""
 
     return await nats.connect(
         server.url,

@@ -68,9 +68,7 @@ class World:
         return answer
 
     def asked(self, subject: str, body: bytes | str = b"") -> bytes:
-        """
-        What the operator is answered.
-        """
+        """The answer to the operator."""
         return self._operator.request(subject, body)
 
     def update(self, text: str) -> Any:
@@ -88,14 +86,12 @@ class World:
         return [peer.login(text, user) for peer, text, user in pairs]
 
     def fates(self) -> list[str]:
-        """
-        What becomes of both: the error that ends the connection, or nothing.
-        """
+        """The fate of both connections: the error that ends it, or nothing."""
         return [peer.ask(b"") for peer in self.peers]
 
 
 class TestService:
-    """What operators may ask."""
+    """Requests of operators."""
 
     def test_push(self, both: Both) -> None:
         """A JWT that is pushed is stored, and used for new connections."""
@@ -140,7 +136,7 @@ class TestService:
 
     @pytest.mark.parametrize("wrong", ["", "nonsense", "other", "user"])
     def test_otherJWTsAreRefused(self, both: Both, wrong: str) -> None:
-        """What is no JWT of the account that the subject names is refused."""
+        """A JWT that is not of the account in the subject is refused."""
         account, other = Account(OPERATOR), Account(OPERATOR)
         body = {"other": other.jwt(), "user": account.user(USER)}.get(wrong, wrong)
 
@@ -200,7 +196,7 @@ _REFUSED = "jwt update resulted in error"
 
 
 class TestLive:
-    """What becomes of users who are connected when their account's JWT changes."""
+    """Users who are connected when their account's JWT changes."""
 
     def test_unrelatedChangeGoesUnnoticed(self, both: Both) -> None:
         """A change that does not concern them goes unnoticed."""
@@ -292,7 +288,7 @@ class TestLive:
         assert both.compare(play) == 'Permissions Violation for Publish to "denied"'
 
     def test_imports(self, both: Both) -> None:
-        """What one account begins to export, the other gets once it imports it."""
+        """A new export of one account reaches the other once it imports it."""
         giver, taker = Account(OPERATOR), Account(OPERATOR)
 
         def play(server: Server) -> tuple[str, bytes]:
@@ -321,7 +317,7 @@ class TestLive:
 
 
 def test_restart(tmp_path: Path) -> None:
-    """What was pushed is there after a restart, the system account's own JWT too."""
+    """A pushed JWT is there after a restart, the system account's own too."""
     both = Both(tmp_path, FULL)
     account = Account(OPERATOR)
     signed = SYSTEM.user(USER, signer=SYSTEM.signing)

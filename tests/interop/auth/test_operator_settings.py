@@ -1,6 +1,6 @@
 """
-What the configuration of operator mode may say, on nats-server and on natsbroker: other resolvers,
-other ways to name operators, reload, and mistakes.
+The configuration of operator mode, on nats-server and on natsbroker: other resolvers, other ways to
+name operators, reload, and mistakes.
 """
 
 from __future__ import annotations
@@ -266,7 +266,9 @@ class TestReload:
     ],
 )
 def test_mistakes(tmp_path: Path, config: str, words: str) -> None:
-    """What cannot be is refused before anything listens, in the same words; with -t too."""
+    """
+    An invalid configuration is refused before anything listens, in the same words, also with -t.
+    """
     requireRealServer()
     server = Server(REAL, tmp_path, config)
     with pytest.raises(RuntimeError) as refused:

@@ -71,8 +71,10 @@ class TestHtpasswd:
         return f"{name}:{hashed.replace('$2b$', '$2y$')}\n"
 
     def test_login(self, startServer: StartServer, tmp_path: Path) -> None:
-        """Who stands in the file is let in as the user of that name; a change of it holds without
-        a reload, also for who is connected."""
+        """
+        A user in the file is let in under that name. A change of the file holds without a reload,
+        also for connected users.
+        """
         path = tmp_path / "users"
         path.write_text(self.entry("anna", "apple") + self.entry("carl", "cherry"))
         text = f"authorization {{ plugin: htpasswd, file: '{path}' }}\n{ACCOUNTS}"
@@ -232,7 +234,7 @@ class TestTwistd:
     """C{twistd natsbroker --auth}."""
 
     def test_login(self, tmp_path: Path) -> None:
-        """Who stands in the file of a checker is let in."""
+        """A user in the file of a checker is let in."""
         users = tmp_path / "users"
         users.write_text("anna:apple\ncarl:cherry\n")
         (tmp_path / "x.conf").write_text(ACCOUNTS)

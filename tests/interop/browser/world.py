@@ -1,5 +1,5 @@
 """
-What the live page shows in its test: a member of a cluster with a gateway and a leafnode,
+The servers behind the live page in its test: a member of a cluster with a gateway and a leafnode,
 JetStream, NATS Streaming, and clients that publish all the time.
 """
 

@@ -62,7 +62,7 @@ def isOurs(mesh: Mesh, place: int) -> bool:
 
 
 def test_everywhere(mesh: Mesh) -> None:
-    """What is published anywhere is heard everywhere, once, in order, with its reply subject."""
+    """A message at any member is heard at all members, once, in order, with its reply subject."""
     everywhere(mesh, COUNT, b"")
 
 
@@ -256,7 +256,7 @@ def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> N
 
 @pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda flavour: flavour.name)
 def test_permissions(started: Start, other: Flavour) -> None:
-    """What may not pass does not, and what is denied within a pattern is left out."""
+    """A subject that may not pass does not, and one that is denied within a pattern is left out."""
     rules = "permissions { import { deny: 'hidden.>' }, export { deny: 'closed.>' } }"
     one = started(OURS_FAST, f"{CLASSIC}\n{rules}")
     mesh = Mesh([one, started(other, CLASSIC if other in OURS else "", one.routePort)])

@@ -46,7 +46,7 @@ Form = Callable[..., Mesh]
 
 
 def named(pair: tuple[Flavour, Flavour]) -> str:
-    """What a pair is called."""
+    """The name of a pair."""
     return "-".join(flavour.name for flavour in pair)
 
 
@@ -122,7 +122,7 @@ def test_pools(form: Form, pair: tuple[Flavour, Flavour], more: str) -> None:
 
 @pytest.mark.parametrize("pair", [*PAIRS, (OURS_FAST, OURS_FAST)], ids=named)
 def test_tls(form: Form, pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
-    """What is compressed is encrypted."""
+    """A compressed link is encrypted."""
     writeCertificates(tmp_path)
     files = {"cert_file": "server.pem", "key_file": "server-key.pem", "ca_file": "ca.pem"}
     tls = ", ".join(f"{key}: '{tmp_path}/{name}'" for key, name in files.items())

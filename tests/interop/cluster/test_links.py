@@ -170,7 +170,7 @@ def test_cut(linked: Linked) -> None:
 
 
 def test_flapping(linked: Linked) -> None:
-    """So is one that comes and goes, also while messages pass."""
+    """A link that comes and goes is restored, also while messages pass."""
     linked.mesh.form()
     for number in range(5):
         linked.mesh.clients[number % 2].publish(b"far.%d" % (number % 2), b"x" * 100_000)

@@ -38,7 +38,7 @@ def running(
 
 
 def test_everywhere(mesh: Mesh) -> None:
-    """What is published anywhere is heard everywhere, once, in order, with headers and reply."""
+    """A message at any member is heard at all members, once, in order, with headers and reply."""
     everywhere(mesh, COUNT)
 
 

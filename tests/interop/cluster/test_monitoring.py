@@ -1,5 +1,5 @@
 """
-What members of one cluster show of it on their monitoring ports: natsbroker beside nats-server.
+The monitoring pages of members about their cluster: natsbroker beside nats-server.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ HERE = {*ABSENT, "data.cluster.urls"}
 
 
 def pages(mesh: Mesh, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """
-    What our member and the real one say.
-    """
+    """The pages of our member and of nats-server."""
     ours, real = (member.monitor(path) for member in mesh.members)
     return dict(ours), dict(real)
 
@@ -100,7 +98,7 @@ def test_sameValues(mesh: Mesh) -> None:
 
 
 def test_subscriptions(mesh: Mesh) -> None:
-    """What the peer is subscribed to is listed, with nats-server's sids."""
+    """The subscriptions of the peer are listed, with nats-server's sids."""
     ours, real = (
         rows(page)["A"]["subscriptions_list_detail"] for page in pages(mesh, "/routez?subs=detail")
     )
@@ -131,7 +129,7 @@ def test_varz(mesh: Mesh) -> None:
 
 
 def test_invalidParameters(mesh: Mesh) -> None:
-    """What makes no sense is refused."""
+    """An invalid parameter is refused."""
     for member in mesh.members:
         with pytest.raises(OSError, match="400"):
             member.monitor("/routez?subs=maybe")
@@ -148,7 +146,7 @@ def test_pages(page: str, mesh: Mesh) -> None:
 
 @pytest.mark.parametrize("page", ["STATSZ", "VARZ", "ROUTEZ", "CONNZ", "ACCOUNTZ", "SUBSZ"])
 def test_requests(page: str, mesh: Mesh) -> None:
-    """So have the answers to requests, which any member passes on."""
+    """The answers to requests, which any member passes on, have the same keys."""
     answers = []
     for member in mesh.members:
         asker = AskingClient(member, "s")
@@ -175,7 +173,9 @@ def test_statsz(mesh: Mesh) -> None:
 
 @pytest.mark.parametrize("expected", CLUSTER, ids=str)
 def test_readers(expected: ExpectedAnswer, mesh: Mesh) -> None:
-    """What monitoring tools read of routes is there, with the types that they expect."""
+    """
+    The members that monitoring tools read of routes are there, with the types that they expect.
+    """
     for member in mesh.members:
         assert expected.problems(readBy(member, expected)) == []
 

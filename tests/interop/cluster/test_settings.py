@@ -1,5 +1,5 @@
 """
-What a C{cluster} block says, between natsbroker and nats-server, dialled from either side.
+The keys of a C{cluster} block, between natsbroker and nats-server, dialled from either side.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def test_differentPools(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_noPool(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """Nor need there be one."""
+    """A pool is not needed."""
     mesh = form(pair, "pool_size: -1")
     exchanged(mesh, b"a")
     exchanged(mesh, b"b", "b")
@@ -195,8 +195,8 @@ def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
 @pytest.mark.parametrize("hub", [REAL, OLD], ids=lambda flavour: flavour.name)
 def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
     """
-    Who is behind a leafnode of a real member hears our clients, and they hear it: plain, in queue
-    groups, with headers and a reply, until the leafnode leaves.
+    A client behind a leafnode of a nats-server member hears our clients, and they hear it: plain,
+    in queue groups, with headers and a reply, until the leafnode leaves.
     """
     headers = b"NATS/1.0\r\nA: b\r\n\r\n"
     homes = [tmp_path / name for name in ("hub", "ours", "leaf")]
@@ -252,7 +252,7 @@ def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
 
 @eachPair
 def test_permissions(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """What may not pass does not, whichever side says so."""
+    """A subject that may not pass does not, whichever side forbids it."""
     mesh = form(
         pair,
         {

@@ -90,7 +90,7 @@ def test_restart(form: Form, peer: Flavour, dialler: int) -> None:
 
 
 def switched(site: Site, gateway: str) -> str:
-    """How a server sends to a cluster."""
+    """The mode in which a server sends to a cluster."""
     return str(site.modes().get(gateway, {}).get("interest_mode", ""))
 
 

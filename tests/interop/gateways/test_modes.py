@@ -1,7 +1,7 @@
 """
-What a gateway sends to a cluster that does not want it, counted on the wire, and how it tells a
-cluster that sends too much. The other cluster is the test; nats-server of 2.15 is not asked, since
-it does not begin optimistically any more.
+The messages of a gateway to a cluster that does not want them, counted on the wire, and the report
+of too many. The other cluster is the test; nats-server of 2.15 is not asked, since it does not
+begin optimistically any more.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def published(client: Client, wire: Wire, *names: bytes) -> None:
 
 
 class TestSending:
-    """What is sent to the test."""
+    """Messages to the test."""
 
     def test_optimistic(self, site: Site, fake: FakeGateway) -> None:
         """Until it is refused, each message is sent; afterwards none: one for each subject if it
@@ -167,7 +167,7 @@ class TestTelling:
     """The lines that the test gets when it sends."""
 
     def test_refusals(self, site: Site, fake: FakeGateway) -> None:
-        """What nobody wants is refused once for each subject, or with the account."""
+        """A subject that is not wanted is refused once, by itself or with its account."""
         fake.accept()
         wire, client = fake.dial(site.gatewayPort), Client(site)
         wire.say(b"RMSG A one 1\r\nx\r\nRMSG A two 1\r\nx\r\nRMSG NOPE one 1\r\nx\r\n")

@@ -97,7 +97,7 @@ def test_rejectedPeerGetsNatsServersError(
 
 @BOTH
 def test_wrongGateway(flavour: Flavour, start: Started, fake: FakeGateway) -> None:
-    """Who dials a cluster and finds another one says so."""
+    """A dialler that finds another cluster reports that."""
     start(Plan(flavour, "GA", ["GC"]), ports={"GC": fake.port})
     wire = fake.answer()
     wire.say(info("GB", fake.port))

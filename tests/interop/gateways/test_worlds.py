@@ -67,7 +67,7 @@ def world(running: World, request: pytest.FixtureRequest) -> World:
 
 
 def test_everywhere(world: World) -> None:
-    """What is published anywhere is heard everywhere, once, in order, with headers and reply."""
+    """A message at any broker is heard at all brokers, once, in order, with headers and reply."""
     everywhere(world, COUNT)
 
 
@@ -153,7 +153,7 @@ def test_queueMoves(world: World) -> None:
 
 
 def test_accounts(world: World) -> None:
-    """What is published in one account is not heard in another."""
+    """A message in one account is not heard in another."""
     ours, theirs = world.client(0, "b"), world.client(len(world.sites) - 1, "b")
     other = world.clients[-1].subscribe(b"secret")
     mine = theirs.subscribe(b"secret")

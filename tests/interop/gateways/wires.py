@@ -90,7 +90,7 @@ class Wire:
             self.hear(0.05)
 
     def heard(self, start: bytes) -> list[bytes]:
-        """What has come that begins like this."""
+        """The lines since the last call that begin with a prefix."""
         return [frame for frame in self.frames if frame.startswith(start)]
 
     def pong(self) -> None:

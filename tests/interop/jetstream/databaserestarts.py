@@ -41,7 +41,7 @@ _CONSUMERS = (("QUEUE", "w"), ("INTEREST", "a"), ("INTEREST", "b"), ("SOURCED", 
 
 class DatabaseRestarts:
     """
-    What clients did, and what they know.
+    The work of clients, and their knowledge.
 
     @ivar stored: acknowledged publishes: bodies by stream.
     @ivar seen: bodies by consumer, with the sequences in which they came.
@@ -61,7 +61,7 @@ class DatabaseRestarts:
 
     async def _connect(self) -> Any:
         async def quiet(_: Exception) -> None:
-            """What is not answered in time is asked again."""
+            """Ask again if there is no answer in time."""
 
         return await nats.connect(self._server.url, error_cb=quiet)
 
@@ -185,9 +185,7 @@ class DatabaseRestarts:
         return not (info.num_pending or info.num_ack_pending)
 
     async def _look(self, context: Any, stream: str) -> None:
-        """
-        What was confirmed is gone soon, and comes to no consumer that is made later.
-        """
+        """Check that confirmed messages are gone soon, and come to no later consumer."""
         deadline = time.monotonic() + PATIENCE
         while left := (await context.stream_info(stream)).state.messages:
             if time.monotonic() > deadline:

@@ -120,7 +120,7 @@ def _position(reply: bytes) -> tuple[int, int]:
 @dataclass
 class Workload:
     """
-    What clients do, and what they know of it.
+    The work of clients, and their knowledge of it.
 
     @ivar stored: acknowledged publishes: bodies by stream and sequence.
     @ivar asked: every body that was published.

@@ -46,7 +46,7 @@ _SILENCE = 1.0
 _DELIVER = (b"d.1", b"d.2")
 
 _EMPTY = [0]
-"""What nats-server sometimes lists as deleted in an empty stream."""
+"""The list of deleted sequences that nats-server sometimes shows for an empty stream."""
 
 _ZERO = "0001-01-01T00:00:00Z"
 _TIMES = ("ts", "created", "first_ts", "last_ts", "last_active", "time", "pinned_ts")

@@ -41,7 +41,7 @@ _GONE = (NatsError, ConnectionError, asyncio.TimeoutError, OSError)
 
 class Takeovers:
     """
-    What clients did, and what they know.
+    The work of clients, and their knowledge.
 
     @ivar stored: acknowledged publishes: bodies by sequence.
     @ivar seen: deliveries by consumer, counted by sequence.

@@ -1,5 +1,5 @@
 """
-What a stream stores by itself, beside nats-server: each message is republished with its headers,
+Messages that a stream stores by itself, beside nats-server: each is republished with its headers,
 and both servers work at the same time.
 """
 

@@ -1,6 +1,6 @@
 """
-What monitoring shows of JetStream, beside nats-server's under the same clients: the same keys in
-the same order with the same types, the same figures and refusals. Each difference has its reason.
+Monitoring of JetStream, beside nats-server's under the same clients: the same keys in the same
+order with the same types, the same figures and refusals. Each difference has its reason.
 """
 
 from __future__ import annotations
@@ -199,7 +199,9 @@ def test_requests(subject: str, options: dict[str, Any], real: Monitored, ours: 
 
 @pytest.mark.parametrize("expected", JETSTREAM, ids=str)
 def test_readers(expected: ExpectedAnswer, real: Monitored, ours: Monitored) -> None:
-    """What monitoring tools read of JetStream is there, with the types that they expect."""
+    """
+    The members that monitoring tools read of JetStream are there, with the types that they expect.
+    """
     for side in (real, ours):
         assert expected.problems(readBy(side.server, expected)) == []
 

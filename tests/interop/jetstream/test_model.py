@@ -1,5 +1,5 @@
 """
-What the model of JetStream computes is what nats-server answers.
+The model of JetStream computes nats-server's answers.
 """
 
 from __future__ import annotations

@@ -214,9 +214,7 @@ async def _changes(clients: Clients) -> None:
 
 
 def answersOf(flavour: Flavour, directory: Path, config: str, steps: Steps) -> list[Any]:
-    """
-    What the clients of a server were answered.
-    """
+    """The answers to the clients of a server."""
     directory.mkdir()
     server = Server(flavour, directory, config).start()
     clients = Clients(server, directory)

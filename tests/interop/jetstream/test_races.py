@@ -125,7 +125,7 @@ class Racer:
 
 
 def _shown(answer: bytes) -> Any:
-    """What counts of an answer, and does not depend on when it was given."""
+    """The part of an answer that does not depend on its time."""
     document = json.loads(answer)
     state = document.get("state", {})
     error = document.get("error", {}).get("err_code", 0)

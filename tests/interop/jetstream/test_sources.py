@@ -99,8 +99,10 @@ def test_withinOneServer(flavour: Flavour, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda flavour: flavour.name)
 def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
-    """What a stream no longer has of its source is not taken again: not after a kill, and not by
-    a source that is named again or has another filter."""
+    """
+    A message that a stream no longer has of its source is not taken again: not after a kill, and
+    not by a source that is named again or has another filter.
+    """
     server = Server(flavour, tmp_path, storage()).start()
     config: dict[str, dict[str, Any]] = {
         "QUEUE": {"retention": "workqueue"},

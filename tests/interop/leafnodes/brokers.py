@@ -84,9 +84,7 @@ class Broker(LinkedServer):
         self.writeConfig(self._config or "")
 
     def remote(self, user: str = "a", account: str = "B", more: str = "") -> str:
-        """
-        How others dial this one.
-        """
+        """The remote with which others dial this broker."""
         return remoteTo(self.leafPort, user, account, more)
 
 

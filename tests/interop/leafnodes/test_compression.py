@@ -39,7 +39,7 @@ PAIRS = [(OURS_FAST, REAL), (REAL, OURS_FAST)]
 
 
 def named(pair: tuple[Flavour, Flavour]) -> str:
-    """What a pair is called."""
+    """The name of a pair."""
     return "-".join(flavour.name for flavour in pair)
 
 
@@ -134,7 +134,7 @@ def test_pure(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
 @pytest.mark.parametrize("pair", [*PAIRS, (OURS_FAST, OURS_FAST)], ids=named)
 @pytest.mark.parametrize("isFirst", [False, True])
 def test_tls(two: Pair, pair: tuple[Flavour, Flavour], isFirst: bool, tmp_path: Path) -> None:
-    """What is compressed is encrypted, whether INFO or the handshake comes first."""
+    """A compressed link is encrypted, whether INFO or the handshake comes first."""
     writeCertificates(tmp_path)
     first = "handshake_first: true" if isFirst else ""
     own = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem'"

@@ -1,5 +1,5 @@
 """
-What a hub's account imports, its leafnodes have.
+Leafnodes have the imports of the hub's account.
 """
 
 from __future__ import annotations

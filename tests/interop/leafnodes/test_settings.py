@@ -1,5 +1,5 @@
 """
-Who leafnodes are, and what they may: credentials, permissions, roles, and reloads.
+Identity and permissions of leafnodes: credentials, permissions, roles, and reloads.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_credentials(maker: Maker, tmp_path: Path, hub: Flavour, spoke: Flavour)
 
 @pairs
 def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """What the hub's user may do holds on both sides."""
+    """The permissions of the hub's user hold on both sides."""
     rules = "publish: { allow: ['up.>', sync] }, subscribe: { allow: ['down.>', sync] }"
     user = f"C {{ users: [ {{user: l, password: l, permissions: {{ {rules} }} }}, "
     above = maker.hub(hub, accounts=user + "{user: c, password: c} ] }")
@@ -166,7 +166,7 @@ def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pairs
 def test_denied(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """What a remote does not want, or give, does not pass."""
+    """A subject that a remote does not want, or give, does not pass."""
     above = maker.hub(hub)
     more = "deny_imports: ['in.>'], deny_exports: ['out.>']"
     below = maker.spoke(spoke, remoteTo(above.leafPort, more=more))

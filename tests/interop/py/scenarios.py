@@ -1,5 +1,6 @@
 """
-What the interop tests do with nats-py: C{python -m tests.interop.py.scenarios SCENARIO URL [CA]}.
+The scenarios of the interop tests with nats-py: C{python -m tests.interop.py.scenarios SCENARIO URL
+[CA]}.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ async def connect(url: str, **options: Any) -> Client:
     """
 
     async def ignore(error: Exception) -> None:
-        """What the callers care for, they see otherwise."""
+        """Ignore an event that the callers see otherwise."""
 
     options.setdefault("error_cb", ignore)
     options.setdefault("allow_reconnect", False)

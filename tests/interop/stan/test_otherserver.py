@@ -20,7 +20,8 @@ def outcome(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Outcome]:
     """
-    What the scenarios print, by client, on a nats-server with a streaming server of ours beside it.
+    The output of the scenarios, by client, on a nats-server with a streaming server of ours beside
+    it.
     """
     directory = tmp_path_factory.mktemp("streaming")
     nats = Server(REAL, directory).start()

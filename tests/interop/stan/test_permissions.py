@@ -1,6 +1,6 @@
 """
-Who may use which channel, with real NATS Streaming clients: by the configuration, by what it is
-changed to, and by a custom authenticator.
+Permissions for channels with real NATS Streaming clients: by the configuration, by a reload, and by
+a custom authenticator.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_configured(tmp_path: Path, request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_authenticator(name: str, tmp_path: Path) -> None:
-    """So does the grant of a custom authenticator."""
+    """The grant of a custom authenticator decides about channels."""
     PROGRAMS[name].findCommand()
     with running("channels.py", "0", str(tmp_path)) as [port]:
         printed = runScenarios(PROGRAMS[name], f"nats://127.0.0.1:{port}", "shops")

@@ -42,9 +42,7 @@ def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 async def _fetched(url: str, stream: str) -> list[bytes]:
-    """
-    What is new for a durable consumer of JetStream, which acknowledges it.
-    """
+    """The new messages of a durable JetStream consumer, which acknowledges them."""
     client = await nats.connect(url)
     context = client.jetstream(timeout=PATIENCE)
     puller = await context.pull_subscribe("", "d", stream=stream)

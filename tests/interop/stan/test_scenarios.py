@@ -47,9 +47,7 @@ def _runAll(server: Server) -> Outcome:
 def outcome(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Outcome]:
-    """
-    What the scenarios print, by client, on a broker with each kind of store.
-    """
+    """The output of the scenarios, by client, on a broker with each kind of store."""
     directory = tmp_path_factory.mktemp("streaming")
     server = Server(OURS_FAST, directory, CONFIG % STORES[request.param]).start()
     showLogs(request.node, server)

@@ -56,9 +56,7 @@ class Issued:
 
     @property
     def pin(self) -> str:
-        """
-        What C{pinned_certs} calls it.
-        """
+        """The digest of a certificate in C{pinned_certs}."""
         data = self.key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )

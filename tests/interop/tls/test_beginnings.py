@@ -1,5 +1,5 @@
 """
-How TLS begins on the client port, on nats-server and on natsbroker.
+The beginning of TLS on the client port, on nats-server and on natsbroker.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ class TestAfterInfo:
         assert server.monitor("/varz")["subscriptions"] == before
 
     def test_injected(self, serve: Serve) -> None:
-        """What comes in the clear before the handshake is not taken for a part of what is
-        encrypted."""
+        """Input in the clear before the handshake is not taken for encrypted input."""
         server = serve(BLOCK % "")
         _, _, begin = hello(ANY)
         with Wire(server.port) as wire:
@@ -71,7 +70,9 @@ class TestAfterInfo:
             assert time.monotonic() - began > 0.5
 
     def test_slow(self, serve: Serve) -> None:
-        """So is somebody who begins and does not go on: what comes in between is no excuse."""
+        """
+        A client that begins a handshake and does not continue is cut, whatever comes in between.
+        """
         server = serve(BLOCK % "timeout: 0.6")
         _, _, begin = hello(ANY)
         with Wire(server.port) as wire:
@@ -140,14 +141,14 @@ class TestOptional:
     CONFIG = BLOCK % "" + "allow_non_tls: true\n"
 
     def test_plain(self, serve: Serve) -> None:
-        """What is no handshake is served in the clear."""
+        """Input that is no handshake is served in the clear."""
         with Wire(serve(self.CONFIG).port) as wire:
             info = wire.info()
             assert (info.get("tls_available"), info.get("tls_required")) == (True, None)
             assert wire.ask(CONNECT % b"") == b"PONG\r\n"
 
     def test_tls(self, serve: Serve) -> None:
-        """What is one is shaken hands with."""
+        """Input that is a handshake is answered with TLS."""
         with shakeHands(serve(self.CONFIG).port, ANY) as wire:
             assert wire.ask(CONNECT % b"") == b"PONG\r\n"
 

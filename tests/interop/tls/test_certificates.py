@@ -1,5 +1,5 @@
 """
-What clients' certificates are good for, on nats-server and on natsbroker.
+The uses of clients' certificates, on nats-server and on natsbroker.
 """
 
 from __future__ import annotations

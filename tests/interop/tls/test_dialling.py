@@ -25,9 +25,7 @@ WILD: dict[str, Any] = {"names": ["*.b.example"]}
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, bytes]]:
-    """
-    What became of each: what the client said, and what the server was told.
-    """
+    """The outcome of each attempt: the error of the client, and the log of the server."""
     place = tmp_path_factory.mktemp("dialling")
     # OpenSSL signs with any digest where the key is an RSA key; this one is nobody else's.
     ours, theirs = authority(bits=2056), authority("CN=another authority")

@@ -144,7 +144,7 @@ def test_noStart(
 
 @flavours
 def test_noResponder(flavour: Flavour, startServer: StartServer, world: World) -> None:
-    """Nor does one whose responder cannot be reached, if the certificate needs a response."""
+    """A certificate that needs a response is refused if its responder cannot be reached."""
     world.make("localhost", must=True)
     text = f'ocsp {{ mode: auto, url: "http://127.0.0.1:1" }}\n{world.tls("localhost")}'
     with pytest.raises(RuntimeError, match="bad OCSP status update for certificate at"):

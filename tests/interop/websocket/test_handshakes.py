@@ -158,10 +158,7 @@ def test_ends(servers: list[WebSocketServer]) -> None:
 
 
 def test_violations(servers: list[WebSocketServer]) -> None:
-    """
-    What is no WebSocket, or no protocol of NATS, ends with the code for it. nats-server sends it
-    too, if it comes to that before it closes.
-    """
+    """Input that is no WebSocket, or no protocol of NATS, ends with the code for it."""
     for name, data in VIOLATIONS.items():
         (_, real), (_, ours) = (_end(server, data) for server in servers)
         assert (ours, real in (ours, None)) == (1002, True), name

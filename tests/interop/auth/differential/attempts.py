@@ -101,9 +101,7 @@ class Script:
 
     @property
     def attempts(self) -> int:
-        """
-        How many logins, publications and subscriptions it tries.
-        """
+        """The number of logins, publications and subscriptions that are tried."""
         return len(self.logins) + len(self.tries)
 
     @property

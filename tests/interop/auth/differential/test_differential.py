@@ -66,8 +66,10 @@ def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
 
 
 def test_sameRefusals(tmp_path: Path) -> None:
-    """What nats-server does not start with, natsbroker does not take, and it goes on with what it
-    had."""
+    """
+    A file with which nats-server does not start is refused by natsbroker, which keeps the one
+    before.
+    """
     requireRealServer()
     matter = next(matter for matter in matters() if matter.name == "users")
     with Comparison(OURS_FAST, tmp_path) as comparison:

@@ -1,6 +1,6 @@
 """
-What the interop tests do with asyncio-nats-streaming: C{python -m tests.interop.stan.py.scenarios
-URL SCENARIO...}.
+The scenarios of the interop tests with asyncio-nats-streaming: C{python -m
+tests.interop.stan.py.scenarios URL SCENARIO...}.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What the scenarios for asyncio-nats-streaming are made of.
+The parts of the scenarios for asyncio-nats-streaming.
 """
 
 from __future__ import annotations
