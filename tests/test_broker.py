@@ -110,7 +110,7 @@ class TestHost:
     """The broker's methods for plugins."""
 
     def test_provides(self) -> None:
-        """It is a broker host and a service."""
+        """The broker is a broker host and a service."""
         broker = Host().broker
         verifyObject(IBrokerHost, broker)
         verifyObject(IService, broker)
@@ -233,7 +233,7 @@ class TestChoices:
         assert host.broker.clientContext.authorizer is made
 
     def test_authorizerMissing(self) -> None:
-        """One that nobody has is an error."""
+        """An authorizer that no plugin has is an error."""
         with pytest.raises(PluginError, match="IAuthorizerPlugin"):
             Host("authorization { plugin: mine }", plugins=Plugins(lambda interface: []))
 
@@ -338,7 +338,7 @@ class TestStarting:
         assert (info["server_name"], info["port"], info["client_ip"]) == ("n", 4222, "127.0.0.1")
 
     def test_address(self) -> None:
-        """It can be asked where it listens, once it does."""
+        """The broker knows its address once it listens."""
         host = Host("port: 4222")
         with pytest.raises(ValueError, match="does not listen"):
             host.broker.clientAddress()
@@ -363,14 +363,14 @@ class TestStarting:
         ]
 
     def test_endpoints(self) -> None:
-        """It can listen elsewhere than the settings say, at several places."""
+        """The broker can listen elsewhere than the settings say, at several places."""
         host = Host("port: 4222", endpoints=["tcp:1:interface=h", "unix:/run/n.sock"]).start()
         assert [server[0] for server in host.reactor.tcpServers] == [1]
         assert [server[0] for server in host.reactor.unixServers] == ["/run/n.sock"]
         assert host.dial(listener=1).receive().startswith(b"INFO ")
 
     def test_nowhere(self) -> None:
-        """Or nowhere; it is ready all the same."""
+        """The broker can listen nowhere, and is ready all the same."""
         host = Host(endpoints=[]).start()
         assert host.reactor.tcpServers == []
         assert outcome(host.broker.whenReady()) == [None]
@@ -398,7 +398,7 @@ class TestStarting:
                 Host(sockets={"monitoring": passed})
 
     def test_ready(self) -> None:
-        """One can wait for it."""
+        """The readiness of the broker can be awaited."""
         host = Host()
         waiting = outcome(host.broker.whenReady())
         assert waiting == []
@@ -533,7 +533,7 @@ class TestStopping:
         assert not host.broker.running
 
     def test_waits(self) -> None:
-        """It waits for what clients still have to take, but not for long."""
+        """The stop waits for clients to read their output, but not for long."""
         host = Host().start()
         client = host.client()
         client.transport.taking = False
@@ -545,7 +545,7 @@ class TestStopping:
         assert done == [None]
 
     def test_startedTwice(self) -> None:
-        """It can be started again."""
+        """The broker can be started again."""
         host = Host("port: 4222").start()
         outcome(host.broker.stopService())
         host.start()
@@ -600,7 +600,7 @@ class TestLameDuck:
         assert [each.status for each in healthz.problems(HealthQuery())] == [500]
 
     def test_twice(self) -> None:
-        """It begins once."""
+        """Lame duck mode begins once."""
         host = Host().start()
         host.broker.lameDuck()
         with pytest.raises(errors.BrokerError):
@@ -646,7 +646,7 @@ class TestReload:
     """Other settings; what each changes is tested beside its planner."""
 
     def test_taken(self) -> None:
-        """They are in force, INFO says so, and observers hear of it."""
+        """New settings are in force, INFO has them, and observers hear of it."""
 
         @implementer(IObserver)
         class Observer(Advisories):
@@ -660,7 +660,7 @@ class TestReload:
         assert observer.seen == [Reloaded(("max_payload",))]
 
     def test_refusedWhole(self) -> None:
-        """Or not at all."""
+        """A reload with one change that is refused changes nothing."""
         host = Host("port: 4001\nmax_payload: 100").start()
         before = host.broker.settings
         with pytest.raises(ReloadError):

@@ -224,7 +224,7 @@ class TestChecking:
         assert err.startswith(f"nats-server: configuration file {path} is valid (sha256:")
 
     def test_invalid(self, tmp_path: Path) -> None:
-        """One that is not is refused with the place of each mistake."""
+        """An invalid file is refused with the place of each mistake."""
         path = tmp_path / "x.conf"
         path.write_text("port: 4222\nbogus: 1")
         code, _, err = ran("-t", "-c", str(path))

@@ -258,7 +258,7 @@ class TestStreaming:
         )  # fmt: skip
 
     def test_among(self) -> None:
-        """They stand anywhere among the options of twistd's kind."""
+        """The options of NATS Streaming stand anywhere among those of twistd's kind."""
         options = parsed("-n", "given", "-mc", "0", "--client", "tcp:1", "-file_sync=false", "-V")
         assert options.settings.streaming == Streaming(max_channels=0)
         assert (options.clients, options.settings.server_name) == (["tcp:1"], "given")
@@ -274,7 +274,7 @@ class TestStreaming:
 
     @pytest.mark.parametrize("flag", ["-c", "-sc", "--stan_config"])
     def test_file(self, flag: str, tmp_path: Path) -> None:
-        """They win over the file, which may be given as nats-streaming-server has it."""
+        """The options win over the file, which may be given as nats-streaming-server has it."""
         path = tmp_path / "x.conf"
         path.write_text("streaming { id: filed, limits { mm: 7 } }")
         options = parsed(flag, str(path), "-cid", "given")
@@ -308,7 +308,7 @@ class TestService:
         return Host.around(makeService(parsed(*arguments), Reactor()))
 
     def test_broker(self) -> None:
-        """It is a broker, which listens where the options say."""
+        """The service is a broker, which listens where the options say."""
         host = self.made("--client", "tcp:1", "--client", "tcp:2")
         assert isinstance(host.broker, Broker)
         host.start()
@@ -386,7 +386,7 @@ class TestLog:
 
     @pytest.mark.parametrize("choice", [{"logger": object}, {"syslog": True}])
     def test_chosen(self, choice: dict[str, Any], tmp_path: Path) -> None:
-        """Another log that twistd was told to use is left alone."""
+        """A log that twistd was told to use is left alone."""
         assert self.lines(f'log_file: "{tmp_path}/log"', tmp_path, **choice) is None
         assert not (tmp_path / "log").exists()
 
@@ -534,7 +534,7 @@ class TestSignals:
         host.broker.stopService()
 
     def test_otherSignals(self) -> None:
-        """Others are twistd's, and all are as before when it has stopped."""
+        """Other signals are twistd's, and all are as before when it has stopped."""
         signals = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2]
         before: list[Any] = [signal.getsignal(number) for number in signals]
         host = Host.around(makeService(parsed(), Reactor())).start()

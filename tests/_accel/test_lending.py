@@ -138,7 +138,9 @@ def test_pausedInBetween() -> None:
 
 
 def test_manyAtOnce() -> None:
-    """More payloads than can be lent to one connection at a time arrive all the same."""
+    """
+    Payloads beyond the number that can be lent to one connection at a time arrive all the same.
+    """
     with room() as here:
         receiver, publisher = here.client(), here.client()
         receiver.say(b"SUB a 1\r\nSUB a 2\r\nSUB > 3\r\n")

@@ -64,7 +64,7 @@ class TestWriteDeadline:
             assert receiver.peer.isOpen
 
     def test_stopped(self) -> None:
-        """One that stops taking is cut a deadline after the batch that it took last."""
+        """A receiver that stops taking is cut a deadline after the last batch that it took."""
         with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
@@ -81,7 +81,9 @@ class TestWriteDeadline:
             assert receiver.peer.session.reason == "Slow Consumer (Write Deadline)"
 
     def test_tooSlow(self) -> None:
-        """One that takes a little of a batch all the time, but not all of it in time, is cut."""
+        """
+        A receiver that takes a little of a batch all the time, but not all of it in time, is cut.
+        """
         with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
@@ -102,7 +104,7 @@ class TestExceptions:
     def test_inTheLane(
         self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """One that the lane meets ends the connection, and others are served in the same round."""
+        """An exception in the lane ends its connection, and others are served in the same round."""
         with room() as here:
             publisher, other = here.client(), here.client()
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.skipif(not hot.COMPILED, reason=hot.REASON)
 def test_nothingIsFound() -> None:
     """
-    Neither sanitizer finds anything in 150 inputs. The long form is a command:
+    The sanitizers find nothing in 150 inputs. The long form is a command:
     L{tests._accel.sanitized}.
     """
     try:

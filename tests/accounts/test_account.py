@@ -376,7 +376,7 @@ class TestBatches:
         assert recorder.tags == [1, 2, 1]
 
     def test_raising(self, hall: Hall) -> None:
-        """One that raises is reported, and the publisher does not notice."""
+        """A batch subscriber that raises is reported, and the publisher does not notice."""
 
         class Failing(BatchRecorder):
             def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:

@@ -104,7 +104,7 @@ class TestServices:
     @pytest.mark.parametrize("service", [Recorder, BatchRecorder])
     @pytest.mark.parametrize("queue", [b"", b"q"])
     def test_origin(self, hall: Hall, service: type[Recorder], queue: bytes) -> None:
-        """They receive what has an origin; clients beside them receive everything."""
+        """A service receives messages that have an origin; clients beside it receive all."""
         asked, client = service(), Connection(hall.batch)
         bus = hall.busFor(Kind.INTERNAL)
         bus.serve(b"ask.*", asked, "tag", queue)
@@ -316,7 +316,9 @@ class TestLinks:
         assert [len(link.got) for link in links] == [0, 1]
 
     def test_filteredForGroupsAlone(self, hall: Hall) -> None:
-        """It stays so when a filter puts another message in its place."""
+        """
+        A message for queue groups alone stays so when a filter puts another message in its place.
+        """
         plain, chosen = Recorder(), Recorder()
         hall.bus.subscribe(b"foo", plain)
         hall.bus.subscribe(b"foo", chosen, b"", b"q")

@@ -170,7 +170,7 @@ class TestJetStream:
         assert b'Nats-Request-Info: {"acc":"A"}' in message.headers
 
     def test_reload(self) -> None:
-        """It comes and goes with a reload."""
+        """The import of a JetStream comes and goes with a reload."""
         text = "accounts { A { jetstream: %s } }"
         town = Town(text % "disabled")
         assert apiImports(town, "A") == []

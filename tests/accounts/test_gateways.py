@@ -183,7 +183,7 @@ class TestTargets:
         assert not hall.bus.hasInterest(b"a")
 
     def test_hasInterest(self, hall: Hall) -> None:
-        """Another cluster's interest is interest, for those whose messages reach it."""
+        """The interest of another cluster is interest, for those whose messages reach it."""
         hall.gate.openGateway(Far(hall), wanting(b"a"))
         assert hall.bus.hasInterest(b"a") and not hall.bus.hasInterest(b"b")
         assert not hall.account.busFor(Kind.ROUTE).hasInterest(b"a")
@@ -266,7 +266,10 @@ class TestArriving:
     """Messages from another cluster."""
 
     def test_spreads(self, hall: Hall) -> None:
-        """It goes to clients and members here; queue groups only if the sender chose them."""
+        """
+        A message from another cluster goes to clients and members here; to queue groups only if the
+        sender chose them.
+        """
         plain, member, route = Recorder(), Recorder(), LinkRecorder()
         hall.bus.subscribe(b"a", plain)
         hall.bus.subscribe(b"a", member, queue=b"q")
@@ -315,7 +318,10 @@ class TestReplies:
         assert hall.clock.getDelayedCalls() == []
 
     def test_freshOnRoutes(self, hall: Hall) -> None:
-        """Also of who has subscribed at another member of this cluster; members need no lead."""
+        """
+        A request of a new subscriber at another member of this cluster is mapped as well; members
+        need no prefix.
+        """
         far, route = Far(hall), LinkRecorder()
         hall.gate.openGateway(far, wanting(b"a"))
         hall.account.busFor(Kind.ROUTE).subscribe(b"r", route)

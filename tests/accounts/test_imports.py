@@ -187,7 +187,7 @@ class TestRequestor:
         assert message.payload == b"hi"
 
     def test_sharedObject(self, market: Market) -> None:
-        """Others who get the message where it was published get it as it was."""
+        """A receiver where the message was published gets it as it was."""
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
         here = market.subscribe("B", b"req")
@@ -300,7 +300,7 @@ class TestInterest:
         assert watcher.taken() == []
 
     def test_answersAreWanted(self, market: Market) -> None:
-        """They learn that the exporter's account wants responses."""
+        """Importers learn that the exporter's account wants responses."""
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
         watcher = WatchRecorder()

@@ -247,7 +247,7 @@ class TestPatience:
         return rounds
 
     def test_inTurns(self) -> None:
-        """It receives everything, once, in several turns."""
+        """A patient watcher receives everything, once, in several turns."""
         book, _ = self.crowded()
         watcher = WatchRecorder()
         book.interest.watch(watcher, None, True)
@@ -285,7 +285,9 @@ class TestPatience:
         assert known[b"q", b"q"] == 1
 
     def test_stopped(self) -> None:
-        """One that stops receives no more, and another one receives everything."""
+        """
+        A patient watcher that is stopped receives no more, and another one receives everything.
+        """
         book, _ = self.crowded()
         one, other = WatchRecorder(), WatchRecorder()
         stop = book.interest.watch(one, None, True)
@@ -304,7 +306,7 @@ class TestPatience:
         assert len(other.taken()) == self.COUNT
 
     def test_whenTold(self) -> None:
-        """Its callable is called once, after all there was."""
+        """The callable of a patient watcher is called once, after all that there was."""
         book, _ = self.crowded()
         watcher, ends = WatchRecorder(), []
         book.interest.watch(watcher, None, True, lambda: ends.append(len(watcher.told)))

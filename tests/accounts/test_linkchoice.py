@@ -124,7 +124,7 @@ class TestSuccessors:
         assert self.chosen(account, Kind.ROUTE, sender) == []
 
     def test_clusters(self, account: Account) -> None:
-        """It does not go back to the cluster of a leafnode that it came from."""
+        """A message from a cluster of leafnodes does not go back to it."""
         sender, other = Cluster(b"LC"), Cluster(b"other")
         join(account, Kind.HUB, sender)
         join(account, Kind.HUB, Cluster(b"LC"))

@@ -58,7 +58,7 @@ class TestNames:
         assert accounts.limits("A").max_connections == 1
 
     def test_systemAccount(self) -> None:
-        """Another account may be the system account."""
+        """Another account than $SYS may be the system account."""
         accounts = registry(TWO + "\nsystem_account: A\nno_auth_user: a")
         assert accounts.isSystem("A")
         assert not accounts.isSystem("$SYS")
@@ -106,7 +106,7 @@ class TestAdmission:
         assert accounts.connections("A") == 0
 
     def test_countsOut(self) -> None:
-        """One that is dismissed counts no more."""
+        """A client that is dismissed no longer counts."""
         accounts = registry(TWO)
         accounts.admit(Grant("B"))
         accounts.dismiss(Grant("B"))
@@ -155,13 +155,15 @@ class TestChange:
         assert accounts["A"] is before
 
     def test_goesAtOnce(self) -> None:
-        """One that nobody is in and they no longer name is gone."""
+        """An account that is no longer named and has no connections is gone at once."""
         accounts = registry(TWO)
         accounts.configure(settingsOf("port: 4222"))
         assert list(accounts.names()) == ["$G", "$SYS"]
 
     def test_goesWithItsLastConnection(self) -> None:
-        """One that somebody is in takes nobody else, and goes with the last one."""
+        """
+        An account that is no longer named takes no new connections, and goes with the last one.
+        """
         accounts = registry(TWO)
         accounts.admit(Grant("B"))
         accounts.configure(settingsOf("port: 4222"))
@@ -214,7 +216,7 @@ class TestIncluded:
         accounts.admit(Grant("A"))
 
     def test_excluded(self) -> None:
-        """One that is excluded takes nobody, and goes with its last connection."""
+        """An excluded account takes no connections, and goes with its last one."""
         accounts = registry()
         accounts.include("A", AccountLimits())
         accounts.admit(Grant("A"))
@@ -226,7 +228,7 @@ class TestIncluded:
         accounts.exclude("A")
 
     def test_comesBack(self) -> None:
-        """One that comes back before that is there again."""
+        """An excluded account that is included again before that is there again."""
         accounts = registry()
         accounts.include("A", AccountLimits())
         accounts.admit(Grant("A"))
@@ -243,7 +245,7 @@ class TestIncluded:
         assert accounts.admit(Grant("$SYS")).account == "$SYS"
 
     def test_exchange(self) -> None:
-        """They exchange what is said, until something else is."""
+        """The accounts of an operator exchange what their JWTs say, until they change."""
         accounts = registry()
         for name in ("A", "B"):
             accounts.include(name, AccountLimits())

@@ -56,7 +56,7 @@ class TestRelay:
         relay.subscriptionEnded(None)
 
     def test_subscription(self) -> None:
-        """Its subscription is one of the broker's own, for which lanes are no way."""
+        """The subscription of a relay is one of the broker's own, which no lane delivers."""
         account = Market("A")["A"]
         subscription = relaySubscription(account, b"a.>", Relay())
         assert (subscription.pattern, subscription.queue) == (b"a.>", b"")

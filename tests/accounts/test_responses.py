@@ -314,7 +314,7 @@ class TestLatency:
         assert (event["status"], event["description"]) == (503, "Service Unavailable")
 
     def test_tooLong(self) -> None:
-        """One that takes too long has timed out."""
+        """An answer that takes too long has timed out."""
         counter = Counter(sampling=100, threshold=5.0)
         counter.ask()
         counter.market.advance(5.0)

@@ -296,7 +296,7 @@ class TestLeafnodes:
 
     @pytest.mark.parametrize("ours", [b"", b"$JS.API.>"])
     def test_noRequests(self, market: Market, kind: Kind, ours: bytes) -> None:
-        """They get no requests to brokers that were published in another account."""
+        """Leafnodes get no requests to brokers that were published in another account."""
         theirs = b"a.>" if ours else b">"
         market.stream("B", "A", theirs, ours)
         leaf = self.leaf(market, kind, b">")
@@ -316,7 +316,7 @@ class TestLeafnodes:
     def test_named(
         self, market: Market, kind: Kind, ours: bytes, pattern: bytes, received: bytes
     ) -> None:
-        """They get it under the name that it has in their account."""
+        """Leafnodes get a message under its name in their account."""
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, pattern)
         assert market.publish("A", b"a.x") == 1

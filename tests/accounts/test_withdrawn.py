@@ -104,7 +104,7 @@ def test_otherRequests() -> None:
 
 
 def test_notCompared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not matter that very many requests are awaited."""
+    """A withdrawal does not depend on the number of awaited requests."""
     monkeypatch.setattr("natsbroker.accounts.responses._MOST_COMPARED", 0)
     here = Importer()
     client = here.ask(PULL, b"inbox.1", b"inbox.*")
@@ -153,7 +153,7 @@ def test_clientsChangeNothing() -> None:
 
 
 def test_otherCluster() -> None:
-    """Another cluster withdraws as a member of this one does."""
+    """Interest of another cluster is withdrawn like that of a member."""
     account = Market("JS")["JS"]
     account.busFor(Kind.ROUTE).subscribe(b"_R_.there.>", LinkRecorder())
     gate: Any = account.busFor(Kind.GATEWAY)

@@ -57,7 +57,7 @@ def test_ends() -> None:
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """One that fails is logged and keeps nobody else from being called."""
+    """A watcher that fails is logged, and the others are called."""
     told: list[int] = []
 
     def fail() -> None:
@@ -107,11 +107,11 @@ class TestDefaults:
     """The defaults of an authenticator that overrides nothing."""
 
     def test_provides(self) -> None:
-        """It is an authorizer."""
+        """An authenticator is an authorizer."""
         verifyObject(IAuthorizer, Authenticator())
 
     def test_deniesEverybody(self) -> None:
-        """One that overrides nothing lets nobody in."""
+        """An authenticator that overrides nothing lets nobody in."""
         with pytest.raises(errors.Unauthorized):
             Authenticator().grantFor(HELLO)
 
@@ -156,7 +156,7 @@ class TestExplanations:
         assert "return the user's name or a Grant" in line
 
     def test_overridesNothing(self) -> None:
-        """One that overrides nothing is a warning that says so."""
+        """An authenticator that overrides nothing gives a warning."""
 
         class Misspelt(Authenticator):
             def authentificate(self, request: ConnectRequest) -> Any:
@@ -206,7 +206,7 @@ class TestOverriding:
         assert outcome(Granting(), ConnectRequest(host="::2")) == [Grant("B")]
 
     def test_coroutines(self) -> None:
-        """Both steps may be coroutines, and wait."""
+        """The steps of an authenticator may be coroutines, and wait."""
         gate: Deferred[None] = Deferred()
 
         class Slow(Authenticator):
@@ -223,7 +223,7 @@ class TestOverriding:
         assert result == [Grant("A", "bob")]
 
     def test_deferreds(self) -> None:
-        """Both may answer with a Deferred."""
+        """The steps of an authenticator may answer with a Deferred."""
 
         class Later(Authenticator):
             def authenticate(self, hello: ConnectRequest) -> Any:
@@ -260,7 +260,7 @@ class TestOverriding:
         assert asked == []
 
     def test_revoke(self) -> None:
-        """It announces revocations."""
+        """An authenticator announces revocations."""
         told: list[int] = []
         authenticator = Named()
         authenticator.watchRevocations(lambda: told.append(1))
@@ -386,8 +386,10 @@ class TestInABroker:
             assert connection.closed == "lost"
 
     def test_hangs(self, step: str, form: Any) -> None:
-        """One that does not answer denies when the time is over, and is cancelled; others are
-        served meanwhile."""
+        """
+        An authenticator that does not answer denies when the time is over, and is cancelled; others
+        are served meanwhile.
+        """
         cancelled: list[Any] = []
         waiting = [Deferred(cancelled.append), Grant(user="bob")]
 

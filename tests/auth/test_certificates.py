@@ -88,7 +88,7 @@ class TestSubjects:
 
     @pytest.mark.parametrize("oid", [NameOID.USER_ID, NameOID.EMAIL_ADDRESS, NameOID.TITLE])
     def test_unknownAttribute(self, oid: x509.ObjectIdentifier) -> None:
-        """One with an attribute that nats-server does not know has no name."""
+        """A subject with an attribute that nats-server does not know has no name."""
         attributes = [(NameOID.COMMON_NAME, "bob"), (oid, "x")]
         name = x509.Name([x509.NameAttribute(kind, value) for kind, value in attributes])
         assert nameOf(name) is None
@@ -122,7 +122,7 @@ class TestAlternatives:
         assert first(["x", text], **{kind: [text]}) == text
 
     def test_order(self) -> None:
-        """They are tried in this order, and each kind in the certificate's order."""
+        """Alternative names are tried by kind, and within a kind in the certificate's order."""
         alternatives = {"emails": ["e@x", "f@x"], "names": ["n.x"], "urls": ["u:x"]}
         given = certificate(SUBJECT, **alternatives)
         names = CertificateNames(["u:x", "n.x", "f@x", "e@x"]).namesIn(given)
@@ -142,11 +142,11 @@ class TestSubject:
         assert first([SUBJECT], subject=SUBJECT) == SUBJECT
 
     def test_spelling(self) -> None:
-        """It may be written in another way that means the same."""
+        """A subject may be written in another form with the same meaning."""
         assert first(["CN=b\\6fb,OU=eng"], subject="CN=bob,OU=eng") == "CN=b\\6fb,OU=eng"
 
     def test_reordered(self) -> None:
-        """Its parts may stand in another order."""
+        """The parts of a subject may stand in another order."""
         user = "DC=com,DC=example,O=acme,OU=eng,CN=bob"
         assert first([user], subject=SUBJECT) == user
 
@@ -161,7 +161,7 @@ class TestSubject:
         "user", ["CN=bob", "CN=bob,OU=eng", SUBJECT + ",DC=org", "CN=bob,CN=bob,OU=eng,O=acme"]
     )
     def test_partsMustAllBeThere(self, user: str) -> None:
-        """More or fewer parts are another name."""
+        """A subject with more or fewer parts is another name."""
         assert first([user], subject=SUBJECT) is None
 
     def test_multiValued(self) -> None:

@@ -183,7 +183,7 @@ class TestKeys:
         assert refuses(self.made(ALICE), self.hello(None, **{"user": "alice", "pass": "a"}))
 
     def test_strangers(self) -> None:
-        """Neither does who signs with another key, or names one that nobody has."""
+        """A client that signs with another key, or names an unknown one, is refused."""
         stranger = KeyPair("U")
         assert refuses(self.made(), self.hello(stranger))
         assert refuses(self.made(ALICE), self.hello(stranger, nkey=stranger.key))
@@ -252,7 +252,7 @@ class TestToken:
         assert made.grantFor(hello(token="t")) == Grant()
 
     def test_otherTokensAreDenied(self) -> None:
-        """Another one, or the token as a name or password, is denied."""
+        """Another token, or the token as a name or password, is denied."""
         made = authorizer(token=TOKEN)
         for greeting in (hello(), hello(token="x"), hello("t"), hello("x", "t")):
             assert refuses(made, greeting)
@@ -346,7 +346,9 @@ class TestNobody:
         assert made.grantFor(hello()) == ALICE.grant
 
     def test_hashed(self) -> None:
-        """Also if that is a hash."""
+        """
+        A client without credentials is the default user, also if that user has a hashed password.
+        """
         assert authorizer(CAROL, noAuthUser="carol").grantFor(hello()) == CAROL.grant
 
     @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ class Prepared:
 
 
 def test_contract(tmp_path: Path) -> None:
-    """It does what every authorizer must."""
+    """The htpasswd authorizer passes the contract of every authorizer."""
     case = authorizerTests(
         Prepared(tmp_path / "users"),
         ANNA,
@@ -383,7 +383,7 @@ def test_complaints(world: World) -> None:
 
 
 def test_otherFile(world: World) -> None:
-    """Another file can be taken for it while it runs."""
+    """The file of users can be exchanged while the authorizer runs."""
     world.start()
     other = world.path.with_name("other")
     other.write_text(f"carl:{sha('cherry')}\n")

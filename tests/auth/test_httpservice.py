@@ -79,7 +79,7 @@ class TestQuestion:
     """The question to the service."""
 
     def test_whole(self) -> None:
-        """It says who a client is and where from, and nothing that it was not asked."""
+        """A question has the client's identity and address, and nothing that was not asked for."""
         options = {
             "user": "anna",
             "pass": "\u00e4pfel",
@@ -339,7 +339,7 @@ class TestAsking:
     """One question."""
 
     def test_request(self) -> None:
-        """It is posted as JSON, with the headers that were given."""
+        """A question is posted as JSON, with the configured headers."""
         world = World(headers={"Authorization": "Bearer x", "Accept": "application/x+json"})
         world.ask()
         [(method, url, body, headers)] = world.agent.requests
@@ -500,7 +500,7 @@ class TestRemembering:
         return world
 
     def test_off(self) -> None:
-        """Unless asked to, nothing is remembered."""
+        """An answer is not remembered by default."""
         assert self.again(self.known()) == 1
 
     def test_grant(self) -> None:
@@ -534,7 +534,7 @@ class TestRemembering:
         ],
     )
     def test_otherLoginsAreAskedAbout(self, hello: ConnectRequest) -> None:
-        """Another password, host or kind of connection is another question."""
+        """A question about another password, host or kind of connection is another one."""
         assert self.again(self.known(cacheFor=10.0), hello) == 1
 
     def test_bounded(self) -> None:

@@ -64,7 +64,7 @@ class TestHashes:
         assert not checkHash(HASH, HASH)
 
     def test_long(self) -> None:
-        """More than 72 bytes are refused: bcrypt would not look at the rest."""
+        """A password of more than 72 bytes is refused: bcrypt would ignore the rest."""
         hashed = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
         assert checkHash(hashed, "x" * 72)
         assert not checkHash(hashed, "x" * 73)

@@ -60,7 +60,7 @@ def avatars(host: Any = None) -> SettingsAvatars:
 
 
 def test_provides() -> None:
-    """They say what avatars may do."""
+    """The avatars of checkers have permissions."""
     assert verifyObject(IAvatars, avatars())
 
 
@@ -70,7 +70,7 @@ def test_userOfAnAccount() -> None:
 
 
 def test_userOfAuthorization() -> None:
-    """One of the authorization block has its permissions."""
+    """A user of the authorization block has its permissions."""
     expected = Grant(user="bob", publish=PermissionSet([b"bobs"]))
     assert avatars().grantOf("bob", ConnectRequest()) == expected
 

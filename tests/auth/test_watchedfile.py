@@ -85,7 +85,7 @@ def test_change(world: World) -> None:
 
 
 def test_sameSizeAndPlace(world: World) -> None:
-    """Another file under the same name is a change, whatever else is the same."""
+    """A new file of the same name, size and time is a change."""
     other = world.path.with_name("other")
     other.write_text("eno")
     times = world.path.stat()
@@ -161,7 +161,7 @@ def test_elsewhere(world: World) -> None:
 
 
 def test_use(world: World) -> None:
-    """Another file takes the place, also while the one before is looked at."""
+    """A new path takes effect, also while the file before is being read."""
     other = world.path.with_name("other")
     other.write_text("other")
     world.write("two")

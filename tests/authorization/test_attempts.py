@@ -166,7 +166,7 @@ class TestOverlaps:
         ],
     )
     def test_overlapIsRefused(self, host: Host, asked: bytes, told: bytes) -> None:
-        """One that lies within is refused, in nats-server's words."""
+        """A user's overlapping subject is refused, in nats-server's words."""
         answer = host.client(hello("picky")).ask(b"SUB " + asked + b"\r\n")
         assert answer == b"-ERR 'Permissions Violation for Subscription to %b'\r\n" % told
 

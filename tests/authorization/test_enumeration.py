@@ -88,14 +88,14 @@ class TestSameWork:
 
     @pytest.mark.parametrize("given", ["wrong", "", "x" * 100, "w\0"])
     def test_plain(self, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-        """One comparison of plain texts, of those who exist and of those who do not."""
+        """A login by plain text makes one comparison, for an existing name and for another."""
         work = Work(monkeypatch, ["secret"])
         assert {tuple(work.of(password(name, given))[0]) for name in NAMES} == {("plain",)}
         assert work.of(password(NAMES[0], "secret")) == (["plain"], True)
 
     @pytest.mark.parametrize("given", ["wrong", "", "x" * 100, "w\0"])
     def test_hashed(self, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-        """One hash."""
+        """A login by hash computes one hash."""
         work = Work(monkeypatch, [HASH])
         assert {tuple(work.of(password(name, given))[0]) for name in NAMES} == {("hash",)}
         assert work.of(password(NAMES[0], "secret")) == (["hash"], True)
@@ -109,7 +109,7 @@ class TestSameWork:
         assert set(kinds[:20]) == set(kinds[20:]) == {("plain",), ("hash",)}
 
     def test_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One signature, of keys that somebody has and of keys that nobody has."""
+        """A login by key verifies one signature, for a known key and for an unknown one."""
         work = Work(monkeypatch, ["secret"])
         for mine, isIn in zip(work.keys, (True, False), strict=True):
             signed = {"nkey": mine.key, "sig": raw(mine.sign(b"nonce"))}

@@ -152,7 +152,9 @@ class TestAccounts:
 
     @pytest.mark.parametrize(("subject", "body"), REQUESTS, ids=[row[0] for row in REQUESTS])
     def test_requests(self, streams: Streams, subject: str, body: Any) -> None:
-        """Its streams are not there, also where a forged header names its user."""
+        """
+        The streams of another account are not there, also where a forged header names its user.
+        """
         b = streams.client("b")
         forged = 'Nats-Request-Info: {"acc":"A","user":"a"}'
         for headers in ("", forged):

@@ -59,7 +59,7 @@ def test_throughputTargets(key: str, fast: float, old: float | None) -> None:
 
 @pytest.mark.parametrize(("key", "most"), [("request-1", 1.0), ("request-16", 1.2)])
 def test_latencyTargets(key: str, most: float) -> None:
-    """Both percentiles of latency are aimed at, as an upper bound."""
+    """The latency rows have targets for both percentiles, as upper bounds."""
     bounds = {figure.key: figure.fast for figure in row(key).figures}
     assert bounds == {"p50": Bound(most, least=False), "p99": Bound(most, least=False)}
 
@@ -98,7 +98,10 @@ def test_linkTargets(kind: str, size: int) -> None:
 
 
 def test_jetstreamTargets() -> None:
-    """Both sides serve JetStream; only the base may sync later than it acknowledges."""
+    """
+    The JetStream rows serve JetStream on both sides; only the base may sync later than it
+    acknowledges.
+    """
     assert row("jetstream-publish").figures[0].fast == Bound(1.5, least=True)
     assert row("jetstream-one-synced").figures[0].fast == Bound(1.0, least=True)
     assert "--headers" in row("jetstream-publish-ids").load

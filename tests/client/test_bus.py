@@ -93,7 +93,7 @@ def stage() -> Iterator[Stage]:
 
 
 def test_interfaces(stage: Stage) -> None:
-    """It is a bus, the origin of what comes, and a link in the eyes of services."""
+    """A remote bus is a bus, the origin of its messages, and a link in the eyes of services."""
     for interface in (IMessageBus, IOrigin, ILinkSubscriber, IReadiness):
         assert verifyObject(interface, stage.bus)
     assert verifyObject(ISubscription, stage.bus.subscribe(b"a", Listener()))
@@ -219,7 +219,9 @@ class TestSubscriptions:
         assert (listener.got, [subscription.closed for subscription in made]) == ([], [True, True])
 
     def test_cancelAfter(self, stage: Stage) -> None:
-        """It ends with the last message that it may have, over connections also."""
+        """
+        A subscription ends with the last message that it may have, also over several connections.
+        """
         listener = Listener()
         subscription = stage.bus.subscribe(b"a", listener, "tag")
         subscription.cancelAfter(3)

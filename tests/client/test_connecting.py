@@ -176,7 +176,7 @@ class TestInProcess:
         assert (hello.connectionType, hello.host, hello.text("user")) == ("IN_PROCESS", "", "me")
 
     def test_denied(self) -> None:
-        """It may be denied."""
+        """A connection in the same process may be denied."""
         with MemoryBroker(configText="authorization { token: secret }") as broker:
             outcomes: list[Any] = []
             connectInProcess(broker.broker, ConnectOptions(token="no")).addBoth(outcomes.append)
@@ -213,7 +213,7 @@ class TestNames:
         "text", ["ssl:127.0.0.1:4222:hostname=localhost", "tls:localhost:4222", "tcp:127.0.0.1:1"]
     )
     def test_endpointWithName(self, text: str) -> None:
-        """One that knows the name, or does no TLS, dials."""
+        """An endpoint that knows the name, or does no TLS, dials."""
         reactor: Any = MemoryReactorClock()
         outcomes: list[Any] = []
         connecting = connect(clientFromString(reactor, text), reactor=reactor)

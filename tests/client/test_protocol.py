@@ -322,7 +322,7 @@ class TestTheEnd:
         assert call.clock.getDelayedCalls() == []
 
     def test_talkativeServer(self) -> None:
-        """One that says anything is not."""
+        """A server that sends anything is not taken for dead."""
         call = Call(pingInterval=10.0)
         call.begin()
         for number in range(100):

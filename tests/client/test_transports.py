@@ -61,7 +61,7 @@ class Producer:
 
 
 def test_provides() -> None:
-    """It is a transport, a consumer and a producer, and knows where its ends are."""
+    """The transport is a transport, a consumer and a producer, and knows its addresses."""
     end = End()
     for interface in (ITransport, IConsumer, IPushProducer):
         assert verifyObject(interface, end)
@@ -100,7 +100,10 @@ def test_oneProducer() -> None:
 
 
 def test_reading() -> None:
-    """It reads when its protocol wants it to, unless it is closing; stopping it is closing it."""
+    """
+    A transport reads when its protocol wants it to, unless it is closing; to stop it is to close
+    it.
+    """
     end = End()
     reading = []
     for disconnecting in (False, True):
@@ -229,7 +232,7 @@ class TestTheEnd:
         assert (pipe.one.events, pipe.other.events) == ([ConnectionDone], [b"bye", ConnectionDone])
 
     def test_bothLose(self) -> None:
-        """Both ends may close at the same time, with something on its way in both directions."""
+        """The two ends may close at the same time, with bytes on their way in both directions."""
         pipe = Pipe()
         for end in (pipe.left, pipe.right):
             end.write(b"bye")

@@ -279,7 +279,7 @@ class TestConnectAgain:
         assert wire.ask(b"SUB bar 1\r\n" + pub(b"bar", b"hi")) == b""
 
     def test_earlySubscriptionsOfAnotherUser(self) -> None:
-        """They end if CONNECT makes it somebody else."""
+        """Early subscriptions of a guest end if CONNECT makes it another user."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant("A", hello.text("user"))))
         wire = world.dial()
         wire.receive()

@@ -160,7 +160,7 @@ class TestConnectionRow:
         assert "stop" not in row
 
     def test_timesOfGone(self) -> None:
-        """Those of a connection that is gone ended with it."""
+        """The times of a connection that is gone ended with it."""
         stage = Stage()
         wire = stage.client()
         stage.world.clock.advance(5)
@@ -227,7 +227,7 @@ class TestConnectionRow:
         ]
 
     def test_subscriptionsOfGone(self) -> None:
-        """Those of a connection that is gone name the account."""
+        """The subscriptions of a connection that is gone name the account."""
         stage = Stage()
         wire = stage.client("a@A")
         wire.ask(b"SUB foo 1\r\n")

@@ -112,7 +112,7 @@ class TestContext:
         return ClientContext(Clock(), accounts, Doorkeeper(), info, batch, **more)
 
     def test_defaults(self) -> None:
-        """It works without observers, and with nats-server's limits."""
+        """A context works without observers, and with nats-server's limits."""
         context = self.make()
         assert context.settings == Settings()
         context.notify(None)  # type: ignore[arg-type]

@@ -49,7 +49,9 @@ class TestGreeting:
         assert nonces[0] != nonces[1]
 
     def test_oneTooMany(self) -> None:
-        """One connection too many is greeted, told so and closed; room returns."""
+        """
+        A connection beyond the limit is greeted, gets an error and is closed; there is room again.
+        """
         world = World(Settings(max_connections=2))
         wires = [world.client() for _ in range(2)]
         third = world.dial()

@@ -77,7 +77,7 @@ class TestEvents:
         }
 
     def test_disconnect(self) -> None:
-        """One that goes is described with what it sent and got, and why it went."""
+        """A client that leaves is described with its traffic and the reason."""
         host, listener = listening()
         client = host.client(login("a", "a"))
         client.ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
@@ -121,7 +121,7 @@ class TestEvents:
         ]
 
     def test_wrongPasswordIsAnEventForAnotherReason(self) -> None:
-        """One that never said who it is, is nobody's event."""
+        """A client that never sent CONNECT causes no event about a password."""
         host, listener = listening()
         silent = host.client(b"")
         host.advance(5)

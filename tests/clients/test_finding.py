@@ -54,7 +54,7 @@ def test_closeAll() -> None:
 
 
 def test_slow() -> None:
-    """One that takes nothing is cut soon."""
+    """A client that reads nothing is cut soon."""
     host = Host()
     client = host.client()
     client.transport.taking = False

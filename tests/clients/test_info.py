@@ -77,7 +77,7 @@ class TestLine:
         assert read(INFO.line(1, "", limit))["max_payload"] == limit
 
     def test_falseHeaders(self) -> None:
-        """That there are no headers is said, not left out."""
+        """The absence of headers is stated in INFO, not left out."""
         assert read(INFO.changed(headers=False).line(1, ""))["headers"] is False
 
     def test_oneLine(self) -> None:

@@ -246,7 +246,7 @@ class TestCancelling:
         assert (outcomes, login.waiting) == ([], False)
 
     def test_giveUp(self) -> None:
-        """One that takes too long is cancelled, and that is logged."""
+        """A login that takes too long is cancelled, and that is logged."""
         answer: Deferred[Grant] = Deferred()
         login, outcomes = ask(lambda hello: answer)
         with logLines() as lines:

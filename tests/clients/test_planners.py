@@ -101,7 +101,7 @@ class TestAuthorization:
         assert client.ask(b"PUB a 1\r\nx\r\nPUB b 1\r\ny\r\n") == b"MSG b 2 1\r\ny\r\n"
 
     def test_permissionIsThere(self) -> None:
-        """One that is allowed now can be made."""
+        """A subscription that is allowed now can be made."""
         host = Host(USERS).start()
         client = host.client(HELLO)
         assert client.ask(b"SUB c 1\r\n").startswith(b"-ERR")
@@ -242,7 +242,9 @@ class TestOwnAuthorizer:
 
     @pytest.mark.parametrize("reloadable", [True, False])
     def test_section(self, reloadable: bool) -> None:
-        """It takes its own section if it can, else that needs a restart."""
+        """
+        A given authorizer takes its own section if it can; otherwise the change needs a restart.
+        """
         taken: list[Any] = []
 
         class Mine(Authenticator):

@@ -51,7 +51,7 @@ class TestProxied:
         assert wire.ask(b"SUB a 1\r\nPUB a 1\r\nx\r\n") == b"MSG a 1 1\r\nx\r\n"
 
     def test_pieces(self) -> None:
-        """It may come in pieces."""
+        """A proxy header may come in pieces."""
         wire = Proxied().dial()
         wire.receive()
         for byte in FIRST:
@@ -61,7 +61,9 @@ class TestProxied:
 
     @pytest.mark.parametrize("header", WRONG)
     def test_malformed(self, header: bytes) -> None:
-        """One that is wrong ends the connection without a word, and the log says what it was."""
+        """
+        A malformed proxy header ends the connection without a message, and the log has the error.
+        """
         wire = Proxied().dial()
         wire.receive()
         with logLines() as lines:
@@ -93,7 +95,7 @@ class TestProxied:
         assert wire.session.reason == "Authentication Timeout"
 
     def test_gone(self) -> None:
-        """One that is gone before leaves nothing."""
+        """A connection that ends before its proxy header leaves nothing."""
         world = Proxied()
         wire = world.dial()
         wire.transport.hangUp()

@@ -154,7 +154,7 @@ class TestSorting:
             Selection.fromQuery({"sort": sort, "state": state})
 
     def test_unknownOrder(self) -> None:
-        """Another order is refused, and what was asked comes back short and printable."""
+        """An unknown order is refused, and repeated in the error short and printable."""
         with pytest.raises(BadQuery, match=r"^invalid sorting option: a\\r\\nx+\.\.\.$"):
             Selection.fromQuery({"sort": "a\r\n" + "x" * 1000})
 
@@ -180,7 +180,7 @@ class TestStates:
         assert total(connections, state=state) == len(wanted)
 
     def test_unknown(self) -> None:
-        """Another state is refused."""
+        """An unknown state is refused."""
         with pytest.raises(BadQuery, match=r"^Error decoding state for half$"):
             Selection.fromQuery({"state": "half"})
 
@@ -227,12 +227,12 @@ class TestFilters:
             assert [connection.cid for connection in chosen] == wanted
 
     def test_accountAndUser(self) -> None:
-        """Both filters hold at once."""
+        """An account and a user as filters hold at once."""
         assert cids(self.connections, user="a", acc="A", state="all") == [1, 5]
 
     @pytest.mark.parametrize(("state", "cid", "wanted"), [("open", "2", [2]), ("open", "5", [])])
     def test_cid(self, state: str, cid: str, wanted: list[int]) -> None:
-        """One connection is found by its number, if its state is wanted."""
+        """A connection is found by its number, if its state is wanted."""
         assert cids(self.connections, cid=cid, state=state) == wanted
 
     def test_cidBeatsOthers(self) -> None:
@@ -274,7 +274,7 @@ class TestWindow:
         assert limitFrom({"limit": limit}) == given
 
     def test_largestLimit(self) -> None:
-        """More than there may be are not given."""
+        """A limit above the largest gives no more rows."""
         assert limitFrom({"limit": "1000000000"}) == LARGEST_LIMIT
 
     values = [n * 7919 % 10_007 for n in range(9_000)]

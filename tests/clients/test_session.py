@@ -164,7 +164,7 @@ class TestClientInfo:
     """The client info for services of other accounts."""
 
     def test_remembered(self) -> None:
-        """It is worked out once, and again when something has changed."""
+        """The client info is computed once, and again after a change."""
         world = World()
         wire = world.client(b'CONNECT {"verbose":false,"name":"n"}\r\n')
         session = wire.session

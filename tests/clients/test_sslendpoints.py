@@ -76,7 +76,7 @@ class TestDescriptions:
         assert not SSLEndpoint.isMeant("sslx:1") and not SSLEndpoint.isMeant("tcp:1")
 
     def test_endpoint(self) -> None:
-        """It listens there, with the usual backlog unless it names one."""
+        """A described endpoint listens there, with the usual backlog unless it names one."""
         for text, backlog in (("ssl:5:interface=127.0.0.1", BACKLOG), ("ssl:5:backlog=3", 3)):
             reactor: Any = MemoryReactor()
             read(text).endpoint(reactor).listen(FACTORY)
@@ -125,7 +125,7 @@ class TestTerms:
         assert shown.subject.rfc4514_string() == "CN=localhost"
 
     def test_chain(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """More certificates are shown where it names them."""
+        """A chain of certificates is shown where the description names one."""
         longer = SSLEndpoint(1, described.privateKey, described.certKey, str(tmp_path / "ca.pem"))
         for endpoint, length in ((described, 1), (longer, 2)):
             done = Handshake(self.contextOf(endpoint, TLSSettings()), clientContext()).run()

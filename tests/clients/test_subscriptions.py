@@ -100,7 +100,10 @@ class TestTable:
         assert desk.refusal(b"foo.", sid=b"1") == ""
 
     def test_maximum(self) -> None:
-        """One more than the maximum is refused, also for a sid in use; room returns."""
+        """
+        A subscription beyond the maximum is refused, also for a sid in use; there is room again
+        after an end.
+        """
         desk = Desk(maximum=2)
         desk.table.subscribe(b"a", b"", b"1")
         desk.table.subscribe(b"b", b"", b"2")
@@ -250,7 +253,10 @@ class TestSidFor:
     """The sid at which a client learns that its request has no responders."""
 
     def test_ownPlainSubscription(self) -> None:
-        """It is a plain subscription of this client, by wildcard too; nobody else's, no group's."""
+        """
+        The sid is that of a plain subscription of this client, by wildcard too, and never another
+        client's or a group's.
+        """
         desk = Desk()
         other = SubscriptionTable(desk.bus, Recorder(), Grant(), 0, 0)
         other.subscribe(b"_INBOX.>", b"", b"9")

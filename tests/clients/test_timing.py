@@ -103,7 +103,7 @@ class TestDeadlines:
         assert world.context.connections.slow == {"Slow Consumer (Write Deadline)": 1}
 
     def test_writeDeadlineAtTheBeginningOfTime(self) -> None:
-        """That holds also where the clock began at zero."""
+        """A write deadline holds also where the clock began at zero."""
         world = World(Settings(write_deadline=3.0))
         wire = world.dial()
         wire.session.writeBlocked()

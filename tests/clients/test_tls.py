@@ -118,7 +118,9 @@ class TestVetted:
         assert peer.receive().endswith(b"PONG\r\n") and peer.transport.isReading
 
     def test_revoked(self, tmp_path: Path) -> None:
-        """One whose certificate does not count is cut without a word, and the log says why."""
+        """
+        A client whose certificate is revoked is cut without a message, and the log has the reason.
+        """
         peer, terms = self.peer(tmp_path)
         peer.protocol.dataReceived(QUIET + b"PING\r\n")
         with logLines() as lines:
@@ -259,7 +261,7 @@ class TestAfterInfo:
         assert works(peer)
 
     def test_full(self) -> None:
-        """One too many is refused in the clear."""
+        """A client beyond the limit is refused in the clear."""
         peer = Peer(Begin.AFTER_INFO, World(Settings(max_connections=1)))
         other = Peer(Begin.AFTER_INFO, peer.world)
         assert other.receive().endswith(b"-ERR 'maximum connections exceeded'\r\n")
@@ -299,7 +301,7 @@ class TestFirst:
         assert (peer.closed, peer.receive()) == ("aborted", b"")
 
     def test_full(self) -> None:
-        """One too many is not shaken hands with."""
+        """A client beyond the limit gets no handshake."""
         world = World(Settings(max_connections=1))
         world.client()
         peer = Peer(Begin.FIRST, world)
@@ -321,7 +323,7 @@ class TestFirstOrInfo:
         assert works(peer)
 
     def test_waits(self) -> None:
-        """One that waits gets INFO in the clear after the delay, and then shakes hands."""
+        """A client that waits gets INFO in the clear after the delay, and then shakes hands."""
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         peer.world.advance(0.25)
         assert peer.receive() == b""
@@ -333,7 +335,7 @@ class TestFirstOrInfo:
         assert works(peer)
 
     def test_plain(self) -> None:
-        """One that waits may stay in the clear where that is allowed."""
+        """A client that waits may stay in the clear where that is allowed."""
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3, optional=True)
         peer.world.advance(0.35)
         assert peer.receive().startswith(b"INFO ")
@@ -341,7 +343,7 @@ class TestFirstOrInfo:
         assert works(peer)
 
     def test_gone(self) -> None:
-        """One that leaves meanwhile leaves nothing behind."""
+        """A client that leaves meanwhile leaves nothing behind."""
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         peer.transport.hangUp()
         assert peer.closed == "left"
@@ -427,7 +429,7 @@ class TestCertificates:
 
     @pytest.mark.parametrize("shown", [None, Given()])
     def test_notPinned(self, shown: Any) -> None:
-        """Another key, or none, is cut before it is greeted."""
+        """A client with a key that is not pinned, or without one, is cut before it is greeted."""
         peer = Peer(Begin.FIRST, pinned_certs=frozenset({"00" * 32}))
         peer.shake(shown)
         assert (peer.closed, peer.receive()) == ("aborted", b"")
@@ -451,7 +453,7 @@ class TestPinsChange:
         peer.protocol.termsChanged()
 
     def test_gone(self) -> None:
-        """One whose key is no longer among them is cut, as if it had not shaken hands."""
+        """A client whose key is no longer pinned is cut, as if it had not shaken hands."""
         peer = self.shaken(pinned_certs=frozenset({Given().pin}))
         assert works(peer)
         with logLines() as lines:
@@ -461,13 +463,13 @@ class TestPinsChange:
 
     @pytest.mark.parametrize("pins", [(), ("00" * 32, Given().pin)])
     def test_stays(self, pins: tuple[str, ...]) -> None:
-        """One whose key is among them stays, and so does everybody where none are pinned."""
+        """A client whose key is pinned stays, and so do all where none are pinned."""
         peer = self.shaken()
         self.repin(peer, *pins)
         assert works(peer)
 
     def test_withoutCertificate(self) -> None:
-        """One that showed none is cut when some are pinned."""
+        """A client without a certificate is cut when keys are pinned."""
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()
         peer.shake()
@@ -475,7 +477,7 @@ class TestPinsChange:
         assert peer.closed == "aborted"
 
     def test_clear(self) -> None:
-        """One that may be and is in the clear is not asked for a key."""
+        """A client that may be in the clear, and is, needs no key."""
         peer = Peer(Begin.BY_CLIENT)
         peer.receive()
         assert works(peer)
@@ -483,7 +485,7 @@ class TestPinsChange:
         assert works(peer)
 
     def test_shaking(self) -> None:
-        """One that still shakes hands is judged by what it began with."""
+        """A client that is still shaking hands is judged by the pins at its beginning."""
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()
         self.repin(peer, "00" * 32)
@@ -556,7 +558,7 @@ class TestRate:
     """Handshakes a second."""
 
     def test_throttled(self) -> None:
-        """More than the rate are refused in nats-server's words, until the next second."""
+        """A handshake beyond the rate is refused in nats-server's words, until the next second."""
         world = World()
         factory = TLSClientFactory(
             world.context, TLSTerms(CREATOR, settings=TLSSettings(connection_rate_limit=2))

@@ -94,5 +94,5 @@ def test_here(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "example.com", "127.0.0"])
 def test_anywhere(host: str) -> None:
-    """Others may reach these, or who knows."""
+    """An address for all interfaces, or an unknown one, may be reached by others."""
     assert not isLoopback(host)

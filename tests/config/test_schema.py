@@ -80,7 +80,7 @@ def blocks() -> list[tuple[BlockSchema, str]]:
 
 
 def test_isSchema() -> None:
-    """It is a schema of the draft that it names."""
+    """The schema is one of the draft that it names."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 

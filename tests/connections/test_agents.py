@@ -85,7 +85,10 @@ def test_severalAuthorities(folder: Path, tmp_path: Path) -> None:
 
 
 def test_otherAuthority(folder: Path) -> None:
-    """One of another authority is not, nor one that no authority of this system knows."""
+    """
+    A certificate of another authority is refused, and so is one of an authority unknown to this
+    system.
+    """
     assert not reached(trusting(folder), folder / "other")
     assert not reached(None, folder)
 

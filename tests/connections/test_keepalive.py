@@ -71,7 +71,7 @@ class TestKeepalive:
         assert keepalive.timePassed(102.0 + 10 * maximum, 100.0, maximum) is STALE
 
     def test_pongForgives(self) -> None:
-        """One PONG answers for all PINGs before."""
+        """A PONG answers for all PINGs before it."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         for now in (102.0, 112.0):
             assert keepalive.timePassed(now, 100.0, 2) is PING

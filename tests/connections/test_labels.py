@@ -75,7 +75,7 @@ class TestClient:
         ],
     )
     def test_label(self, options: dict[str, Any], grant: Grant | None, label: str) -> None:
-        """It is nats-server's, and says more once the client is let in."""
+        """The label of a client is nats-server's, and names more once the client is let in."""
         assert clientLabel("h", 1, 2, options, grant) == label
 
     def test_long(self) -> None:

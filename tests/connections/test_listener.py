@@ -48,8 +48,8 @@ class TestEndpoints:
     @pytest.mark.parametrize(("both", "interface"), [(True, "::"), (False, "0.0.0.0")])
     def test_anywhere(self, both: bool, interface: str) -> None:
         """
-        One IPv6 socket takes connections of both kinds where the machine lets it, else an IPv4
-        socket its own; the reported address is the same.
+        A listener on all interfaces has one IPv6 socket for both kinds if the machine permits, else
+        an IPv4 socket too; the reported address is the same.
         """
         reactor = memory()
         listener = PortListener(AnywhereEndpoint(reactor, 4222, both=lambda: both), FACTORY)
@@ -80,7 +80,7 @@ class TestEndpoints:
         assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, "127.0.0.1")]
 
     def test_addressWithBacklog(self) -> None:
-        """Another backlog may be asked for."""
+        """A backlog may be asked for."""
         reactor = memory()
         PortListener(addressEndpoint(reactor, "127.0.0.1", 1, 7), FACTORY).open()
         assert reactor.tcpServers == [(1, FACTORY, 7, "127.0.0.1")]
@@ -114,7 +114,7 @@ class TestListener:
     """One place."""
 
     def test_openAndClose(self) -> None:
-        """It has an address while it is open."""
+        """A listener has an address while it is open."""
         listener: Any = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
         assert listener.address is None
         opened: list[Any] = []
@@ -145,7 +145,7 @@ class TestListener:
         assert failures[0].check(CannotListenError)
 
     def test_use(self) -> None:
-        """Another factory makes the connections from then on, and any fast transport is gone."""
+        """A new factory makes the connections from then on, and any fast transport is gone."""
         listener = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
         listener.open()
         port: Any = listener.port
@@ -157,7 +157,7 @@ class TestListener:
         assert "transport" not in vars(port)
 
     def test_useBeforeOpening(self) -> None:
-        """Also if it does not listen yet."""
+        """A new factory can be set before the listener is open."""
         reactor = memory()
         listener = PortListener(addressEndpoint(reactor, "127.0.0.1", 4000), FACTORY)
         other = Factory()
@@ -178,14 +178,14 @@ class TestAcceleration:
         return listener.accelerate(self.HUB)
 
     def test_plain(self) -> None:
-        """It takes a plain TCP port of clients."""
+        """The poller takes a plain TCP port of clients."""
         factory = ClientFactory(None)  # type: ignore[arg-type]
         port: Any = tcp.Port(0, factory, reactor=memory())
         assert self.accelerated(factory, port)
         assert "transport" in vars(port)
 
     def test_otherFactory(self) -> None:
-        """It does not take one whose factory puts anything in between."""
+        """The poller does not take a port whose factory puts anything in between."""
 
         class Between(ClientFactory):
             pass

@@ -273,7 +273,7 @@ class TestShares:
                 assert lines == [b"-ERR 'Invalid Subject'"] * flood.count(b"..")
 
     def test_oneMessage(self, names: Names, fastLane: bool) -> None:
-        """One message to many receivers is delivered in several turns, in order for each."""
+        """A message to many receivers is delivered in several turns, in order for each."""
         with using(names):
             room = Room(fastLane)
             noisy, other = room.client(), room.client()
@@ -302,7 +302,7 @@ class TestShares:
             assert other.receive().count(b"MSG e ") == 40000
 
     def test_requests(self, names: Names, fastLane: bool) -> None:
-        """That nobody responds is known when all receivers were asked."""
+        """A request to many receivers has no responders only after all of them were asked."""
         with using(names):
             room = Room(fastLane)
             noisy = room.client(

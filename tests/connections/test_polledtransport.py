@@ -171,7 +171,7 @@ def test_dialled(place: Place) -> None:
 
 
 def test_large(place: Place) -> None:
-    """More than any buffer holds waits for the peer to take it, and comes in order."""
+    """A message larger than any buffer waits for the peer to read it, and comes in order."""
     peer = place.dialled()
     peer.send(b"RS+ A foo\r\nPING\r\n")
     place.read(peer, b"PONG\r\n")
@@ -268,7 +268,7 @@ class TestRelay:
         assert said == b"RMSG A foo 5000\r\n" + b"there" * 1000 + b"\r\n"
 
     def test_large(self, place: Place) -> None:
-        """More than the socket takes waits, is known to wait, and comes in order."""
+        """A write larger than the socket's buffer waits, counts as waiting, and comes in order."""
         peer = place.compressing()
         peer.send(plain(b"RS+ A foo\r\nPING\r\n"))
         place.unpacked(peer, b"PONG\r\n")

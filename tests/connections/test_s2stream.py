@@ -201,7 +201,7 @@ def test_anySplit(cuts: list[int], stream: bytes) -> None:
 
 @onEach
 def test_byteByByte(names: Names) -> None:
-    """Also one byte at a time."""
+    """A stream is decoded one byte at a time."""
     with using(names):
         for _, content, stream in FLUSHES:
             if len(stream) < 300:
@@ -245,7 +245,7 @@ def test_encoded(level: str, content: bytes) -> None:
 
 
 def test_levels() -> None:
-    """One level compresses nothing, the others what is worth it."""
+    """The levels of compression: one compresses nothing, and the others what is worth it."""
     content = b"RMSG $G t 300\r\n" + b"a" * 300 + b"\r\n"
     assert S2Encoder(UNCOMPRESSED).encode(content) == BEGIN + plain(content)
     for level in LEVELS[1:]:

@@ -52,7 +52,7 @@ class Spoken(SessionProtocol):
 
 
 def test_provides() -> None:
-    """It provides what transports look for."""
+    """A session's protocol provides the interfaces that transports look for."""
     assert verifyObject(IPushProducer, Spoken())
     assert verifyObject(IHalfCloseableProtocol, Spoken())
 

@@ -54,7 +54,7 @@ class TestVersions:
     """Versions of the protocol."""
 
     def test_newest(self, folder: Path) -> None:
-        """Both ends take the newest."""
+        """The newest version that both ends know is used."""
         done = Handshake(contextFrom(settings(folder)), clientContext()).run()
         assert done.client.get_protocol_version_name() == "TLSv1.3"
 

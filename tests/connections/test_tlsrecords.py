@@ -79,7 +79,7 @@ class TestRecords:
         assert len(layer.wires) == 1
 
     def test_before(self, names: Names, shaken: Handshake) -> None:
-        """More than was to be expected may be in the BIO: all of it is sent, in order."""
+        """Input beyond the expected amount may be in the BIO: all of it is sent, in order."""
         layer = Layer()
         records = self.records(names, shaken, layer)
         before = bytes(range(250)) * 400
@@ -160,7 +160,7 @@ class TestReading:
         assert reader.decoder.received == len(text)
 
     def test_much(self, shaken: Handshake) -> None:
-        """More than fits the buffer that all share is handled a part at a time."""
+        """Input that exceeds the shared buffer is handled in parts."""
         reader = Reader(shaken)
         payloads = [bytes([number]) * 1_000_000 for number in range(3)]
         reader.take(said(shaken.client, publishes(*payloads)))

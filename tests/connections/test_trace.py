@@ -129,7 +129,7 @@ class TestSelection:
         assert lines[-1] == '<<- MSG_PAYLOAD: ["123..."]'
 
     def test_headersOnly(self) -> None:
-        """Or only the headers are shown, and nothing of messages without."""
+        """A trace may show the headers only, and nothing of messages without headers."""
         lines = traced(
             HEADERS,
             b"PUB foo 2\r\nhi\r\nHPUB foo 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n",

@@ -49,7 +49,7 @@ class TestFile:
         assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o640
 
     def test_missingFolder(self, tmp_path: Path) -> None:
-        """It cannot be opened in a folder that is not there."""
+        """A log in a missing folder cannot be opened."""
         with pytest.raises(FileNotFoundError):
             LogFile(str(tmp_path / "missing" / "log"))
 
@@ -246,7 +246,7 @@ class TestJournal:
         assert (tmp_path / "journal").read_text() == "<5>a\n<2>b\n<7>c\n"
 
     def test_redirected(self, tmp_path: Path) -> None:
-        """Another stream than the journal's gets the plain lines."""
+        """A stream that is not the journal's gets plain lines."""
         with fileStream(tmp_path / "log") as stream:
             LogOutput(stream, {"JOURNAL_STREAM": "1:2"}).write("INF", "a\n")
         assert (tmp_path / "log").read_text() == "a\n"

@@ -75,7 +75,7 @@ class TestFormat:
         assert log.lines == ["[42] 2026/11/20 17:31:42.469933 [INF] hi\n"]
 
     def test_utc(self) -> None:
-        """Or UTC."""
+        """The time of log lines may be UTC."""
         log = Log(Logging(logtime_utc=True))
         log.observer({"log_namespace": "natsbroker", "log_time": MOMENT, "log_format": "hi"})
         assert log.lines == ["[42] 2026/11/20 16:31:42.469933 [INF] hi\n"]

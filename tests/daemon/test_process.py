@@ -210,7 +210,7 @@ class TestLog:
     """The log while it runs."""
 
     def test_file(self, tmp_path: Path) -> None:
-        """It goes to a file if the settings say so; USR1 opens that again."""
+        """The log goes to a file if the settings say so; USR1 opens it again."""
         path = tmp_path / "log"
 
         def move() -> None:

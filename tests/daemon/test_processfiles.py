@@ -76,7 +76,7 @@ class TestPidFileOfBroker:
     """The pid file."""
 
     def test_life(self, tmp_path: Path) -> None:
-        """It is there while the broker runs."""
+        """The pid file is there while the broker runs."""
         path = tmp_path / "pid"
         made = Surrounded(f'pidfile: "{path}"')
         assert not path.exists()
@@ -113,7 +113,7 @@ class TestPidFileOfBroker:
         assert list(tmp_path.iterdir()) == []
 
     def test_cannotMove(self, tmp_path: Path) -> None:
-        """One that cannot be written is logged."""
+        """A pid file that cannot be written is logged."""
         made = Surrounded("port: 4222")
         made.host.start()
         lines = made.reload(f'pidfile: "{tmp_path}/missing/b"')
@@ -124,7 +124,7 @@ class TestPortsFileOfBroker:
     """The ports file."""
 
     def test_life(self, tmp_path: Path) -> None:
-        """It is there while the broker listens, and says where."""
+        """The ports file is there while the broker listens, with its addresses."""
         made = Surrounded(f'ports_file_dir: "{tmp_path}"\nport: 4001\nhttp_port: 4002')
         made.host.start()
         path = tmp_path / "nats_42.ports"
@@ -146,7 +146,7 @@ class TestPortsFileOfBroker:
         assert (tmp_path / "b" / "nats_42.ports").exists()
 
     def test_cannotWrite(self, tmp_path: Path) -> None:
-        """One that cannot be written is logged, and the broker runs."""
+        """A ports file that cannot be written is logged, and the broker runs."""
         made = Surrounded(f'ports_file_dir: "{tmp_path}/missing"')
         with logLines() as lines:
             made.host.start()
@@ -222,7 +222,7 @@ class TestPidFile:
         assert (tmp_path / "pid").read_text() == "42"
 
     def test_replaced(self, tmp_path: Path) -> None:
-        """One that a crashed process left is replaced."""
+        """A pid file of a crashed process is replaced."""
         (tmp_path / "pid").write_text("123456")
         PidFile(str(tmp_path / "pid"), 42).write()
         assert (tmp_path / "pid").read_text() == "42"
@@ -235,7 +235,7 @@ class TestPidFile:
         assert error.value.filename == str(path)
 
     def test_removed(self, tmp_path: Path) -> None:
-        """It is removed; removing it twice does nothing."""
+        """The pid file is removed; to remove it twice does nothing."""
         file = PidFile(str(tmp_path / "pid"), 42)
         file.write()
         file.remove()
@@ -260,18 +260,18 @@ class TestPortsFile:
     """The ports."""
 
     def test_name(self, tmp_path: Path) -> None:
-        """It is named after the program and its process."""
+        """The ports file is named after the program and its process."""
         assert PortsFile(str(tmp_path), "nats", 42).path == tmp_path / "nats_42.ports"
 
     def test_written(self, tmp_path: Path) -> None:
-        """It lists URLs by service as JSON; services that are not there are left out."""
+        """The ports file lists URLs by service as JSON, without services that are not there."""
         file = PortsFile(str(tmp_path), "nats", 42)
         file.write({"nats": ["nats://127.0.0.1:1"], "monitoring": []})
         assert file.path.read_text() == '{"nats":["nats://127.0.0.1:1"]}'
         assert json.loads(file.path.read_text())
 
     def test_removed(self, tmp_path: Path) -> None:
-        """It is removed; removing it twice does nothing."""
+        """The ports file is removed; to remove it twice does nothing."""
         file = PortsFile(str(tmp_path), "nats", 42)
         file.write({})
         file.remove()

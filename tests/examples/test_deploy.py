@@ -173,7 +173,7 @@ class TestImage:
         return command
 
     def test_sources(self) -> None:
-        """It copies what a wheel is made of, and the configuration to its place."""
+        """The image has the sources of a wheel, and the configuration in its place."""
         copies = [argument.split() for argument in self.arguments("COPY")]
         sources = {path for *several, _ in copies for path in several}
         wheel = {*SOURCES, "natsbroker", "twisted"} - {"MANIFEST.in"}
@@ -182,7 +182,7 @@ class TestImage:
         assert ["examples/deploy/container.conf", CONFIGURATION] in copies
 
     def test_command(self) -> None:
-        """Its command reads the configuration, as a user that is not root."""
+        """The command of the image reads the configuration, as a user that is not root."""
         words = [*self.words("ENTRYPOINT"), *self.words("CMD")]
         settings = invocation(words, self.CONFIGURATION).settings
         assert settings is not None

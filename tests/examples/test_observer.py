@@ -36,7 +36,7 @@ def broker(counter: ConnectionCounter) -> Iterator[MemoryBroker]:
 
 
 def test_interfaces() -> None:
-    """Both provide their interfaces."""
+    """The example's classes provide their interfaces."""
     counter: Any = ConnectionCounter()
     assert verifyObject(IObserver, counter)
     assert verifyObject(IPublishFilter, CardFilter())

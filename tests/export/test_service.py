@@ -35,7 +35,7 @@ def stage() -> Stage:
 
 
 def test_provides(stage: Stage) -> None:
-    """It works with logs, and listens."""
+    """The export service works with logs, and listens."""
     assert verifyObject(ILogConsumer, stage.service)
     assert verifyObject(ISubscriber, stage.service)
 
@@ -49,7 +49,7 @@ class TestNames:
         assert answer == {"total": 2, "names": ["orders.eu", "orders.us"], "more": False}
 
     def test_some(self, stage: Stage) -> None:
-        """Those that a pattern matches, behind one that is known already."""
+        """The names that a pattern matches are listed, from behind a known one."""
         assert stage.ask("NAMES.test-cluster", {"pattern": "*.us"})["names"] == ["orders.us"]
         answer = stage.ask("NAMES.test-cluster", {"after": "orders.eu"})
         assert answer == {"total": 2, "names": ["orders.us"], "more": False}

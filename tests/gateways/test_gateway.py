@@ -210,7 +210,7 @@ class TestDialling:
         assert Joined().dialling().take() == b""
 
     def test_introduction(self) -> None:
-        """Then CONNECT and INFO are, with nats-server's members, and a PING."""
+        """The CONNECT and the INFO of a dialler follow, with nats-server's members, and a PING."""
         node = Joined(user="u", password="p")
         wire = node.reached()
         connecting, informing, ping, rest = wire.take().split(b"\r\n")
@@ -245,7 +245,7 @@ class TestDialling:
         assert wire.closed == "Incorrect Port"
 
     def test_wrongGateway(self) -> None:
-        """Another gateway gets an error with the name that we wanted."""
+        """A gateway of another name gets an error with the name that was wanted."""
         node = Joined()
         with everything() as said:
             wire = node.dialling()

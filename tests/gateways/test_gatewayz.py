@@ -217,7 +217,7 @@ def test_link() -> None:
 
 
 def test_otherLink() -> None:
-    """One that others dialled knows nothing of that; one that is not agreed on knows nothing."""
+    """A link that others dialled has no such list, and neither has one that is not agreed on."""
     node = Joined()
     page = LinkPage(node.arrived().link, 7)
     assert not page.isConfigured and page.countInterest() == 0

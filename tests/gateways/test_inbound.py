@@ -46,7 +46,10 @@ class TestTelling:
     """The interest that the other cluster receives."""
 
     def test_optimistic(self, names: Names) -> None:
-        """It receives a refusal once for each subject, when it has sent an unwanted message."""
+        """
+        An optimistic sender receives one refusal for each subject, when it has sent an unwanted
+        message.
+        """
         with using(names):
             town = Town()
             town.bus().subscribe(b"want", Recorder())
@@ -84,7 +87,9 @@ class TestTelling:
         ("policy", "promised"), [(SwitchingPolicy(), True), (InterestOnlyPolicy(), False)]
     )
     def test_atOnce(self, names: Names, policy: Any, promised: bool) -> None:
-        """It receives all interest at once if it promises the same, or our policy says so."""
+        """
+        A sender receives all interest at once if it promises the same, or if our policy says so.
+        """
         with using(names):
             town = Town(policy)
             town.bus().subscribe(b"a", Recorder())
@@ -94,7 +99,9 @@ class TestTelling:
             assert sorted(wire.traffic.interests("A")) == [(b"a", b""), (b"b", b"q")]
 
     def test_wholeCluster(self, names: Names) -> None:
-        """It receives the interest of members and leafnodes, but not that of hubs or clusters."""
+        """
+        A sender receives the interest of members and leafnodes, but not that of hubs or clusters.
+        """
         with using(names):
             town = Town(InterestOnlyPolicy())
             wire = town.arriving()
@@ -110,7 +117,9 @@ class TestAccounts:
     """Accounts."""
 
     def test_unknown(self) -> None:
-        """One that is not known is refused once, and taken back when it is and is used."""
+        """
+        An unknown account is refused once, and the refusal is taken back when the account is used.
+        """
         town = Town()
         wire = town.arriving()
         wire.send(b"RMSG B x 1\r\nx\r\nRMSG B y 1\r\nx\r\n")
@@ -191,7 +200,10 @@ class TestReplies:
             assert (member.bodies, wire.take()) == ([b"!", b"!"], b"")
 
     def test_ofAnotherMember(self, names: Names) -> None:
-        """It is sent on unchanged to the member that asked, and delivered here without it."""
+        """
+        A reply for another member is passed on unchanged to that member, and delivered here without
+        its prefix.
+        """
         with using(names):
             town = Town()
             ear, member = Ear(names, town), Member(names, town)

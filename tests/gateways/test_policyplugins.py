@@ -62,19 +62,19 @@ def test_switching(interest: str) -> None:
 
 
 def test_interestOnly() -> None:
-    """One tells everything."""
+    """The policy interest-only sends all interest."""
     assert policyOf("plugin: interest-only").tellsAll
 
 
 def test_optimistic() -> None:
-    """One never does, of its own accord."""
+    """The policy optimistic never sends all interest of its own accord."""
     policy = policyOf("plugin: optimistic")
     assert not policy.tellsAll and not policy.switches("B", "A", 1_000_000)
 
 
 @pytest.mark.parametrize("plugin", READY_MADE, ids=lambda plugin: plugin.name)
 def test_provide(plugin: Any) -> None:
-    """They are what they say."""
+    """The policies provide their interface."""
     verifyObject(IGatewayPolicyPlugin, plugin)
     verifyObject(IGatewayInterestPolicy, plugin.makePolicy(None, {}))
 

@@ -61,7 +61,7 @@ class TestFinding:
             assert outbound(node) == inbound(node) == others
 
     def test_ownName(self) -> None:
-        """One list for all clusters will do: nobody dials himself."""
+        """A list of all clusters may have the own name in it, which is not dialled."""
         node = Joined("A", 1, [remote("A", 1), remote("B", 2)])
         node.gateways.solicit()
         assert node.dialled == [("B", 0.0)]

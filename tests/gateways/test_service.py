@@ -27,7 +27,10 @@ class TestListening:
     """Beginning."""
 
     def test_start(self) -> None:
-        """It listens for clusters before it listens for members, which learn where, and says so."""
+        """
+        The service listens for clusters before it listens for members, which learn the address, and
+        logs it.
+        """
         with logLines(False) as lines:
             host = Edge(more=CLUSTER).start()
         assert [server[0] for server in host.reactor.tcpServers] == [4222, 7222, 6222]
@@ -65,7 +68,7 @@ class TestListening:
         assert Host("gateway {}").broker.gateways is None
 
     def test_advertised(self) -> None:
-        """Others may be told to come somewhere else."""
+        """An advertised address is announced in place of the own one."""
         host = Edge('advertise: "gw.example:7"').start()
         said = host.accepted(7222).take()
         assert b'"host":"gw.example","port":7' in said
@@ -76,7 +79,10 @@ class TestDialling:
     """The clusters in the settings, and those known from gossip."""
 
     def test_dials(self) -> None:
-        """They are dialled a second after it listens, each by one at a time, and not ourselves."""
+        """
+        Gateways are dialled a second after the service listens, each by one attempt at a time, and
+        not ourselves.
+        """
         host = Edge(REMOTES).start()
         host.settle()
         assert host.dialled() == []
@@ -108,7 +114,7 @@ class TestDialling:
         assert len(host.dialled()) == 3
 
     def test_lost(self) -> None:
-        """One that was reached and is lost is dialled again."""
+        """A gateway that was reached and is lost is dialled again."""
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
         wire = host.answered()
@@ -120,7 +126,7 @@ class TestDialling:
 
     @pytest.mark.parametrize("text, count", [("", 1), ("connect_retries: 2", 3)])
     def test_told(self, text: str, count: int) -> None:
-        """One that others told of is dialled as often as the settings say, and forgotten."""
+        """A gateway that others named is dialled as often as the settings say, and forgotten."""
         host = Edge(text).start()
         peer = host.peer(gateway_urls=[])
         host.service.gateways.learned("C", ["127.0.0.1:7009"])

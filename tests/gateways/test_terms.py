@@ -107,7 +107,7 @@ def test_identity() -> None:
 
 
 def test_announcedPlace() -> None:
-    """That may be somewhere else; and never everywhere."""
+    """The announced place may be elsewhere, and is never all interfaces."""
     assert placeFrom(Gateway(advertise="h:7"), 5) == ("h", 7)
     assert placeFrom(Gateway(advertise="h"), 5) == ("h", 5)
     host, port = placeFrom(Gateway(), 5)

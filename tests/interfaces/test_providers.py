@@ -70,7 +70,7 @@ def test_taken() -> None:
 
 
 def test_several() -> None:
-    """One object in place of several is refused with the right spelling."""
+    """A single object in place of several is refused with the right spelling."""
     arguments: Any
     for name in ("services", "observers", "connectionKinds", "endpoints"):
         for given in (Watching(), "tcp:4222"):

@@ -367,14 +367,14 @@ class TestProcess:
         assert json.loads(done.stdout) == {"status": "ok"}
 
     def test_loopback(self, flavour: Flavour, startServer: StartServer) -> None:
-        """It listens on the loopback address unless told otherwise."""
+        """The monitoring port listens on the loopback address by default."""
         server = startServer(flavour, arguments=["-m", "-1"])
         server.waitForLog(r"Starting http monitor on 127\.0\.0\.1:\d+")
         with urlopen(f"http://127.0.0.1:{server.monitorPort}/", timeout=PATIENCE) as index:
             assert b"/varz" in index.read()
 
     def test_sameKeys(self, flavour: Flavour, real: Process, startServer: StartServer) -> None:
-        """Its pages have nats-server's keys, as those of the broker in memory."""
+        """The pages of a process have nats-server's keys, as those of the broker in memory."""
         ours = Process(startServer(flavour, CONFIG, ["-m", "-1", "-D"]))
         ours.populate()
         for path in PAGES:

@@ -91,7 +91,7 @@ class TestCommands:
 
     @realAndOurs
     def test_invalid(self, flavour: Flavour, tmp_path: Path) -> None:
-        """Or what is wrong, and where."""
+        """A command reports the mistake, and its place."""
         path = tmp_path / "x.conf"
         path.write_text("port: -1\nbogus: 1")
         done = command(flavour, "-t", "-c", str(path))
@@ -312,7 +312,7 @@ class TestTwistd:
             assert reason in said and "Traceback" not in said
 
     def test_serves(self, tmp_path: Path) -> None:
-        """It serves clients, and ends on a signal."""
+        """The broker under twistd serves clients, and ends on a signal."""
         process = subprocess.Popen(
             twistd(tmp_path, "--client", "tcp:0:interface=127.0.0.1"),
             cwd=CHECKOUT,

@@ -267,7 +267,7 @@ COUNTED = [
 
 @pytest.mark.parametrize("body", COUNTED)
 def test_subscribers(body: bytes, real: Side, ours: Side) -> None:
-    """Both servers count the same subscriptions."""
+    """The two servers count the same subscriptions."""
     assert counted(ours, body) == counted(real, body)
 
 
@@ -277,8 +277,10 @@ DEBUGGED = ["foo.x", "foo.*", ">", "bar", "bar q", "bar no", "bar  q", " foo.x\n
 
 @pytest.mark.parametrize("body", DEBUGGED)
 def test_debugSubscribers(body: str, real: Side, ours: Side) -> None:
-    """Both servers count the same for an account that imports the service, also under another
-    name, and for the system account; others have nobody to ask."""
+    """
+    The two servers count the same for an account that imports the service, also under another name,
+    and for the system account; others have nobody to ask.
+    """
     for user, subject in (("a", "$SYS.DEBUG.SUBSCRIBERS"), ("d", "count"), ("s", "")):
         answers = []
         for side in (real, ours):

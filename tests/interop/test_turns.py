@@ -96,7 +96,7 @@ FLOODS = [
 
 @pytest.mark.parametrize(("hello", "first", "flood"), FLOODS)
 def test_otherClientsPing(server: Server, hello: bytes, first: bytes, flood: bytes) -> None:
-    """Another client's PING is answered in time, whatever one client sends."""
+    """A PING of another client is answered in time, whatever one client sends."""
     noisy, other = Client(server, hello), Client(server)
     with closing(noisy.socket), closing(other.socket):
         noisy.ask(first)

@@ -18,7 +18,7 @@ from tests.jetstream.support import Stage
 
 
 def test_directory() -> None:
-    """It has the streams that are there, by their names, and knows which have lengths."""
+    """The directory has the existing streams by name, and knows which have lengths."""
     stage = Stage()
     stage.stream(name="B")
     memory = stage.stream(name="A", subjects=("a",), storage=StorageType.MEMORY)

@@ -77,7 +77,7 @@ def frames(names: Names, records: Sequence[Record], most: int, isShown: bool) ->
     st.booleans(),
 )
 def test_lanes(records: list[Record], most: int, isShown: bool) -> None:
-    """Both lanes send the same frames, and stop at the same message."""
+    """The lanes send the same frames, and stop at the same message."""
     assert COMPILED is not None
     expected = frames(PURE, records, most, isShown)
     assert frames(COMPILED, records, most, isShown) == expected

@@ -266,7 +266,7 @@ class TestPermissions:
         assert wire.closed == "Protocol Violation"
 
     def test_interest(self) -> None:
-        """It is not told of interest in what it may not send."""
+        """A leafnode does not learn of interest in subjects that it may not send."""
         broker = Broker()
         broker.decider.answer = self.grant()
         for pattern in (b"out.a", b"out.x", b"in.a", b"*.a"):
@@ -305,7 +305,10 @@ class TestPermissions:
         assert len(events.got) == (4 if isTraced else 0)
 
     def test_acknowledgements(self) -> None:
-        """It settles no messages of consumers that it may not ask for any; the link stands."""
+        """
+        A leafnode's acknowledgement settles no messages of consumers that it may not pull from; the
+        link stays.
+        """
         broker = Broker()
         heard = Recorder()
         broker.bus("A").serve(b"$JS.ACK.S.c.>", heard)

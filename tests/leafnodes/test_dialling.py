@@ -178,7 +178,7 @@ class TestPermissions:
         assert (broker.publish(b"secret.x"), broker.publish(b"ok.b")) == (0, 1)
 
     def test_changed(self) -> None:
-        """They can change."""
+        """The permissions of the peer can change."""
         broker = Broker("spoke")
         broker.subscribe(b"a")
         broker.subscribe(b"b")
@@ -189,7 +189,7 @@ class TestPermissions:
         assert {b"LS- a", b"LS+ b"} <= set(wire.lines())
 
     def test_nonsense(self) -> None:
-        """Those that make no sense end the connection."""
+        """Malformed permissions of the peer end the connection."""
         broker = Broker("spoke")
         wire = broker.hub(broker.remote(), **{"import": {"allow": ["a..b"]}})
         assert wire.closed == "Protocol Violation"
@@ -251,7 +251,7 @@ class TestAddresses:
         assert [str(url) for url in remote.urls] == ["10.0.0.1:1", "[::1]:2", "127.0.0.1:7777"]
 
     def test_ignored(self) -> None:
-        """Unless the settings say that it does not matter."""
+        """Discovered addresses are ignored if the settings say so."""
         broker = Broker("spoke")
         remote = broker.remote(ignore_discovered_servers=True)
         broker.hub(remote, leafnode_urls=["10.0.0.1:1"])

@@ -35,7 +35,7 @@ def test_stale(isDialled: bool) -> None:
 
 
 def test_alive() -> None:
-    """One that does stays, and its round trip is known."""
+    """A leafnode that answers PINGs stays, and its round trip is known."""
     broker = Broker(limits=linked(ping_interval=1.0, ping_max=2))
     wire = broker.spoke()
     for _ in range(5):

@@ -148,7 +148,7 @@ class TestDialling:
         assert transport.began == -1 and transport.said().startswith(b"CONNECT ")
 
     def test_first(self, broker: Broker) -> None:
-        """It may come before INFO."""
+        """The handshake may come before INFO."""
         protocol, transport = self.made(broker, isFirst=True)
         assert transport.began == 0
         protocol.handshakeCompleted()

@@ -27,7 +27,7 @@ class TestBoth:
         return hub, spoke
 
     def test_messages(self, pair: tuple[Broker, Broker]) -> None:
-        """They pass in both directions, and stay in their account."""
+        """Messages pass in both directions, and stay in their account."""
         hub, spoke = pair
         above, below = hub.subscribe(b"up.*"), spoke.subscribe(b"down.>", account="B")
         other = spoke.subscribe(b">", account="A")
@@ -45,7 +45,7 @@ class TestBoth:
         assert spoke.publish(b"foo", account="B") == 0
 
     def test_groups(self, pair: tuple[Broker, Broker]) -> None:
-        """One member of a group gets a message, one of the same side if there is one."""
+        """A queue group gets a message at one member, on the same side if there is one."""
         hub, spoke = pair
         members = [hub.subscribe(b"foo", b"q"), spoke.subscribe(b"foo", b"q", "B")]
         for _ in range(10):
@@ -117,7 +117,7 @@ class TestTopologies:
         assert ears[0].got == []
 
     def test_chainOfGroups(self) -> None:
-        """One member of a group in a chain gets each message."""
+        """A queue group along a chain gets each message at one member."""
         brokers = chain("a", "b", "c", "d")
         members = [brokers[0].subscribe(b"foo", b"q"), brokers[3].subscribe(b"foo", b"q")]
         for number in range(20):
@@ -136,7 +136,7 @@ class TestTopologies:
         assert [len(ear.got) for ear in ears] == [1, 1, 1]
 
     def test_isolatedSiblings(self) -> None:
-        """Unless they shall not."""
+        """Isolated siblings do not hear each other."""
         clock = Clock()
         hub = Broker("hub", clock, isolate=True)
         one, two = (Broker(name, clock, cluster=name) for name in ("one", "two"))

@@ -45,7 +45,7 @@ class TestHub:
         assert host.broker.accounts.leafnodes("B") == 1
 
     def test_places(self) -> None:
-        """It says where it listens."""
+        """The hub logs the place where it listens."""
         with logLines() as lines:
             host = Leafy(HUB + ", advertise: 'h:1'").start()
         assert host.broker.addresses()["leafnodes"] == ["nats-leaf://127.0.0.1:7422"]
@@ -94,7 +94,7 @@ class TestSpoke:
     """It dials others."""
 
     def test_dials(self) -> None:
-        """It dials, joins its account, and says who it is."""
+        """The spoke dials, joins its account, and identifies itself."""
         host = Leafy(SPOKE).start()
         assert host.dialled() == [("10.0.0.1", 7422)]
         hub = host.answer()
@@ -103,7 +103,7 @@ class TestSpoke:
         assert host.broker.accounts.leafnodes("B") == 1
 
     def test_lostHubIsDialledAgain(self) -> None:
-        """It dials again when it cannot connect, or is lost, a little later each time."""
+        """The spoke dials again when it cannot connect, or is cut, a little later each time."""
         host = Leafy(SPOKE).start()
         with logLines() as lines:
             host.refuse()
@@ -166,7 +166,7 @@ class TestReload:
         assert service is not None and len(service.leafs) == 1
 
     def test_disabling(self) -> None:
-        """One can be disabled, and enabled again."""
+        """A remote can be disabled, and enabled again."""
         host = Leafy(SPOKE).start()
         hub = host.answer()
         host.reload(SPOKE.replace("}", ", disabled: true}"))

@@ -82,7 +82,7 @@ class TestPlace:
     """Limits and address of the broker."""
 
     def test_limits(self) -> None:
-        """Those of clients, where leafnodes have none."""
+        """The limits of clients hold where leafnodes have none."""
         limits = leafSettings(*settings('write_deadline: "3s", authorization { timeout: 7 }'))
         assert (limits.ping_interval, limits.max_pending, limits.max_payload) == (10.0, 1000, 5)
         assert (limits.write_deadline, limits.authorization.timeout) == (3.0, 7.0)

@@ -86,7 +86,7 @@ class TestTelling:
         assert origin.isPeer is isHub
 
     def test_groups(self) -> None:
-        """It receives the weight of a queue group, and every change of it."""
+        """A peer receives the weight of a queue group, and every change of it."""
         broker = Broker()
         wire = broker.spoke()
         first = broker.subscribe(b"foo", b"q")
@@ -106,7 +106,7 @@ class TestTelling:
         assert other.lines() == [b"LS- foo q"] and one.lines() == []
 
     def test_isolated(self) -> None:
-        """One that is isolated hears nothing of other leafnodes."""
+        """An isolated leafnode hears nothing of other leafnodes."""
         broker = Broker()
         one, other = broker.spoke(name="one", isolate=True), broker.spoke(name="other")
         for wire in (one, other):
@@ -269,7 +269,7 @@ class TestOrigin:
     """The stand-in for the peer."""
 
     def test_interfaces(self) -> None:
-        """It is a link that the lane may write to, and an origin."""
+        """The stand-in for a leafnode is a link that the lane may write to, and an origin."""
         broker = Broker()
         traffic = broker.spoke().leaf.traffic
         assert traffic is not None

@@ -90,7 +90,7 @@ def test_gaveUp() -> None:
 
 
 def test_later() -> None:
-    """It can begin later, and a little later than that."""
+    """Dialling can begin later, with a random delay."""
     dialled = Dialled(DialTerms())
     dialled.dialler.start(1.0)
     dialled.clock.advance(0.999)
@@ -240,7 +240,7 @@ def test_diallersClose() -> None:
 
 
 def test_connect() -> None:
-    """One attempt is made at a place, with a limit."""
+    """A place is dialled by one attempt, with a limit."""
     dialling = Dialling()
     factory = Factory()
     connecting = dialling.diallers.connect("127.0.0.1", 7, 5.0, factory)

@@ -39,7 +39,7 @@ def test_head() -> None:
     ],
 )
 def test_login(user: str, password: str, isRight: bool) -> None:
-    """Both must be right where something is wanted, and nothing where nothing is."""
+    """A login must be right in both parts where one is wanted, and empty where none is."""
     assert LinkLogin("u", "p").admits(CHECKS, user, password, None) is isRight
     assert LinkLogin().admits(CHECKS, user, password, None) is True
 

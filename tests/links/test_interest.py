@@ -49,7 +49,7 @@ class TestAnnouncer:
     """The interest that is sent."""
 
     def test_interface(self) -> None:
-        """It is a watcher."""
+        """The announcer is a watcher."""
         assert verifyObject(IClusterInterestWatcher, announced(Node(), Heard(), RoutePermissions()))
 
     @given(
@@ -131,7 +131,9 @@ class TestRemoteInterest:
         return RemoteInterest(node.buses.busOf, lambda account, origin: link, "peer"), link
 
     def test_kind(self) -> None:
-        """It stands among the account's subscriptions as a route's, with its weight."""
+        """
+        A remote interest stands among the account's subscriptions as a route's, with its weight.
+        """
         node = Node()
         interest, _ = self.interest(node)
         interest.gained(LinkInterest(b"A", b"", b"foo", b"q", 3))
@@ -152,7 +154,7 @@ class TestRemoteInterest:
         assert not any(len(account) for account in node.buses.accounts.values())
 
     def test_forget(self) -> None:
-        """One account can be forgotten."""
+        """The interest in one account can be forgotten."""
         node = Node()
         interest, link = self.interest(node)
         for account in (b"A", b"B"):

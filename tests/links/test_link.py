@@ -21,7 +21,7 @@ class TestKeepalive:
     """A peer that is silent."""
 
     def test_stale(self) -> None:
-        """It is sent PINGs, and given up, and what it stood for is gone."""
+        """A silent peer is sent PINGs and given up, and its interest is gone."""
         node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -34,7 +34,7 @@ class TestKeepalive:
         assert wire.lines()[-1] == b"-ERR 'Stale Connection'"
 
     def test_answers(self) -> None:
-        """One that answers stays, and its round trip is known."""
+        """A peer that answers stays, and its round trip is known."""
         node = Node(limits=linked(ping_interval=1.0))
         wire = node.joined()
         for _ in range(10):
@@ -44,7 +44,7 @@ class TestKeepalive:
         assert not wire.closed and wire.route.roundTrip > 0
 
     def test_busy(self) -> None:
-        """One that says something is sent no PING but the first, which measures."""
+        """A busy peer is sent no PING but the first, which measures."""
         node = Node(limits=linked(ping_interval=1.0))
         wire = node.joined()
         pings = 0
@@ -55,7 +55,7 @@ class TestKeepalive:
         assert pings == 1 and not wire.closed
 
     def test_halfOpen(self) -> None:
-        """One that takes nothing and says nothing is gone in time, and at once from matching."""
+        """A peer that neither reads nor sends is gone in time, and is at once no match."""
         node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -71,7 +71,7 @@ class TestSlow:
     """A peer that takes nothing."""
 
     def test_pending(self) -> None:
-        """More than the limit ends it, and memory is free again."""
+        """A link with more pending output than its limit ends, and the memory is free again."""
         node = Node(limits=linked(max_pending=100_000))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -99,7 +99,7 @@ class TestSlow:
         assert wire.closed == "Slow Consumer (Write Deadline)"
 
     def test_takesSome(self) -> None:
-        """One that takes some of it within each deadline stays; taking none of it ends it."""
+        """A peer that reads something within each deadline stays; one that reads nothing is cut."""
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         route = node.joined().route
         held = [1000]
@@ -115,7 +115,7 @@ class TestSlow:
         assert [*reasons, route.reason] == ["", "Slow Consumer (Write Deadline)"]
 
     def test_catchesUp(self) -> None:
-        """One that takes it in time gets everything in order."""
+        """A peer that reads in time gets everything in order."""
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")

@@ -31,7 +31,7 @@ def done(coroutine: Any) -> None:
 
 
 def test_open() -> None:
-    """It says where it listens while it does."""
+    """The listener knows its address while it is open."""
     reactor: Any = MemoryReactorClock()
     port = portOn(reactor, 6222)
     assert (port.number, port.urls(), str(port)) == (0, [], "")

@@ -151,7 +151,7 @@ class TestHandshake:
         assert transport.closed == ("aborted" if problem else "")
 
     def test_insecure(self) -> None:
-        """Unless that shall not matter."""
+        """An insecure certificate is accepted if the settings say so."""
         node = Node()
         protocol, transport = secured(node, "localhost", insecure=True)
         transport.shown = Shown("other.example")
@@ -208,7 +208,7 @@ class TestTransport:
         assert wire.transport.closed == "aborted"
 
     def test_takesTheEnd(self) -> None:
-        """One that takes it gets it all, and no timer is left."""
+        """A peer that reads the end gets all of it, and no timer is left."""
         node = Node()
         wire = node.joined()
         wire.send(b"FOO\r\n")
@@ -389,7 +389,7 @@ def test_fullTransport() -> None:
 
 
 def test_secondLevel() -> None:
-    """Another level holds for what is said from then on."""
+    """A new level of compression holds for later output."""
     node, wire = joined()
     wire.squeeze(b"RS+ A foo\r\n")
     node.publish(b"foo", bytes(5000))

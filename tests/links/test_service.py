@@ -125,7 +125,7 @@ def test_context(isFast: bool) -> None:
 
 
 def test_open() -> None:
-    """It listens, says where, and only then dials."""
+    """The service listens, logs its address, and only then dials."""
     threads = Threads()
     assert (threads.port, threads.urls()) == (0, [])
     threads.dial("a")
@@ -149,7 +149,7 @@ def test_taken() -> None:
 
 
 def test_stopListening() -> None:
-    """It listens and dials no more, and the links that there are stay."""
+    """The service listens and dials no more, and its links stay."""
     threads = Threads()
     begun(threads.open(None))
     link = Thread(threads)
@@ -160,7 +160,7 @@ def test_stopListening() -> None:
 
 
 def test_close() -> None:
-    """Its end is the end of its links."""
+    """The end of the service is the end of its links."""
     threads = Threads()
     begun(threads.open(None))
     link = Thread(threads)
@@ -184,7 +184,7 @@ def test_use() -> None:
 
 
 def test_unverified() -> None:
-    """That anybody is taken for those who are dialled is said in nats-server's words."""
+    """The lack of verification of dialled peers is reported in nats-server's words."""
     with logLines() as lines:
         Threads().announce()
     assert lines == [

@@ -85,7 +85,7 @@ def handshake(answering: LinkTLS, dialling: LinkTLS, name: str) -> tuple[object,
 
 
 def test_both(directory: Path) -> None:
-    """Both ends show a certificate, and a name that is dialled is said."""
+    """The two ends show certificates, and the dialled name is sent."""
     tls = member(directory)
     theirs, ours, asked = handshake(tls, tls, "localhost")
     assert theirs is not None and ours is not None and asked == b"localhost"
@@ -93,7 +93,7 @@ def test_both(directory: Path) -> None:
 
 
 def test_stranger(directory: Path) -> None:
-    """Neither end takes a certificate of another authority."""
+    """A certificate of another authority is refused by either end."""
     ours, strange = member(directory), member(directory / "other")
     for answering, dialling in ((ours, strange), (strange, ours)):
         with pytest.raises(SSL.Error):
@@ -132,7 +132,7 @@ def test_names(directory: Path, name: str, problem: str) -> None:
 
 
 def test_noName(directory: Path) -> None:
-    """One without any name is for nobody, and none is none."""
+    """A certificate without any name is for nobody, and a missing one is none."""
     (certificate,) = x509.load_pem_x509_certificates((directory / "ca.pem").read_bytes())
     assert nameProblem(certificate, "localhost").startswith("certificate is not valid")
     assert nameProblem(None, "localhost") == "the peer has no certificate"

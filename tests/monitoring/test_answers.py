@@ -80,7 +80,7 @@ class TestListing:
         assert len(made) == len(document["rows"]) + 1
 
     def test_pauses(self) -> None:
-        """Others get their turn every few rows, and within a long one."""
+        """A listing pauses every few rows, and within a long one."""
         few = [{"a": 1}] * 15
         assert PAUSE not in list(Listing({}, "rows", few).body())
         pieces = list(Listing({}, "rows", [{"a": 1}] * 160).body())
@@ -152,7 +152,7 @@ DOCUMENTS = st.recursive(
 
 @given(DOCUMENTS)
 def test_isJson(document: Any) -> None:
-    """Both layouts are JSON for the document."""
+    """The answer is JSON of the document in either layout."""
     assert json.loads("".join(indented(document))) == document
     assert json.loads(compact(document)) == document
 

@@ -178,7 +178,7 @@ class TestLosses:
         assert (problem.type, problem.status) == ("STREAM", 503)
 
     def test_serverOnly(self) -> None:
-        """It is no matter of the server alone."""
+        """The check of losses is left out for the server alone."""
         assert list(lossCheck(lambda: ["a"])(HealthQuery(serverOnly=True))) == []
 
 

@@ -272,13 +272,13 @@ class TestOrigins:
         return parsed(transport.take())
 
     def test_none(self) -> None:
-        """Unless the configuration names them, they are not allowed to read anything."""
+        """Other origins may not read anything by default."""
         headers = self.ask().headers
         assert not {"access-control-allow-origin", "vary"} & {header.lower() for header in headers}
 
     @pytest.mark.parametrize("allowed", ["*", "https://a.example"])
     def test_named(self, allowed: str) -> None:
-        """Those that it names are, and caches keep the answers apart."""
+        """Configured origins may read, and caches keep the answers apart."""
         headers = {name.lower(): value for name, value in self.ask("x", allowed).headers.items()}
         assert headers["access-control-allow-origin"] == "https://a.example"
         assert headers["vary"] == "Origin"

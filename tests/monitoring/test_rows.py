@@ -127,5 +127,5 @@ class TestSubscriptionMembers:
         assert complete(subscriptionMembers([(3, "foo")], 2))["truncated"] is True
 
     def test_pausesEvery256(self) -> None:
-        """Others may run every 256 subscriptions."""
+        """A listing of subscriptions pauses every 256 of them."""
         assert len(list(subscriptionMembers([(1, "x")] * 700, 700))) == 2

@@ -48,7 +48,7 @@ class TestListening:
             Host(Settings(monitoring=Monitoring(http_port=1, https_port=2)))
 
     def test_beforeClients(self) -> None:
-        """They are there before the first client is let in."""
+        """The pages are there before the first client is let in."""
         host = Host("port: 4222\nhttp_port: 8222").start()
         assert [server[0] for server in host.reactor.tcpServers] == [8222, 4222]
 
@@ -73,7 +73,7 @@ class TestListening:
         )
 
     def test_stop(self) -> None:
-        """They end with the broker."""
+        """The pages end with the broker."""
         host = Host("http_port: 8222").start()
         service = pages(host)
         assert service.address is not None
@@ -94,7 +94,7 @@ class TestModel:
     """The model behind the pages."""
 
     def test_broker(self) -> None:
-        """They show this broker, with the ports in use."""
+        """The pages show this broker, with the ports in use."""
         host = Host("port: 4222\nhttp_port: 8222").start()
         answer = host.broker.monitoring.answer("/varz", {})
         assert answer is not None
@@ -103,7 +103,7 @@ class TestModel:
         assert '"port": 4222' in text and '"http_port": 8222' in text
 
     def test_reload(self) -> None:
-        """They show the settings in force."""
+        """The pages show the settings in force."""
         host = Host("max_payload: 100").start()
         host.broker.reload(settingsOf("max_payload: 77"))
         answer = host.broker.monitoring.answer("/varz", {})
@@ -123,7 +123,7 @@ class TestTLS:
             MonitoringService(host.reactor, host.broker.monitoring, settings, None)
 
     def test_certificateChanges(self) -> None:
-        """Another certificate is used for the connections to come."""
+        """A new certificate is used for later connections."""
         first, second = SSL.Context(SSL.TLS_METHOD), SSL.Context(SSL.TLS_METHOD)
         settings = settingsOf("port: 1")
         settings = replace(settings, monitoring=replace(settings.monitoring, https_port=1))

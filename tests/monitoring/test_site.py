@@ -202,7 +202,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_dribble(self) -> None:
-        """One on which a request comes little by little is cut all the same."""
+        """A connection whose request comes little by little is cut all the same."""
         port = Port()
         transport = port.dial()
         transport.send(b"GET / HTTP/1.1\r\n")

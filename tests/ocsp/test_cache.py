@@ -57,7 +57,7 @@ def test_unwritable(tmp_path: Path) -> None:
 
 
 def test_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others have no file, and one remembers nothing."""
+    """Other caches have no file, and one of them remembers nothing."""
     monkeypatch.chdir(tmp_path)
     memory, nothing = AnswerCache(OCSPCache()), AnswerCache(OCSPCache("none"))
     for cache in (memory, nothing):

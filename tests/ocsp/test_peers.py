@@ -155,7 +155,7 @@ def test_together() -> None:
 
 
 def test_cancel() -> None:
-    """One that is gone does not take the answer away from the other."""
+    """A client that leaves does not take the answer away from the other."""
     checks = Checks()
     checks.agent.waiting = []
     gone = checks.peers.check(CHAIN, VERIFY)

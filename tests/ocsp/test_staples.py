@@ -76,7 +76,7 @@ def test_current() -> None:
 
 
 def test_refresh() -> None:
-    """It is fetched again at half of its time, again and again."""
+    """A staple is fetched again at half of its time, again and again."""
     stapled = Stapled()
     stapled.prepare()
     first = stapled.staple.current

@@ -106,7 +106,7 @@ class TestRounds:
         assert room.done == ["a", "b", "c"]
 
     def test_roundRobin(self, names: Names) -> None:
-        """One that comes again and again waits for all others each time."""
+        """A client that comes again and again waits for all others each time."""
         room = Room(names)
         backlog = room.batch.backlog
 

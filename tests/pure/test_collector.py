@@ -89,7 +89,7 @@ def test_raises(names: Names) -> None:
     )
 )
 def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
-    """Both make the same runs of the same messages, and the messages come back as they were."""
+    """The implementations make the same runs, and the messages come back as they were."""
     runs = []
     for names in (PURE, COMPILED):
         assert names is not None

@@ -408,7 +408,7 @@ class TestOutbox:
         assert stage.writes == []
 
     def test_limitChanges(self, names: Names) -> None:
-        """Another limit is in force for the next write."""
+        """A new limit is in force for the next write."""
         stage = Stage(names)
         stage.outbox.pause()
         stage.outbox.write(b"0123456789")
@@ -482,7 +482,7 @@ class TestBackPressure:
         assert stage.batch.congested is None
 
     def test_relief(self, names: Names) -> None:
-        """Those who wait are called once, when everything has gone to the transport."""
+        """Waiting publishers are called once, when everything has gone to the transport."""
         stage = Stage(names)
         calls: list[str] = []
         stage.outbox.pause()
@@ -509,7 +509,7 @@ class TestBackPressure:
         assert not stage.outbox.lagging
 
     def test_reliefAtTheEnd(self, names: Names) -> None:
-        """Those who wait for an outbox that is closed, or overflows, need not wait any more."""
+        """Publishers that wait for an outbox need not wait after it is closed or overflows."""
         for end in ("close", "overflow"):
             stage = Stage(names, limit=100)
             calls: list[str] = []

@@ -137,7 +137,7 @@ ELEMENT = st.one_of(
 @needsCompiled
 @given(st.lists(ELEMENT, max_size=12), st.sampled_from([0, 0, 0, 1, -1, 400]))
 def test_twins(elements: list[tuple[bytes, int]], off: int) -> None:
-    """Both implementations give the same bytes, or refuse with the same words."""
+    """The implementations give the same bytes, or refuse with the same words."""
     length = max(sum(element[1] for element in elements) + off, 0)
     block = varint(length) + b"".join(element[0] for element in elements)
     results: list[object] = []

@@ -257,7 +257,7 @@ class TestOrigin:
     """The stand-in for the peer."""
 
     def test_interfaces(self) -> None:
-        """It is a link, and an origin."""
+        """The stand-in for a classic peer is a link, and an origin."""
         wire = Node.classic().joinedOld()
         member = ClassicMember(linkTraffic(wire), wire.route)
         assert verifyObject(ILinkSubscriber, member) and verifyObject(IOrigin, member)

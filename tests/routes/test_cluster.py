@@ -35,7 +35,7 @@ class TestMesh:
 
     @pytest.mark.parametrize("size", [-1, 1, 3])
     def test_gossip(self, size: int) -> None:
-        """Those who were told of one member find each other."""
+        """Members that learn of one member find each other."""
         one, two, three = trio(poolSize=size)
         assert (one.peers(), two.peers(), three.peers()) == (
             ["n2", "n3"],

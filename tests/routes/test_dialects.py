@@ -34,7 +34,7 @@ def said(dialect: RouteDialect) -> ServerDocument:
     ],
 )
 def test_ours(one: RouteDialect, other: RouteDialect, expected: RouteDialect | None) -> None:
-    """Both of two natsbrokers come to the same answer."""
+    """Two natsbrokers agree on the dialect."""
     assert chosen(one, said(other)) is expected
     assert chosen(other, said(one)) is expected
     assert understand(said(one), said(other)) is (expected is not None)

@@ -73,7 +73,7 @@ class TestHearing:
     """The interest of the peer."""
 
     def test_messages(self) -> None:
-        """It gets what it has interest in, and nothing else."""
+        """A peer gets messages that it has interest in, and no others."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo.*\r\n")
@@ -126,7 +126,7 @@ class TestHearing:
         assert heard([data]) == heard(data.splitlines(keepends=True))
 
     def test_once(self) -> None:
-        """It gets a message once, however many of its patterns match."""
+        """A peer gets a message once, however many of its patterns match."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\nRS+ A >\r\nRS+ A foo q 1\r\nRS+ A * r 2\r\nLS+ LC A foo\r\n")

@@ -57,7 +57,7 @@ class TestPool:
         assert said["route_pool_idx"] == 1
 
     def test_full(self) -> None:
-        """One connection too many is closed, and that is no reason to dial again."""
+        """A connection beyond the pool is closed, and is no reason to dial again."""
         node = Node(poolSize=1, targets=(target(7777),))
         for closed in ("", "Duplicate Route"):
             wire = node.dialling()
@@ -122,7 +122,7 @@ class TestDedicated:
         assert wire.take() == b"RMSG bar 1\r\nx\r\n"
 
     def test_dialled(self) -> None:
-        """It is dialled when the first one of the pool is sure."""
+        """A dedicated connection is dialled when the first one of the pool is established."""
         node = Node(poolSize=1, dedicated=("A", "nope"), targets=(target(7777),))
         wire = node.dialling()
         wire.send(info(route_pool_size=1) + b"PONG\r\n")

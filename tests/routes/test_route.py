@@ -437,7 +437,7 @@ class TestCompression:
         assert wire.route.outbox.messageBytes == 5000 and wire.route.decoder.messageBytes == 300
 
     def test_reload(self) -> None:
-        """Another level is used in place; another connection agrees on whether there is S2."""
+        """A new level is used in place; another connection agrees on whether there is S2."""
         node = Node(compression=Compression("s2_fast"))
         wire = node.accepted()
         wire.send(connect() + info(compression="s2_fast"))

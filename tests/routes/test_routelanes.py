@@ -118,7 +118,7 @@ class TestOutbound:
         headers: bool,
         members: list[tuple[bytes, bytes]],
     ) -> None:
-        """It goes to the peer once, as the readable path would have it go."""
+        """A message goes to the peer once, as on the readable path."""
         assert COMPILED is not None
         data = published(messages)
         fast = outbound(COMPILED, interest, data, headers, members)

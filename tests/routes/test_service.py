@@ -25,7 +25,7 @@ class TestListening:
     """Beginning."""
 
     def test_start(self) -> None:
-        """It listens for clients, then for members, and says so before it is ready."""
+        """The service listens for clients, then for members, and logs that before it is ready."""
         with logLines(False) as lines:
             host = Member().start()
         assert [server[0] for server in host.reactor.tcpServers] == [4222, 6222]
@@ -144,7 +144,7 @@ class TestDialling:
     ROUTES = 'routes: ["nats-route://127.0.0.1:7001", "nats-route://127.0.0.1:7002"]'
 
     def test_dials(self) -> None:
-        """They are dialled once it listens, each by one at a time."""
+        """Members are dialled once the service listens, each by one attempt at a time."""
         host = Member(self.ROUTES).start()
         host.settle()
         assert sorted(host.dialled()) == [("127.0.0.1", 7001), ("127.0.0.1", 7002)]

@@ -13,7 +13,7 @@ class TestTold:
     """The knowledge of a peer about this member."""
 
     def test_plain(self) -> None:
-        """One sid for a pattern, however many are subscribed to it; never the same again."""
+        """A pattern has one sid, however many are subscribed to it, and never the same again."""
         told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"", 5)) == [b"SUB foo  RSID:1:1\r\n"]
         assert list(told.gained(b"bar", b"", 1)) == [b"SUB bar  RSID:2:1\r\n"]
@@ -22,7 +22,7 @@ class TestTold:
         assert len(told) == 0
 
     def test_group(self) -> None:
-        """One sid for each member of a queue group, also as they come and go."""
+        """A queue group has one sid for each member, also as they come and go."""
         told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"q", 2)) == [
             b"SUB foo q QRSID:1:1\r\n",

@@ -168,7 +168,7 @@ class TestTerms:
         [("", "accept"), ("compression: best", "s2_best"), ("dialect: classic", "not supported")],
     )
     def test_compression(self, more: str, mode: str) -> None:
-        """It is that of the block; the classic dialect has none."""
+        """The compression is that of the block; the classic dialect has none."""
         settings = settingsOf(f'cluster {{ listen: "127.0.0.1:1", {more} }}')
         assert termsFrom(settings, blockOf(settings), "").compression == Compression(mode)
 

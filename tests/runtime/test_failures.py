@@ -22,7 +22,7 @@ class TestFailure:
     """A place that is taken."""
 
     def test_text(self) -> None:
-        """It is reported in nats-server's words."""
+        """A failed start is reported in nats-server's words."""
         error = CannotListenError("127.0.0.1", 4222, TAKEN)
         assert str(cannotListen(error)) == (
             "Error listening on port: 127.0.0.1:4222, "
@@ -64,7 +64,7 @@ class TestFailureReason:
 
     @pytest.mark.parametrize("kind", [KeyError, SystemExit])
     def test_unforeseen(self, kind: type[BaseException], flushLoggedErrors: Any) -> None:
-        """Another one is named with its place; its text may be a secret."""
+        """An unforeseen error is named with its place; its text may be a secret."""
         line = self.reason.__code__.co_firstlineno + 2
         with logLines(debug=True) as lines:
             reason = self.reason(kind("password"))

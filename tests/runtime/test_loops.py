@@ -21,7 +21,7 @@ from natsbroker.runtime.loops import LoopReactor, currentReactor, requireRunning
 
 class TestLoopReactor:
     def test_threads(self) -> None:
-        """Its threads work and answer, and are gone when it is closed."""
+        """The threads of the reactor work and answer, and are gone when it is closed."""
 
         async def ask() -> int:
             reactor: Any = LoopReactor(asyncio.get_running_loop())

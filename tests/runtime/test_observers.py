@@ -52,7 +52,7 @@ def test_ends() -> None:
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """One that fails is logged, and the others are called."""
+    """An observer that fails is logged, and the others are called."""
     observer = Seeing()
     observers = Observers([Failing(), observer])
     observers.notify(LameDuckStarted())

@@ -67,7 +67,7 @@ def test_absent() -> None:
     ],
 )
 def test_otherType(value: Any, take: Take) -> None:
-    """Another type is refused by name."""
+    """An option of another type is refused by name."""
     with pytest.raises(ValueError, match=r"^x must be"):
         take(PluginOptions({"x": value}))
 

@@ -110,7 +110,7 @@ class TestNaming:
         assert plugin is wanted
 
     def test_missing(self) -> None:
-        """One that is missing is named, with those that there are."""
+        """A missing plugin is named, with the existing ones."""
         known = plugins(AuthorizerPlugin("b"), AuthorizerPlugin("a"), builtIn={})
         with pytest.raises(PluginError, match=r'IAuthorizerPlugin named "x" \(there is a, b\)'):
             known.named(IAuthorizerPlugin, "x")
@@ -395,7 +395,7 @@ class TestSections:
 
     @pytest.mark.parametrize("text", ["services { a { x: 2 } }", "port: 1", "services { b {} }"])
     def test_cannot(self, text: str) -> None:
-        """Others need a restart, also to come or to go."""
+        """A section of another plugin needs a restart, also to come or to go."""
         host = Host("port: 1\nservices { a { x: 1 } }", services=[Maker("a")]).start()
         with pytest.raises(ReloadError, match="not supported for service"):
             host.reload(text)

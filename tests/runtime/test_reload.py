@@ -107,14 +107,14 @@ class TestPorts:
         assert (new.port, new.monitoring.http_port) == (4001, 4002)
 
     def test_https(self) -> None:
-        """Also of the pages over TLS."""
+        """A port of pages over TLS that the kernel chose stays as it is."""
         old = settingsOf("port: 4001")
         old = replace(old, monitoring=replace(old.monitoring, https_port=4003))
         new = replace(old, monitoring=replace(old.monitoring, https_port=-1))
         assert settled(old, new).monitoring.https_port == 4003
 
     def test_other(self) -> None:
-        """Another one that is named does not."""
+        """A port with another number does not stay as it is."""
         new = settled(settingsOf("port: 4001"), settingsOf("port: 5"))
         assert new.port == 5
 

@@ -95,7 +95,7 @@ def test_letIn() -> None:
 
 
 def test_deniedByTheService() -> None:
-    """Or it is denied."""
+    """A login can be denied by the service."""
     with MemoryBroker(configText=CONFIG) as broker:
         service = Service(broker)
         client = login(broker, "bob")
@@ -104,7 +104,7 @@ def test_deniedByTheService() -> None:
 
 
 def test_late() -> None:
-    """It gets the same error when the service does not answer in time."""
+    """A client gets the same error when the service does not answer in time."""
     with MemoryBroker(configText=CONFIG) as broker:
         Service(broker)
         client = login(broker, "bob")

@@ -25,12 +25,14 @@ class TestStreamingFolder:
 
     @pytest.mark.parametrize("name", ["", "new", "new/below"])
     def test_canBeMade(self, name: str, tmp_path: Path) -> None:
-        """One that is there passes, and one that a start would make, which is not made."""
+        """
+        A folder that exists passes, and so does one that a start would make, which is not made.
+        """
         assert problems(f"streaming {{ store: file, dir: '{tmp_path / name}' }}") == []
         assert os.listdir(tmp_path) == []
 
     def test_noAccess(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One that nothing can be written to is an error."""
+        """A folder without write access is an error."""
         monkeypatch.setattr(os, "access", lambda path, mode: False)
         text = f"streaming {{ store: file, dir: '{tmp_path}' }}"
         assert problems(text) == [("streaming.dir", f"{tmp_path} cannot be written to")]

@@ -118,13 +118,13 @@ class TestInfo:
         ],
     )
     def test_address(self, advertise: str, host: str, port: int) -> None:
-        """It names the place that is listened on, or the one that is advertised."""
+        """INFO names the place that is listened on, or the advertised one."""
         settings = settingsOf(f'client_advertise: "{advertise}"')
         info = infoFrom(settings, "ID", "127.0.0.1", 4000, False)
         assert (info.host, info.port) == (host, port)
 
     def test_authorization(self) -> None:
-        """It says whether a login is required."""
+        """INFO states whether a login is required."""
         assert infoFrom(settingsOf("port: 1"), "ID", "h", 1, True).auth_required
 
     def test_exports(self) -> None:

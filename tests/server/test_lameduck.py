@@ -55,7 +55,7 @@ class TestTelling:
         assert json.loads(answer[5:])["ldm"] is True
 
     def test_old(self) -> None:
-        """One that does not receives nothing."""
+        """A client that does not know lame duck mode receives nothing."""
         leaving = Departure(OLD)
         leaving.begin()
         assert leaving.clients[0].receive() == b""
@@ -143,7 +143,7 @@ class TestEnding:
 
     @pytest.mark.parametrize("after", [1.0, 10.2])
     def test_cancel(self, after: float) -> None:
-        """It can be ended at any time; the rest of the clients stay."""
+        """Lame duck mode can be ended at any time; the remaining clients stay."""
         leaving = Departure(*[OLD] * 5)
         leaving.begin()
         leaving.host.advance(after)

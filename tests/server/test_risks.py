@@ -101,7 +101,7 @@ class TestRisks:
         ],
     )
     def test_told(self, text: str, warnings: list[str]) -> None:
-        """It is reported in nats-server's words."""
+        """A risk is reported in nats-server's words."""
         with logLines() as lines:
             announceStart(settingsOf(text), "ID", {})
         assert [line for line in lines if "[WRN]" in line] == warnings

@@ -51,7 +51,7 @@ class TestHeld:
         assert world.dog.trouble() == ""
 
     def test_late(self, world: World) -> None:
-        """One that does not is, with the place where it was."""
+        """A long hold of the reactor is reported, with the place of the code."""
         with logLines() as lines:
             world.pass_(INTERVAL + 2.0)
             world.pass_(INTERVAL + 1.0)

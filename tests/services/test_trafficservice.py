@@ -22,7 +22,7 @@ from tests.support import Recorder
 
 
 def test_isAPlugin() -> None:
-    """It is found like any other service."""
+    """The traffic service is found like any other service."""
     assert IBrokerService.providedBy(TrafficPlugin())
     Host('services { traffic { interval: "2s", depth: 3, top: 50, account: "$G" } }')
     Host("services { traffic {} }")
@@ -100,7 +100,7 @@ def test_clients() -> None:
 
 
 def test_sumsWithFewPlaces() -> None:
-    """More subjects than places: nothing is missed, and places go to those who need them."""
+    """The sums are complete with more subjects than places, and the places go to the heaviest."""
     with MemoryBroker() as broker:
         counted = Counted(broker, most=4, depth=1)
         client = broker.connect({"verbose": False})

@@ -63,7 +63,7 @@ def test_different() -> None:
 
 
 def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
-    """One history can be run again by its seed."""
+    """A history can be run again by its seed."""
     assert main(["--seed", "5"]) == 0
     assert capsys.readouterr().out == "seed 5: nothing wrong\n"
 

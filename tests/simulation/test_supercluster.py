@@ -41,7 +41,7 @@ def test_histories(first: int) -> None:
 
 
 def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
-    """One history can be run again by its seed, and is always the same."""
+    """A history can be run again by its seed, and is always the same."""
     assert main(["--super", "--seed", "5"]) == 0
     assert capsys.readouterr().out == "seed 5: nothing wrong\n"
     assert run(5, isSuper=True).trace == run(5, isSuper=True).trace != run(5).trace

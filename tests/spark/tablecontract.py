@@ -380,7 +380,7 @@ class TableContract:
             self.check(table.directory, 3)
 
     def test_compactedInRace(self, table: ArchiveTable) -> None:
-        """One who compacts and one who appends are not in each other's way for good."""
+        """A compaction and an append do not block each other for good."""
         for _ in range(2):
             assert grow(table, table.require().stop + 1)
             base = table.require()

@@ -73,7 +73,7 @@ class TestFinding:
 
     @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "16"])
     def test_tooOld(self, version: str, tmp_path: Path) -> None:
-        """One that is too old is passed over on PATH, and refused where it was chosen."""
+        """A Java that is too old is passed over on PATH, and refused where it was chosen."""
         home = fakeJava(tmp_path / "old", version)
         with pytest.raises(JavaMissing, match="no Java was found"):
             findJava({"PATH": str(home / "bin")})

@@ -39,7 +39,7 @@ def ran(*arguments: str) -> dict[str, Any]:
 
 
 def test_jobs(broker: BrokerStation, station: Station, tmp_path: Path) -> None:
-    """They work in their own process, with all that they do."""
+    """The jobs run in their own process, completely."""
     name = broker.channel([b"%d" % n for n in range(1, 11)])
     root, target = str(tmp_path / "lake"), station.stream()
     servers = ("--servers", broker.url)

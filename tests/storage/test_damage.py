@@ -33,7 +33,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Specimen:
 
 @pytest.mark.parametrize("tens", range(6))
 def test_flippedBits(specimen: Specimen, tmp_path: Path, tens: int) -> None:
-    """One flipped bit, anywhere, costs one record at most, and the loss is reported."""
+    """A flipped bit, anywhere, costs one record at most, and the loss is reported."""
     for seed in range(tens * 10, tens * 10 + 10):
         trial(specimen, tmp_path, str(seed), True)
 

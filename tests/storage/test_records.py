@@ -90,7 +90,7 @@ def test_selected(
     maxBytes: int,
     damaged: int,
 ) -> None:
-    """Both implementations choose the same records, among deleted and damaged ones too."""
+    """The implementations choose the same records, among deleted and damaged ones too."""
     assert COMPILED is not None
     blobs = [
         encodeBatch(IDENTITY, 1 + step * place, [(subject, b"h", b"abc", 9)], 1, 0, b"").blobs[0]
@@ -117,7 +117,7 @@ def test_selected(
 @needsCompiled
 @given(ENTRIES)
 def test_sameBytes(batch: list[Entry]) -> None:
-    """Both implementations encode alike."""
+    """The implementations encode alike."""
     assert COMPILED is not None
     assert encoded(COMPILED, batch) == encoded(PURE, batch)
 

@@ -334,7 +334,7 @@ class TestSettled:
     """L{Channel.settled}."""
 
     def test_waits(self) -> None:
-        """It fires when what was appended before is durable."""
+        """A wait fires when earlier appends are durable."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         channel.append(entries(b"1"))
@@ -345,7 +345,7 @@ class TestSettled:
         assert settled == [None]
 
     def test_failure(self) -> None:
-        """It fires as well when that failed."""
+        """A wait fires also when earlier appends failed."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         shelf.store.isHeld, shelf.store.failing = True, StoreFull("full")
@@ -355,7 +355,7 @@ class TestSettled:
         assert (len(failed), settled) == (1, [None])
 
     def test_idle(self) -> None:
-        """It fires at once when nothing is being stored."""
+        """A wait fires at once when nothing is being stored."""
         shelf = Shelf(isHeld=False)
         channel = shelf.channels.demand("foo")
         assert shelf.outcome(ensureDeferred(channel.settled())) == [None]

@@ -270,7 +270,7 @@ class TestTail:
         ]
 
     def test_trimBytes(self) -> None:
-        """They go as well when they are too large."""
+        """Old messages of the tail are dropped when they are too large."""
         tail = Tail(mostBytes=10)
         for sequence in (1, 2, 3):
             tail.add([stored(sequence, 5)])

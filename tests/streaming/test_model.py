@@ -53,7 +53,7 @@ class TestSubscription:
         assert (member.pendingBytes, list(member.pending)) == (6, [2])
 
     def test_isStalled(self) -> None:
-        """It is stalled with as many messages as it may have unacknowledged."""
+        """A subscription is stalled with as many messages as it may have unacknowledged."""
         member = group().members[0]
         member.sent(1, 1.0, 1)
         assert not member.isStalled
@@ -61,7 +61,7 @@ class TestSubscription:
         assert member.isStalled
 
     def test_stalledByBytes(self) -> None:
-        """It is stalled as well with too many bytes, but never without any message."""
+        """A subscription is stalled with too many bytes, but never without any message."""
         member = group(maxInFlight=1000).members[0]
         member.sent(1, 1.0, LARGEST_WINDOW)
         assert member.isStalled

@@ -65,8 +65,10 @@ def test_off() -> None:
 
 @pytest.mark.parametrize("name", ["SD", "SV", "SDV"])
 def test_debug(name: str) -> None:
-    """Its debugging flags turn debugging on, and NATS Streaming as any flag of it does: test suites
-    of clients start nats-streaming-server with no other flag of its own."""
+    """
+    The debugging flags turn debugging on, and NATS Streaming too, as any of its flags does: test
+    suites of clients start nats-streaming-server with no other flag of its own.
+    """
     made = withStreaming(Settings(), {name: True})
     assert (made.logging.debug, made.streaming) == (True, Streaming())
 

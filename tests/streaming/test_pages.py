@@ -125,7 +125,7 @@ def test_clientsz(pages: StagedPages) -> None:
 
 
 def test_oneClient(pages: StagedPages) -> None:
-    """One client can be asked for."""
+    """A single client can be asked for."""
     page = pages.page("clientsz", client="me", subs="1")
     assert page["id"] == "me" and len(page["subscriptions"]["foo"]) == 1
     assert pages.refused("clientsz", client="none") == (404, "Client none not found")

@@ -84,7 +84,7 @@ def test_jetStream() -> None:
 
 
 def test_otherServer() -> None:
-    """Another NATS server, and the login there."""
+    """The URL of another NATS server, and the login there, are read."""
     text = "streaming { ns: 'nats://a,b:1', user: u, pass: p, token: t, secure: true }"
     assert built(text) == Streaming(
         nats_server="nats://a,b:1", username="u", password="p", token="t", secure=True

@@ -51,7 +51,7 @@ class TestClients:
         assert client.ping() == errors.REPLACED
 
     def test_heartbeats(self) -> None:
-        """It is sent heartbeats, and found dead if it is."""
+        """A recovered client is sent heartbeats, and found dead if it is."""
         stage = Stage()
         client = stage.client()
         again(stage, "crash")
@@ -62,7 +62,7 @@ class TestClients:
         assert stage.model.clientNames() == []
 
     def test_owner(self) -> None:
-        """It still belongs to its user."""
+        """A recovered client still belongs to its user."""
         stage = Stage()
         stage.client(grant=Grant(user="alice"))
         again(stage, "crash")
@@ -368,7 +368,7 @@ class TestLeftovers:
         assert listener.again == [(1, 1), (2, 1), (3, 0), (4, 0), (5, 0), (6, 0)]
 
     def test_stoppedAcknowledging(self) -> None:
-        """That holds as soon as it has acknowledged nothing for a moment."""
+        """The mark of redelivery is exact as soon as nothing was acknowledged for a moment."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"%d" % number for number in range(1, 7)])

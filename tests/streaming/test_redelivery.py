@@ -30,7 +30,10 @@ class TestAckWait:
     """Messages whose ack wait has passed."""
 
     def test_comesAgain(self) -> None:
-        """They come again, marked and counted, every time that it passes; not before."""
+        """
+        Unacknowledged messages come again, marked and counted, each time the ack wait passes; not
+        before.
+        """
         stage = Stage()
         _, listener = subscribed(stage, maxInFlight=2)
         assert listener.again == [(1, 0), (2, 0)]

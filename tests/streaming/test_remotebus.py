@@ -75,7 +75,7 @@ class TestOnlyServer:
         service.stopService()
 
     def test_otherCluster(self, stage: Stage) -> None:
-        """One for another cluster does not matter."""
+        """A server of another cluster does not matter."""
         service, store = self.serve(stage), MemoryStore(stage.broker.reactor)
         assert opened(stage, store, "other") is store
         service.stopService()
@@ -117,7 +117,7 @@ class TestServerPool:
     """Which server is tried."""
 
     def test_turns(self) -> None:
-        """Those that are named and those that were heard of take turns."""
+        """Named servers and learned ones take turns."""
         pool = ServerPool(splitServers("nats://a,nats://b:1"))
         places = [pool.next(["c:2", "a:4222", "nonsense"]) for _ in range(4)]
         assert [(place.host, place.port) for place in places] == [
@@ -125,7 +125,7 @@ class TestServerPool:
         ]  # fmt: skip
 
     def test_heardOf(self) -> None:
-        """One that is heard of later comes before those that were tried, with the same user."""
+        """A learned server comes before those that were tried, with the same user."""
         pool = ServerPool(splitServers("tls://u:p@a"))
         assert pool.next([]).host == "a"
         other = pool.next(["[::1]:5"])

@@ -38,7 +38,7 @@ def outcome(deferred: Deferred[Any]) -> list[Any]:
 
 
 def test_provides() -> None:
-    """It is a Twisted service that says when it is ready."""
+    """The service is a Twisted service with a report of its readiness."""
     service = Stage(start=False).service
     assert verifyObject(IService, service)
     assert verifyObject(IReadiness, service)
@@ -54,7 +54,7 @@ class TestStart:
     """Starting."""
 
     def test_waitsForStore(self) -> None:
-        """It is ready when the store is open and what it remembers is in force; no sooner."""
+        """The service is ready when the store is open and its state is in force; no sooner."""
         stage = Stage(start=False)
         opening: Deferred[Any] = Deferred()
         stage.opening = lambda: opening
@@ -122,7 +122,7 @@ class TestStop:
         assert (stopped, len(inbox.got)) == ([None], 1)
 
     def test_whileOpening(self) -> None:
-        """It can be stopped while its store is being opened."""
+        """The service can be stopped while its store is being opened."""
         stage = Stage(start=False)
         cancelled: list[object] = []
         opening: Deferred[Any] = Deferred(cancelled.append)
@@ -136,7 +136,7 @@ class TestStop:
         assert outcome(Stage(start=False).service.stopService()) == [None]
 
     def test_storeFails(self) -> None:
-        """It stops although nothing can be written down any more."""
+        """The service stops although nothing can be written any more."""
         stage = Stage(makeStore=held)
         client = stage.client()
         client.subscribe("foo")
@@ -188,7 +188,7 @@ class TestLosses:
 
 
 def test_storeWatchProvides() -> None:
-    """It is a store watcher."""
+    """The watch is a store watcher."""
     assert verifyObject(IStoreWatcher, StoreWatch())
 
 
@@ -212,7 +212,7 @@ def test_words(name: str, arguments: tuple[object, ...], text: str) -> None:
 
 
 def test_writesStopped() -> None:
-    """It remembers why the store takes no writes, until it does again."""
+    """The watch remembers why the store takes no writes, until it does again."""
     watch = StoreWatch()
     watch.writesStopped("")
     assert watch.stopped
@@ -310,7 +310,7 @@ def test_stopped(brokers: Brokers) -> None:
 
 
 def test_lost(brokers: Brokers) -> None:
-    """One that has lost the lease serves no more and waits; it serves again when it can."""
+    """A service that has lost the lease serves no more and waits; it serves again when it can."""
     first, second = brokers.start(), brokers.start()
     stage = brokers.stage
     client = stage.client()
@@ -333,7 +333,9 @@ def test_lost(brokers: Brokers) -> None:
 
 
 def test_lostUnawares(brokers: Brokers) -> None:
-    """One that does not know yet that it has lost the lease stores nothing and says so."""
+    """
+    A service that does not know yet that it has lost the lease stores nothing, and reports that.
+    """
     first, second = brokers.start(), brokers.start()
     client = brokers.stage.client()
     client.publish("foo", b"1")
@@ -360,7 +362,7 @@ def test_cannotTakeOver(brokers: Brokers) -> None:
 
 
 def test_stoppedBetweenAttempts(brokers: Brokers) -> None:
-    """One that is about to try again can be stopped, and leaves nothing."""
+    """A service between two attempts can be stopped, and leaves nothing."""
     first, second = brokers.start(), brokers.start()
     brokers.views[0].notice("stan/test-cluster")
     brokers.stage.settle()

@@ -121,7 +121,7 @@ class TestBesideNatsServer:
 
     @pytest.mark.parametrize("mapping", [WEIGHTED, LOSSY], ids=["weighted", "lossy"])
     def test_weights(self, line: Line, mapping: Mapping) -> None:
-        """Both spread messages over the same subjects, and about equally."""
+        """The two servers spread messages over the same subjects, and about equally."""
         subject = mapping.source.replace(b"*", b"x")
         table = MappingTable([mapping], random.Random(2).randrange)
         ours = Counter(table.map(subject) for _ in range(1000))

@@ -336,11 +336,11 @@ class TestResponsePermission:
     """The permission to answer."""
 
     def test_defaults(self) -> None:
-        """One answer within two minutes, as C{allow_responses: true} means."""
+        """The default is one answer within two minutes, as C{allow_responses: true} means."""
         assert ResponsePermission() == ResponsePermission(max=1, expires=120.0)
 
     def test_immutable(self) -> None:
-        """It cannot be changed, and can be a key."""
+        """A response permission cannot be changed, and can be a key."""
         permission = ResponsePermission(2, 0.5)
         with pytest.raises(FrozenInstanceError):
             permission.max = 3  # type: ignore[misc]

@@ -144,7 +144,7 @@ class TestBesideNatsServer:
 
     @pytest.mark.parametrize("name", USERS)
     def test_subscribe(self, port: int, name: str) -> None:
-        """Both make the same subscriptions, and deliver the same messages to them."""
+        """The two servers make the same subscriptions, and deliver the same messages to them."""
         _, _, allow, deny = USERS[name]
         permissions = SubscribePermissions(allow or None, deny)
         line, publisher = Line(port, name), Line(port, "all")

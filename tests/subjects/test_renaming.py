@@ -57,7 +57,7 @@ class TestIntersection:
         ],
     )
     def test_examples(self, one: bytes, other: bytes, result: bytes | None) -> None:
-        """It is the pattern of the subjects that both match, whichever comes first."""
+        """The intersection is the pattern of the subjects that both match, in either order."""
         assert intersection(one, other) == result
         assert intersection(other, one) == result
 
@@ -132,5 +132,5 @@ class TestRenaming:
             Renaming(theirs, ours)
 
     def test_repr(self) -> None:
-        """It shows both names."""
+        """The text of a renaming has both names."""
         assert repr(Renaming(b"a.*", b"b.$1")) == "<Renaming b'a.*' as b'b.*'>"

@@ -117,7 +117,9 @@ class TestShadow:
     """A subscription as another account sees it."""
 
     def test_attributes(self, names: Names) -> None:
-        """It is in the group of the original and of its kind, and has no outbox of its own."""
+        """
+        A shadow is in the group of the original and of its kind, and has no outbox of its own.
+        """
         original = names.Subscription(None, b"foo", b"q", 1, object(), b"1", object())
         owner, relay = object(), object()
         shadow = names.Shadow(owner, b"bar", relay, original)
@@ -127,7 +129,7 @@ class TestShadow:
         assert (shadow.outbox, shadow.tag, shadow.rename) == (None, None, None)
 
     def test_rename(self, names: Names) -> None:
-        """It knows what subjects are called where the original is."""
+        """A shadow knows the names of subjects where the original is."""
         original = names.Subscription(None, b"foo", b"", 0, None, b"1")
         shadow = names.Shadow(None, b"bar", None, original, lambda subject: b"x." + subject)
         assert shadow.rename(b"a") == b"x.a"

@@ -148,7 +148,7 @@ class TestAccounts:
         assert "foo" in [row["subject"] for row in rows]
 
     def test_information(self, asker: Asker) -> None:
-        """One account is shown in detail."""
+        """A single account is shown in detail."""
         assert asker.ask("ACCOUNT.A.INFO")["data"]["client_connections"] == 1
         error = {"code": 500, "description": "Account NO does not exist"}
         assert asker.ask("ACCOUNT.NO.INFO")["error"] == error

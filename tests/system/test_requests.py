@@ -233,7 +233,7 @@ def test_wanted(account: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_actions(kind: str) -> None:
-    """One server does something, never all of them."""
+    """An action is for one server, never for all of them."""
     stage = Stage()
     assert stage.ask(f"SERVER.ID.{kind}") == [b"action %b x" % kind.encode()]
     assert stage.ask(f"SERVER.PING.{kind}") == []

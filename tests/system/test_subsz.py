@@ -61,7 +61,7 @@ class TestSubsz:
 
     @pytest.mark.parametrize("test", ["foo.*", ">", "a..b", " "])
     def test_noLiteral(self, test: str) -> None:
-        """One cannot publish to a pattern."""
+        """A pattern cannot be published to."""
         text = Stage().refusal("/subsz", test=test)
         assert text == f"invalid test subject, must be valid publish subject: {test}"
 
@@ -136,7 +136,7 @@ class TestSteps:
         return stage
 
     def test_pauses(self) -> None:
-        """They are gone through, and shown, a little at a time."""
+        """The subscriptions are read and shown in parts."""
         stage = self.many()
         wanted = SubscriptionQuery(subs=True, limit=5_000)
         steps = Subsz(stage.world.context, [stage.world.accounts["A"]]).steps(wanted)

@@ -79,7 +79,7 @@ class TestConnections:
             assert connection.receive() == b""
 
     def test_close(self) -> None:
-        """Either side may close."""
+        """A connection may be closed by either side."""
         with MemoryBroker() as broker:
             ours, theirs = broker.connect(QUIET), broker.connect(QUIET)
             ours.close()
@@ -133,7 +133,7 @@ class TestSettings:
             assert broker.connect({**QUIET, "user": "me", "pass": "wrong"}).closed == "lost"
 
     def test_values(self) -> None:
-        """Or as a value."""
+        """The settings may be given as a value."""
         with MemoryBroker(Settings(max_payload=3)) as broker:
             assert broker.connect(QUIET).info["max_payload"] == 3
 

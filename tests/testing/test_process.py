@@ -31,13 +31,13 @@ def test_serves() -> None:
 
 
 def test_doesNotStart() -> None:
-    """One that cannot start says why."""
+    """A broker that cannot start gives the reason."""
     with pytest.raises(DidNotStart, match="no-such-file"):
         startBroker("-c", "no-such-file.conf")
 
 
 def test_logsElsewhere(tmp_path: Path) -> None:
-    """One whose log cannot be read says so."""
+    """A broker whose log cannot be read reports that."""
     with pytest.raises(DidNotStart, match="no line of the log within 1 s"):
         startBroker("-l", str(tmp_path / "own.log"), patience=1)
 

@@ -47,7 +47,7 @@ class TestBytes:
     """Bytes between the ends."""
 
     def test_provides(self) -> None:
-        """It is a transport, a consumer, and the producer of its input."""
+        """The transport is a transport, a consumer, and the producer of its input."""
         for interface in (ITransport, IConsumer, IPushProducer):
             assert verifyObject(interface, Line().transport)
 
@@ -119,7 +119,7 @@ class TestBackPressure:
         assert (line.events, line.transport.waiting) == (["pause", "resume"], 0)
 
     def test_largeWrite(self) -> None:
-        """One large write pauses the producer for a moment, as Twisted does."""
+        """A large write pauses the producer for a moment, as in Twisted."""
         line = Line(bufferSize=10)
         line.transport.registerProducer(line.protocol, True)
         line.transport.write(b"x" * 11)

@@ -79,7 +79,7 @@ class TestAnswer:
         ],
     )
     def test_refuses(self, data: bytes, problem: str) -> None:
-        """Another answer is an error."""
+        """An unexpected answer is an error."""
         with pytest.raises(HandshakeError, match=problem):
             handshake(True).received(data)
 

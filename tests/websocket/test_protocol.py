@@ -82,7 +82,7 @@ class TestHandshake:
 
 class TestFrames:
     def test_compressed(self) -> None:
-        """Both sides compress what is long enough."""
+        """A long payload is compressed by both sides."""
         broker = WebSocketBroker("compression: true")
         socket = broker.dial()
         socket.writer = FrameWriter(isMasked=True, isCompressed=True)
@@ -245,7 +245,7 @@ class TestProxied:
 
     @pytest.mark.parametrize("header", WRONG)
     def test_malformed(self, header: bytes) -> None:
-        """One that is wrong cuts the connection."""
+        """A malformed proxy header cuts the connection."""
         broker = WebSocketBroker(rest="proxy_protocol: true")
         socket = broker.dial()
         assert socket.exchange(header + REQUEST % (b"/", b"")) == b""

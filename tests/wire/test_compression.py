@@ -100,7 +100,7 @@ class TestLevels:
         assert [wanted(ACCEPT).levelFor(level, 1.0) for level in LEVELS] == list(LEVELS)
 
     def test_text(self) -> None:
-        """It is logged as nats-server logs it."""
+        """A level is logged as nats-server logs it."""
         assert str(wanted(AUTO)) == "{s2_auto [10ms 50ms 100ms]}"
         assert str(wanted(OFF)) == "{off []}"
 
@@ -145,7 +145,7 @@ class TestLink:
         assert used.link.mode == AUTO and used.link.level == UNCOMPRESSED
 
     def test_fixed(self) -> None:
-        """Another mode has one level."""
+        """A fixed mode has one level."""
         used = Used(BETTER, ACCEPT)
         used.link.measured(1.0)
         assert used.levels == [BETTER]

@@ -186,7 +186,7 @@ def test_postsToFewer(names: Names, many: bool) -> None:
 @onEach
 @byItself
 def test_postsToGroups(names: Names, many: bool) -> None:
-    """One member of a queue group is posted a message."""
+    """A queue group is posted a message at one member."""
     with using(names):
         world = World()
         clients = [world.client() for _ in range(3)]

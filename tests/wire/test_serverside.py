@@ -90,7 +90,7 @@ class TestRows:
 
     @eachRow
     def test_byteByByte(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:
-        """One byte at a time."""
+        """The rows are read one byte at a time."""
         assert run(*[bytes([byte]) for byte in data]) == frames
 
     @eachRow

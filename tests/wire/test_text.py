@@ -54,7 +54,7 @@ def test_whole(text: str, value: str) -> None:
 
 
 def test_otherErrors() -> None:
-    """Another error is none of this handler's."""
+    """An error of another kind is none of this handler's."""
     with pytest.raises(UnicodeTranslateError):
         codecs.lookup_error(REPLACED)(UnicodeTranslateError("a", 0, 1, "no"))
 

@@ -162,7 +162,7 @@ class TestGrants:
         assert (grant.maxPayload, grant.maxSubscriptions) == (100, None)
 
     def test_expires(self) -> None:
-        """It ends with the JWT."""
+        """A grant ends with the JWT."""
         assert self.granted(exp=int(NOW) + 5).expires == NOW + 5
 
     def test_guarded(self) -> None:

@@ -114,7 +114,9 @@ def test_placed() -> None:
 
 
 def test_itsOwn() -> None:
-    """Or into the service's own account, where it cannot ask the service."""
+    """
+    A placement into the service's own account is denied, where the user cannot ask the service.
+    """
     world = World()
     world.decide = lambda question: letIn(question, AUTH)
     grant = world.ask()

@@ -94,7 +94,7 @@ class TestSealing:
         assert ours.seal(b"x", TWO, os.urandom) != ours.seal(b"x", TWO, os.urandom)
 
     def test_othersCannotOpen(self) -> None:
-        """Neither another recipient, nor one who takes it for another sender's."""
+        """A sealed text cannot be opened by another recipient, nor as another sender's."""
         sealed = CurveKeys(b"\1" * 32).seal(b"x", TWO, os.urandom)
         with pytest.raises(SealError):
             CurveKeys().open(sealed, ONE)

@@ -238,7 +238,9 @@ class TestAccountClaims:
         assert str(refused.value) == f"the account {why}"
 
     def test_moreThanTheOperatorAllows(self) -> None:
-        """More exports or imports than allowed, or ones with wildcards, refuse the account."""
+        """
+        An account with more exports or imports than allowed, or with wildcards in them, is refused.
+        """
         exports = [{"subject": "a.*", "type": "stream"}, {"subject": "b", "type": "stream"}]
         imports = [{"subject": "a", "type": "stream", "account": Account(OPERATOR).key}]
         AccountClaims.decode(ACCOUNT.jwt({"exports": exports}, limits={"exports": 2}))

@@ -85,7 +85,7 @@ class TestChain:
     """The chain from the operator to the user."""
 
     def test_interface(self) -> None:
-        """It is an authorizer that wants nonces signed."""
+        """The authorizer provides its interface, and wants nonces signed."""
         authorizer = Logins().authorizer
         assert verifyObject(IAuthorizer, authorizer)
         assert authorizer.required and authorizer.nonce
@@ -151,7 +151,7 @@ class TestSignature:
         assert not Logins().lets(hello(user=None, options={"sig": text}))
 
     def test_anotherUser(self) -> None:
-        """Another key's signature does not count."""
+        """A signature of another key does not count."""
         assert not Logins().lets(hello(user=KeyPair("U")))
         assert not Logins().lets(hello(user=ACCOUNT))
 

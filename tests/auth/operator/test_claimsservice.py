@@ -251,7 +251,7 @@ class TestDeleting:
         assert broker.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == [ACCOUNT.key]
 
     def test_notAllowed(self, tmp_path: Path) -> None:
-        """Unless the settings allow it, nothing is deleted."""
+        """A request to delete is refused if the settings do not allow it."""
         broker = Broker(tmp_path, Deletion.REFUSED)
         broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
         broker.refused(self.SUBJECT, deletion([ACCOUNT.key]))

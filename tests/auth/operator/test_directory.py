@@ -117,7 +117,7 @@ class TestFinding:
         assert world.resolver.asked == [ACCOUNT.key]
 
     def test_oneGivesUp(self) -> None:
-        """One who gives up does not take the answer from the others."""
+        """A search that is cancelled does not take the answer from the others."""
         answer: Deferred[str] = Deferred()
         world = World(answer)
         first, second = world.directory.find(ACCOUNT.key), world.directory.find(ACCOUNT.key)
@@ -198,7 +198,7 @@ class TestUpdates:
     """JWTs that change."""
 
     def test_update(self) -> None:
-        """Another JWT of a known account is used from then on, and the watchers are notified."""
+        """A new JWT of a known account is used from then on, and the watchers are notified."""
         world = World(issued(exp=1010))
         world.find()
         assert world.directory.update(ACCOUNT.key, issued(2))
@@ -258,7 +258,7 @@ class TestRefreshing:
     """Fetching the JWTs of known accounts again."""
 
     def test_another(self) -> None:
-        """Another JWT is used from then on."""
+        """A new JWT is used from then on."""
         world = World(issued())
         world.find()
         world.resolver.tokens[ACCOUNT.key] = issued(2)

@@ -139,7 +139,7 @@ class TestDeleting:
     """Deleted JWTs."""
 
     def test_deletingIsDisabled(self, tmp_path: Path) -> None:
-        """Unless it is allowed, nothing is deleted."""
+        """A JWT is not deleted if the settings do not allow it."""
         folder = TokenFolder(str(tmp_path))
         folder.save(ONE, "jwt")
         with pytest.raises(FolderError):

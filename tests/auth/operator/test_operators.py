@@ -99,7 +99,7 @@ class TestOperators:
     """Requirements of operators."""
 
     def test_trust(self) -> None:
-        """Their keys and signing keys are trusted."""
+        """The keys and signing keys of operators are trusted."""
         text = f"operators: [{OPERATOR.jwt()}, {OTHER.jwt()}]\n{MEMORY}"
         expected = {OPERATOR.key, OPERATOR.signing.key, OTHER.key, OTHER.signing.key}
         assert operatorsIn(settingsOf(text)).trust.keys == expected

@@ -97,7 +97,7 @@ class TestHeader:
 
     @pytest.mark.parametrize("name", ["ed25519", "ED25519-NKEY"])
     def test_spellings(self, name: str) -> None:
-        """Both names of the algorithm do for both versions, in any case."""
+        """A header may have either name of the algorithm for both versions, in any case."""
         account = KeyPair("A")
         header = {"typ": "JWT", "alg": name}
         decoded = decodeToken(token(account, claims(account), header), "user")

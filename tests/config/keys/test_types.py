@@ -177,7 +177,7 @@ class TestSizes:
     @pytest.mark.parametrize("text", ["2m", "1M", "-2m", "100k", "87Ki", "1e"])
     @pytest.mark.parametrize("form", [OLD_DURATION, SECONDS])
     def test_long(self, text: str, form: ValueType) -> None:
-        """More than a day is an error that says to quote it."""
+        """A duration of more than a day is an error that says to quote it."""
         node = parse(f"a: {text}", {}).entries["a"].node
         with pytest.raises(ValueError, match=f"^{text} without quotes is .* in quotes, as in"):
             form.read(node)

@@ -23,6 +23,6 @@ def test_asksItself() -> None:
 
 
 def test_secrets() -> None:
-    """Neither the password nor the token is in the text of the settings."""
+    """The text of the settings has neither the password nor the token."""
     shown = repr(Websocket(user="u", password="canary-1", token="canary-2"))
     assert "canary" not in shown

@@ -70,7 +70,7 @@ def _rest(peer: socket.socket, last: bytes) -> bytes:
 
 @pytest.mark.parametrize("config", [GUEST, ELSEWHERE, NOBODY, OPEN])
 def test_beginnings(config: str, tmp_path: Path) -> None:
-    """Both say the same, and at the same time, to everybody who begins in an odd way."""
+    """The two servers answer an odd beginning alike, and at the same time."""
     both = Both(tmp_path, config % TIMEOUT)
     try:
         compared = both.compare(answers)

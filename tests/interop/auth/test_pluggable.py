@@ -184,8 +184,10 @@ class TestHTTPS:
         )
 
     def test_login(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
-        """Its grants apply; users that it denies, and those with a grant that makes no
-        sense, are not accepted; an answer is remembered."""
+        """
+        The service's grants apply; users that it denies, and invalid grants, are not accepted; an
+        answer is remembered.
+        """
         more = f"ca_file: '{tmp_path}/ca.pem', cache: '1m'"
         server = startServer(OURS_FAST, self.text(service, "localhost", more))
         assert talk(server.url, "anna", "apple") == "heard"

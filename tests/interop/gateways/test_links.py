@@ -78,7 +78,7 @@ def exchanged(world: World, subject: bytes) -> None:
     ids=lambda value: value.name if isinstance(value, Flavour) else ("dialled", "dials")[value],
 )
 def test_restart(form: Form, peer: Flavour, dialler: int) -> None:
-    """Either side is restarted, and is found again by the other."""
+    """A side that restarts is found again by the other."""
     flavours = [peer, OURS_FAST] if dialler else [OURS_FAST, peer]
     world = form([Plan(flavours[0], "GA"), Plan(flavours[1], "GB", ["GA"])])
     exchanged(world, b"before")

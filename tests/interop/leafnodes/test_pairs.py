@@ -231,7 +231,7 @@ def test_silent(pair: Pair) -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_restart(pair: Pair, place: int) -> None:
-    """Either side may be restarted."""
+    """A side may be restarted."""
     (pair.hub, pair.spoke)[place].restart()
     for index in range(2):
         # The other one may not have been able to answer a PING meanwhile.

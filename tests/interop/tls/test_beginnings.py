@@ -128,7 +128,7 @@ class TestFirst:
 
     @pytest.mark.parametrize("setting", ["auto", '"400ms"'])
     def test_quick(self, serve: Serve, setting: str) -> None:
-        """One that begins at once gets it inside."""
+        """A client that begins TLS at once gets INFO inside."""
         server = serve(BLOCK % f"handshake_first: {setting}")
         with Wire(server.port, ANY) as wire:
             assert wire.info()["tls_required"] is True

@@ -36,7 +36,10 @@ class TestVerify:
     def test_shown(
         self, serve: Serve, files: Path, version: ssl.TLSVersion, shown: str, taken: bool
     ) -> None:
-        """One of the authority gets in; none, or one of another authority, does not."""
+        """
+        A client with a certificate of the authority gets in; one without, or of another authority,
+        does not.
+        """
         context = contextFor(files, shown, (version, version))
         assert isAccepted(serve(self.CONFIG).port, context) is taken
 
@@ -44,8 +47,10 @@ class TestVerify:
         "how", ["expired", "not yet", "self-signed", "for servers", "lookalike", "below nobody"]
     )
     def test_bad(self, serve: Serve, tmp_path: Path, how: str) -> None:
-        """One that is out of time, signed by itself, not for clients, or of somebody who only has
-        the authority's name, does not."""
+        """
+        A client's certificate does not count if it is out of time, self-signed, not for clients, or
+        only has the authority's name.
+        """
         ours = authority()
         ours.write(tmp_path, "ca")
         issue(ours, names=["localhost"]).write(tmp_path, "server")
@@ -256,7 +261,7 @@ class TestMapped:
 
     @pytest.mark.parametrize("row", range(len(NAMINGS)))
     def test_same(self, mapping: Mapping, row: int) -> None:
-        """Both servers find the same user, or none (CVE-2026-33248)."""
+        """The two servers find the same user, or none (CVE-2026-33248)."""
         theirs, ours = (mapping.userOf(flavour, row) for flavour in (REAL, OURS_FAST))
         assert len(theirs) <= 1
         assert ours == theirs

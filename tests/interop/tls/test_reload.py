@@ -69,7 +69,7 @@ def test_broken(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> N
 
 @realAndOurs
 def test_demand(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """That clients need a certificate from now on holds for those to come."""
+    """A new demand for certificates holds for later connections only."""
     writeFiles(tmp_path)
     server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
     with shakeHands(server.port, contextFor(tmp_path)) as old:
@@ -100,8 +100,10 @@ class TestPins:
         assert isAccepted(server.port, contextFor(tmp_path, "second"))
 
     def test_dropped(self, startServer: StartServer, tmp_path: Path) -> None:
-        """Those who are there with a key that is not pinned any more are cut, the others stay.
-        (nats-server 2.15.1 compares with the pins from before, and cuts nobody.)"""
+        """
+        Clients whose key is no longer pinned are cut, and the others stay. (nats-server 2.15.1
+        compares with the pins from before, and cuts nobody.)
+        """
         writeFiles(tmp_path)
         server = startServer(OURS_FAST, self.config(tmp_path, "client", "second"))
         client, second = (

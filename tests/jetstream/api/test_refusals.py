@@ -106,7 +106,7 @@ def test_enabled() -> None:
 
 
 def test_imported() -> None:
-    """Another responder answers alone; clients that listen keep nothing from being answered."""
+    """A responder elsewhere answers alone; clients that listen do not prevent an answer."""
     stage = RefusedStage()
     stage.inbox(b">")
     assert stage.refusal("INFO") == _NOT_ENABLED

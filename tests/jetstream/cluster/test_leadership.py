@@ -80,7 +80,7 @@ def test_otherAccountBegins() -> None:
 
 
 def test_meta() -> None:
-    """Another broker answers for whole accounts when the one that did is dead."""
+    """A meta leader that is dead is replaced by another broker."""
     stage = ClusterStage("n1", "n2")
     stage.make("A")
     (first,) = [name for name, leadership in stage.leaderships.items() if leadership.isMeta]

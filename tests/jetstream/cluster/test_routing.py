@@ -127,7 +127,10 @@ class TestHandOver:
 
     @pytest.mark.parametrize("isPassedOnFirst", [False, True])
     def test_once(self, isPassedOnFirst: bool) -> None:
-        """One that comes to the next leader in both ways is done once, whichever way is shorter."""
+        """
+        A request that reaches the next leader twice is carried out once, whichever copy comes
+        first.
+        """
         moving = HandOver()
         moving.end()
         stage, leader = moving.stage, moving.stage.leader()
@@ -149,7 +152,7 @@ class TestHandOver:
         stage.end()
 
     def test_bounded(self) -> None:
-        """They do not wait for ever."""
+        """A request during a handover does not wait for ever."""
         moving = HandOver()
         moving.ask("STREAM.INFO.S")
         moving.stage.clock.advance(HELD)

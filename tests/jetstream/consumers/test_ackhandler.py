@@ -68,7 +68,7 @@ class TestExplicit:
 
     @pytest.mark.parametrize("payload", [b"", b"+ACK", b"+TERM"])
     def test_notDelivered(self, stage: ConsumerStage, payload: bytes) -> None:
-        """One for a message that was not delivered has no effect and no answer."""
+        """An acknowledgement of an undelivered message has no effect and no answer."""
         stage.publish(2)
         stage.consumer()
         inbox = stage.inbox()
@@ -80,7 +80,7 @@ class TestExplicit:
 
     @pytest.mark.parametrize("payload", [b" +ACK", b"zork"])
     def test_unknownPayload(self, stage: ConsumerStage, payload: bytes) -> None:
-        """Another payload is answered, and changes nothing."""
+        """An acknowledgement with an unknown payload is answered, and changes nothing."""
         inbox, messages = delivered(stage, 1)
         stage.ack(messages[0], payload, inbox.subject)
         assert inbox.texts() == [""]

@@ -412,7 +412,7 @@ class TestUpdate:
     """Changes of the configuration."""
 
     def test_filter(self, stage: ConsumerStage) -> None:
-        """Another filter counts the pending messages again, from the position on."""
+        """A changed filter counts the pending messages again, from the position on."""
         mixed(stage)
         consumer = stage.consumer(filter_subject="s.a")
         inbox = stage.inbox()
@@ -551,7 +551,7 @@ class TestReset:
         assert inbox.texts() == ["4", "5"]
 
     def test_beyondPolicy(self, stage: ConsumerStage) -> None:
-        """It cannot go where the deliver policy does not reach."""
+        """A reset cannot go where the deliver policy does not reach."""
         mixed(stage)
         cases: list[tuple[dict[str, Any], str]] = [
             ({"deliver_policy": DeliverPolicy.NEW}, "not allowed"),

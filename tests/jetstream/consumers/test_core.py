@@ -28,7 +28,7 @@ def stage() -> ConsumerStage:
 
 
 def test_filters(stage: ConsumerStage) -> None:
-    """One filter, several, or none."""
+    """The filters of a consumer are one, several, or none."""
     assert filtersOf(stage.config()) == ()
     assert filtersOf(stage.config(filter_subject="s.a")) == (b"s.a",)
     assert filtersOf(stage.config(filter_subjects=("s.a", "s.b"))) == (b"s.a", b"s.b")

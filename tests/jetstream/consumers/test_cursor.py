@@ -163,7 +163,7 @@ def test_slowRead(stage: ConsumerStage) -> None:
 
 
 def test_pieces(stage: ConsumerStage) -> None:
-    """More is read at once for a consumer that takes all that was read, until it does not."""
+    """A consumer that takes everything that was read gets larger reads, until it does not."""
     stage.publish(LARGE_PIECE + 3 * PIECE)
     reader = Reader(stage)
     cursor, everything = reader.cursor, 10 * LARGE_PIECE

@@ -50,7 +50,7 @@ class TestRedelivery:
     """Messages that are not acknowledged."""
 
     def test_afterWait(self, stage: ConsumerStage) -> None:
-        """They are delivered again in order of sequence, before new ones."""
+        """Redeliveries come in order of sequence, before new messages."""
         stage.publish(3)
         stage.consumer(ack_wait=SECOND)
         inbox = stage.inbox()

@@ -118,7 +118,7 @@ class TestWaiting:
         assert [request.reply for request in requests] == [b"2"]
 
     def test_noWait(self) -> None:
-        """It is known whether one of them does not wait."""
+        """A request with no_wait among those that wait is known."""
         requests = waiting(2)
         request = PullRequest(b"r")
         request.isNoWait = True

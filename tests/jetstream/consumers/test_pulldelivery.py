@@ -58,7 +58,7 @@ class TestRequests:
         assert status.headers == b"NATS/1.0 404 No Messages\r\n\r\n"
 
     def test_noWaitWithFewerMessages(self, stage: ConsumerStage) -> None:
-        """It has the messages that there are, then the status."""
+        """A request with no_wait gets the messages that there are, then the status."""
         stage.publish(2)
         stage.consumer()
         inbox = stage.inbox()
@@ -75,7 +75,7 @@ class TestRequests:
         assert inbox.texts() == ["1", "404 No Messages"]
 
     def test_noWaitBehindOthers(self, stage: ConsumerStage) -> None:
-        """It is refused if earlier requests want more than there is."""
+        """A request with no_wait is refused if earlier requests want more than there is."""
         consumer = stage.consumer(max_ack_pending=1)
         stage.publish(3)
         first, second = stage.inbox(), stage.inbox()
@@ -85,8 +85,10 @@ class TestRequests:
         assert second.texts() == ["408 Requests Pending"]
 
     def test_noWaitForAcknowledgements(self, stage: ConsumerStage) -> None:
-        """It waits while too many messages are pending, also when an earlier request's time has
-        come; it ends when there are none for it."""
+        """
+        A request with no_wait waits while too many messages are pending, also when an earlier
+        request's time has come; it ends when there are none for it.
+        """
         stage.publish(2)
         stage.consumer(max_ack_pending=1)
         inbox = stage.inbox()
@@ -236,7 +238,7 @@ class TestRefusals:
         assert inbox.texts() == [status]
 
     def test_tooManyWaiting(self, stage: ConsumerStage) -> None:
-        """One request too many is refused, but silently if it has heartbeats."""
+        """A request beyond the limit is refused, but silently if it has heartbeats."""
         stage.consumer(max_waiting=1)
         inbox = stage.inbox()
         stage.pull(inbox)

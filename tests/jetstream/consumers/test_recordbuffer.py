@@ -33,7 +33,9 @@ if COMPILED is not None:
     )
 )
 def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Record]]]]) -> None:
-    """It is a list that is emptied from its beginning, whatever its parts are."""
+    """
+    A record buffer behaves like a list that is emptied from its beginning, whatever its parts are.
+    """
     buffer, model, sequence = RecordBuffer(), list[Record](), 0
     for action, number, kind in steps:
         if action == "extend":

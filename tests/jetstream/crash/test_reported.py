@@ -150,7 +150,9 @@ class TestDamagedConsumer:
     """A consumer whose state cannot be read."""
 
     def test_served(self) -> None:
-        """It is there after a restart, delivers, and can be deleted."""
+        """
+        A consumer with a damaged state is there after a restart, delivers, and can be deleted.
+        """
         stage = ApiStage()
         stage.make()
         _consumer(stage, "c")
@@ -196,7 +198,9 @@ class TestWorkQueue:
         stage.settle()
 
     def test_neitherLostNorBlocking(self) -> None:
-        """They stay in the stream, others are delivered, and a new consumer gets all."""
+        """
+        Messages of a damaged work queue stay, others are delivered, and a new consumer gets all.
+        """
         stage = self.atTheLimit()
         stage.publish(b"s.a")
         [third] = _fetch(stage, "c")

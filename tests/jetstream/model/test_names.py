@@ -80,7 +80,7 @@ def test_overlapping(ours: str) -> None:
 
 
 def test_overlappingSome() -> None:
-    """One of several subjects is enough, and none overlaps with nothing."""
+    """A subject overlaps if one of several does, and none overlaps with nothing."""
     assert overlapping(["a.b", "c.>"])("*.d")
     assert not overlapping(["a.b", "c.>"])("d.d")
     assert not overlapping([])("a")

@@ -114,7 +114,7 @@ class TestNames:
     ],
 )
 def test_consumer(source: StreamSource, position: int, expected: dict[str, Any]) -> None:
-    """It begins behind what is known, or where the source says."""
+    """A source's consumer begins behind the known position, or where the source says."""
     config = sourcingConsumer(source, "N", "$JS.S.x", position, {})
     assert expected.items() <= config.items()
     assert config["name"] == "N"

@@ -60,7 +60,7 @@ class TestRequest:
     """Requests for a consumer."""
 
     def test_subject(self) -> None:
-        """One filter is part of the subject."""
+        """A single filter is part of the request's subject."""
         stage = Stage()
         origin = Origin(stage)
         mirror(stage, filter_subject="o.*")
@@ -111,7 +111,7 @@ class TestRequest:
         assert second["name"].startswith(first["name"] + "_")
 
     def test_oldServer(self) -> None:
-        """One that does not know such consumers gets another name for each of them."""
+        """A server that does not know such consumers gets a new name for each of them."""
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)

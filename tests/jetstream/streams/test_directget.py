@@ -233,7 +233,7 @@ class TestLast:
     def test_messages(
         self, body: Any, messages: list[tuple[int, int, int]], end: tuple[int, int, int]
     ) -> None:
-        """They come in the order of their sequences, as of a sequence or a time."""
+        """The last messages come in the order of their sequences, as of a sequence or a time."""
         sequences, block = DirectStage().numbers({"multi_last": ["s.*"], **body})
         assert sequences == messages
         names = (b"Nats-Num-Pending", b"Nats-Last-Sequence", b"Nats-UpTo-Sequence")
@@ -342,7 +342,7 @@ def answered(names: Names, records: list[Record], pending: int, limit: int, room
     st.integers(1, 6),
 )
 def test_lanes(records: list[Record], pending: int, limit: int, room: int) -> None:
-    """Both lanes answer alike."""
+    """The lanes answer alike."""
     assert COMPILED is not None
     arguments = (records, pending, limit, room)
     assert answered(COMPILED, *arguments) == answered(PURE, *arguments)

@@ -88,7 +88,7 @@ class TestWhoWaits:
     """A look-up holds back only what must not overtake it."""
 
     def test_unconcerned(self) -> None:
-        """Another publisher's message on another subject does not wait, nor does an info."""
+        """A message of another publisher on another subject does not wait, nor does an info."""
         here = Publishers()
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         assert sequenceOf(here.send("B", b"s.y")) == 1

@@ -109,7 +109,7 @@ class TestUnknownOutcome:
         assert pushed.payloads == [b"first", b"second", b"third"]
 
     def test_timeToLive(self) -> None:
-        """It ends when its time to live is over."""
+        """A message with an unknown outcome ends when its time to live is over."""
         with unanswered():
             assert "error" in self.publish(b"second", **{"Nats-TTL": "90"})
         wait(self.stage)

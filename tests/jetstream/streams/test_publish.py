@@ -363,7 +363,7 @@ class TestRollup:
         assert stage.stored(stream) == [(2, b"s.b", b"new")]
 
     def test_invalid(self) -> None:
-        """Another word is refused."""
+        """An unknown word for a rollup is refused."""
         stage = Stage()
         stage.stream(allow_rollup_hdrs=True)
         answer = stage.publish(b"s.a", Nats_Rollup="zork")

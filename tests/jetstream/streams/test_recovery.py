@@ -72,7 +72,10 @@ def test_withoutIds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_idsBeforeMessages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That messages have ids is written before the first one of them, and again if that failed."""
+    """
+    The note that messages have ids is written before the first one of them, and again if that
+    failed.
+    """
     stage = ApiStage()
     stage.make()
     stream = stage.jetstream.streams["S"]

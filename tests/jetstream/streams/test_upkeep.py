@@ -104,7 +104,9 @@ class TestSettled:
     """Messages that every consumer has settled."""
 
     def test_laterRemoved(self, retention: str, broken: Any) -> None:
-        """They are removed when the store can remove again; what was settled since goes too."""
+        """
+        Settled messages are removed when the store can remove again, with those settled since.
+        """
         stage = staged("ab" if retention == "interest" else "a", retention=retention)
         stream = publish(stage)
         consumers = list(stream.consumers)
@@ -304,7 +306,7 @@ class TestDeleted:
         assert list(restarted(stage).jetstream.streams["S"].consumers) == ["a"]
 
     def test_consumerMadeAgain(self) -> None:
-        """One that is made meanwhile stays."""
+        """A consumer that is created meanwhile stays."""
         stage = staged("c")
         with failing(*WRITES):
             assert "error" in stage.ask("CONSUMER.DELETE.S.c")

@@ -185,7 +185,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("words", [[], ["tcsh"], ["bash", "zsh"]])
     def test_wrongWords(self, words: list[str]) -> None:
-        """Another shell is refused with the usage."""
+        """An unknown shell is refused with the usage."""
         stdout, stderr = io.StringIO(), io.StringIO()
         assert main(words, stdout, stderr) == 2
         assert stderr.getvalue().splitlines()[-1].startswith("natsbroker completion: there is no ")

@@ -122,13 +122,13 @@ class TestTLS:
         ],
     )
     def test_mistakes(self, given: dict[str, FlagValue], message: str) -> None:
-        """Both files must be given and be there."""
+        """The certificate and the key must both be given and exist."""
         with pytest.raises(ConfigError) as raised:
             apply(given)
         assert raised.value.message == message
 
     def test_notPEM(self) -> None:
-        """They must hold PEM."""
+        """The certificate and the key must be PEM."""
         files = filesystem({"cert.pem": "x", "key.pem": "x"})
         with pytest.raises(ConfigError, match="holds no certificate in PEM format"):
             overriding(PAIR, files)(Settings())

@@ -192,7 +192,7 @@ class TestWrong:
 
     @pytest.mark.parametrize(("ddl", "text", "error"), WRONG, ids=range(len(WRONG)))
     def test_badPayloads(self, ddl: str, text: str | bytes, error: str) -> None:
-        """It is bad, with what is wrong."""
+        """A bad payload is bad, with its error."""
         with pytest.raises(BadPayload, match=error):
             decoded(ddl, text)
 

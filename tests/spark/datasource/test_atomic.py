@@ -19,7 +19,7 @@ def server(request: pytest.FixtureRequest) -> Station | BrokerStation:
 
 
 def test_batches(server: Station | BrokerStation) -> None:
-    """More than a batch takes is stored in order, in several."""
+    """A group of messages larger than a batch is stored in order, in several batches."""
     stream = server.stream(allow_atomic=True)
     publisher = AtomicPublisher(server.connection, stream.name, 10)
     for number in range(2001):

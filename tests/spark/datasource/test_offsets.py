@@ -126,7 +126,10 @@ class TestPresent:
             present({"A": ("then", 5)}, {}, None)
 
     def test_leaves(self) -> None:
-        """Or it leaves the query, which says so; its successor begins with its oldest message."""
+        """
+        A missing stream leaves the query, which reports it; its successor begins with its oldest
+        message.
+        """
         losses: list[str] = []
         start = {"A": ("before", 7), "B": ("then", 2), "C": ("then", 4)}
         states = {"A": stateOf("A", 9), "C": stateOf("C", 6)}

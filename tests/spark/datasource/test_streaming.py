@@ -110,7 +110,7 @@ class TestPlanning:
 
     @limited
     def test_bytes(self, station: Station) -> None:
-        """Or as far as a limit of bytes, about."""
+        """A limit of bytes bounds a micro-batch, about."""
         stream = station.stream()
         stream.fill([b"x" * 1000] * 50)
         options = {"startingOffsets": "earliest", "maxBytesPerTrigger": "10000"}
@@ -374,7 +374,7 @@ class TestServers:
                 copy.stop()
 
     def test_otherPattern(self, broker: BrokerStation) -> None:
-        """Also where patterns choose the channels."""
+        """A checkpoint of one pattern of channels is refused for another."""
         broker.channel([b"x"], "chosen.a")
         begin = {"startingOffsets": "earliest", "servers": broker.url}
         given = [

@@ -24,7 +24,7 @@ class TestArchives:
         assert withoutArchives([ours, other, *sys.path]) == [other, *sys.path]
 
     def test_archiveOnly(self) -> None:
-        """It stays where there is nothing else."""
+        """The archive stays where there is nothing else."""
         path = ["/elsewhere/python/lib/pyspark.zip", "/nowhere"]
         assert withoutArchives(path) == path
 

@@ -30,7 +30,7 @@ def test_noNames(name: str) -> None:
 
 @pytest.mark.parametrize("clusterId", ["", "a b", "a.*", ">", "a\r\nPUB x", "a/b"])
 def test_noClusters(clusterId: str, broker: BrokerStation) -> None:
-    """Neither can a cluster's id."""
+    """A text that is no cluster id cannot lead a request elsewhere."""
     with pytest.raises(OptionError, match="no cluster can have the id"):
         ChannelApi(broker.connection, clusterId)
 
@@ -59,14 +59,17 @@ class TestState:
     """The state of a channel."""
 
     def test_filled(self, broker: BrokerStation) -> None:
-        """Its sequences, its messages, and what tells it from others of its name."""
+        """
+        The state has the sequences, the number of messages, and an identity that tells the channel
+        from others of its name.
+        """
         name = broker.channel([b"one", b"two"])
         state = broker.channels.state(name)
         assert (state.first, state.stop, state.messages) == (1, 3, 2)
         assert (len(state.created), state.isDirect, state.size > 6) == (16, True, True)
 
     def test_missing(self, broker: BrokerStation) -> None:
-        """One that is not there is an error that names it."""
+        """A missing channel is an error that names it."""
         with pytest.raises(ApiError, match="channel nobody: there is no channel nobody") as caught:
             broker.channels.state("nobody")
         assert caught.value.code == NO_CHANNEL

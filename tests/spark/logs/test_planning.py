@@ -121,7 +121,7 @@ class TestOffsets:
                 planned(station, stream, startingOffsets=f'{{"{stream.name}": {value}}}')
 
     def test_ambiguous(self, station: Station, stream: Stream) -> None:
-        """One sequence for several streams is refused."""
+        """A sequence for several streams together is refused."""
         with pytest.raises(OptionError, match=r'with several of them, say which: {"NAME": 5}'):
             planned(station, stream, station.stream(), startingOffsets="5")
 
@@ -216,7 +216,7 @@ class TestStreams:
             planned(station, stream, startingOffsets="17")
 
     def test_notDirect(self, station: Station) -> None:
-        """One that does not answer direct gets is, with the remedy."""
+        """A stream that does not answer direct gets is refused, with the remedy."""
         stream = station.stream(allow_direct=False)
         with pytest.raises(DataSourceError, match=f"nats stream edit {stream.name} --allow-direct"):
             planned(station, stream)

@@ -47,7 +47,7 @@ def test_names(given: dict[str, str], expected: tuple[str, ...]) -> None:
     ],
 )
 def test_invalidNames(given: dict[str, str], text: str) -> None:
-    """Both, none, or what cannot be is an error."""
+    """A log that is named twice, not at all or impossibly is an error."""
     with pytest.raises(OptionError, match=text):
         checkedNames(readOptions({"servers": "h", **given}))
 

@@ -154,7 +154,7 @@ class TestLoss:
 
     @pytest.mark.parametrize("pattern", [(), (">",)])
     def test_deletedFirst(self, pattern: tuple[str, ...], station: Station) -> None:
-        """One message that was deleted at the beginning is none, unless a limit may have it."""
+        """A deleted first message is no loss, unless a limit may have removed it."""
         for config, isLost in (({}, False), ({"max_msgs": 100}, True)):
             stream = station.stream(**config)
             stream.fill([b"x"] * 5)
@@ -229,7 +229,10 @@ class TestLoss:
             readSeqs(station, bounds)
 
     def test_madeAgain(self, station: Station) -> None:
-        """Another stream of the same name is not read, whatever its sequences; nor is none."""
+        """
+        A new stream of the same name is not read, whatever its sequences, and a missing one is not
+        either.
+        """
         stream = station.stream()
         stream.fill([b"x"] * 4)
         bounds = rangeOf(station, stream)

@@ -30,7 +30,7 @@ class TestAddresses:
         ],
     )
     def test_reads(self, text: str, expected: RemoteURL) -> None:
-        """One address, with what stands before its host."""
+        """An address is read, with the parts before its host."""
         assert readAddresses(text) == (expected,)
 
     def test_readsMany(self) -> None:

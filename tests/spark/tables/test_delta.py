@@ -320,7 +320,9 @@ class TestObjectStore:
         return writeFiles(table.root, dated(start, stop, 100), start)
 
     def test_race(self, lake: DeltaLakeTable) -> None:
-        """One of those that go on from a version succeeds; the files of the others are deleted."""
+        """
+        A race of writers from one version has one winner; the files of the others are deleted.
+        """
         base = lake.require()
         racers = [DeltaLakeTable(lake.root) for _ in range(4)]
         files = [self.filed(racer, 9, 12) for racer in racers]

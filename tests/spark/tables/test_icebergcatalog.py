@@ -62,7 +62,7 @@ def test_marks(tmp_path: Path) -> None:
 
 
 def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another catalog is remembered, with the configuration that PyIceberg has for it."""
+    """A catalog is remembered, with the configuration that PyIceberg has for it."""
     monkeypatch.setattr(
         "natsbroker.spark.tables.iceberg.load_catalog",
         lambda name, **given: SqlCatalog(name, uri=f"sqlite:///{tmp_path}/{name}.db", **given),

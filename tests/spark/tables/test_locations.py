@@ -36,7 +36,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
 
 @pytest.mark.parametrize("root", ["hdfs://h/x", "file://host/x", "http://h/x"])
 def test_unknown(root: str) -> None:
-    """Another kind of store is refused with those that are known."""
+    """An unknown kind of store is refused with the known ones."""
     with pytest.raises(TableError, match="a directory, or s3://, "):
         locationOf(root)
 

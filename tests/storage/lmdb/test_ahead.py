@@ -253,7 +253,7 @@ class TestOnlySubjects:
         [(b">", True), (b"a.>", True), (b"a.b.>", False), (b"*.>", False), (b"a.*", False)],
     )
     def test_database(self, stage: Stage, pattern: bytes, isSure: bool) -> None:
-        """It is seen of patterns with a fixed beginning, from the subjects at both ends."""
+        """The subject of a pattern with a fixed beginning is found by the subjects at both ends."""
         log = stage.wait(stage.store.open("other"))
         for subject in (b"a.b.c", b"a.c", b"a.b"):
             stage.wait(log.append([(subject, b"", b"", 0)]))

@@ -70,7 +70,7 @@ class LogStage:
 @pytest.mark.parametrize("limit", [1, 30, 1000])
 @pytest.mark.parametrize("patterns", [(), (b"a.*",), (b"a.1", b"b"), (b"c",), (b"none",), (b">",)])
 def test_collected(tmp_path: Path, patterns: tuple[bytes, ...], limit: int) -> None:
-    """Both give the same records, each once: in blocks, in the journal, not deleted."""
+    """The two readers give the same records, each once: in blocks, in the journal, not deleted."""
     stage = LogStage(tmp_path / "store")
     try:
         decoded = stage.walk(patterns, limit, isEncoded=False)

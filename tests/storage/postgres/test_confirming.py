@@ -138,7 +138,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         self.ended("pg_cancel_backend")
 
     def test_terminated(self) -> None:
-        """One whose backend is ended is not acknowledged either."""
+        """A commit whose backend is ended is not acknowledged."""
         self.ended("pg_terminate_backend")
 
     def test_closed(self) -> None:
@@ -149,7 +149,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert any("The leases were not given up" in formatEvent(event) for event in events)
 
     def test_opened(self) -> None:
-        """It cannot be opened, and says why."""
+        """A store without a standby cannot be opened, and gives the reason."""
         self.server.waitForStandbys("nobody")
         with capturedLogs() as events:
             failure = self.failsWith(StoreFailed, openPostgres(self.reactor, self.database()))

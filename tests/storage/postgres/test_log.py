@@ -19,7 +19,7 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
     """A broker has a log, and another one looks."""
 
     def test_view(self) -> None:
-        """It has what is durable when it is read; its bounds do not change."""
+        """A view has the records that are durable when it is read; its bounds do not change."""
         one: Any = self.store()
         other: Any = self.store()
         assert verifyObject(IViewableStore, other)
@@ -53,7 +53,7 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
         assert self.wait(view.subjects(b">")) == {b"s": SubjectTally(1, 2, 2)}
 
     def test_refusals(self) -> None:
-        """It takes nothing, and of a log that is not there is none."""
+        """A view takes no appends, and there is none of a missing log."""
         store: Any = self.store()
         self.wait(store.open("log"))
         view = self.wait(store.view("log"))
@@ -67,7 +67,7 @@ class ReadTests(PostgresHarness, SynchronousTestCase):
     """Reads that show what the reactor does not know of yet."""
 
     def test_givenUp(self) -> None:
-        """One that waits for an append ends with the log: nobody would tell it."""
+        """A read that waits for an append ends with the log: no commit would end it."""
         store: Any = self.store()
         log = self.wait(store.open("log"))
         kept: list[Any] = []

@@ -100,7 +100,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         return store, self.wait(store.open("log")), watcher
 
     def test_isLeased(self) -> None:
-        """It is a store that several brokers may share."""
+        """The store may be shared by several brokers."""
         assert verifyObject(ILeasedStore, self.store())
 
     def test_cancelled(self) -> None:
@@ -322,7 +322,7 @@ def test_sure() -> None:
 
 
 def test_saidOnce() -> None:
-    """That leases cannot be renewed is said when it begins, and tried on."""
+    """A failed renewal of leases is logged once when failures begin, and tried again."""
     database = RenewedDatabase()
     with capturedLogs() as events:
         for works in (False, False, True, False):

@@ -220,7 +220,7 @@ RECORDS: dict[int, tuple[bytes, bytes]] = {
 
 @pytest.mark.parametrize("sequence", RECORDS)
 def test_decrypts(sequence: int) -> None:
-    """Both ciphers give the plain text."""
+    """The ciphers give the plain text."""
     data, plain = RECORDS[sequence]
     assert looksEncrypted(data, sequence)
     assert Decrypter("sample-key", "vault").decrypt(data) == plain

@@ -69,7 +69,7 @@ def test_flippedBit() -> None:
 
 
 def test_otherVersion() -> None:
-    """Another file version is refused."""
+    """An unknown file version is refused."""
     with pytest.raises(SourceError, match=r"x.dat does not begin with file version 1"):
         read(b"\x02\0\0\0" + DELETED)
 

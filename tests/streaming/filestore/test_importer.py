@@ -216,14 +216,17 @@ class TestDurables:
         ]  # fmt: skip
 
     def test_position(self, writer: StoreWriter) -> None:
-        """One that had acknowledged everything goes on behind it, whatever start it asks for."""
+        """
+        A durable subscription that had acknowledged everything continues behind it, whatever start
+        it asks for.
+        """
         channel = writer.channel("orders")
         channel.messages(1, 9)
         channel.subscription(1, clientID="c", durableName="d", lastSent=7)
         assert self.resumed(stageOn(writer), "c", durableName="d").sequences == [8, 9]
 
     def test_unsubscribed(self, writer: StoreWriter) -> None:
-        """One that was unsubscribed is gone: the name begins again."""
+        """A durable subscription that was ended is gone: the name begins again."""
         channel = writer.channel("orders")
         channel.messages(1, 3)
         channel.subscription(1, clientID="c", durableName="d", isDurable=True, lastSent=2)
@@ -302,7 +305,7 @@ class TestClients:
     """Clients that were connected when the server stopped."""
 
     def test_goOn(self, writer: StoreWriter) -> None:
-        """They need not connect: their subscriptions go on at the old inboxes."""
+        """Clients need not connect again: their subscriptions continue at the old inboxes."""
         stage = Stage(start=False)
         client = Client(stage, "c")
         listener = Listener(client, "orders")

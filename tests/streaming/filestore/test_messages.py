@@ -226,7 +226,7 @@ class TestScan:
         assert report.damaged == [f"orders/msgs.1.dat: {size} bytes at {offsets[1]} are no record"]
 
     def test_longName(self, tmp_path: Path) -> None:
-        """It works with names of channels whose length takes two bytes."""
+        """The scan works with names of channels whose length takes two bytes."""
         channel = ChannelWriter(tmp_path / ("x" * 200), zlib.crc32)
         offsets = [channel.message(number, b"data") for number in (1, 2, 3)]
         flip(channel.path("msgs.1.dat"), offsets[1])

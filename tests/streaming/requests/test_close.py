@@ -58,7 +58,7 @@ class TestSubscriptions:
 
     @BOTH
     def test_othersSubscription(self, subject: bytes) -> None:
-        """Neither another client nor another user can end a subscription."""
+        """A subscription cannot be ended by another client or another user."""
         stage = Stage()
         alice = stage.client("alice", grant=Grant(user="alice"))
         inbox = alice.subscribe("foo").ackInbox.decode()

@@ -201,7 +201,7 @@ class TestDuplicates:
         assert second.subscribe("foo", durableName="d").again == [(1, 1)]
 
     def test_user(self) -> None:
-        """Another user is refused, whether the first answers or not."""
+        """A client of the same id and another user is refused, whether the first answers or not."""
         stage = Stage()
         stage.client(grant=Grant(user="alice")).heartbeats.close()
         bob = Client(stage, "me", Grant(user="bob"), connID=b"2")
@@ -265,7 +265,7 @@ class TestHeartbeats:
         ] == [True]
 
     def test_recovers(self) -> None:
-        """One answer makes up for those that were left out."""
+        """A single answer makes up for missing ones."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.isAlive = False

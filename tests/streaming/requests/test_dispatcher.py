@@ -18,7 +18,7 @@ from tests.streaming.support import Inbox, Stage
 
 
 def test_provides() -> None:
-    """It is a subscriber to runs."""
+    """The dispatcher is a subscriber to runs."""
     assert verifyObject(IRunSubscriber, Stage().service.dispatcher)
 
 

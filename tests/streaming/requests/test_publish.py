@@ -88,7 +88,7 @@ class TestChecks:
         assert client.publish("foo", b"x") == errors.INVALID_PUBLISH_REQUEST
 
     def test_tooManyChannels(self) -> None:
-        """One channel too many is refused; those that are there can be published to."""
+        """A channel beyond the limit is refused; existing ones can be published to."""
         client = Stage(Streaming(max_channels=1)).client()
         assert client.publish("foo", b"x") == ""
         assert client.publish("bar", b"x") == errors.TOO_MANY_CHANNELS
@@ -176,7 +176,7 @@ class TestStoring:
     """When a message is acknowledged."""
 
     def test_durableFirst(self) -> None:
-        """Neither the publisher nor subscribers hear of a message before it is durable."""
+        """A message is unknown to the publisher and to subscribers until it is durable."""
         stage = Stage(makeStore=held)
         client = stage.client()
         listener = client.subscribe("foo")

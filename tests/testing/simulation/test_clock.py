@@ -15,7 +15,7 @@ class TestClock:
     """The clock."""
 
     def test_provides(self) -> None:
-        """It tells time as a reactor does."""
+        """The clock tells time as a reactor does."""
         assert verifyObject(IReactorTime, SimulatedClock())
 
     def test_eachItsTime(self) -> None:

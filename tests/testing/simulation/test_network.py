@@ -22,13 +22,13 @@ class TestHost:
     """One machine."""
 
     def test_provides(self, pair: Pair) -> None:
-        """It is a reactor for TCP."""
+        """The host is a reactor for TCP."""
         assert verifyObject(IReactorTCP, pair.one)
         assert verifyObject(IListeningPort, pair.port)
         assert pair.port.getHost().port == 7
 
     def test_taken(self, pair: Pair) -> None:
-        """One listener for each port."""
+        """A port has one listener."""
         with pytest.raises(CannotListenError):
             pair.two.listenTCP(7, pair.answering)
         pair.port.stopListening()

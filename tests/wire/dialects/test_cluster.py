@@ -163,7 +163,7 @@ def test_asGnatsd() -> None:
     ],
 )
 def test_splitUnsubscription(line: bytes, result: tuple[bytes, int] | None) -> None:
-    """Both forms of the document, and sids of any kind."""
+    """The end of a subscription is read in both forms of the document, with sids of any kind."""
     assert splitUnsubscription(line) == result
 
 

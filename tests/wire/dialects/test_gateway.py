@@ -171,7 +171,7 @@ def test_commandAboutNothing(payload: str) -> None:
     ],
 )
 def test_splitAccount(line: bytes, account: bytes | None) -> None:
-    """One word is an account."""
+    """A single word is an account."""
     assert splitAccount(line) == account
 
 

@@ -145,7 +145,7 @@ def test_noBytes(text: str) -> None:
 
 @pytest.mark.parametrize("kept", FORMATS, indirect=True)
 def test_commands(kept: Kept) -> None:
-    """Both are jobs, which say what they did."""
+    """The commands are jobs, which report their work."""
 
     def ran(*arguments: str) -> tuple[int, dict[str, Any]]:
         out = io.StringIO()

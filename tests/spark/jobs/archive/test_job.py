@@ -329,7 +329,7 @@ class TestWaiting:
     """Servers and object stores that are away."""
 
     def test_once(self, tmp_path: Path) -> None:
-        """One round waits for a server that is not there yet."""
+        """A single round waits for a server that is not there yet."""
         server = Server(REAL, tmp_path, CONFIG).start()
         station = Station(server)
         stream = station.stream(storage="file")

@@ -105,7 +105,7 @@ def test_empty(spark: Any, station: Station, tmp_path: Path) -> None:
 
 
 def test_anotherLogOrNoArchive(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
-    """Another log, another beginning and no archive are refused."""
+    """An archive of another log, one with another beginning, and a missing one are refused."""
     source = {"servers": broker.url}
     with pytest.raises(TableError, match="there is no archive"):
         tiered(spark, str(tmp_path), source)

@@ -72,7 +72,7 @@ class TestHere:
         assert payloads(station, target) == list(range(1, 11))
 
     def test_where(self, station: Station) -> None:
-        """Another condition is another job; what a job has done it does not do again."""
+        """A job with another condition is another job; a finished job does nothing again."""
         source, target = filled(station), station.stream()
         where = ("--where", f"subject = '{source.name}.s1' AND seq > 2")
         names = {ran(*command(station, source, target, *where))[1]["name"] for _ in range(2)}

@@ -95,7 +95,7 @@ def test_nonsense(data: bytes, text: str, station: Station) -> None:
 
 
 def test_deleted(station: Station) -> None:
-    """One that somebody deleted is none, and can be written again."""
+    """A deleted ledger is none, and can be written again."""
     ledger, pipeline = ledgerAt(station, "gone")
     ledger.read()
     ledger.write(ENTRY)

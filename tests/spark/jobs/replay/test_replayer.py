@@ -146,7 +146,9 @@ def test_tail(isDirect: bool, station: Station) -> None:
 
 
 def test_twice(station: Station) -> None:
-    """Also when the task after it ends in the middle as well, before and behind what it found."""
+    """
+    A replay resumes correctly when the next task is killed as well, before and behind its findings.
+    """
     stream = station.stream(duplicate_window=100_000_000)
     broken(station, stream, range(1, 60), window=32)
     for count in (5, 40, 70, 90):
@@ -304,7 +306,7 @@ def test_isOver(station: Station) -> None:
 
 
 def test_overWhileWaiting(station: Station) -> None:
-    """Also while it waits for the time of the next message."""
+    """A replay ends also while it waits for the time of the next message."""
     stream = station.stream()
     year = 365 * 86400 * 10**9
     asked = iter([False] * 5)

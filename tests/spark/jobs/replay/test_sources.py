@@ -96,7 +96,7 @@ class TestLogs:
         ],
     )
     def test_notOneWholeLog(self, options: dict[str, str], text: str, station: Station) -> None:
-        """More than one, or a part of one, is refused."""
+        """A selection of more than one log, or of a part of one, is refused."""
         with pytest.raises(OptionError, match=text):
             LogSource({"servers": station.url, **options})
 

@@ -103,7 +103,7 @@ def test_rotation(store: Store) -> None:
 
 
 def test_cipher(store: Store) -> None:
-    """Another cipher is for what is stored from now on."""
+    """A new cipher is for records stored from now on."""
     assert store.append(Encryption("one", "aes"), b"2") == [b"1", b"2"]
     ring = readKeyring(store.path, Encryption("one"))
     assert ring is not None
@@ -113,7 +113,7 @@ def test_cipher(store: Store) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_oneFileLost(store: Store, name: str) -> None:
-    """Either of the two files is enough."""
+    """A lost key file does not matter while the other one is there."""
     path = store.path / name
     path.write_bytes(path.read_bytes()[:-20])
     assert store.append(Encryption("one"), b"2") == [b"1", b"2"]

@@ -20,7 +20,7 @@ def namesOf(names: SubjectNames) -> list[bytes]:
 
 
 def test_learnt() -> None:
-    """They are read once, and those that are committed later are added."""
+    """The names of subjects are read once, and later commits add theirs."""
     names = SubjectNames()
     assert names.find(1, ALL, b"") is None
     names.adding({1: [b"before"]}, {1: 1})
@@ -39,7 +39,7 @@ def test_commitUnderway() -> None:
 
 
 def test_commitMeanwhile() -> None:
-    """Those that are committed while others are read are in them."""
+    """Names that are committed while others are read are included."""
     names = SubjectNames()
 
     def read() -> Iterator[bytes]:
