@@ -114,7 +114,7 @@ class Options(UsageOptions, AuthOptionMixin):
         authorization = self.settings.authorization
         if self.checkers and (authorization.plugin or authorization.token or authorization.user):
             raise UsageError(
-                "--auth decides who is let in; a user, token or plugin beside it would not count"
+                "--auth decides about logins, so a user, token or plugin has no effect"
             )
 
     @property

@@ -397,7 +397,7 @@ class TestRunning:
         environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "many"}
         code, _, err = ran(environment=environment)
         assert (code, process.made) == (1, [])
-        assert err == 'nats-server: LISTEN_FDS: "many" is no number of sockets\n'
+        assert err == 'nats-server: LISTEN_FDS: "many" is not a number of sockets\n'
 
     def test_code(self, process: type[Process]) -> None:
         """The exit code is the process's."""

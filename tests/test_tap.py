@@ -146,8 +146,8 @@ class TestAuth:
             (["--auth", "nothing:x"], "Auth plugin not recognized: nothing"),
             (["--auth", "sshkey"], "Auth plugin not supported"),
             (["--auth", "memory:a"], "argstring must be in format"),
-            (["--auth", "memory:a:b", "--token", "t"], "would not count"),
-            (["--auth", "memory:a:b", "--user", "u", "--pass", "p"], "would not count"),
+            (["--auth", "memory:a:b", "--token", "t"], "has no effect"),
+            (["--auth", "memory:a:b", "--user", "u", "--pass", "p"], "has no effect"),
             (["--help-auth-type", "nothing"], "Invalid auth type"),
         ],
     )
@@ -160,7 +160,7 @@ class TestAuth:
         """A plugin in the file beside it is one, too; users in the file are none."""
         path = tmp_path / "x.conf"
         path.write_text("authorization { plugin: htpasswd, file: x }")
-        with pytest.raises(UsageError, match="would not count"):
+        with pytest.raises(UsageError, match="has no effect"):
             parsed("--auth", "memory:a:b", "-c", str(path))
         path.write_text("accounts { A { users: [ {user: a} ] } }")
         assert parsed("--auth", "memory:a:b", "-c", str(path)).checkers

@@ -83,7 +83,7 @@ class Authenticator(Revocations):
         if isinstance(avatar, str) and avatar:
             return Grant(user=avatar)
         self._explain(avatar)
-        raise errors.Unauthorized("nobody said who this is")
+        raise errors.Unauthorized("neither step named a user")
 
     def _explain(self, avatar: Any) -> None:
         """Tell the author of a subclass, once for each kind of avatar, why nobody gets in."""
@@ -96,7 +96,7 @@ class Authenticator(Revocations):
             _log.warn("{name} overrides neither authenticate nor grant: nobody gets in", name=name)
             return
         _log.warn(
-            "{name}.authenticate ({place}) returned {avatar}, which names nobody: denied. To let"
+            "{name}.authenticate ({place}) returned {avatar}, which names no user: denied. To let"
             " somebody in, return the user's name or a Grant, or override grant; to deny, raise"
             " natsbroker.errors.Unauthorized with the reason",
             name=name,

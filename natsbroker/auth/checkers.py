@@ -1,6 +1,6 @@
 """
 Logins by the checkers of C{twisted.cred}. The first that accepts its credentials decides; an error,
-and a result that is no avatar id, deny.
+and a result that is not an avatar id, deny.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class CheckerAuthenticator(Authenticator):
         self._avatars = EverythingGranted() if avatars is None else avatars
         for checker in self._checkers:
             if not any(kind in SUPPORTED for kind in checker.credentialInterfaces):
-                raise ValueError(f"{type(checker).__name__} checks nothing that a client can bring")
+                raise ValueError(f"{type(checker).__name__} checks no credentials of clients")
 
     @property
     def required(self) -> bool:  # type: ignore[override]
@@ -124,7 +124,7 @@ class CheckerAuthenticator(Authenticator):
             except (LoginFailed, CredUnauthorized):
                 continue
             return _nameOf(avatar)
-        raise errors.Unauthorized("no checker knows who this is")
+        raise errors.Unauthorized("no checker accepts the credentials")
 
     def grant(self, avatar: Any, request: ConnectRequest) -> Any:
         return self._avatars.grantOf(avatar, request)
@@ -151,7 +151,7 @@ def _nameOf(avatar: Any) -> str:
     if isinstance(avatar, bytes):
         avatar = avatar.decode("utf-8")
     if not isinstance(avatar, str):
-        raise TypeError(f"{type(avatar).__name__} is no avatar id")
+        raise TypeError(f"{type(avatar).__name__} is not an avatar id")
     if not avatar:
         raise errors.Unauthorized("the checker's answer is an empty avatar id")
     return avatar

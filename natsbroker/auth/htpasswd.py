@@ -234,6 +234,6 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
             _log.warn("{path}: {complaint}", path=self.file.path, complaint=complaint)
         if len(complaints) > _MOST_WARNINGS:
             more = len(complaints) - _MOST_WARNINGS
-            _log.warn("{path}: {more} more lines let nobody in", path=self.file.path, more=more)
+            _log.warn("{path}: {more} more lines cannot be used", path=self.file.path, more=more)
         self._checker.use(entries)
         self.revoke()

@@ -94,10 +94,10 @@ def checkSignature(key: str, request: ConnectRequest) -> None:
     """
     nonce, text = request.nonce, request.text("sig")
     if not nonce or not text:
-        raise errors.Unauthorized("nothing is signed")
+        raise errors.Unauthorized("the nonce is not signed")
     try:
         signature, public = decodeSignature(text), decodeKey(key, Role.USER)
     except ValueError as error:
-        raise errors.Unauthorized(f"the signature is none: {error}") from error
+        raise errors.Unauthorized(f"not a signature: {error}") from error
     if not isSignature(signature, nonce.encode("ascii"), public):
         raise errors.Unauthorized("the nonce is not signed with the user's key")

@@ -104,7 +104,7 @@ class WatchedFile:
         if complaint != self._complaint:
             self._complaint = complaint
             _log.error(
-                "Cannot read {path}, so what it said before holds: {why}",
+                "Cannot read {path}, so its earlier content holds: {why}",
                 path=self.path,
                 why=complaint,
             )

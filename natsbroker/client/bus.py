@@ -320,7 +320,7 @@ class RemoteBus(Service):
         whenTold: Any = None,
     ) -> Any:
         """Raise L{BrokerError} always: a server does not tell its clients about subscriptions."""
-        raise BrokerError("what is subscribed on another server cannot be watched")
+        raise BrokerError("the interest of another server cannot be watched")
 
     # ILinkSubscriber and IOrigin
 

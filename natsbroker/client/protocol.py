@@ -219,7 +219,7 @@ class ServerConnection(TwistedProtocol):
             self._listener.failed(text)
 
     def _fault(self, text: str) -> None:
-        self.abort(ClientError(f"this is no NATS server: {text}"))
+        self.abort(ClientError(f"this is not a NATS server: {text}"))
 
     def _schedule(self) -> None:
         delay = max(self._keepalive.due - self._reactor.seconds(), 0.0)

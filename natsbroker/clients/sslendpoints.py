@@ -73,7 +73,7 @@ class SSLEndpoint:
 
 def _fieldsOf(description: str) -> dict[str, Any]:
     if not _PARTS.fullmatch(description):
-        raise ValueError("a backslash stands before nothing")
+        raise ValueError("a backslash ends the text")
     fields: dict[str, Any] = {"privateKey": "server.pem"}
     places = iter(("port", "privateKey", "certKey"))
     for part in re.findall(rf":({_PART})", description):
@@ -85,6 +85,6 @@ def _fieldsOf(description: str) -> dict[str, Any]:
     fields.setdefault("certKey", fields["privateKey"])
     for name in {"port", "backlog"}.intersection(fields):
         if not re.fullmatch("[0-9]{1,5}", fields[name]) or int(fields[name]) > 65535:
-            raise ValueError(f"{name} is no number from 0 to 65535")
+            raise ValueError(f"{name} is not a number from 0 to 65535")
         fields[name] = int(fields[name])
     return fields

@@ -162,7 +162,7 @@ class GatewayService(LinkService[str]):
             self.gateways.unreachable(remote)
 
     async def _reach(self, remote: Remote) -> None:
-        problem: Exception = ValueError("nobody knows where it is")
+        problem: Exception = ValueError("its address is unknown")
         for target in remote.shuffled(self._random):
             try:
                 await self._connect(remote, target)

@@ -29,7 +29,7 @@ def require(interface: Any, given: object, *methods: str) -> None:
         return
     name = interface.getName()
     if given is None:
-        raise TypeError(f"None is no {name}: is a return missing?")
+        raise TypeError(f"got None and not {name}: is a return missing?")
     if isinstance(given, type):
         kind = given.__name__
         raise TypeError(f"{kind} is a class, not an object that provides {name}: pass {kind}(...)")

@@ -278,7 +278,7 @@ class Route(Link):
     def begin(self, accounts: list[str]) -> None:
         document = self.document
         if document is None:
-            raise RuntimeError("a route begins before its peer has said who it is")
+            raise RuntimeError("a route begins before the INFO of its peer")
         if self._isHeld:
             self._isHeld = False
             self._sayInfo()

@@ -114,7 +114,7 @@ class BrokerParts:
         self._makeServices()
         if self._sockets:
             names = ", ".join(sorted(self._sockets))
-            raise ValueError(f"sockets for what the broker does not listen for: {names}")
+            raise ValueError(f"sockets for listeners that the broker does not have: {names}")
 
     def _makeObservers(self) -> None:
         self.describe = serverDescriber(

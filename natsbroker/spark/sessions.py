@@ -127,7 +127,7 @@ def _remote(url: str, given: Mapping[str, str]) -> Any:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise DataSourceError(
-            f"{url}: what a client of Spark Connect needs is not installed"
+            f"{url}: the client of Spark Connect is not installed"
             f" ({str(error).splitlines()[0]}): pip install 'natsbroker[spark-client]', or"
             " 'pyspark[connect]' beside natsbroker[spark]"
         ) from None

@@ -79,7 +79,7 @@ class LMDBOpener:
         _size(section)
         _syncInterval(section)
         if not isinstance(section.get("encryption"), Encryption | None):
-            raise PluginOptionError("encryption", "encryption_key of jetstream says how to encrypt")
+            raise PluginOptionError("encryption", "set encryption_key of jetstream instead")
 
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
         self.checkOptions(section, None)

@@ -220,7 +220,7 @@ def _read(stateClass: Any, key: bytes, value: bytes) -> Any:
     try:
         return stateClass.FromString(value)
     except Malformed:
-        _log.error("The streaming service cannot read what it knows of {key}", key=key.decode())
+        _log.error("The streaming service cannot read its note {key}", key=key.decode())
         return None
 
 

@@ -47,7 +47,7 @@ class MatchCache(Generic[Result]):
 
     def __post_init__(self) -> None:
         if self.limit < 2:
-            raise ValueError(f"a cache needs room for 2 results, not for {self.limit}")
+            raise ValueError(f"a cache needs room for at least 2 results, not {self.limit}")
         self._half = self.limit // 2
 
     def get(self, subject: bytes) -> Result:

@@ -23,7 +23,7 @@ def originOf(url: str) -> Origin:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ValueError(f'unable to parse allowed origin: "{url}" is no URL') from None
+        raise ValueError(f'unable to parse allowed origin: "{url}" is not a URL') from None
     if parts.scheme not in _PORTS:
         raise ValueError(
             f'unable to parse allowed origin "{url}": allowed origins must be absolute URLs with '

@@ -177,10 +177,10 @@ def readFrame(data: bytes) -> ColumnFrame:
     try:
         head = _HEAD.unpack_from(data)
     except error:
-        raise FrameError(f"{len(data)} bytes are no frame") from None
+        raise FrameError(f"{len(data)} bytes are not a frame") from None
     magic, version, flags, checked, rows, *more = head
     if magic != MAGIC:
-        raise FrameError("this is no frame")
+        raise FrameError("this is not a frame")
     if version != VERSION:
         raise FrameError(f"a frame of version {version}, and this is {VERSION}")
     view = memoryview(data)
@@ -226,12 +226,12 @@ class _Cursor:
         start = self._offset
         self._offset = start + size + -size % 8
         if self._offset > len(self._view):
-            raise FrameError("a frame is shorter than it says")
+            raise FrameError("a frame is shorter than its header states")
         return self._view[start : start + size]
 
     def end(self) -> None:
         if self._offset != len(self._view):
-            raise FrameError("a frame is longer than it says")
+            raise FrameError("a frame is longer than its header states")
 
 
 def valuesOf(ends: Sequence[int], values: bytes | memoryview) -> list[bytes]:

@@ -139,7 +139,7 @@ class TestExplanations:
         [(None, "None"), (True, "True"), ("", "''"), (b"anna", "bytes"), (object(), "object")],
     )
     def test_names(self, avatar: object, shown: str) -> None:
-        """An avatar that names nobody is a warning with the place, once."""
+        """An avatar that names no user is a warning with the place, once."""
 
         class Strange(Authenticator):
             def authenticate(self, request: ConnectRequest) -> Any:
@@ -152,7 +152,7 @@ class TestExplanations:
                 with pytest.raises(errors.Unauthorized):
                     strange.grantFor(HELLO)
         [line] = lines
-        assert f"Strange.authenticate ({place}) returned {shown}, which names nobody" in line
+        assert f"Strange.authenticate ({place}) returned {shown}, which names no user" in line
         assert "return the user's name or a Grant" in line
 
     def test_overridesNothing(self) -> None:

@@ -149,7 +149,7 @@ class TestTwisted:
 
     def test_unsupported(self) -> None:
         """A checker of nothing that a client can bring is refused when it is given."""
-        with pytest.raises(ValueError, match="Scripted checks nothing"):
+        with pytest.raises(ValueError, match="Scripted checks no credentials"):
             CheckerAuthenticator([Scripted(b"x", CramMD5Credentials)])
 
 

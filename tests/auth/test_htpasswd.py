@@ -377,7 +377,7 @@ def test_complaints(world: World) -> None:
     warnings = [line for line in log if "[WRN]" in line]
     assert len(warnings) == 11
     assert f"{world.path}: line 1: a damaged hash" in warnings[0]
-    assert "20 more lines let nobody in" in warnings[-1]
+    assert "20 more lines cannot be used" in warnings[-1]
     assert "s3cret" not in "".join(log)
     assert world.ask() == Grant(user="anna")
 

@@ -157,7 +157,7 @@ def test_provide() -> None:
         ("plugin: cred", "checkers is missing"),
         ("plugin: cred, checkers: 'nothing:x'", 'no checker "nothing" can be made'),
         ("plugin: cred, checkers: 'memory:s3cret'", 'no checker "memory" can be made'),
-        ("plugin: cred, checkers: ['sshkey']", "no checker|checks nothing"),
+        ("plugin: cred, checkers: ['sshkey']", "no checker|checks no cred"),
         ("plugin: cred, checkers: 'memory:a:b', x: 1", 'unknown option "x"'),
         ("plugin: http", "url is missing"),
         ("plugin: http, url: 'ftp://x/'", "is not one of https"),

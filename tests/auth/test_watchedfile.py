@@ -134,7 +134,7 @@ def test_complaint(world: World) -> None:
         assert world.look(4) == []
         world.path.unlink()
         assert world.look(2) == []
-    told = [line for line in lines if "what it said before holds" in line]
+    told = [line for line in lines if "its earlier content holds" in line]
     assert ["UTF-8" in line for line in told] == [True, False]
 
 

@@ -43,7 +43,7 @@ def function(message: object) -> None:
 @pytest.mark.parametrize(
     ("given", "methods", "text"),
     [
-        (None, (), "None is no IObserver: is a return missing?"),
+        (None, (), "got None and not IObserver: is a return missing?"),
         (Watching, (), r"Watching is a class, not an object .* IObserver: pass Watching\(...\)"),
         (function, ("observe",), r"function provides no IObserver: it has no observe\(advisory\)$"),
         (

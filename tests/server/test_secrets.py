@@ -473,6 +473,6 @@ def test_stores() -> None:
 @pytest.mark.parametrize("source", [f"{MARK}@h", f"postgres://u@h/d?{MARK}=1", f"a={MARK} b"])
 def test_brokenSource(source: str) -> None:
     """The error of a connection string does not quote it, and neither does what caused it."""
-    with pytest.raises(ValueError, match="no connection string") as caught:
+    with pytest.raises(ValueError, match="not a connection string") as caught:
         Database(source)
     assert secretsIn("".join(format_exception(caught.value))) == []

@@ -88,7 +88,7 @@ class TestBatch:
         [
             ({"stream": "S"}, "stream and channel exclude each other"),
             ({"subject": "a"}, "subject does not go with channel"),
-            ({"clusterId": "other"}, "nobody answers .* with the cluster id other there"),
+            ({"clusterId": "other"}, "no responders for .* with the cluster id other there"),
             ({"channel": "none"}, "there is no channel none"),
         ],
     )

@@ -148,7 +148,7 @@ def test_postgres(postgres: PostgresServer) -> None:
     [
         ({}, "needs source"),
         ({"source": 5}, "needs source"),
-        ({"source": "x=y z"}, "no connection string"),
+        ({"source": "x=y z"}, "not a connection string"),
         ({"driver": "mysql", "source": "host=x"}, 'driver "mysql" is not supported'),
         ({"max_open_conns": 2}, "max_open_conns must be at least 3"),
         ({"max_open_conns": True}, "max_open_conns must be at least 3"),

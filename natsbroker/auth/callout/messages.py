@@ -149,7 +149,7 @@ def readAnswer(
         text, refusal = nats.text("jwt"), nats.text("error")
         issuerAccount = nats.text("issuer_account")
     except (FieldError, UnicodeDecodeError) as error:
-        raise Unauthorized(f"Authorization response is none: {error}") from error
+        raise Unauthorized(f"Authorization response is malformed: {error}") from error
     problem = ""
     if not isKey(token.audience, Role.SERVER):
         problem = "Audience must be a server public key"

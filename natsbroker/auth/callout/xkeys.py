@@ -65,7 +65,7 @@ class CurveKeys:
             key = decodeKey(other, Role.CURVE)
             return Box(self._private, PublicKey(key))
         except (NkeyError, CryptoError) as error:
-            raise SealError("the other's key is no good") from error
+            raise SealError("the other side's key is invalid") from error
 
     def __repr__(self) -> str:
         return f"<CurveKeys {self.publicKey}>"

@@ -113,7 +113,7 @@ class OperatorAuthorizer(Revocations):
         if user.token.subject in account.external.users:
             return grant if delegate is None else delegate.guarded(grant, account)
         if delegate is None:
-            raise errors.Unauthorized("nobody to ask about the users of the account")
+            raise errors.Unauthorized("no service decides about the users of the account")
         return delegate.ask(account, request, user)
 
 

@@ -216,7 +216,7 @@ class ChannelStreams:
             await self._add(account, channel, self._statesOf(self._channels, account), _Kept({}))
         except StoreError as error:
             name, why = channel.name, str(error)
-            _log.error("Channel {name} is no stream yet: {why}", name=name, why=why)
+            _log.error("Channel {name} is not a stream yet: {why}", name=name, why=why)
             account.deadlines.after(RETRY, partial(self.opened, channel))
 
     async def _add(

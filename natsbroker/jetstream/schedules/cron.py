@@ -83,7 +83,7 @@ def _numberOf(text: str, names: dict[str, int]) -> int:
     if number is not None:
         return number
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return int(text)
 
 

@@ -99,7 +99,7 @@ def _stateFrom(document: dict[str, Any], config: ConsumerConfig) -> ConsumerStat
 def _number(fields: dict[str, Any], key: str) -> int:
     number = fields.get(key, 0)
     if not isinstance(number, int) or not 0 <= number < 1 << 63:
-        raise ValueError(f"{key} is no sequence")
+        raise ValueError(f"{key} is not a sequence")
     return number
 
 

@@ -46,7 +46,7 @@ def passedSockets(
 def _namesIn(environment: Mapping[str, str]) -> list[str]:
     count = environment[_DESCRIPTORS]
     if not (count.isascii() and count.isdecimal()):
-        raise ConfigError(f'"{count}" is no number of sockets', _DESCRIPTORS)
+        raise ConfigError(f'"{count}" is not a number of sockets', _DESCRIPTORS)
     if _TITLES not in environment:
         if int(count) > 1:
             raise ConfigError(f"{count} sockets need names: {', '.join(NAMES)}", _TITLES)
@@ -72,7 +72,7 @@ def _listening(number: int, name: str) -> socket.socket:
     isTCP = passed.family in (socket.AF_INET, socket.AF_INET6)
     if not (isTCP and passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)):
         raise ConfigError(
-            f"{name} is descriptor {number}, which is no listening TCP socket", _DESCRIPTORS
+            f"{name} is descriptor {number}, which is not a listening TCP socket", _DESCRIPTORS
         )
     passed.set_inheritable(False)
     return passed

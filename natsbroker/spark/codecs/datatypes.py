@@ -213,7 +213,7 @@ class _ColumnParser:
         if word == "ARRAY":
             inner = pa.list_(pa.field("element", inner))
         elif pa.types.is_nested(inner):
-            raise OptionError("schema: the keys of a MAP are no ARRAY, MAP or STRUCT")
+            raise OptionError("schema: the keys of a MAP cannot be ARRAY, MAP or STRUCT")
         else:
             self._expect(",")
             inner = pa.map_(inner, self._type())

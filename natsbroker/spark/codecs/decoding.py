@@ -32,7 +32,7 @@ def withDecoded(
     @param column: the one with the payloads, C{BINARY} or C{STRING}.
     @param to: the name of the column that is added, a C{STRUCT}; it is null where the payload is
         bad, and C{to_error} says why.
-    @param isUnknownBad: whether fields that the schema has not make a payload bad.
+    @param isUnknownBad: whether fields unknown to the schema make a payload bad.
     """
     names = {name.lower() for name in frame.columns}
     if column not in frame.columns or {to.lower(), f"{to}_error".lower()} & names:

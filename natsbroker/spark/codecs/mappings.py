@@ -32,7 +32,7 @@ class PayloadMapping:
     """
     @ivar what: the columns in Spark's language, or which of the schemas, or which message; of a
         registry the number of a schema and the message, as C{7#pkg.Order}.
-    @ivar isUnknownBad: whether fields that the schema has not make a payload bad.
+    @ivar isUnknownBad: whether fields unknown to the schema make a payload bad.
     """
 
     text: str
@@ -61,7 +61,7 @@ def readMappings(
             raise OptionError(f"schema: {text!r} is not PATTERN=KIND:WHAT with one of {kinds}")
         pattern, kind = parts["pattern"], parts["kind"]
         if not isValidSubject(pattern.encode("utf-8", "surrogateescape")):
-            raise OptionError(f"schema: {pattern!r} is no subject")
+            raise OptionError(f"schema: {pattern!r} is not a subject")
         try:
             what, files = _contents(kind, parts["what"])
         except OSError as error:
@@ -108,7 +108,7 @@ def codecOf(mapping: PayloadMapping) -> Codec:
 def _registered(mapping: PayloadMapping, registry: SchemaRegistry) -> Codec:
     """
     A codec for the columns of one schema. Payloads of another one in JSON and Protobuf are read
-    without fields that this one has not.
+    without fields unknown to this one.
     """
     digits, _, message = mapping.what.partition("#")
     number, isUnknownBad = int(digits), mapping.isUnknownBad
@@ -160,7 +160,7 @@ def _contents(kind: str, what: str) -> tuple[str, tuple[tuple[str, bytes], ...]]
         try:
             return Path(what).read_text("utf-8"), ()
         except UnicodeDecodeError:
-            raise OptionError(f"{what}: it is no text") from None
+            raise OptionError(f"{what}: it is not a text") from None
     if kind == "avro" or (kind == "avro-single" and "#" not in what):
         path = Path(what)
         return path.name, ((path.name, path.read_bytes()),)

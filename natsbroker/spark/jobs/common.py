@@ -105,7 +105,7 @@ class JobRun(argparse.ArgumentParser):
 
     def addServers(self, isRequired: bool = True) -> None:
         text = "another option of the data source, such as credentialsFile"
-        self.add_argument("--servers", required=isRequired, help="where the servers are")
+        self.add_argument("--servers", required=isRequired, help="the URL of the servers")
         self.pairs("--option", text)
 
     def addSource(self, isRequired: bool = True) -> None:
@@ -124,11 +124,11 @@ class JobRun(argparse.ArgumentParser):
         self.option("--html", "", "a file for the report, with plots")
 
     def addTarget(self) -> None:
-        self.add_argument("--to-servers", required=True, help="where the target's servers are")
-        self.add_argument("--to-stream", required=True, help="the stream; it must be there")
+        self.add_argument("--to-servers", required=True, help="the URL of the target's servers")
+        self.add_argument("--to-stream", required=True, help="the stream, which must exist")
         self.pairs("--to-option")
-        self.option("--rate", 0.0, "messages a second at most")
-        self.option("--window", 1000, "unacknowledged, of each task")
+        self.option("--rate", 0.0, "the most messages a second")
+        self.option("--window", 1000, "the most unacknowledged messages of each task")
 
 
 def secondsOf(text: str) -> float:

@@ -114,7 +114,7 @@ class LogApi:
         if error.code != 503 or not self.absent:
             return error
         why = f"{self.absent} there, or not for this account"
-        return ApiError(f"{what}: nobody answers {subject}: {why}", 503)
+        return ApiError(f"{what}: no responders for {subject}: {why}", 503)
 
 
 class StreamApi(LogApi):

@@ -110,7 +110,7 @@ OnLoss = Callable[[Loss], object]
 
 def lose(text: str, onLoss: OnLoss | None, *ranges: tuple[int, int]) -> None:
     if onLoss is None:
-        raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
+        raise DataLoss(f"{text}; failOnDataLoss=false continues without them")
     loss = Loss(text)
     loss.ranges = ranges
     onLoss(loss)

@@ -108,7 +108,7 @@ def readCredentials(path: str) -> tuple[str, bytes]:
     parts = {match["name"]: match["text"] for match in _PART.finditer(_contents(path))}
     jwt, seed = parts.get("NATS USER JWT"), parts.get("USER NKEY SEED")
     if jwt is None or seed is None:
-        raise OptionError(f"{path} is no file of credentials: it needs a user's JWT and seed")
+        raise OptionError(f"{path} is not a file of credentials: it needs a user's JWT and seed")
     return jwt, readSeed(seed, path)
 
 
@@ -120,7 +120,7 @@ def readSeed(text: str, path: str) -> bytes:
     try:
         return decodeSeed(seeds[0])
     except WrongRole:
-        raise OptionError(f"{path} holds a key that is no user's seed") from None
+        raise OptionError(f"{path} holds a key that is not a user's seed") from None
     except NkeyError as error:
         raise OptionError(f"{path} holds no seed of an nkey: {error}") from None
 

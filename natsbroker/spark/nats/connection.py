@@ -86,7 +86,7 @@ class BlockingConnection:
             self._startTLS(deadline)
         frame = self.receive(deadline)
         if frame[0] != ops.INFO:
-            raise ConnectionFailed(f"{self._address}: this is no NATS server: no greeting")
+            raise ConnectionFailed(f"{self._address}: this is not a NATS server: no greeting")
         wants = self.info.get("tls_required")
         ours = peer.isTLS or self._address.isTLS
         if not peer.tlsFirst and (ours or wants):
@@ -142,7 +142,7 @@ class BlockingConnection:
             while (frame := self._decoder.next()) is not None:
                 op = frame[0]
                 if op == ops.FAULT:
-                    raise self._lost(f"this is no NATS server: {frame[1]}")
+                    raise self._lost(f"this is not a NATS server: {frame[1]}")
                 if op == ops.PING:
                     self.send(b"PONG\r\n")
                     continue
@@ -249,7 +249,7 @@ class BlockingConnection:
         headerLength, body = message[2:]
         if headerLength == len(body) and headerLength:
             if Headers.fromBlock(body).status == _NO_RESPONDERS:
-                raise ApiError(f"{self._address}: nobody answers {subject}", _NO_RESPONDERS)
+                raise ApiError(f"{self._address}: no responders for {subject}", _NO_RESPONDERS)
         return headerLength, body
 
     def request(self, subject: str, payload: bytes = b"") -> bytes:

@@ -219,7 +219,7 @@ class Publisher:
         if taker != self._stream:
             raise ApiError(f"{what} there: {taker!r} took it")
         if not isinstance(sequence, int):
-            raise ApiError(f"{what}: the answer makes no sense")
+            raise ApiError(f"{what}: the answer is malformed")
         return sequence, answer.get("duplicate") is True
 
 

@@ -39,12 +39,12 @@ class StanClient:
             if error.code != 503:
                 raise
             raise ApiError(
-                f"channel {self._channel}: nobody answers {subject}: there is no NATS Streaming"
+                f"channel {self._channel}: no responders for {subject}: there is no NATS Streaming"
                 f" with the cluster id {self._clusterId}, or not for this account",
                 503,
             ) from None
         except protocol.Malformed:
-            raise ApiError(f"channel {self._channel}: the answer makes no sense") from None
+            raise ApiError(f"channel {self._channel}: the answer is malformed") from None
 
     def heard(self, subject: bytes, reply: bytes) -> bool:
         if subject != self._heartbeats:
@@ -115,7 +115,7 @@ class ChannelPublisher(StanClient):
         try:
             answer = protocol.PubAck.FromString(body)
         except protocol.Malformed:
-            return ApiError(f"{what}: the answer makes no sense")
+            return ApiError(f"{what}: the answer is malformed")
         if answer.error:
             return ApiError(f"{what}: {answer.error}")
-        return ApiError(f"{what}: another one was acknowledged")
+        return ApiError(f"{what}: another message was acknowledged")

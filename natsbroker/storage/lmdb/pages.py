@@ -122,7 +122,7 @@ class PageFile:
         lastPage, transaction = _TAIL.unpack_from(data, _META.size + 2 * _TREE.size)
         pageSize = free[0]
         if magic != MAGIC or version != 1 or pageSize < 512 or pageSize & (pageSize - 1):
-            raise Damaged("a page that should say where everything is does not")
+            raise Damaged("a meta page is invalid")
         return Meta(pageSize, free[-1], main[-1], main[-2], lastPage, transaction)
 
     def entries(self, meta: Meta, root: int) -> Iterator[Entry]:

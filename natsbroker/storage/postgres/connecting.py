@@ -66,7 +66,7 @@ class Database:
             conninfo_to_dict(self.source)
         except psycopg.ProgrammingError:
             # libpq's message may hold a password.
-            raise ValueError("source is no connection string") from None
+            raise ValueError("source is not a connection string") from None
         if not 0 < len(self.schema.encode()) < 64 or "\0" in self.schema:
             raise ValueError(f"{self.schema!r} cannot be the name of a schema")
         if not 0.5 <= self.lease <= 3600:

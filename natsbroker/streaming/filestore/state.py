@@ -99,7 +99,7 @@ def _parsed(messageClass: Any, name: str, record: TypedRecord) -> Any:
     try:
         return messageClass.FromString(record.payload)
     except Malformed:
-        raise SourceError(f"{name}: the record at {record.offset} is no message") from None
+        raise SourceError(f"{name}: the record at {record.offset} is not a message") from None
 
 
 def _unknown(name: str, record: TypedRecord) -> SourceError:

@@ -171,7 +171,7 @@ def test_sealed() -> None:
 
 REFUSED = {
     "no reason supplied": b"",
-    "Authorization response is none": b"nonsense",
+    "Authorization response is malformed": b"nonsense",
     "not for expected user": answer(sub=KeyPair("U").key),
     "not for server": answer(aud=KeyPair("N").key),
     "Audience must be a server public key": answer(aud="x"),

@@ -39,8 +39,8 @@ def test_help() -> None:
     [
         (["more"], "not understood: more"),
         (["--server", "nats://a:4222"], "--server: not the URL of monitoring pages"),
-        (["--every", "0"], '--every: "0" is no number of seconds from 0.1 on'),
-        (["--every", "nan"], '--every: "nan" is no number'),
+        (["--every", "0"], '--every: "0" is not a number of seconds from 0.1 on'),
+        (["--every", "nan"], '--every: "nan" is not a number'),
         (["--every"], "flag needs an argument: -every"),
     ],
 )

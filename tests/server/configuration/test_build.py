@@ -290,7 +290,7 @@ MISTAKES = [
     ),
     (
         "monitor_origins: 'a.example'",
-        'monitor_origins: "a.example" is no origin: it is "*" or like "https://example.com:8443"',
+        'monitor_origins: "a.example" is not an origin such as "https://example.com", or "*"',
     ),
     ("lame_duck_duration: 60", "lame_duck_duration: expected a duration, got an integer"),
 ]

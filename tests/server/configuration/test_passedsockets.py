@@ -92,8 +92,8 @@ class TestPassed:
     @pytest.mark.parametrize(
         ("variables", "reason"),
         [
-            ({"LISTEN_FDS": "x"}, 'LISTEN_FDS: "x" is no number of sockets'),
-            ({"LISTEN_FDS": "-1"}, 'LISTEN_FDS: "-1" is no number of sockets'),
+            ({"LISTEN_FDS": "x"}, 'LISTEN_FDS: "x" is not a number of sockets'),
+            ({"LISTEN_FDS": "-1"}, 'LISTEN_FDS: "-1" is not a number of sockets'),
             ({"LISTEN_FDS": "2"}, "LISTEN_FDNAMES: 2 sockets need names: client, monitoring, "),
             ({"LISTEN_FDNAMES": "client:websocket"}, "LISTEN_FDNAMES: 2 names for 1 sockets"),
             (
@@ -128,7 +128,7 @@ class TestPassed:
     )
     def test_otherSockets(self, passing: Pass, other: Callable[[], socket.socket]) -> None:
         """Only TCP sockets that listen are taken."""
-        with pytest.raises(ConfigError, match="is no listening TCP socket"):
+        with pytest.raises(ConfigError, match="is not a listening TCP socket"):
             passing(other())
 
 

@@ -80,7 +80,7 @@ class TestReading:
         [
             ("a", "is not PATTERN=KIND:WHAT with one of json, avro"),
             ("a=xml:b", "is not PATTERN=KIND:WHAT"),
-            ("a..b=json:'x INT'", "'a..b' is no subject"),
+            ("a..b=json:'x INT'", "'a..b' is not a subject"),
             ("a=json:'x'", "a type is expected"),
             ("a=json:/none/x", "/none/x: No such file or directory"),
             ("a=avro:/none/x", "/none/x: No such file or directory"),

@@ -127,7 +127,7 @@ def test_protobuf(server: RegistryServer) -> None:
     assert decoder.decode(framed(2, index + b"\x08\x07\x10\x01")) == {"id": 7}
     for data, why in (
         (framed(1, b"\x00"), "it is a pkg.First and not a pkg.Outer.Inner"),
-        (framed(1, index + b"\x08\x07\x10\x01"), "of fields that the message has not"),
+        (framed(1, index + b"\x08\x07\x10\x01"), "of fields unknown to the message"),
         (framed(1, b"\x04\x02\x08"), "has no message 1.4"),
         (framed(1, b"\x04\x02"), "does not end"),
         (framed(1, b"\x01"), "index of -1 numbers"),

@@ -101,13 +101,15 @@ class TestRefusals:
         """A domain is a token too, and one that is not there answers nothing."""
         with pytest.raises(OptionError, match="no domain can be called"):
             StreamApi(station.connection, "a.b")
-        with pytest.raises(ApiError, match=r"nobody answers \$JS.far.API.STREAM.INFO.X: JetStream"):
+        with pytest.raises(
+            ApiError, match=r"no responders for \$JS.far.API.STREAM.INFO.X: JetStream"
+        ):
             StreamApi(station.connection, "far").state("X")
 
     def test_noJetStream(self, startServer: StartServer) -> None:
         """A server without JetStream is said to have none."""
         with connect(peerOf(startServer(REAL))) as connection:
-            with pytest.raises(ApiError, match=r"stream X: nobody answers .*JetStream is not"):
+            with pytest.raises(ApiError, match=r"stream X: no responders for .*JetStream is not"):
                 StreamApi(connection).state("X")
 
     @pytest.mark.parametrize("answer", [b"nonsense", b"[]", b'{"config":{}}', b'{"message":{}}'])

@@ -78,7 +78,7 @@ class TestBroker:
         broker.channel([b"%d" % n for n in range(1, 11)], "c")
         bounds = replace(rangeOf(broker, "c"), start=3)
         text = r"channel c: sequences 3 to 5 are not stored any more \(expired or trimmed\)"
-        with pytest.raises(DataLoss, match=f"{text}; failOnDataLoss=false goes on without them"):
+        with pytest.raises(DataLoss, match=f"{text}; failOnDataLoss=false continues without them"):
             rowsOf(readerOf(broker.channels, bounds))
         losses: list[str] = []
         rows = rowsOf(readerOf(broker.channels, bounds, losses=losses))

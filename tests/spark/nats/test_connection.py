@@ -293,15 +293,15 @@ class TestServers:
             connect(peerOf(server, credentialsFile="/nowhere/x"))
 
     def test_nobodyAnswers(self, startServer: StartServer) -> None:
-        """A request that nobody answers ends at once."""
+        """A request that no responders for ends at once."""
         with connect(peerOf(startServer(REAL))) as connection:
-            with pytest.raises(ApiError, match=r"nobody answers no\.body") as caught:
+            with pytest.raises(ApiError, match=r"no responders for no\.body") as caught:
                 connection.request("no.body")
             assert caught.value.code == 503
 
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     def test_noHeaders(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A server without headers serves; it does not say that nobody answers."""
+        """A server without headers serves; it does not say that no responders for."""
         server = startServer(flavour, "no_header_support: true\n")
         assert echoes(peerOf(server))
         peer = replace(peerOf(server), requestTimeout=0.5)
@@ -321,7 +321,7 @@ class TestServers:
         with connect(replace(peer, inboxPrefix="mine")) as connection:
             with pytest.raises(ApiError, match="Permissions Violation for Publish"):
                 connection.request("secret")
-            with pytest.raises(ApiError, match="nobody answers ok"):
+            with pytest.raises(ApiError, match="no responders for ok"):
                 connection.request("ok")
 
     def test_composed(self, startServer: StartServer) -> None:

@@ -117,7 +117,7 @@ class TestFiles:
             (lambda seed: seed[:-1] + "\xe9", "base 32"),
             (lambda seed: "", "one nkey"),
             (lambda seed: seed + "\n" + seed, "one nkey"),
-            (lambda seed: KeyPair("A").seed.decode(), "no user's seed"),
+            (lambda seed: KeyPair("A").seed.decode(), "not a user's seed"),
             (lambda seed: KeyPair("U").key, "wrong length or checksum"),
         ],
     )

@@ -163,5 +163,5 @@ class TestRefused:
             publisher.pipeline.flush()
             _, reply, _, _ = answering.anyMessage()
             answering.publish(reply.decode(), answer)
-            with pytest.raises(ApiError, match=r"not JSON|no sense|'OTHER' took it"):
+            with pytest.raises(ApiError, match=r"not JSON|malformed|'OTHER' took it"):
                 publisher.finish()

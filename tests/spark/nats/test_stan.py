@@ -52,7 +52,9 @@ def test_closes(broker: BrokerStation) -> None:
 def test_noCluster(broker: BrokerStation, station: Station) -> None:
     """A cluster that is not there is an error that names it."""
     for connection, clusterId in ((broker.connection, "other"), (station.connection, "x")):
-        with pytest.raises(ApiError, match=f"nobody answers _STAN.discover.{clusterId}: there is"):
+        with pytest.raises(
+            ApiError, match=f"no responders for _STAN.discover.{clusterId}: there is"
+        ):
             publisherOf(connection, clusterId=clusterId)
 
 
@@ -138,8 +140,8 @@ def test_heartbeats() -> None:
     ("answer", "text"),
     [
         (b"", "NATS Streaming is not there any more"),
-        (b"\x0a", "the answer makes no sense"),
-        (PubAck(guid="7").SerializeToString(), "another one was acknowledged"),
+        (b"\x0a", "the answer is malformed"),
+        (PubAck(guid="7").SerializeToString(), "another message was acknowledged"),
         (
             PubAck(guid="1", error="stan: no").SerializeToString(),
             "a message was not stored: stan: no",
@@ -164,7 +166,7 @@ def test_silence() -> None:
 def test_otherAnswers() -> None:
     """A cluster that refuses the client, or says what makes no sense, is an error."""
     refused = ConnectResponse(error="stan: no").SerializeToString()
-    for answer, text in ((refused, "refuses: stan: no"), (b"\x0a", "no sense")):
+    for answer, text in ((refused, "refuses: stan: no"), (b"\x0a", "malformed")):
         connection = Scripted()
         connection.answer = answer
         with pytest.raises(ApiError, match=text):

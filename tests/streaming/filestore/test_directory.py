@@ -99,9 +99,9 @@ def test_serverMissing(writer: StoreWriter) -> None:
 
 def test_otherDirectory(tmp_path: Path) -> None:
     """A directory of something else, and none at all, are refused."""
-    with pytest.raises(SourceError, match="is no data directory of nats-streaming-server"):
+    with pytest.raises(SourceError, match="is not a data directory of nats-streaming-server"):
         SourceDirectory(tmp_path, Report())
-    with pytest.raises(SourceError, match="is no directory"):
+    with pytest.raises(SourceError, match="is not a directory"):
         SourceDirectory(tmp_path / "none", Report())
 
 

@@ -435,7 +435,7 @@ class TestTwice:
         stage = Stage(start=False)
         imported(stage.store, planned(writer))
         channel.messages(4, 4)
-        with pytest.raises(ImportRefused, match="the store has what was imported from other data"):
+        with pytest.raises(ImportRefused, match="the store has an import of other data"):
             imported(stage.store, planned(writer))
 
     def test_otherPositions(self, writer: StoreWriter) -> None:

@@ -76,7 +76,7 @@ def test_slicesInOrderOfNumber(channel: ChannelWriter) -> None:
 def test_sliceWithoutNumber(channel: ChannelWriter) -> None:
     """A slice whose number is none is refused, as the server does."""
     channel.path("msgs.x.dat").write_bytes(b"\x01\0\0\0")
-    with pytest.raises(SourceError, match=r"orders/msgs.x.dat: 'x' is no number"):
+    with pytest.raises(SourceError, match=r"orders/msgs.x.dat: 'x' is not the number"):
         read(channel)
 
 

@@ -114,5 +114,5 @@ def test_unknownType() -> None:
 
 def test_noMessage() -> None:
     """A payload that is no message although its checksum fits is reported."""
-    with pytest.raises(SourceError, match="s: the record at 4 is no message"):
+    with pytest.raises(SourceError, match="s: the record at 4 is not a message"):
         replaySubscriptions("s", [TypedRecord(1, b"\xff", 4)])

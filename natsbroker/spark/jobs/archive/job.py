@@ -149,7 +149,7 @@ def _read(job: JobRun) -> argparse.Namespace:
     given = readPace(job)
     checkRetention(job, given)
     if given.keep and not given.every:
-        job.error("--keep goes with --every; vacuum --keep gives up what is old once")
+        job.error("--keep needs --every; vacuum --keep removes old versions once")
     return given
 
 

@@ -50,7 +50,7 @@ def addRetention(job: JobRun) -> None:
 
 def checkRetention(job: JobRun, given: argparse.Namespace) -> None:
     if given.needed_by and not given.keep:
-        job.error("--needed-by goes with --keep")
+        job.error("--needed-by needs --keep")
 
 
 def expire(

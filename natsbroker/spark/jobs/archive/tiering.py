@@ -94,7 +94,7 @@ def tiered(
     if state.first > snapshot.stop and values["failOnDataLoss"]:
         raise DataLoss(
             f"{log.kind} {log.name}: sequences {snapshot.stop} to {state.first - 1} are neither in"
-            " the archive nor stored any more; failOnDataLoss=false goes on without them"
+            " the archive nor stored any more; failOnDataLoss=false continues without them"
         )
     scope = {"clusterId" if log.kind == "channel" else "domain": log.scope}
     given = {**options, log.kind: log.name, "startingOffsets": str(snapshot.stop), **scope}

@@ -51,7 +51,7 @@ def decode(
     @param to: the directory of the tables.
     @param schemas: as the option C{--schema} takes them.
     @param tables: the names of tables, by the patterns of their schemas.
-    @param isUnknownBad: whether fields that a schema has not make a payload a dead letter.
+    @param isUnknownBad: whether fields unknown to a schema make a payload a dead letter.
     @param registry: where schemas of the kind C{registry} are.
     @return: the job's line of JSON.
     """
@@ -127,7 +127,7 @@ def _read(job: JobRun) -> argparse.Namespace:
         action="append",
         required=True,
         metavar="PATTERN=KIND:WHAT",
-        help="what decodes which subjects: json, avro, avro-single, avro-confluent, protobuf,"
+        help="the decoder of a pattern: json, avro, avro-single, avro-confluent, protobuf,"
         " registry",
     )
     job.option("--registry", "", "the URL of a schema registry")
@@ -138,7 +138,7 @@ def _read(job: JobRun) -> argparse.Namespace:
     job.option("--table", [], "names a table", type=_nameOf, metavar="PATTERN=NAME")
     text = "whether messages without a schema are dead letters"
     job.option("--others", "keep", text, choices=("keep", "ignore"))
-    text = "whether fields that a schema has not make a payload a dead letter"
+    text = "whether fields unknown to a schema make a payload a dead letter"
     job.option("--unknown", "refuse", text, choices=("refuse", "ignore"))
     job.option("--prefix", "", "put before the names of the columns seq, subject and time")
     given = readPace(job)

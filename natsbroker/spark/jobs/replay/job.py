@@ -147,7 +147,7 @@ def _read(job: JobRun) -> argparse.Namespace:
     source.add_argument("--stream", help="from a JetStream stream of --servers")
     source.add_argument("--channel", help="from a channel of our broker, at --servers")
     source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
-    source.add_argument("--sql", help="from what a query finds, with the same columns")
+    source.add_argument("--sql", help="from the result of a query, with the same columns")
     job.addServers(isRequired=False)
     job.option("--origin", "", "what Parquet files or SQL are called")
     job.addTarget()

@@ -102,4 +102,4 @@ class ReplayLedger:
     def _refused(self, error: ApiError) -> None:
         if error.code != _WRONG_LAST:
             raise error
-        raise DataSourceError(f"replay {self._key} is being done by somebody else") from None
+        raise DataSourceError(f"replay {self._key} is being done by another process") from None

@@ -109,7 +109,7 @@ class ReplayOptions:
         if self.order not in ORDERS:
             raise OptionError(f"order: {', '.join(ORDERS)} expected, not {self.order!r}")
         if self.speed and self.order != "stream":
-            raise OptionError("speed: gaps are those of a stream; it goes with order stream alone")
+            raise OptionError("speed: it needs the order stream, which has the gaps")
         if self.job and _JOB.fullmatch(self.job) is None:
             raise OptionError(f"job: letters, digits, - and _ expected, not {self.job!r}")
         if min(self.rate, self.speed) < 0 or not 1 <= self.window <= 100_000 or self.tasks < 1:
@@ -202,8 +202,8 @@ class Replayer:
             if isStatus and Headers.fromBlock(body).status == 503:
                 return
         raise DataSourceError(
-            f"replay {self._mark} is being done by somebody else, or by a task whose connection the"
-            f" server has not given up yet ({inbox})"
+            f"replay {self._mark} is being done by another process, or by a task whose connection"
+            f" the server has not closed ({inbox})"
         )
 
     def _findPublished(self, subject: str) -> None:

@@ -114,7 +114,7 @@ class SqlSource:
 
     def __init__(self, query: str, origin: str) -> None:
         if not origin:
-            raise OptionError("--origin: what SQL finds needs a name, which messages are known by")
+            raise OptionError("--origin: the result of SQL needs a name for its messages")
         self._query = query
         self.origin = origin
         self.identity = f"sql {query}"
@@ -165,7 +165,7 @@ def _check(schema: Any, origin: str) -> None:
     missing = [name for name in _NEEDED if name not in schema.names]
     if missing:
         raise OptionError(
-            f"{origin}: there is no column {missing[0]!r}: what is replayed has seq, subject and"
+            f"{origin}: there is no column {missing[0]!r}: a source has seq, subject and"
             " data, and may have headers, and time_ns or time"
         )
     for field in schema:

@@ -89,7 +89,7 @@ def traffic(
 def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
     size, step = round(window * SECOND), round(slide * SECOND)
     if not 0 < step <= size:
-        raise OptionError("--slide must be more than nothing and at most --window")
+        raise OptionError("--slide must be more than 0 and at most --window")
     if size > step * _OVERLAP:
         raise OptionError(f"--window must be at most {_OVERLAP} times --slide")
     return TimeWindows(size, step, round(watermark * SECOND))

@@ -143,15 +143,15 @@ class TestNeeded:
     ("arguments", "text"),
     [
         (("vacuum", "--archive", "d", "--keep", "1d", "--dry-run"), "exclude each other"),
-        (("vacuum", "--archive", "d", "--needed-by", "c"), "goes with --keep"),
+        (("vacuum", "--archive", "d", "--needed-by", "c"), "needs --keep"),
         (("vacuum", "--archive", "d", "--keep", "month"), "--keep"),
         (
             ("archive", "--servers", "h", "--stream", "S", "--to", "d", "--keep", "1d"),
-            "--keep goes with --every",
+            "--keep needs --every",
         ),
         (
             ("archive", "--servers", "h", "--stream", "S", "--to", "d", "--needed-by", "c"),
-            "--needed-by goes with --keep",
+            "--needed-by needs --keep",
         ),
     ],
 )

@@ -117,7 +117,7 @@ class TestHere:
         [
             (("--map", "a..b=c"), "map: a..b=c: invalid subject"),
             (("--map", "a"), "map: OLD=NEW expected"),
-            (("--speed", "2x", "--order", "subject"), "speed: gaps are those of a stream"),
+            (("--speed", "2x", "--order", "subject"), "speed: it needs the order stream"),
             (("--speed", "-1"), "rate and speed are 0 or more"),
             (("--window", "0"), "window 1 to 100000"),
             (("--job", "a.b"), "job: letters, digits"),

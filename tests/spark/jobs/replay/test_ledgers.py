@@ -69,7 +69,7 @@ def test_concurrentChange(station: Station) -> None:
     theirs.write(ENTRY)
     other.finish()
     mine.write(LedgerEntry("plan", "2030", 1, 1))
-    with pytest.raises(DataSourceError, match=r"replay two\.0 is being done by somebody else"):
+    with pytest.raises(DataSourceError, match=r"replay two\.0 is being done by another process"):
         pipeline.finish()
     with pytest.raises(ApiError, match="full"):
         mine._refused(ApiError("stream S: full", 10077))

@@ -230,13 +230,13 @@ def test_alive(station: Station) -> None:
     """As long as somebody does a task nobody else does it; afterwards, anybody."""
     stream = station.stream()
     with replayerTo(station, stream) as replayer:
-        with pytest.raises(DataSourceError, match=r"is being done by somebody else, or by a task"):
+        with pytest.raises(DataSourceError, match="is being done by another process"):
             with replayerTo(station, stream, patience=0.3):
                 pass
         replayer.take([row(1)])
         with replayerTo(station, stream, patience=0.3) as other:
             assert other.next == 2
-            with pytest.raises(DataSourceError, match=r"is being done by somebody else$"):
+            with pytest.raises(DataSourceError, match=r"is being done by another process$"):
                 replayer.take([row(2)])
 
 
@@ -255,7 +255,7 @@ def test_begunTogether(station: Station, monkeypatch: pytest.MonkeyPatch) -> Non
             pass
 
     monkeypatch.setattr(Replayer, "_check", racing)
-    with pytest.raises(DataSourceError, match=r"is being done by somebody else$"):
+    with pytest.raises(DataSourceError, match=r"is being done by another process$"):
         with replayerTo(station, stream):
             pass
 

@@ -69,7 +69,7 @@ def test_notApplied(source: tuple[str, ...]) -> None:
     """Where nobody takes advice, that is the entry's error."""
     code, summary, _, errors = ran(*source, "--apply")
     assert (code, summary["applied"]) == (1, 0)
-    assert "account X, B to A: not applied: nobody answers $NB.API.GATEWAY.ADVISE.A" in errors
+    assert "account X, B to A: not applied: no responders for $NB.API.GATEWAY.ADVISE.A" in errors
 
 
 def test_function(broker: BrokerStation) -> None:
@@ -99,12 +99,12 @@ def test_usageErrors(more: tuple[str, ...], code: int, why: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"policy": 7}', '{"policy": [{"cluster": "A"}]}'])
 def test_noPolicy(text: str, tmp_path: Path) -> None:
-    """A file that is no policy is refused."""
+    """A file that is not a policy is refused."""
     path = tmp_path / "policy.json"
     path.write_text(text)
     code, _, _, errors = ran("--servers", "h", "--channel", "c", "--replay-against", str(path))
     assert code == 2
-    assert "is no policy" in errors
+    assert "is not a policy" in errors
 
 
 # Two clusters.
@@ -157,7 +157,7 @@ def test_apply(world: World) -> None:
     until(told, "300 messages in vain")
     code, summary, _, errors = ran(*at, *login, "--apply")
     assert (code, summary["applied"]) == (1, 0)
-    assert "nobody answers" in errors
+    assert "no responders for" in errors
     assert arriving(world)[1]["interest_mode"] == "Optimistic"
     assert "advice" not in arriving(world)[1]
     stop = threading.Event()

@@ -229,7 +229,7 @@ def test_silence() -> None:
     ("more", "why"),
     [
         (("--window", "soon"), "--window: not a duration: 'soon'"),
-        (("--slide", "2m"), "--slide must be more than nothing and at most --window"),
+        (("--slide", "2m"), "--slide must be more than 0 and at most --window"),
         (("--slide", "0s"), "--slide must be"),
         (("--window", "2h", "--slide", "1s"), "--window must be at most 1000 times --slide"),
         (("--since", "long"), "--since: not a duration"),
