@@ -166,7 +166,7 @@ class TestRefused:
         data = data[:change] if change < 0 else data + bytes(change)
         checked = zlib.crc32(data[:8] + data[12:])
         data = data[:8] + checked.to_bytes(4, "little") + data[12:]
-        with pytest.raises(FrameError, match="than it says"):
+        with pytest.raises(FrameError, match="than its header states"):
             readFrame(data)
 
 

@@ -247,7 +247,7 @@ class TestScripted:
     def test_wholeAnswers(self) -> None:
         """Frames before one that is wrong are not used: the answer is taken whole."""
         read, losses, channels = scripted([frame([1], 1, 4, isLast=False), b"NBCF"])
-        with pytest.raises(DataSourceError, match="no frame"):
+        with pytest.raises(DataSourceError, match="not a frame"):
             read()
         assert (losses, len(channels.questions)) == ([], 1)
 
