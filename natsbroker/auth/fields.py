@@ -95,7 +95,7 @@ class Fields:
         blocks = {}
         for key, value in pairs:
             if type(value) is not list:
-                raise FieldError(f"{name} is not as it should be")
+                raise FieldError(f"{name} has the wrong type")
             blocks[_text(name, key)] = [_block(name, item) for item in value]
         return blocks
 
@@ -111,13 +111,13 @@ class Fields:
     def _take(self, name: str, kind: type[Any]) -> Any:
         value = self._members.get(name)
         if value is not None and type(value) is not kind:
-            raise FieldError(f"{name} is not as it should be")
+            raise FieldError(f"{name} has the wrong type")
         return value
 
 
 def _block(name: str, value: Any) -> Fields:
     if type(value) is not _Pairs:
-        raise FieldError(f"{name} is not as it should be")
+        raise FieldError(f"{name} has the wrong type")
     return Fields(value)
 
 

@@ -116,7 +116,7 @@ class Healthz:
                     problems += check(wanted)
                 except BaseException:
                     _log.failure("A health check failed")
-                    problems.append(HealthProblem("a health check failed; the log says how"))
+                    problems.append(HealthProblem("a health check failed; see the log"))
         return problems
 
 

@@ -152,9 +152,7 @@ def origins(given: str | list[str]) -> list[str]:
     checked = [given] if isinstance(given, str) else given
     for origin in checked:
         if origin != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", origin) is None:
-            raise ValueError(
-                f'"{origin}" is no origin: it is "*" or like "https://example.com:8443"'
-            )
+            raise ValueError(f'"{origin}" is not an origin such as "https://example.com", or "*"')
     return checked
 
 

@@ -87,7 +87,7 @@ class ProtobufCodec:
                 message.DiscardUnknownFields()
                 if message.ByteSize() != size:
                     unknown = size - message.ByteSize()
-                    raise BadPayload(f"{unknown} bytes are of fields that the message has not")
+                    raise BadPayload(f"{unknown} bytes are of fields unknown to the message")
             fields = self._read(message)
         except DecodeError as error:
             raise BadPayload(f"it is no such message: {error}") from None

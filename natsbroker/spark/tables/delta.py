@@ -288,7 +288,7 @@ class DeadLetterTable(DeltaLakeTable):
         self.schema = pa.schema([*written, *REASONS])
         existing = self.columns()
         if existing is not None and not existing.equals(self.schema):
-            raise TableError(f"{root}: it is no table of these dead letters: its columns differ")
+            raise TableError(f"{root}: it is not a table of these dead letters: its columns differ")
         self._writer = FileWriter(root, task, seq="")
         self._kept: list[dict[str, Any]] = []
 

@@ -102,7 +102,9 @@ class ArchiveTable(ABC):
         cursor = base.stop
         for file in files:
             if not (self.root / file.path).exists():
-                raise TableError(f"{file.path} was deleted before it was named: by what vacuums?")
+                raise TableError(
+                    f"{file.path} was deleted before it was named; is the table vacuumed?"
+                )
             if file.first < cursor or file.last >= stop or file.rows > file.last - file.first + 1:
                 raise TableError(
                     f"{file.path}: {file.rows} rows of {file.first} to {file.last} do not go"

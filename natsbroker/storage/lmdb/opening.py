@@ -154,7 +154,7 @@ def markOf(directory: Path, marks: Marks) -> bytes:
         return marks.mark
     format_ = findFormat(directory / DATABASE)
     if format_ is None:
-        raise StoreFailed(f"nothing in {directory} says what it is")
+        raise StoreFailed(f"no file in {directory} identifies the store")
     return format_[0]
 
 

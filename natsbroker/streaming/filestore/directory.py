@@ -202,11 +202,11 @@ class SourceDirectory:
 
     def _recognise(self, polynomial: int) -> None:
         if not self.path.is_dir():
-            raise SourceError(f"{self.path} is no directory")
+            raise SourceError(f"{self.path} is not a directory")
         path = self.path / _SERVER
         if not path.exists():
             if not any((directory / _SUBSCRIPTIONS).exists() for directory in self._directories()):
-                raise SourceError(f"{self.path} is no data directory of nats-streaming-server")
+                raise SourceError(f"{self.path} is not a data directory of nats-streaming-server")
             self._report.note(f"{_SERVER} is missing: the cluster id is taken from the settings")
             return
         data = path.read_bytes()

@@ -203,7 +203,7 @@ class Importer:
         progress = ImportState.FromString(mark)
         if progress.source != plan.fingerprint:
             done = "has" if progress.isFinished else "has a part of"
-            raise ImportRefused(f"the store {done} what was imported from other data")
+            raise ImportRefused(f"the store {done} an import of other data")
         isFinished: bool = progress.isFinished
         return isFinished
 

@@ -93,7 +93,7 @@ class ChannelMessages:
             if match is None:
                 continue
             if not (match[1].isascii() and match[1].isdecimal()):
-                raise SourceError(f"{self.name}/{name}: {match[1]!r} is no number of a slice")
+                raise SourceError(f"{self.name}/{name}: {match[1]!r} is not the number of a slice")
             numbers.append(int(match[1]))
         for name in sorted(files):
             if name.startswith("msgs.") and name.endswith(".idx"):

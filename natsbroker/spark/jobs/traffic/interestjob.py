@@ -201,7 +201,7 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
                 apiFields(connection.request(subject, json.dumps(asked).encode()), subject)
             except ApiError as error:
                 nobody = "no broker of ours there, or not in this account"
-                text = f"nobody answers {subject}: {nobody}" if error.code == 503 else str(error)
+                text = f"no responders for {subject}: {nobody}" if error.code == 503 else str(error)
                 one.update(applied=False, error=text)
     return done
 
@@ -319,5 +319,5 @@ def _policyAt(path: str) -> dict[str, Any]:
         isinstance(entry, dict) and all(isinstance(entry.get(x), str) for x in (*WAY, "mode"))
         for entry in entries
     ):
-        raise OptionError(f"{path} is no policy")
+        raise OptionError(f"{path} is not a policy")
     return dict(policy)
