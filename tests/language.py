@@ -38,7 +38,6 @@ PHRASES = {
     "are told": "receive, are notified, learn",
     "what is told": "a noun: the announcement, the report",
     "no bytes": "empty",
-    "in numbers": "in bulk",
     "the real server": "nats-server",
     "a blank": "a space",
     "promises:": "state the behaviour directly, if it is worth stating",

@@ -175,12 +175,12 @@ class TestRights:
 
     @pytest.mark.parametrize("operation", [("publish", "a", "b"), ("subscribe", "a", "1")])
     def test_nobody(self, operation: tuple[str, ...]) -> None:
-        """Who acts before the login is closed, even where nobody has to log in."""
+        """A client that acts before the login is closed, even where no login is required."""
         wire = Dialects().dial()
         assert wire.ask(call(*operation) + call("write", "x")) == b"bye: Authentication Failure\n"
 
     def test_denied(self) -> None:
-        """Who is not let in is closed and reported."""
+        """A client that is not let in is closed and reported."""
 
         def deny(hello: ConnectRequest) -> Grant:
             raise errors.Unauthorized
@@ -252,7 +252,7 @@ class TestRights:
         assert wire.receive() == b"bye: Client Closed\n"
 
     def test_will(self) -> None:
-        """What is published for a client that is gone needs the permission of its user."""
+        """A message published for a client that is gone needs the permission of its user."""
         world = Dialects(None, granting(publish=PermissionSet((b"a",))))
         listener = world.user()
         listener.ask(b"SUB > 1\r\n")
@@ -335,7 +335,7 @@ class TestMessages:
 
 @onEach
 class TestLimits:
-    """What ends a connection, or keeps it waiting."""
+    """Limits that end a connection, or delay it."""
 
     @pytest.mark.parametrize("method", ["feed", "handle", "encode", "farewell"])
     def test_failing(self, method: str, flushLoggedErrors: FlushLoggedErrors) -> None:
@@ -364,7 +364,7 @@ class TestLimits:
         assert wire.ask(b"x") == b"bye: Protocol Violation\n"
 
     def test_late(self) -> None:
-        """Who does not log in in time is closed, even where nobody has to."""
+        """A client that does not log in in time is closed, even where no login is required."""
         world = Dialects()
         wire = world.dial()
         world.advance(world.context.settings.authorization.timeout + 0.1)
