@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks import compare, contestants, generator, machine, network, report, rows
 from benchmarks.figures import Statistic
+from benchmarks.operationrows import OPERATIONS, SYNCS, syncOf
 from benchmarks.processes import parseCores
 from benchmarks.rounds import Results, Rounds
 from benchmarks.servers import Contestant
@@ -41,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, metavar="N", help="how often each server is measured (5)")
     add("--seconds", type=float, metavar="S", help="how long each measurement lasts (1.5)")
     add("--quick", action="store_true", help="fewer rows, 3 rounds of half a second")
+    add(
+        "--sync", nargs="+", choices=SYNCS, help="only these operations of JetStream, on both sides"
+    )
     add("--best", action="store_true", help="compare the best rounds, not the medians")
     add("--lanes", nargs="+", choices=("fast", "pure"), default=["fast", "pure"])
     add("--ours", metavar="COMMAND", help="how ours is started (python -m natsbroker)")
@@ -68,6 +72,9 @@ def chosenRows(options: argparse.Namespace) -> list[rows.Row]:
     @raise LookupError: if it names one that is not there.
     """
     chosen = rows.choose(options.rows or (rows.QUICK if options.quick else ["*"]))
+    if options.sync:
+        syncs = ("", *options.sync)
+        chosen = [row for row in chosen if row not in OPERATIONS or syncOf(row) in syncs]
     if not options.quick:
         return chosen
     return [replace(row, load=row.quick) if row.quick else row for row in chosen]

@@ -4,11 +4,12 @@ From samples to comparisons: one figure of one server, beside another's, beside 
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.figures import Bound, Statistic, summary
+from benchmarks.figures import Bound, Statistic, Unit, summary
 from benchmarks.rounds import OWN, Results
 from benchmarks.rows import Figure, Row
 
@@ -112,16 +113,22 @@ def basesOf(
 
 def remarkOn(results: Results, lane: str, figure: Figure, mine: float) -> str:
     """
-    @return: how near the figure is to what the generator can reach, as far as that is known.
+    @return: how near the figure is to what the generator can reach, as far as that is known, and
+        how long a synced write took meanwhile.
     """
     key = (lane, results.row.setting)
+    writes = results.notes(key, "synced_write")
+    disk = (
+        [f"a synced write: {Unit.MICROSECONDS.show(statistics.median(writes))}"] if writes else []
+    )
     ceilings = results.figures(("ceiling", results.row.setting), figure.key)
     if ceilings:
         share = mine / max(ceilings)
         near = ": too near" if share >= CEILING else ""
         return f"{share:.0%} of the generator's ceiling{near}"
     busiest = results.notes(key, "busiest_thread")
-    return "the generator is busy" if busiest and min(busiest) >= BUSY else ""
+    busy = ["the generator is busy"] if busiest and min(busiest) >= BUSY else []
+    return ", ".join([*busy, *disk])
 
 
 def compare(results: Results, statistic: Statistic) -> list[Comparison]:

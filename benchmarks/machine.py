@@ -6,11 +6,17 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
+import time
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from benchmarks.network import congestionControl
 
-__all__ = ["describe", "modelIn"]
+__all__ = ["describe", "modelIn", "syncedWrite"]
+
+WRITES = 21
+"""The number of synced writes that are timed."""
 
 
 def modelIn(cpuinfo: str) -> str:
@@ -23,6 +29,21 @@ def modelIn(cpuinfo: str) -> str:
         if name.strip() == "model name":
             return " ".join(value.split())
     return platform.machine()
+
+
+def syncedWrite() -> float:
+    """
+    @return: the microseconds that the disk of the stores takes for 4 KiB that are appended to a
+        file and synced; the median.
+    """
+    times = []
+    with TemporaryFile(prefix="natsbroker-benchmarks-", buffering=0) as file:
+        for _ in range(WRITES):
+            began = time.perf_counter()
+            file.write(bytes(4096))
+            os.fdatasync(file.fileno())
+            times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e6
 
 
 def describe() -> dict[str, str | float]:

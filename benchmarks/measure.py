@@ -7,9 +7,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchmarks.generator import Generator, GeneratorFailed
+from benchmarks.machine import syncedWrite
+from benchmarks.operationrows import LISTED
 from benchmarks.processes import peakMemory, settledMemory, settledWork
 from benchmarks.processes import work as workOf
 from benchmarks.rows import Row
@@ -21,6 +23,9 @@ __all__ = ["KINDS", "Sample", "measure"]
 WARMING = 0.2
 """Seconds of requests that are not counted."""
 
+FEW = 10
+"""The number of other streams that are few."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -29,7 +34,7 @@ class Sample:
 
     @ivar figures: by L{benchmarks.rows.Figure.key}.
     @ivar notes: how many processors' worth of work the generator, its busiest thread and the server
-        did; only what is known.
+        did, and the microseconds of a synced write to the disk; only what is known.
     """
 
     figures: Mapping[str, float]
@@ -234,6 +239,47 @@ def measureAssets(work: Work) -> Sample:
     return Sample({"cores": max(cores, 1e-4), "memory": max(grown, 1 << 16) / (1 << 20)})
 
 
+def costOf(work: Work, mode: str) -> dict[str, float]:
+    """
+    @return: the report of operations, whose cost to the server is known.
+    """
+    server = work.server
+    os.sync()
+    report = work.generator.run(mode, server.port, server.pid, work.load, work.seconds)
+    if report["cost_us"] <= 0:
+        raise GeneratorFailed(f"process {server.pid} did nothing: it is not the server")
+    return report
+
+
+def measureOperations(work: Work, mode: str) -> Sample:
+    """
+    @return: the microseconds of the server's processor time for each operation, all threads, and
+        how many were done a second; of these what the row wants.
+    """
+    report = costOf(work, mode)
+    known = {"cost": report["cost_us"], "rate": report["rate"]}
+    return Sample({key: known[key] for key in known if key in work.wanted}, notesOf(report))
+
+
+def measureLists(work: Work) -> Sample:
+    """
+    @return: the microseconds of processor time of operations beside many other streams, and by how
+        much more that is than beside few.
+    """
+    server = work.server
+    figures: dict[str, float] = {}
+    for others in (FEW, argument(work.load, "--others")):
+        streams = ("--connections", str(others), "--count", "1")
+        with work.generator.hold("assets", server.port, server.pid, streams):
+            pass
+        for name, count in LISTED.items():
+            load = ("--operation", name, "--count", str(count), "--others", str(others))
+            cost = costOf(replace(work, load=(*work.load, *load)), "operate")["cost_us"]
+            figures[f"{name}_growth"] = cost / figures.get(name, cost)
+            figures[name] = cost
+    return Sample(figures)
+
+
 def measureLength(work: Work) -> Sample:
     """
     @return: by how many MiB the server's own memory grows while a stream becomes ten times as long.
@@ -281,6 +327,9 @@ KINDS: Mapping[str, Callable[[Work], Sample]] = {
     "batches": lambda work: measureRequested(work, "batch"),
     "ordered": measureOrdered,
     "assets": measureAssets,
+    "operate": lambda work: measureOperations(work, "operate"),
+    "sparse": lambda work: measureOperations(work, "sparse"),
+    "lists": measureLists,
     "length": measureLength,
     "restart": measureRestart,
 }
@@ -295,4 +344,6 @@ def measure(generator: Generator, server: Server, row: Row, setting: str, second
     """
     load = (*row.load, *SETTINGS[setting].load, *server.farLoad)
     wanted = frozenset(figure.key for figure in row.figures)
-    return KINDS[row.kind](Work(generator, server, load, seconds, wanted))
+    disk = {"synced_write": syncedWrite()} if SETTINGS[setting].stores else {}
+    sample = KINDS[row.kind](Work(generator, server, load, seconds, wanted))
+    return replace(sample, notes={**sample.notes, **disk})

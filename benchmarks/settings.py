@@ -127,6 +127,13 @@ class Setting:
     theirs: str = ""
     far: str = ""
 
+    @property
+    def stores(self) -> bool:
+        """
+        Whether the servers store messages on the disk.
+        """
+        return "/store" in self.text
+
     def writeFar(self, folder: Path, link: int) -> Path:
         """
         @param folder: of the second server.

@@ -212,7 +212,7 @@ JETSTREAMS = (
         "put-synced",
         "key-value puts of 8 writers, one in flight each: synced beside synced",
         "keys",
-        (rate(1.2),),
+        (rate(2.0),),
         10_000,
         *("--publishers", "8"),
         setting="jetstream-synced",
@@ -227,7 +227,7 @@ JETSTREAMS = (
         setting="jetstream-relaxed",
     ),
     stored(
-        "get", "key-value gets, 16 in flight", "gets", (rate(1.2),), 10_000, "--in-flight", "16"
+        "get", "key-value gets, 16 in flight", "gets", (rate(1.5),), 10_000, "--in-flight", "16"
     ),
     stored(
         "direct",

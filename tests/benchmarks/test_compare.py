@@ -131,6 +131,16 @@ def test_busyGeneratorIsRemarked() -> None:
     assert only.remark == "the generator is busy"
 
 
+def test_syncedWriteIsRemarked() -> None:
+    """A row that stores says how long the disk takes for a synced write, by the median."""
+    (row,) = choose(["operation-put-always"])
+    notes = [{"synced_write": write} for write in (900.0, 105.0, 110.0)]
+    samples = [Sample({"cost": 50.0, "rate": 1e4}, note) for note in notes]
+    results = Results(row, {("fast", row.setting): samples})
+    remarks = {one.remark for one in compare(results, Statistic.MEDIAN)}
+    assert remarks == {"a synced write: 110 us"}
+
+
 def test_failuresStayVisible() -> None:
     """A failure is reported with its number, and whether any figure of that server is left."""
     results = rateResults("one-16", {("fast", "plain"): [1.0]})

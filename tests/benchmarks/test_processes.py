@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from benchmarks.machine import modelIn
+from benchmarks.machine import modelIn, syncedWrite
 from benchmarks.processes import (
     parseCores,
     parseStatus,
@@ -61,6 +61,11 @@ def test_processorModel() -> None:
     """The processors' name is that of the first one."""
     text = "processor\t: 0\nmodel name\t: Some  Processor @ 2 GHz\n\nprocessor\t: 1\n"
     assert modelIn(text) == "Some Processor @ 2 GHz"
+
+
+def test_syncedWrite() -> None:
+    """The time of a synced write is measured in microseconds: more than one, less than a second."""
+    assert 1 < syncedWrite() < 1e6
 
 
 def test_work() -> None:

@@ -17,6 +17,7 @@ from benchmarks import __main__ as command
 from benchmarks.contestants import Absent, mirror, natsServer, relay
 from benchmarks.generator import Generator, GeneratorFailed, build
 from benchmarks.measure import Sample, measure
+from benchmarks.operationrows import syncOf
 from benchmarks.rounds import Entry, Rounds, entriesOf
 from benchmarks.rows import LINKS, Row, choose
 from benchmarks.servers import Contestant, NatsServer, Server, ServerFailed, started
@@ -124,6 +125,21 @@ def test_rowAgainstNatsServer(key: str, generator: Generator, reference: Contest
         assert all(value > 0 for value in sample.figures.values())
 
 
+OPERATIONS = [row.key for row in choose(["*operation-*"]) if syncOf(row) in ("", "2m")]
+
+
+@pytest.mark.parametrize("key", OPERATIONS)
+def test_operationAgainstNatsServer(key: str, generator: Generator, reference: Contestant) -> None:
+    """Each operation is done by nats-server, and has a cost."""
+    row = inSmall(key)
+    if "--tls" in row.load and not generator.tls:
+        pytest.skip("no OpenSSL headers")
+    with started(reference, SETTINGS[row.setting], row.load) as server:
+        sample = measure(generator, server, row, row.setting, 0.05)
+    assert set(sample.figures) == {figure.key for figure in row.figures}
+    assert all(value > 0 for value in sample.figures.values())
+
+
 @pytest.fixture(scope="module")
 def ours() -> Contestant:
     """
@@ -163,6 +179,34 @@ def test_streamAgainstOurs(key: str, generator: Generator, ours: Contestant) -> 
         sample = measure(generator, server, row, row.setting, 0.05)
     assert set(sample.figures) == {figure.key for figure in row.figures}
     assert all(value > 0 for value in sample.figures.values())
+
+
+@pytest.mark.realtime
+def test_operationsAgainstOurs(generator: Generator, ours: Contestant) -> None:
+    """Each operation of JetStream is done by our server, one after the other by the same one."""
+    with started(ours, SETTINGS["jetstream-relaxed"], []) as server:
+        for key in (name for name in OPERATIONS if name.endswith("-2m")):
+            row = inSmall(key)
+            sample = measure(generator, server, row, row.setting, 0.05)
+            assert all(value > 0 for value in sample.figures.values()), key
+
+
+@pytest.mark.parametrize(
+    ("setting", "load", "reason"),
+    [
+        ("plain", ["--operation", "publish"], "NATS/1.0 503"),
+        ("jetstream", ["--operation", "info", "--others", "5"], 'no "streams":6'),
+        ("jetstream", ["--operation", "fetch-1"], "fetch-1 needs --count"),
+        ("plain", ["--operation", "rest"], "no --operation is called rest"),
+    ],
+)
+def test_operationThatIsNotDone(
+    setting: str, load: list[str], reason: str, generator: Generator, reference: Contestant
+) -> None:
+    """An operation that was not done, or not as often as answered, is an error, not a figure."""
+    with started(reference, SETTINGS[setting], []) as server:
+        with pytest.raises(GeneratorFailed, match=reason):
+            generator.run("operate", server.port, server.pid, load, 0.05)
 
 
 def test_streamThatStoresNothing(generator: Generator, plain: Server) -> None:
