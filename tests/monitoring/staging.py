@@ -107,7 +107,7 @@ class Stage:
         Connect to the monitoring port.
         """
         peer = IPv4Address("TCP", "127.0.0.1", 50001)
-        protocol = self.site.buildProtocol(peer)  # type: ignore[no-untyped-call]
+        protocol = self.site.buildProtocol(peer)
         assert protocol is not None
         transport = MemoryTransport(self.world.clock, protocol, peer)
         transport.connect()

@@ -64,7 +64,7 @@ class Port:
 
     def dial(self) -> MemoryTransport:
         """Connect."""
-        protocol: Any = self.site.buildProtocol(None)  # type: ignore[no-untyped-call]
+        protocol: Any = self.site.buildProtocol(None)
         transport = MemoryTransport(self.model.clock, protocol)
         transport.connect()
         return transport

@@ -50,7 +50,7 @@ class Port:
 
     def dial(self) -> MemoryTransport:
         """Connect."""
-        protocol: Any = self.site.buildProtocol(None)  # type: ignore[no-untyped-call]
+        protocol: Any = self.site.buildProtocol(None)
         transport = MemoryTransport(self.clock, protocol)
         transport.connect()
         return transport

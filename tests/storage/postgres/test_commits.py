@@ -129,7 +129,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
             if arguments[:1] == (log._owner.reopened,):
                 told.set()
 
-        self.patch(self.reactor, "callFromThread", telling)
+        self.patch(self.reactor, "callFromThread", telling)  # type: ignore[no-untyped-call]
         self.reactor.advance(log._owner.retryFirst)
         assert told.wait(PATIENCE)
         early: list[Any] = []

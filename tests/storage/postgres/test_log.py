@@ -71,14 +71,14 @@ class ReadTests(PostgresHarness, SynchronousTestCase):
         store: Any = self.store()
         log = self.wait(store.open("log"))
         kept: list[Any] = []
-        self.patch(store, "committed", kept.append)
+        self.patch(store, "committed", kept.append)  # type: ignore[no-untyped-call]
         appending = log.append(numbered(1, 4))
         self.reactor.turn()
         found: list[Any] = []
         log.read(1).addCallback(found.append)
         self.reactor.turn()
         assert (len(kept), found, log.bounds().last) == (1, [], 0)
-        self.patch(store, "committed", type(store).committed.__get__(store))
+        self.patch(store, "committed", type(store).committed.__get__(store))  # type: ignore[no-untyped-call]
         givingUp = store.giveUp("log")
         assert [each.sequence for each in found[0]] == [1, 2, 3]
         store.committed(kept[0])
