@@ -60,7 +60,7 @@ class Calls(ClientDialect):
     def handle(self, operation: list[Any]) -> None:
         self._fail("handle")
         name, *arguments = operation
-        values = [each.encode() if isinstance(each, str) else each for each in arguments]
+        values = [text.encode() if isinstance(text, str) else text for text in arguments]
         try:
             getattr(self.session, name)(*values)
         except errors.ProtocolViolation as violation:
@@ -175,7 +175,7 @@ class TestRights:
 
     @pytest.mark.parametrize("operation", [("publish", "a", "b"), ("subscribe", "a", "1")])
     def test_nobody(self, operation: tuple[str, ...]) -> None:
-        """A client that acts before the login is closed, even where no login is required."""
+        """A client that acts before the login is closed, even if no login is required."""
         wire = Dialects().dial()
         assert wire.ask(call(*operation) + call("write", "x")) == b"bye: Authentication Failure\n"
 
@@ -187,7 +187,7 @@ class TestRights:
 
         world = Dialects(None, Doorkeeper(deny))
         assert world.dial().ask(call("login", {})) == b"bye: Authentication Failure\n"
-        assert [each.reason for each in world.advisories if isinstance(each, ClientRefused)] == [
+        assert [event.reason for event in world.advisories if isinstance(event, ClientRefused)] == [
             "Authentication Failure"
         ]
 
@@ -252,7 +252,7 @@ class TestRights:
         assert wire.receive() == b"bye: Client Closed\n"
 
     def test_will(self) -> None:
-        """A message published for a client that is gone needs the permission of its user."""
+        """A will of a client that is gone needs the permission of its user."""
         world = Dialects(None, granting(publish=PermissionSet((b"a",))))
         listener = world.user()
         listener.ask(b"SUB > 1\r\n")
@@ -262,7 +262,7 @@ class TestRights:
             wire.transport.hangUp()
             world.settle()
         assert listener.receive() == b"MSG a 1 4\r\ngone\r\n"
-        gone = [each for each in world.advisories if isinstance(each, ClientDisconnected)]
+        gone = [event for event in world.advisories if isinstance(event, ClientDisconnected)]
         assert len(gone) == 2 and not len(world.context.connections) - 1
         world.dialects[-1].session.publish(b"a", b"late")
         assert listener.receive() == b""
@@ -364,7 +364,7 @@ class TestLimits:
         assert wire.ask(b"x") == b"bye: Protocol Violation\n"
 
     def test_late(self) -> None:
-        """A client that does not log in in time is closed, even where no login is required."""
+        """A client that does not log in in time is closed, even if no login is required."""
         world = Dialects()
         wire = world.dial()
         world.advance(world.context.settings.authorization.timeout + 0.1)
@@ -396,7 +396,7 @@ class TestLimits:
         sender.ask(b"PUB a 200000\r\n" + b"x" * 200_000 + b"\r\n")
         assert wire.closed == "aborted"
         assert wire.session.reason == "Slow Consumer (Pending Bytes)"
-        assert any(isinstance(each, SlowConsumer) for each in world.advisories)
+        assert any(isinstance(event, SlowConsumer) for event in world.advisories)
 
     def test_told(self) -> None:
         """A client learns that it should leave, and can be kicked."""

@@ -37,7 +37,9 @@ class Bench:
 
     def __init__(self, text: str = TEXT) -> None:
         self.host = Host(text, connectionKinds=[LineClients()]).start()
-        (self.factory,) = (each[1] for each in self.host.reactor.tcpServers if each[0] == 7000)
+        (self.factory,) = (
+            server[1] for server in self.host.reactor.tcpServers if server[0] == 7000
+        )
 
     def dial(self) -> MemoryTransport:
         """Connect a client of lines."""
