@@ -96,6 +96,7 @@ class SourcePositions:
         self._exposed: dict[str, tuple[int, bytes]] = {}
         # From here on, the messages are still to be asked for their positions.
         self._unread: int | None = None
+        self._doubts = 0
         self._isWritten = True
         self._isPassed = False
         self._timer: Any = None
@@ -181,21 +182,26 @@ class SourcePositions:
             return
         await self._reading.acquire()
         try:
-            # It fails until the store writes again, and knows what it has.
-            await self._stream.log.append([])
-            sequence = self._unread
-            while sequence is not None and sequence <= self._stream.last:
-                page = await self._stream.read((), sequence, SLICE, 1 << 24)
-                for record in page.records:
-                    position = _positionIn(record.headers)
-                    if position is not None and position[0] in self._known:
-                        self._known[position[0]] = position[1]
-                        self._exposed[position[0]] = record.sequence, record.subject
-                        self._isWritten = False
-                sequence = page.next
-            self._unread = None
+            while self._unread is not None:
+                doubts = self._doubts
+                # It fails until the store writes again, and knows what it has.
+                await self._stream.log.append([])
+                await self._readFrom(self._unread)
+                if doubts == self._doubts:
+                    self._unread = None
         finally:
             self._reading.release()
+
+    async def _readFrom(self, sequence: int) -> None:
+        while sequence <= self._stream.last:
+            page = await self._stream.read((), sequence, SLICE, 1 << 24)
+            for record in page.records:
+                position = _positionIn(record.headers)
+                if position is not None and position[0] in self._known:
+                    self._known[position[0]] = position[1]
+                    self._exposed[position[0]] = record.sequence, record.subject
+                    self._isWritten = False
+            sequence = page.next
 
     async def _newestOf(self, key: str) -> SourcePosition | None:
         stream = self._stream
@@ -269,6 +275,7 @@ class SourcePositions:
         """
         if not batch.before:
             return
+        self._doubts += 1
         if self._unread is None or batch.first < self._unread:
             self._unread = batch.first
             self._known |= batch.before

@@ -13,8 +13,13 @@ from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.model.streamconfig import StreamSource
-from natsbroker.jetstream.sources.sourcepositions import LATE, SourcePosition, SourcePositions
-from natsbroker.jetstream.streams.publishanswers import ReadMessage
+from natsbroker.jetstream.sources.sourcepositions import (
+    LATE,
+    SourcePosition,
+    SourcePositions,
+    positionKey,
+)
+from natsbroker.jetstream.streams.publishanswers import ReadMessage, StreamBatch
 from natsbroker.jetstream.streams.stream import Stream, positionsKey
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.sources.test_sourcing import settleFor, sourced
@@ -432,6 +437,48 @@ def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
     settleFor(stage, 30)
     assert target(stage).last == 6
     assert stage.stored(target(stage))[-1][2] == b"6"
+
+
+def test_doubtsMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in doubt since the reading began is read too, when the store knows whether it has it.
+    """
+    stage = staged()
+    stream, positions = target(stage), target(stage).sources
+    log = stream.log
+    real, read = type(log).append, Stream.read
+
+    def taken(sequence: int) -> tuple[bytes, bytes, bytes, int]:
+        line = b"NATS/1.0\r\nNats-Stream-Source: S %d > > s.a\r\n\r\n" % sequence
+        headers = len(line).to_bytes(4, "big") + line if stream.isInFile else line
+        return b"s.a", headers, b"", 0
+
+    def doubt(first: int, before: int) -> None:
+        batch = StreamBatch(first)
+        batch.before = {positionKey(stream.config.sources[0]): SourcePosition(before)}
+        positions.failed(batch)
+
+    def reading(this: Stream, *args: Any) -> Deferred[Any]:
+        found = read(this, *args)
+        if this is stream and not late:
+            late.append(taken(7))
+            doubt(7, 6)
+        return found
+
+    def append(this: Any, batch: Any) -> Deferred[Any]:
+        if this is log and late and not batch:
+            batch, late[:] = late[:1], [()]
+        done: Deferred[Any] = real(this, [each for each in batch if each])
+        return done
+
+    stage.wait(real(log, [taken(6)]))
+    doubt(6, 5)
+    late: list[Any] = []
+    monkeypatch.setattr(Stream, "read", reading)
+    monkeypatch.setattr(type(log), "append", append)
+    stage.wait(Deferred.fromCoroutine(positions.readOn()))
+    assert not positions.isUnread
+    known = stage.wait(Deferred.fromCoroutine(positions.find(stream.config.sources[0])))
+    assert known.sequence == stream.last == 7
 
 
 def test_failedWrite(monkeypatch: pytest.MonkeyPatch) -> None:
