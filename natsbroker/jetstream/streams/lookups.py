@@ -15,7 +15,7 @@ All others are judged at once: they have no order with a message that is not ack
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -250,6 +250,26 @@ class JudgementQueue:
         if missing.notify is not None:
             missing.notify(record)
         return SubjectState(count, last)
+
+    @inlineCallbacks
+    def learn(
+        self, lasts: Callable[[], Mapping[bytes, int]]
+    ) -> Generator[Deferred[Any], Any, None]:
+        """
+        Spare messages that come next a look-up each.
+
+        @param lasts: gives subjects with the last sequences that are durable, when no removal is
+            under way and all is announced that was judged before.
+        """
+        stream, cleared = self._stream, self._subjects.cleared
+        self._flush()
+        self._subjects.isUsed = True  # What is judged from now on is known.
+        yield stream.quiet()
+        yield stream.log.append([])
+        if cleared == self._subjects.cleared and not stream.upkeep.outcome.isOpen:
+            for subject, last in lasts().items():
+                if subject not in self._subjects.known:
+                    self._subjects.found(subject, SubjectState(-1, last))
 
     def _forget(self, lookUp: _LookUp) -> None:
         """

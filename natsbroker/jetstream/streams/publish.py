@@ -8,7 +8,7 @@ messages that must not overtake it (L{JudgementQueue}).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -361,24 +361,34 @@ class StreamPublisher:
             self._appends.skipFor(origin, sequence)
         return sequence >= self._nextSequence() and not origin.isWithdrawn
 
-    def flush(self) -> None:
-        """Append what was taken."""
+    def flush(self) -> Deferred[Any]:
+        """
+        Append what was taken.
+
+        @return: fires when that is durable and what it replaces is removed, or when it has failed.
+        """
         batch, self._batch = self._batch, None
         self._use.forget()
         if batch is None:
-            return
+            return succeed(None)
         if not batch.entries and not self._appends.count:
             self._stream.sources.appended(batch)
             self._answerAll(batch, batch.first)
-            return
+            return succeed(None)
         storing = self._appends.append(batch)
         storing.addCallbacks(self._stored, self._failed, (batch,), errbackArgs=(batch,))
-        storing.addErrback(lambda failure: _log.failure("What follows storing failed", failure))
+        return storing.addErrback(
+            lambda failure: _log.failure("What follows storing failed", failure)
+        )
 
-    def _stored(self, sequences: range, batch: StreamBatch) -> None:
-        stream = self._stream
+    def learn(self, lasts: Callable[[], Mapping[bytes, int]]) -> Deferred[None]:
+        """Spare messages of L{takeIf} a look-up each: see L{JudgementQueue.learn}."""
+        return self._judging.learn(lasts)
+
+    def _stored(self, sequences: range, batch: StreamBatch) -> Deferred[Any] | None:
+        stream, rolling = self._stream, None
         if stream.isDeleted:
-            return
+            return None
         for place, publishCopy in batch.copies:
             publishCopy(batch.first + place, batch.entries[place])
         if not batch.rollups:
@@ -393,6 +403,7 @@ class StreamPublisher:
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
         if batch.unwanted:
             stream.drop([batch.first + place for place in batch.unwanted])
+        return rolling
 
     def rollUpAgain(self, records: Sequence[Record]) -> None:
         """Remove the messages that rollups replace, and may not have removed yet."""

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import (
     Deferred,
-    FirstError,
     ensureDeferred,
-    gatherResults,
     inlineCallbacks,
 )
 
@@ -152,16 +150,12 @@ class StreamCore(StreamRecords):
         for place in range(0, len(subjects), TOGETHER):
             asked = subjects[place : place + TOGETHER]
             yield self.account.turns.take(ASKED * len(asked))
-            asking = [self.log.subjects(subject) for subject in asked]
-            try:
-                talliesOf: list[SubjectTallies] = yield gatherResults(asking, consumeErrors=True)
-            except FirstError as error:
-                error.subFailure.raiseException()
-            for subject, tallies in zip(asked, talliesOf, strict=True):
+            tallies: SubjectTallies = yield self.tallies(asked)
+            for subject in asked:
                 tally = tallies.get(subject)
                 if tally is None or tally.first >= stops[subject]:
                     continue
-                if tally.count <= 2 and tally.last >= stops[subject]:
+                if tally.count == 1 or (tally.count == 2 and tally.last >= stops[subject]):
                     single.append(tally.first)
                 else:
                     yield self.purge(subject, stops[subject])

@@ -8,11 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, FirstError, gatherResults, inlineCallbacks, succeed
 
 from natsbroker import hot
 from natsbroker.interfaces import ICountedLog, IShortcutLog
-from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
+from natsbroker.interfaces.records import (
+    Matching,
+    Record,
+    StoreError,
+    SubjectTallies,
+    SubjectTally,
+)
 from natsbroker.jetstream.accountcore import JetStreamAccountCore
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.gojson import EncodedDocument
@@ -402,6 +408,18 @@ class StreamRecords:
                     return
                 if isLast:
                     break
+
+    @inlineCallbacks
+    def tallies(
+        self, subjects: Sequence[bytes]
+    ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
+        """The tallies of some literal subjects that have messages; all are asked for at once."""
+        asking = [self.log.subjects(each) for each in subjects]
+        try:
+            pages: list[SubjectTallies] = yield gatherResults(asking, consumeErrors=True)
+        except FirstError as error:
+            error.subFailure.raiseException()
+        return {subject: tally for page in pages for subject, tally in page.items()}
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:

@@ -4,13 +4,16 @@ The messages of schedules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
 from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces.records import Record, StoreFailed, StoreFull
 from natsbroker.jetstream.model.streamconfig import StorageType
-from natsbroker.jetstream.schedules.scheduler import NOTE, producedHeaders
+from natsbroker.jetstream.schedules.scheduler import NOTE, TOGETHER, producedHeaders
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.pure.backlog import SHARE
 from tests.jetstream.support import Stage
@@ -185,6 +188,85 @@ def test_restart() -> None:
     ]
     _pass(stage, 8)
     assert stream.last == 7
+
+
+def test_endsAfterCrash() -> None:
+    """A schedule whose message was stored before a crash is removed, and not due again later."""
+    stage = Stage()
+    stream = _stream(stage)
+    stage.publish(b"s.a", b"x", **_AT)
+    headers = b"NATS/1.0\r\nNats-Scheduler: s.a\r\nNats-Schedule-Next: purge\r\n\r\n"
+    stored = len(headers).to_bytes(4, "big") + headers if stream.isInFile else headers
+    others = [(b"s.other", b"", b"", 0)] * 200
+    stage.wait(stream.log.append([(b"s.target", stored, b"x", 0), *others]))
+    stream = _again(stage, stream)
+    _pass(stage, 1)
+    assert (stream.first, stream.messages) == (2, 201)
+    stage.wait(stream.remove([2]))
+    stream = _again(stage, stream)
+    _pass(stage, 100)
+    assert stream.last == 202
+
+
+@pytest.mark.parametrize("storage", list(StorageType))
+def test_many(storage: StorageType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many that are due are published with one append, and removed with one deletion."""
+    stage = Stage()
+    stream = _stream(stage, storage=storage)
+    for number in range(TOGETHER + 10):
+        stage.publish(b"s.%d" % number, b"%d" % number, **_AT)
+    calls: list[tuple[str, int]] = []
+    for name in ("append", "delete"):
+        real = getattr(stream.log, name)
+
+        def note(given: Sequence[object], name: str = name, real: Any = real) -> Any:
+            if given:
+                calls.append((name, len(given)))
+            return real(given)
+
+        monkeypatch.setattr(stream.log, name, note)
+    _pass(stage, 5)
+    assert calls == [("append", TOGETHER), ("delete", TOGETHER), ("append", 10), ("delete", 10)]
+    stored = stage.stored(stream)
+    assert [each[2] for each in stored] == [b"%d" % each for each in range(TOGETHER + 10)]
+    assert {each[1] for each in stored} == {b"s.target"}
+
+
+@pytest.mark.parametrize("isBefore", [True, False])
+def test_replacedMeanwhile(isBefore: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is replaced while its message is being made, and not yet durably, has none."""
+    stage = Stage()
+    stream = _stream(stage)
+    for number in range(3):
+        stage.publish(b"s.%d" % number, b"old", **_AT)
+    learn, append = stream.publisher.learn, stream.log.append
+    waiting: list[Deferred[None]] = []
+
+    def appended(batch: Sequence[Any]) -> Any:
+        if batch and batch[0][2] == b"new":
+            waiting.append(Deferred())
+            return append(batch).addCallback(
+                lambda result: waiting[0].addCallback(lambda _: result)
+            )
+        return append(batch)
+
+    def replace(result: Any = None) -> None:
+        stream.publisher.take(b"s.1", b"", b"", b"new")
+        stream.publisher.flush()
+
+    def learned(lasts: Any) -> Any:
+        if isBefore:
+            return learn(lambda: replace() or lasts())  # type: ignore[func-returns-value]
+        return learn(lasts).addCallback(replace)
+
+    monkeypatch.setattr(stream.log, "append", appended)
+    stream.publisher.learn = learned  # type: ignore[method-assign]
+    _pass(stage, 5)
+    waiting[0].callback(None)
+    stage.settle()
+    bodies = [each[1:] for each in stage.stored(stream)]
+    assert bodies.count((b"s.target", b"old")) == 2
+    assert (b"s.1", b"new") in bodies
 
 
 def test_storeIsFull(monkeypatch: pytest.MonkeyPatch) -> None:
