@@ -14,6 +14,7 @@ import pytest
 from tests.interop.cluster.members import Member, together
 from tests.interop.gateways.worlds import Plan, Site
 from tests.interop.jetstreams import storage
+from tests.interop.leafnodes.brokers import Broker
 from tests.interop.plainclients import Client
 from tests.interop.servers import OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour, Server
 
@@ -151,3 +152,18 @@ def test_clusters(user: str, tmp_path: Path) -> None:
     finally:
         for site in sites:
             site.stop()
+
+
+def test_leafnodes(tmp_path: Path) -> None:
+    """The client was at a leafnode."""
+    hub = Broker(OURS_FAST, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNTS).start()
+    plain, top = "JS { users: [ {user: js, password: js} ] }", "default_js_domain { JS: hub }"
+    remote = hub.remote("js", "JS")
+    spoke = Broker(OURS_FAST, tmp_path, "spoke", remote, False, top, plain)
+    try:
+        spoke.start()
+        spoke.waitForLog("Leafnode connection created")
+        givesToTheLiving(hub, spoke, "js", True)
+    finally:
+        spoke.stop()
+        hub.stop()
