@@ -35,6 +35,13 @@ MOST_SUBJECTS = 1024
 MOST_BYTES = 64 << 20
 """The bytes of an answer to a request that does not limit them: nats-server's C{max_pending}."""
 
+SENT = 600
+"""The cost of a message that is sent by itself, over a link or without headers, in the units of
+L{natsbroker.pure.backlog}."""
+
+TOGETHER = 16
+"""The messages that are sent so in one slice."""
+
 _PIECE = 256
 _BY_SEQUENCE = re.compile(rb'\{"seq": ?([1-9][0-9]{0,17})\}')
 _QUEUE = b"_sys_"
@@ -233,7 +240,7 @@ class DirectGetResponder:
         while not answer.isFull and sequence <= stream.last:
             page = await stream.read(filters, sequence, min(_PIECE, answer.room))
             await self._verified()
-            self._sendPart(reply, answer, page.records, request.no_hdr)
+            await self._sendPart(reply, answer, page.records, request.no_hdr)
             sequence = page.next
         self._status(reply, "204 EOB", answer.lines())
 
@@ -253,7 +260,7 @@ class DirectGetResponder:
                 break
             await stream.account.turns.take(SEARCH)
             record = known or await stream.get(sequence)
-            self._sendPart(reply, answer, [] if record is None else [record], False)
+            await self._sendPart(reply, answer, [] if record is None else [record], False)
         upTo = b"Nats-UpTo-Sequence: %d\r\n" % lasts.end
         self._status(reply, "204 EOB", answer.lines() + upTo)
 
@@ -275,7 +282,7 @@ class DirectGetResponder:
             raise StatusRefusal("413 Too Many Results")
         return lasts
 
-    def _sendPart(
+    async def _sendPart(
         self, reply: bytes, answer: _BatchAnswer, records: Sequence[Record], isPlain: bool
     ) -> None:
         sent = 0
@@ -286,9 +293,12 @@ class DirectGetResponder:
             sent, size = publisher.publishAnswers(reply, some, stream.name.encode(), *state)
             if sent:
                 answer.addMany(sent, size, some[sent - 1].sequence)
-        for record in records[sent:]:
+        for place, record in enumerate(records[sent:], sent):
             if answer.isFull:
                 return
+            if (place - sent) % TOGETHER == 0:
+                count = min(TOGETHER, answer.room, len(records) - place)
+                await self._stream.account.turns.take(SENT * count)
             self._send(reply, record, answer.add(record), isPlain)
 
     # Sending.

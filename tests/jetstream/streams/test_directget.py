@@ -16,14 +16,21 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 from zope.interface import alsoProvides
 
+from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces import IShortcutLog
 from natsbroker.interfaces.records import EncodedRecord, Record, StoreFailed
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamSource
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.streams import directget
-from natsbroker.jetstream.streams.directget import DirectGetResponder, _BatchAnswer
+from natsbroker.jetstream.streams.directget import (
+    SENT,
+    TOGETHER,
+    DirectGetResponder,
+    _BatchAnswer,
+)
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.pure.backlog import SHARE
 from natsbroker.steps import Steps, finish
 from natsbroker.storage.records import encodeBatch
 from natsbroker.wire.values import Kind, Message
@@ -302,6 +309,24 @@ class TestSubscriptions:
         assert answering() == [b"_INBOX.S", b"_INBOX.M"]
 
 
+def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that are sent by themselves cost what they take, and go some at a time."""
+    stage = DirectStage()
+    for number in range(100):
+        stage.publish(b"s.many", b"%d" % number)
+    take, costs = AccountTurns.take, list[int]()
+
+    def note(turns: AccountTurns, cost: int = 0) -> Deferred[None]:
+        costs.append(cost)
+        return take(turns, cost)
+
+    monkeypatch.setattr(AccountTurns, "take", note)
+    answer = stage.ask({"seq": 7, "batch": 90, "no_hdr": True})
+    assert [each[1] for each in answer[:-1]] == [b"%d" % each for each in range(90)]
+    assert sum(costs) >= 90 * SENT
+    assert max(costs) <= TOGETHER * SENT <= SHARE // 2
+
+
 def answered(names: Names, records: list[Record], pending: int, limit: int, room: int) -> list[Any]:
     """The frames of a batch for two clients, one of them with headers, and what is left of it."""
     with using(names):
@@ -312,13 +337,18 @@ def answered(names: Names, records: list[Record], pending: int, limit: int, room
             return bus.publish(Message(subject, headers + payload, b"", len(headers)))
 
         stream: Any = SimpleNamespace(
-            name="S", account=SimpleNamespace(records=RecordSender(bus), send=send)
+            name="S",
+            account=SimpleNamespace(
+                records=RecordSender(bus),
+                send=send,
+                turns=SimpleNamespace(take=lambda _: succeed(None)),
+            ),
         )
         plain, withHeaders = world.client(), world.client(HEADERS)
         plain.send(b"SUB r 1\r\n")
         withHeaders.send(b"SUB r 22\r\n")
         answer = _BatchAnswer(pending, MessageGetRequest(batch=room, max_bytes=limit))
-        DirectGetResponder(stream)._sendPart(b"r", answer, records, False)
+        ensureDeferred(DirectGetResponder(stream)._sendPart(b"r", answer, records, False))
         state = (answer.pending, answer.last, answer.left, answer.room)
         return [state, plain.receive(), withHeaders.receive()]
 
