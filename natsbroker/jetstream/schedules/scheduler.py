@@ -153,7 +153,7 @@ class MessageScheduler:
 
     def _publishSome(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
         """Publish the messages of some schedules, and remove together what they replace."""
-        stream = self._stream
+        stream: Any = self._stream
         records = yield ensureDeferred(fetchRecords(stream, [message.sequence for message in due]))
 
         def lasts() -> dict[bytes, int]:

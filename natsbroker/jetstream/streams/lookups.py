@@ -71,7 +71,7 @@ class JudgementQueue:
         judge: Callable[[Arrived], None],
         subjectsOf: Callable[[Arrived], Sequence[bytes] | None],
         refuse: Callable[[bytes, JetStreamError], None],
-        flush: Callable[[], None],
+        flush: Callable[[], object],
     ) -> None:
         """
         @param judge: checks a message and puts it into the batch.

@@ -414,7 +414,7 @@ class StreamRecords:
         self, subjects: Sequence[bytes]
     ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
         """The tallies of some literal subjects that have messages; all are asked for at once."""
-        asking = [self.log.subjects(each) for each in subjects]
+        asking = [self.log.subjects(subject) for subject in subjects]
         try:
             pages: list[SubjectTallies] = yield gatherResults(asking, consumeErrors=True)
         except FirstError as error:

@@ -440,7 +440,7 @@ def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doubtsMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in doubt since the reading began is read too, when the store knows whether it has it."""
+    """Messages in doubt since the reading began are read as well, once the store knows them."""
     stage = staged()
     stream, positions = target(stage), target(stage).sources
     log = stream.log
