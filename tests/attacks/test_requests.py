@@ -178,6 +178,35 @@ def test_hundred(subject: str, body: bytes) -> None:
     assert stage.stopped() < STOP
 
 
+def _consumer(**config: Any) -> bytes:
+    config = {"name": "new", "ack_policy": "explicit", **config}
+    return json.dumps({"stream_name": "S", "config": config}).encode()
+
+
+_GROUPS = {"priority_policy": "overflow"}
+LONG = {
+    "backoff": _consumer(backoff=list(range(10**9, 10**9 + 70_000)), max_deliver=-1),
+    "filters": _consumer(filter_subjects=[f"s.{number}.y" for number in range(60_000)]),
+    "groups": _consumer(priority_groups=[f"g{number}" for number in range(90_000)], **_GROUPS),
+    "metadata": _consumer(metadata={f"k{number}": "v" for number in range(50_000)}),
+    "nested": b'{"config":' * 80_000 + b"1" + b"}" * 80_000,
+    "objects": _consumer(filter_subjects=[{}] * 200_000),
+    "one group": _consumer(priority_groups=["g"] * 150_000, **_GROUPS),
+    "unknown keys": _consumer(**{f"k{number}": 1 for number in range(70_000)}),
+}
+"""Lists and objects of consumers' configurations, in nearly the most bytes that a message has."""
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("body", LONG.values(), ids=LONG)
+def test_long(body: bytes) -> None:
+    """No other client waits for requests of nearly a megabyte."""
+    stage = Attacked()
+    stage.attack(requests("$JS.API.CONSUMER.CREATE.S.new", body, b"_I.q", 3), b"_I.>")
+    assert stage.pinged() < PING
+    assert stage.longest < PING
+
+
 _SCHEDULE = (
     b"NATS/1.0\r\nNats-Schedule: @at 1970-01-01T00:00:00Z\r\nNats-Schedule-Target: r.t\r\n"
     b"Nats-Rollup: sub\r\n\r\n"

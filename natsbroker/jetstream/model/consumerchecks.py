@@ -16,7 +16,7 @@ from natsbroker.jetstream.model.consumerconfig import (
     DeliverPolicy,
     PriorityPolicy,
 )
-from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
+from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import goQuoted
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.model.names import (
@@ -29,7 +29,7 @@ from natsbroker.jetstream.model.names import (
     metadataSize,
 )
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
-from natsbroker.steps import Steps, pieces
+from natsbroker.steps import PIECE, Steps, pieces
 from natsbroker.subjects.collisions import firstInside, firstMeeting
 from natsbroker.wire.durations import nanosecondsText
 
@@ -172,7 +172,7 @@ def checkConsumer(
         raise errors.CONSUMER_CREATE_DURABLE_AND_NAME_MISMATCH()
     if metadataSize(*config.metadata, *config.metadata.values()) > MOST_METADATA:
         raise errors.CONSUMER_METADATA_LENGTH(limit=f"{MOST_METADATA // 1024}KB")
-    _checkGroups(config)
+    yield from _checkGroups(config)
 
 
 def _checkNames(config: ConsumerConfig) -> None:
@@ -355,27 +355,21 @@ def sampleRate(config: ConsumerConfig) -> int:
     raise errors.CONSUMER_INVALID_SAMPLING(err=shown)
 
 
-def _checkGroups(config: ConsumerConfig) -> None:
-    row = _wrongGroups(config)
-    if row is not None:
-        raise row()
-
-
-def _wrongGroups(config: ConsumerConfig) -> ErrorRow | None:
-    """The error of the priority groups; C{None} without one."""
+def _checkGroups(config: ConsumerConfig) -> Steps[None]:
     if config.priority_policy is PriorityPolicy.NONE:
         if config.priority_groups:
-            return errors.CONSUMER_PRIORITY_GROUP_WITH_POLICY_NONE
+            raise errors.CONSUMER_PRIORITY_GROUP_WITH_POLICY_NONE()
         if config.priority_timeout > 0:
-            return errors.CONSUMER_PINNED_TTL_WITHOUT_PRIORITY_POLICY_NONE
-        return None
+            raise errors.CONSUMER_PINNED_TTL_WITHOUT_PRIORITY_POLICY_NONE()
+        return
     if config.deliver_subject:
-        return errors.CONSUMER_PUSH_WITH_PRIORITY_GROUP
+        raise errors.CONSUMER_PUSH_WITH_PRIORITY_GROUP()
     if not config.priority_groups:
-        return errors.CONSUMER_PRIORITY_POLICY_WITHOUT_GROUP
-    for group in config.priority_groups:
+        raise errors.CONSUMER_PRIORITY_POLICY_WITHOUT_GROUP()
+    for number, group in enumerate(config.priority_groups):
+        if number % PIECE == 0:
+            yield
         if not group:
-            return errors.CONSUMER_EMPTY_GROUP_NAME
+            raise errors.CONSUMER_EMPTY_GROUP_NAME()
         if not isValidGroup(group):
-            return errors.CONSUMER_INVALID_GROUP_NAME
-    return None
+            raise errors.CONSUMER_INVALID_GROUP_NAME()

@@ -90,7 +90,7 @@ def _shownValue(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
-        return [_shownValue(part) for part in value]
+        return [part if type(part) in _PLAIN else _shownValue(part) for part in value]
     if isinstance(value, dict):
         return dict(sorted(value.items()))
     return toJSON(value) if is_dataclass(value) else value
