@@ -377,9 +377,10 @@ class AccountCluster:
             held=isHeld,
         )
 
-    async def listed(self, names: Sequence[str]) -> list[Shown]:
-        """Those of some streams that this broker leads."""
-        return [await self.show(self.account.streams[name]) for name in names if self.leads(name)]
+    async def listed(self, names: Sequence[str]) -> dict[str, Shown]:
+        """Those of some streams that this broker leads, by name."""
+        streams = self.account.streams
+        return {name: await self.show(streams[name]) for name in names if self.leads(name)}
 
     async def lists(self, names: Sequence[str]) -> tuple[list[Shown], list[str]]:
         """
@@ -394,14 +395,13 @@ class AccountCluster:
             byLeader.setdefault(leaders.get(self._logOf(name)) or "", []).append(name)
         own = self.own
         byLeader.pop("", None)
-        shown = await self.listed(byLeader.pop(own, []))
+        infos = await self.listed(byLeader.pop(own, []))
         asked = [
             self._leases.channel.ask(leader, "list", account=self.account.name, names=theirs)
             for leader, theirs in byLeader.items()
         ]
         for answer in await _answers(asked):
-            shown += answer["streams"]
-        infos = {stream["config"]["name"]: stream for stream in shown}
+            infos.update((stream["config"]["name"], stream) for stream in answer["streams"])
         return [infos[name] for name in names if name in infos], [
             name for name in names if name not in infos
         ]

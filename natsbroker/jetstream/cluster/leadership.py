@@ -363,7 +363,8 @@ class ClusterLeadership:
         return {"moved": moved}
 
     async def _list(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        return {"streams": await self.clusters[fields["account"]].listed(fields["names"])}
+        shown = await self.clusters[fields["account"]].listed(fields["names"])
+        return {"streams": list(shown.values())}
 
     async def _lookNow(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
         await self.look()

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec import Raw
 from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -83,7 +84,7 @@ class PeerChannel:
         return answer
 
     def _send(self, peer: str, fields: dict[str, Any], body: bytes) -> int:
-        payload = json.dumps(fields).encode() + b"\n" + body
+        payload = json.dumps(fields, default=_parsed).encode() + b"\n" + body
         return self._bus.publish(Message(_subject(peer), payload, origin=self._origin))
 
     def _end(self, number: int) -> Deferred[dict[str, Any]]:
@@ -121,3 +122,8 @@ class PeerChannel:
 
     def subscriptionEnded(self, tag: Any) -> None:
         """Not called: the subscription has no maximum."""
+
+
+def _parsed(document: Raw) -> Any:
+    """A document that is encoded already, as answers have the configurations of streams."""
+    return json.loads(bytes(document))
