@@ -16,11 +16,12 @@ from natsbroker.interfaces.records import EncodedRecord, LogBounds
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.lmdb.fetching import (
     TallyPage,
+    edgesIn,
     fetchAbsent,
     fetchBefore,
     fetchEdges,
     fetchTallies,
-    tallyIn,
+    talliesIn,
 )
 from natsbroker.storage.lmdb.layout import Tally, subjectOrder
 from natsbroker.storage.records import sequenceOf, subjectOf
@@ -149,6 +150,9 @@ _NONE: frozenset[int] = frozenset()
 TALLIES = 4096
 """The number of subjects that are looked at in one go."""
 
+QUICK = 64
+"""The number of subjects that the reactor's thread looks at, where there may be many."""
+
 AHEAD = 1 << 18
 """The bytes of blocks that are fetched at a time."""
 
@@ -260,9 +264,10 @@ class TallyReader:
         self, pattern: bytes, after: bytes, most: int
     ) -> Generator[Deferred[Any], Any, TallyPage]:
         page: TallyPage | None = None
-        if not hasWildcard(pattern):
+        codec = self._owner.codec
+        if not (hasWildcard(pattern) and (codec.isSealed or after)):
             page = self._owner.readQuickly(
-                tallyIn, self._owner.codec, self._identity, pattern, after
+                talliesIn, codec, self._identity, pattern, after, most, QUICK
             )
         if page is None:
             page = yield self._owner.fetch(
@@ -276,7 +281,11 @@ class TallyReader:
         if pattern == b">" or not pattern.endswith(b".>") or hasWildcard(prefix[:-1]):
             return pattern == b">"
         # All others begin with what the first and the last subject begin with.
-        edges: list[bytes] = yield self._owner.fetch(fetchEdges, self._identity)
+        edges: list[bytes] | None = self._owner.readQuickly(
+            edgesIn, self._owner.codec, self._identity
+        )
+        if edges is None:
+            edges = yield self._owner.fetch(fetchEdges, self._identity)
         return ahead.hasOnly(prefix) and all(edge.startswith(prefix) for edge in edges)
 
     @inlineCallbacks

@@ -239,34 +239,47 @@ def fetchTallies(
     if codec.isSealed and hasWildcard(pattern):
         return _namedTallies(environment, identity, pattern, after, limit)
     with environment.reading() as txn:
-        if not hasWildcard(pattern):
-            return tallyIn(txn, codec, identity, pattern, after)
-        last = _lastIn(txn, codec, identity)
-        literal = tallyPrefix(identity) + beginning(pattern)[:WHOLE_KEY]
-        tallies: list[Tally] = []
-        search, step = PatternSearch(pattern), NEAR
-        start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
-        with txn.cursor() as cursor:
-            while start and cursor.set_range(start):
-                number = max(min(step, most), 1)
-                keys = list(islice(cursor.iternext(keys=True, values=False), number + 1))
-                ahead = keys.pop() if len(keys) > number else b""
-                if not (ahead or keys[-1]).startswith(literal):
-                    keys, ahead = [key for key in keys if key.startswith(literal)], b""
-                tallies += _wanted(txn, search, keys)
-                if len(tallies) >= limit:
-                    return TallyPage(tallies[:limit], tallies[limit - 1].subject, last)
-                most -= len(keys)
-                subject = _subjectAt(txn, keys[-1]) if ahead else b""
-                if most <= 0 and subject:
-                    return TallyPage(tallies, subject, last)
-                start = ahead
-                # Of longer subjects, the order of the keys is not that of the subjects.
-                if 0 < len(subject) <= LONGEST_SUBJECT_KEY:
-                    place = search.following(subject)
-                    passed = tallyPrefix(identity) + place[:WHOLE_KEY] if place else b""
-                    start = max(ahead, passed) if place else b""
-                step = NEAR if start > ahead else step * 2
+        return talliesIn(txn, codec, identity, pattern, after, limit, most)
+
+
+def talliesIn(
+    txn: lmdb.Transaction[bytes],
+    codec: PlainCodec,
+    identity: int,
+    pattern: bytes,
+    after: bytes,
+    limit: int,
+    most: int,
+) -> TallyPage:
+    """As L{fetchTallies}; not for a pattern where subjects are sealed."""
+    if not hasWildcard(pattern):
+        return tallyIn(txn, codec, identity, pattern, after)
+    last = _lastIn(txn, codec, identity)
+    literal = tallyPrefix(identity) + beginning(pattern)[:WHOLE_KEY]
+    tallies: list[Tally] = []
+    search, step = PatternSearch(pattern), NEAR
+    start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
+    with txn.cursor() as cursor:
+        while start and cursor.set_range(start):
+            number = max(min(step, most), 1)
+            keys = list(map(bytes, islice(cursor.iternext(keys=True, values=False), number + 1)))
+            ahead = keys.pop() if len(keys) > number else b""
+            if not (ahead or keys[-1]).startswith(literal):
+                keys, ahead = [key for key in keys if key.startswith(literal)], b""
+            tallies += _wanted(txn, search, keys)
+            if len(tallies) >= limit:
+                return TallyPage(tallies[:limit], tallies[limit - 1].subject, last)
+            most -= len(keys)
+            subject = _subjectAt(txn, keys[-1]) if ahead else b""
+            if most <= 0 and subject:
+                return TallyPage(tallies, subject, last)
+            start = ahead
+            # Of longer subjects, the order of the keys is not that of the subjects.
+            if 0 < len(subject) <= LONGEST_SUBJECT_KEY:
+                place = search.following(subject)
+                passed = tallyPrefix(identity) + place[:WHOLE_KEY] if place else b""
+                start = max(ahead, passed) if place else b""
+            step = NEAR if start > ahead else step * 2
     return TallyPage(tallies, b"", last)
 
 
@@ -331,16 +344,22 @@ def _subjectAt(txn: lmdb.Transaction[bytes], key: bytes) -> bytes:
 
 def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
     """The first and the last subject with tallies in byte order; none under keyed hashes."""
+    with environment.reading() as txn:
+        return edgesIn(txn, environment.codec, identity)
+
+
+def edgesIn(txn: lmdb.Transaction[bytes], codec: PlainCodec, identity: int) -> list[bytes]:
+    """As L{fetchEdges}."""
     prefix = tallyPrefix(identity)
-    if environment.codec.isSealed:
+    if codec.isSealed:
         return [b""]
-    with environment.reading() as txn, txn.cursor() as cursor:
-        if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
+    with txn.cursor() as cursor:
+        if not cursor.set_range(prefix) or not bytes(cursor.key()).startswith(prefix):
             return []
-        edges = [cursor.key()]
+        edges = [bytes(cursor.key())]
         behind = cursor.set_range(prefix + b"\xff" * LONGEST_SUBJECT_KEY)
         if cursor.prev() if behind else cursor.last():
-            edges.append(cursor.key())
+            edges.append(bytes(cursor.key()))
         return [edge[len(prefix) :] for edge in edges]
 
 

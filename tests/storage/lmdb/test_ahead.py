@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from natsbroker.interfaces.records import Retention, SubjectTally
-from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
+from natsbroker.storage.lmdb.ahead import QUICK, LastSequences, RecordsAhead
 from natsbroker.storage.lmdb.environment import SLOW, QuickReads
 from natsbroker.storage.lmdb.fetching import TallyPage
 from natsbroker.storage.lmdb.layout import Tally
@@ -258,6 +258,22 @@ class TestOnlySubjects:
         for subject in (b"a.b.c", b"a.c", b"a.b"):
             stage.wait(log.append([(subject, b"", b"", 0)]))
         assert stage.wait(log.hasOnly(pattern)) is isSure
+
+    def test_withoutThreads(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Both ends, and the tallies of a few subjects, are read without a thread."""
+        log = stage.wait(stage.store.open("other"))
+        for subject in (b"a.b.c", b"a.c", b"b.d"):
+            stage.wait(log.append([(subject, b"", b"", 0)]))
+        monkeypatch.setattr(stage.store, "fetch", None)
+        assert not stage.wait(log.hasOnly(b"a.>"))
+        assert list(stage.wait(log.subjects(b"a.>"))) == [b"a.b.c", b"a.c"]
+
+    def test_manySubjects(self, stage: Stage) -> None:
+        """Threads go on behind the few subjects that are looked at at once."""
+        log = stage.wait(stage.store.open("other"))
+        subjects = [b"a.%03d.x" % number for number in range(2 * QUICK)]
+        stage.wait(log.append([(subject, b"", b"", 0) for subject in subjects]))
+        assert list(stage.wait(log.subjects(b"a.*.x"))) == subjects
 
     def test_otherLogAndJournal(self, stage: Stage) -> None:
         """A subject of another log does not count, one that is in the journal only does."""
