@@ -174,6 +174,10 @@ class JetStreamAccountCore:
         )
         return self.bus.publish(message)
 
+    def isAdvised(self, subject: str) -> bool:
+        """Whether somebody listens to the advisories with a subject after C{$JS.EVENT.}."""
+        return self.bus.hasInterest(f"$JS.EVENT.{subject}".encode())
+
     def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         """
         Publish an advisory, or a metric, if somebody listens.

@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from natsbroker.interfaces.records import StoreError
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findConsumer, findStream, inTurns, shownConsumer
 from natsbroker.jetstream.api.dispatcher import ApiRoute, HeadedResult, Request
@@ -92,46 +92,33 @@ async def _create(
     )
     isRead = parsed.config.direct or parsed.config.sourcing
     headers = _identityOf(stream, request) if isRead else b""
+    if parsed.config.name:
+        await request.turn.apart(parsed.config.name)
     config = await account.inSteps(checks.admitted(parsed, _newName))
-    name = config.durable_name or config.name
-    consumer = stream.consumers.get(name) if name else None
-    await stream.settle()
+    name = config.durable_name or config.name or _newName()
+    consumer = stream.consumers.get(name)
     if consumer is None:
-        name = name or _newName()
         consumer = Consumer(stream, name, config, account.now())
         stream.consumers.add(consumer)
-        try:
-            # The store makes both durable together, or the configuration first.
-            storing = ensureDeferred(_store(account, consumer))
-            starting = consumer.start()
-            try:
-                await storing
-            except StoreError:
-                # It would wait until its position can be stored.
-                starting.addErrback(lambda failure: failure.trap(StoreError))
-                raise
-            await starting
-        except BaseException:
-            consumer.stop("deleted")
-            stream.consumers.remove(consumer)
-            raise
-        consumer.core.advise("CREATED", "consumer_action", action="create")
-        if consumer.core.isPaused:
-            consumer.advisePause()
-        if account.cluster is not None:
-            account.cluster.consumerElected(consumer)
+        request.turn.goOn(name)
+        await _begin(account, stream, consumer)
         result = {**await shownConsumer(consumer), **consumer.begun}
         return HeadedResult(result, headers) if headers else result
+    if not stream.isSettled:
+        await stream.settle()
     if config.sourcing:
         # The reader counts from 1 again, and has what it did not acknowledge delivered again.
         await consumer.reset()
     # An update shows the end of a pause in UTC, even if nothing else changes.
     if toJSON(config) != toJSON(consumer.config):
         filters = consumer.filters
-        await consumer.update(config)
+        updating = consumer.update(config)
+        if not config.sourcing:
+            request.turn.goOn(name)
+        await updating
         if consumer.filters != filters:
             consumer.core.passOver()
-        await _store(account, consumer)
+        await _store(consumer)
         if consumer.filters != filters:
             await stream.interestLost()
     if config.sourcing:
@@ -139,14 +126,40 @@ async def _create(
     return await shownConsumer(consumer)
 
 
-async def _store(account: JetStreamAccount, consumer: Consumer) -> None:
-    """Make a consumer's configuration durable. Those of mirrors and sources need not survive."""
-    stream = consumer.stream
-    if consumer.config.direct:
-        return
-    key = consumerKeys(stream.name, consumer.name)[0]
-    await stream.states.put(key, consumerValue(consumer))
-    account.damagedConsumers.discard(key)
+async def _begin(account: JetStreamAccount, stream: Stream, consumer: Consumer) -> None:
+    """Start a new consumer, durably, once what was published before is stored."""
+    try:
+        if not stream.isSettled:
+            await stream.settle()
+        if not consumer.isKept:
+            await deleteDamagedConsumer(account, stream, consumer.name)
+        await consumer.start(_described(consumer))
+    except BaseException as error:
+        consumer.stop("deleted")
+        stream.consumers.remove(consumer)
+        if isinstance(error, StoreFailed):
+            # It may be stored all the same.
+            stream.upkeep.keepTrying(stream.forget, consumer)
+        raise
+    account.damagedConsumers.discard(consumerKeys(stream.name, consumer.name)[0])
+    consumer.core.advise("CREATED", "consumer_action", action="create")
+    if consumer.core.isPaused:
+        consumer.advisePause()
+    if account.cluster is not None:
+        account.cluster.consumerElected(consumer)
+
+
+def _described(consumer: Consumer) -> dict[bytes, bytes]:
+    """The values that keep a consumer's configuration; none if it ends with its broker."""
+    if not consumer.isKept:
+        return {}
+    return {consumerKeys(consumer.stream.name, consumer.name)[0]: consumerValue(consumer)}
+
+
+async def _store(consumer: Consumer) -> None:
+    """Make the configuration of a consumer durable that was changed."""
+    if described := _described(consumer):
+        await consumer.stream.states.change(described)
 
 
 async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
@@ -159,11 +172,14 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     requireEmpty(request.body)
     stream, name = findStream(account, request.names[0]), request.names[1]
+    await request.turn.apart(name)
     if name not in stream.consumers and await deleteDamagedConsumer(account, stream, name):
         return {"success": True}
     consumer = findConsumer(account, *request.names)
     consumer.stop("deleted")
-    await stream.deleteConsumer(consumer)
+    deleting = ensureDeferred(stream.deleteConsumer(consumer))
+    request.turn.goOn(name)
+    await deleting
     consumer.core.advise("DELETED", "consumer_action", action="delete")
     return {"success": True}
 
@@ -192,9 +208,11 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 
 async def _pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     until = parsePause(request.body, account.strict)
+    await request.turn.apart(request.names[1])
     consumer = findConsumer(account, *request.names)
     consumer.pause(until)
-    await _store(account, consumer)
+    request.turn.goOn(consumer.name)
+    await _store(consumer)
     return pauseState(until, account.now())
 
 
@@ -222,7 +240,7 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
         raise errors.CONSUMER_INVALID_RESET(err=refused) from refused
     if asked is not None:
         consumer.core.passOver()
-        await _store(account, consumer)
+        await _store(consumer)
         account.run(stream.interestLost())
     result = {**await shownConsumer(consumer), **consumer.begun, "reset_seq": sequence}
     return HeadedResult(result, headers) if headers else result
@@ -242,18 +260,20 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
 _PAUSE_MISSING = {"paused": False, "pause_until": formatTime(ZERO_TIME)}
 
 CONSUMER_ROUTES = (
-    ApiRoute("CONSUMER.CREATE.*", "consumer_create", _createEphemeral, isLong=True),
-    ApiRoute("CONSUMER.CREATE.*.*", "consumer_create", _createNamed, isLong=True),
-    ApiRoute("CONSUMER.CREATE.*.*.>", "consumer_create", _createNamed, isLong=True),
-    ApiRoute("CONSUMER.DURABLE.CREATE.*.*", "consumer_create", _createDurable, isLong=True),
+    ApiRoute("CONSUMER.CREATE.*", "consumer_create", _createEphemeral, isBeside=True, isLong=True),
+    ApiRoute("CONSUMER.CREATE.*.*", "consumer_create", _createNamed, isBeside=True, isLong=True),
+    ApiRoute("CONSUMER.CREATE.*.*.>", "consumer_create", _createNamed, isBeside=True, isLong=True),
+    ApiRoute(
+        "CONSUMER.DURABLE.CREATE.*.*", "consumer_create", _createDurable, isBeside=True, isLong=True
+    ),
     ApiRoute("CONSUMER.INFO.*.*", "consumer_info", _info, isRead=True),
-    ApiRoute("CONSUMER.DELETE.*.*", "consumer_delete", _delete),
+    ApiRoute("CONSUMER.DELETE.*.*", "consumer_delete", _delete, isBeside=True),
     ApiRoute(
         "CONSUMER.NAMES.*", "consumer_names", _names, {**_NO_PAGE, "consumers": []}, isRead=True
     ),
     ApiRoute("CONSUMER.LIST.*", "consumer_list", _list, {**_NO_PAGE, "consumers": []}, isRead=True),
     ApiRoute("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown", _stepDown),
-    ApiRoute("CONSUMER.PAUSE.*.*", "consumer_pause", _pause, _PAUSE_MISSING),
+    ApiRoute("CONSUMER.PAUSE.*.*", "consumer_pause", _pause, _PAUSE_MISSING, isBeside=True),
     ApiRoute("CONSUMER.UNPIN.*.*", "consumer_unpin", _unpin),
     ApiRoute(
         "CONSUMER.RESET.*.*",

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from natsbroker.interfaces import IBatchSubscriber, IOrigin, ISubscription
 from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.jetstream.account import JetStreamAccount
-from natsbroker.jetstream.api.ordering import RequestOrder
+from natsbroker.jetstream.api.ordering import RequestOrder, RequestTurn
 from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import LONGEST
@@ -30,6 +30,8 @@ from natsbroker.wire.values import Message
 _log = Logger(namespace="natsbroker.jetstream")
 
 PREFIX = "$JS.API."
+
+_AUDIT = "ADVISORY.API"
 
 
 class HeadedResult(dict[str, Any]):
@@ -46,12 +48,14 @@ class Request(NamedTuple):
 
     @ivar names: the tokens of the subject that the route's wildcards match; with C{>} the rest is
         one of them.
+    @ivar turn: its place among the requests that change the stream.
     """
 
     names: tuple[str, ...]
     body: bytes
     reply: bytes
     message: Message
+    turn: RequestTurn
 
 
 Handler = Callable[[JetStreamAccount, Request], Awaitable[Mapping[str, Any] | None]]
@@ -67,6 +71,7 @@ class ApiRoute:
     @ivar handler: gives the answer behind its type; C{None} for no answer.
     @ivar missing: what an answer with an error has behind the error.
     @ivar isOrdered: whether requests that change one stream are handled one after the other.
+    @ivar isBeside: whether it changes one consumer, and goes on beside requests about others.
     @ivar isAudited: whether an API advisory is sent.
     @ivar isCounted: whether the account's figures have it.
     @ivar isLong: whether its body may be of any length, because it is read in steps.
@@ -79,6 +84,7 @@ class ApiRoute:
     handler: Handler
     missing: Mapping[str, Any] = field(default_factory=dict)
     isOrdered: bool = True
+    isBeside: bool = False
     isAudited: bool = True
     isCounted: bool = True
     isLong: bool = False
@@ -161,7 +167,7 @@ class ApiDispatcher:
                     self._unavailable(message, route, names)
 
     def _unavailable(self, message: Message, route: ApiRoute, names: tuple[str, ...]) -> None:
-        request = Request(names, message.payload, message.reply, message)
+        request = Request(names, message.payload, message.reply, message, RequestTurn())
         kind = {"type": f"io.nats.jetstream.api.v1.{route.kind}_response"}
         self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL())
 
@@ -173,27 +179,32 @@ class ApiDispatcher:
                 await self._serve(message, route, _names(route.subject, message.subject))
 
     async def _serve(self, message: Message, route: ApiRoute, names: tuple[str, ...]) -> None:
-        request = Request(names, message.payload, message.reply, message)
+        turn = RequestTurn(not route.isBeside)
+        request = Request(names, message.payload, message.reply, message, turn)
+        answer = partial(self._answer, request, route)
         if not (route.isOrdered and names):
-            await self._answer(request, route)
+            await answer()
             return
         # A request sees what its client has changed before, and waits for no search of others.
         own = (names[0], message.origin)
         if not route.isRead:
-            answer = partial(self._answer, request, route)
-            await self._inOrder(own, partial(self._inOrder, names[0], answer))
+            await self._inOrder(own, turn, partial(self._inOrder, names[0], turn, answer))
             return
         if own in self._orders:
-            await self._inOrder(own, _nothing)
-        await self._answer(request, route)
+            await self._inOrder(own, turn, _nothing)
+        await answer()
 
-    async def _inOrder(self, key: object, work: Callable[[], Awaitable[None]]) -> None:
+    async def _inOrder(
+        self, key: object, turn: RequestTurn, work: Callable[[], Awaitable[None]]
+    ) -> None:
         order = self._orders.setdefault(key, RequestOrder())
-        await order.acquire()
         try:
-            await work()
+            await turn.begin(order)
+            try:
+                await work()
+            finally:
+                turn.end(order)
         finally:
-            order.release()
             if order.isIdle:
                 self._orders.pop(key, None)
 
@@ -251,12 +262,14 @@ class ApiDispatcher:
 
     def _audit(self, request: Request, body: bytes) -> None:
         account, message = self._account, request.message
+        if not account.isAdvised(_AUDIT):
+            return
         fields: dict[str, Any] = {"server": account.server, "client": clientOf(message)}
         fields["subject"] = decoded(message.subject)
         if request.body:
             fields["request"] = decoded(request.body)
         fields["response"] = body.decode()
-        account.advise("ADVISORY.API", "advisory.v1.api_audit", **fields)
+        account.advise(_AUDIT, "advisory.v1.api_audit", **fields)
 
 
 async def _nothing() -> None:

@@ -4,7 +4,7 @@ The order of requests that change the same stream.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 from twisted.internet.defer import Deferred, succeed
 
@@ -13,16 +13,22 @@ class RequestOrder:
     """
     Lets one request after the other pass, many in one turn of the reactor, without a call of one
     from within another.
+
+    A request about one consumer goes on beside the next ones once they see in memory what it
+    changes, so that they share a commit. Those about the same consumer, and those about the whole
+    stream, wait until it has ended.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[Deferred[None]] = deque()
         self._isHeld = False
         self._isPassing = False
+        self._beside: Counter[str] = Counter()
+        self._apart: tuple[str, Deferred[None]] | None = None
 
     @property
     def isIdle(self) -> bool:
-        return not (self._isHeld or self._waiting)
+        return not (self._isHeld or self._waiting or self._beside)
 
     def acquire(self) -> Deferred[None]:
         """Wait for the earlier requests. One that is cancelled meanwhile is passed over."""
@@ -46,3 +52,73 @@ class RequestOrder:
                     following.callback(None)
         finally:
             self._isPassing = False
+
+    def apart(self, name: str = "") -> Deferred[None]:
+        """
+        Have the request that passes wait for those that go on beside it.
+
+        @param name: of a consumer, to wait only for a request about it.
+        """
+        if not self._isBeside(name):
+            return succeed(None)
+        waiting: Deferred[None] = Deferred()
+        self._apart = name, waiting
+        return waiting
+
+    def _isBeside(self, name: str) -> bool:
+        return name in self._beside if name else bool(self._beside)
+
+    def goOn(self, name: str) -> None:
+        """Let the next request pass while this one, about a consumer, goes on until L{ended}."""
+        self._beside[name] += 1
+        self.release()
+
+    def ended(self, name: str) -> None:
+        self._beside[name] -= 1
+        if not self._beside[name]:
+            del self._beside[name]
+        if self._apart is not None and not self._isBeside(self._apart[0]):
+            waiting, self._apart = self._apart[1], None
+            if not waiting.called:
+                waiting.callback(None)
+
+
+class RequestTurn:
+    """The turn of one request in the order of its client, and in that of its stream."""
+
+    def __init__(self, isAlone: bool = True) -> None:
+        """
+        @param isAlone: whether it waits for all earlier requests, and not only for those about the
+            same consumer.
+        """
+        self._isAlone = isAlone
+        self._orders: list[RequestOrder] = []
+        self._name: str | None = None
+
+    async def begin(self, order: RequestOrder) -> None:
+        """Pass an order, in which L{end} is to be called then."""
+        await order.acquire()
+        self._orders.append(order)
+        try:
+            if self._isAlone:
+                await order.apart()
+        except BaseException:
+            self.end(order)
+            raise
+
+    async def apart(self, name: str) -> None:
+        """Wait for the earlier requests about a consumer."""
+        for order in self._orders[-1:]:
+            await order.apart(name)
+
+    def goOn(self, name: str) -> None:
+        """Let others pass: what they must see of the consumer's change is in memory."""
+        self._name = name
+        for order in self._orders:
+            order.goOn(name)
+
+    def end(self, order: RequestOrder) -> None:
+        if self._name is None:
+            order.release()
+        else:
+            order.ended(self._name)

@@ -4,7 +4,7 @@ A consumer: delivers the messages of a stream and keeps track of what was acknow
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -95,6 +95,11 @@ class Consumer:
         return self.core.config
 
     @property
+    def isKept(self) -> bool:
+        """Whether it is there again after a restart of the broker."""
+        return self.core.writer.isKept
+
+    @property
     def filters(self) -> tuple[bytes, ...]:
         """The patterns of the messages that it delivers; empty for all."""
         return self.core.cursor.filters
@@ -116,23 +121,28 @@ class Consumer:
 
     # Life.
 
-    def start(self) -> Deferred[None]:
+    def start(self, created: Mapping[bytes, bytes] | None = None) -> Deferred[None]:
         """
         Take up the stored state or the position of the deliver policy, then serve.
 
+        @param created: of a consumer that is being created, the values that become durable together
+            with its position: this fails if the store cannot write them.
         @return: fires when it serves and, for a new consumer, its position is durable.
         """
-        return ensureDeferred(self._start())
+        return ensureDeferred(self._start(created))
 
-    async def _start(self) -> None:
+    async def _start(self, created: Mapping[bytes, bytes] | None) -> None:
         core, state, self._state = self.core, self._state, None
         isNew = not await core.restore(state)
         if isNew:
             await core.position()
         await core.cursor.recount()
-        core.writer.touched()
-        if isNew:
-            await core.writer.flush()
+        if created is not None:
+            await core.writer.begin(created)
+        else:
+            core.writer.touched()
+            if isNew:
+                await core.writer.flush()
         if self._isStopped:
             return
         self._subscribe()

@@ -88,8 +88,10 @@ class ConsumerCore:
         self.ackFormat = ackFormat(stream.name, name)
         self.ackPrefix = f"$JS.ACK.{stream.name}.{name}.".encode()
         self.start = 0
-        states = stream.states if stream.isShared or not config.mem_storage else None
-        key = stateKey(stream.name, name)
+        # Those of mirrors and sources are made again. One in memory ends with its broker, but moves
+        # on with a stream that brokers share.
+        isKept = not config.direct and (stream.isShared or not config.mem_storage)
+        states, key = stream.states if isKept else None, stateKey(stream.name, name)
         self.writer = StateWriter(states, key, self._encoded, self.account.deadlines)
         self.unsent: set[int] = set()
         self.passedOver = 0

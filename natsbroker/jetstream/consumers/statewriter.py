@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -49,6 +49,24 @@ class StateWriter:
     def isKept(self) -> bool:
         """Whether the state survives the process."""
         return self._states is not None
+
+    def begin(self, others: Mapping[bytes, bytes]) -> Deferred[None]:
+        """
+        Write the first state and other values, all or nothing.
+
+        @return: fires when they are durable; fails with L{StoreError}, without another attempt.
+        """
+        if self._states is None:
+            return succeed(None)
+        self._cancelTimer()
+        self._version += 1
+        self._writing = self._version
+        writing = self._states.change({**others, self._key: self._encode()})
+        return writing.addCallbacks(self._written, self._notBegun)
+
+    def _notBegun(self, failure: Failure) -> Failure:
+        self._writing = 0
+        return failure
 
     def touched(self) -> None:
         if self._states is None or self._isStopped:

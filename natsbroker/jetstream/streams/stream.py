@@ -214,13 +214,16 @@ class Stream(StreamCore):
     async def deleteConsumer(self, consumer: Consumer) -> None:
         """Delete a consumer that has stopped."""
         self.consumers.remove(consumer)
-        await self.upkeep.orLater(self._forget, consumer.name)
+        await self.upkeep.orLater(self.forget, consumer)
 
-    async def _forget(self, consumer: str) -> None:
-        """Delete what is kept of a consumer, unless there is another one of its name."""
-        if not (self.isDeleted or consumer in self.consumers):
-            await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer)))
-            await self.interestLost()
+    async def forget(self, consumer: Consumer) -> None:
+        """Delete what is kept of a consumer, unless it is that of another one of its name."""
+        other = self.consumers.get(consumer.name)
+        if self.isDeleted or (other is not None and other.isKept):
+            return
+        if consumer.isKept:
+            await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer.name)))
+        await self.interestLost()
 
     async def interestLost(self) -> None:
         """

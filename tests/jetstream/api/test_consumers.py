@@ -5,12 +5,13 @@ Requests about consumers.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from twisted.internet.defer import fail
+from twisted.internet.defer import Deferred, fail
 
-from natsbroker.interfaces.records import StoreFailed
+from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.jetstream.model.limits import ConfiguredLimits
 from natsbroker.storage.memory import MemoryStates
 from tests.jetstream.api.support import ApiStage
@@ -55,6 +56,137 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stage.ask("CONSUMER.NAMES.S")["consumers"] == []
     assert stage.wait(stage.jetstream.states.load(b"consumer/")) == {}
     assert consumer(stage, "c", durable_name="c")["name"] == "c"
+
+
+class HeldCommits:
+    """
+    Changes of the state that the store has not made durable yet.
+
+    @ivar changes: those so far, with what fires when they are durable.
+    """
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.changes: list[tuple[set[bytes], Deferred[None]]] = []
+        self._change = MemoryStates.change
+        patched.setattr(MemoryStates, "change", lambda *args: self._held(*args))
+
+    def _held(self, states: MemoryStates, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+        self.changes.append(({key.split(b"/")[0] for key in changes}, done))
+        return done.addCallback(lambda _: self._change(states, changes))
+
+    def commit(self, stage: ApiStage) -> None:
+        """Make all durable."""
+        changes, self.changes = self.changes, []
+        for _, done in changes:
+            done.callback(None)
+        stage.settle()
+
+
+def begin(stage: ApiStage, verb: str, name: str, **config: Any) -> Any:
+    """Send a request about a consumer of C{S}; the inbox of its answer."""
+    inbox = stage.inbox(f"_INBOX.{verb}.{name}".encode())
+    body = json.dumps({"stream_name": "S", "config": {"name": name, **config}}).encode()
+    subject = f"$JS.API.CONSUMER.{verb}.S.{name}".encode()
+    stage.send(subject, body if verb == "CREATE" else b"", f"_INBOX.{verb}.{name}".encode())
+    stage.settle()
+    return inbox
+
+
+def test_sharedCommit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Sixteen creates ask for one change each, configuration and position together, before the first
+    one is durable: the store makes them durable in one commit. So do sixteen deletes.
+    """
+    stage = ApiStage()
+    stage.make()
+    held = HeldCommits(monkeypatch)
+    for verb in ("CREATE", "DELETE"):
+        inboxes = [begin(stage, verb, f"c{number}") for number in range(16)]
+        assert [kinds for kinds, _ in held.changes] == [{b"copy", b"consumer", b"position"}] * 16
+        assert not any(inbox.got for inbox in inboxes)
+        held.commit(stage)
+        assert held.changes == []
+        assert all(len(inbox.got) == 1 for inbox in inboxes)
+        assert not any(b'"error"' in payload for inbox in inboxes for payload in inbox.payloads)
+
+
+def test_sameName(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request waits for the earlier ones about the same consumer."""
+    stage = ApiStage()
+    stage.make()
+    held = HeldCommits(monkeypatch)
+    created = begin(stage, "CREATE", "c", metadata={"a": "1"})
+    deleted = begin(stage, "DELETE", "c")
+    stage.send(
+        b"$JS.API.CONSUMER.CREATE.S.c",
+        b'{"stream_name":"S","config":{"name":"c","metadata":{"a":"2"}}}',
+        b"_INBOX.CREATE.c",
+    )
+    stage.settle()
+    for creates, deletes in ((1, 0), (1, 1), (2, 1)):
+        assert len(held.changes) == 1
+        held.commit(stage)
+        assert (len(created.got), len(deleted.got)) == (creates, deletes)
+    assert json.loads(created.payloads[-1])["config"]["metadata"]["a"] == "2"
+
+
+def test_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that is not durable yet counts; one that the store refuses counts no more."""
+    stage = ApiStage()
+    stage.make(max_consumers=1)
+    with monkeypatch.context() as patched:
+        held = HeldCommits(patched)
+        first = begin(stage, "CREATE", "a")
+        second = begin(stage, "CREATE", "b")
+        assert json.loads(second.payloads[0])["error"]["err_code"] == 10026
+        held.changes.pop()[1].errback(StoreFull("full"))
+        stage.settle()
+    assert json.loads(first.payloads[0])["error"]["description"] == "full"
+    assert consumer(stage, "b")["name"] == "b"
+
+
+def test_streamWaits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that changes the stream waits for consumers that are being created."""
+    stage = ApiStage()
+    stage.make()
+    held = HeldCommits(monkeypatch)
+    created = begin(stage, "CREATE", "c")
+    deleted = stage.inbox(b"_INBOX.delete")
+    stage.send(b"$JS.API.STREAM.DELETE.S", b"", b"_INBOX.delete")
+    stage.settle()
+    assert (len(held.changes), list(stage.jetstream.streams)) == (1, ["S"])
+    held.commit(stage)
+    held.commit(stage)
+    assert (len(created.got), len(deleted.got)) == (1, 1)
+    assert stage.wait(stage.jetstream.states.load()) == {}
+
+
+def test_inMemory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that ends with its broker needs no commit."""
+    stage = ApiStage()
+    stage.make()
+    held = HeldCommits(monkeypatch)
+    assert begin(stage, "CREATE", "c", mem_storage=True).got
+    assert begin(stage, "DELETE", "c").got
+    assert held.changes == []
+
+
+def test_mayBeStored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a failed store may have of a consumer that was refused is deleted when it works."""
+    stage = ApiStage()
+    stage.make()
+    change = MemoryStates.change
+
+    def stored(states: MemoryStates, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        return change(states, changes).addCallback(lambda _: fail(StoreFailed("unknown")))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryStates, "change", stored)
+        assert consumer(stage, "c", durable_name="c")["error"]["description"] == "unknown"
+    stage.clock.advance(60)
+    stage.settle()
+    assert stage.wait(stage.jetstream.states.load(b"consumer/")) == {}
 
 
 def test_ephemeral() -> None:

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from natsbroker.jetstream import accountcore
+from natsbroker.jetstream.api import dispatcher
 from natsbroker.jetstream.api.ordering import RequestOrder
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
@@ -57,6 +58,13 @@ def test_audit() -> None:
     assert json.loads(event["response"])["streams"] is None
 
 
+def test_noAudit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a listener, requests and their clients are not described."""
+    monkeypatch.setattr(dispatcher, "clientOf", None)
+    stage = ApiStage()
+    assert "error" not in stage.ask("STREAM.NAMES")
+
+
 def test_order() -> None:
     """Requests about one stream are handled in their order."""
     stage = ApiStage()
@@ -88,9 +96,9 @@ def test_readsWaitForOwnChanges() -> None:
     """A request that reads sees what its client changed before, and waits for no other client."""
     stage = ApiStage()
     stage.make()
-    dispatcher = stage.api
+    api = stage.api
     mine, other = Connection(Grant()), Connection(Grant())
-    order = dispatcher._orders["S"] = RequestOrder()
+    order = api._orders["S"] = RequestOrder()
     order.acquire()
     inboxes = {name: stage.inbox(f"_INBOX.{name}".encode()) for name in ("purge", "own", "other")}
     for name, verb, origin in (
@@ -105,7 +113,7 @@ def test_readsWaitForOwnChanges() -> None:
     order.release()
     stage.settle()
     assert all(len(inbox.got) == 1 for inbox in inboxes.values())
-    assert dispatcher._orders == {}
+    assert api._orders == {}
 
 
 def test_tooMany(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 
-from natsbroker.jetstream.api.ordering import RequestOrder
+from natsbroker.jetstream.api.ordering import RequestOrder, RequestTurn
 
 
 def test_oneAfterTheOther() -> None:
@@ -49,5 +49,53 @@ def test_cancelled() -> None:
     cancelled.addErrback(lambda why: why.trap(CancelledError))
     order.release()
     assert last.called
+    order.release()
+    assert order.isIdle
+
+
+def test_beside() -> None:
+    """Requests about other consumers pass one that goes on; one about the same waits for it."""
+    order = RequestOrder()
+    order.acquire()
+    others = [order.acquire(), order.acquire()]
+    order.goOn("a")
+    assert [other.called for other in others] == [True, False]
+    assert order.apart("b").called
+    order.goOn("b")
+    assert others[1].called
+    same = order.apart("a")
+    order.ended("b")
+    assert not same.called
+    order.ended("a")
+    assert same.called
+    order.release()
+    assert order.isIdle
+
+
+def test_alone() -> None:
+    """A request about the whole stream waits for all that go on, and those behind it for it."""
+    order, turn = RequestOrder(), RequestTurn()
+    order.acquire()
+    order.goOn("a")
+    alone = ensureDeferred(turn.begin(order))
+    behind = order.acquire()
+    assert not alone.called and not behind.called
+    order.ended("a")
+    assert alone.called and not behind.called
+    turn.end(order)
+    assert behind.called
+
+
+def test_cancelledApart() -> None:
+    """A request that is cancelled while it waits for others lets the next one pass."""
+    order, turn = RequestOrder(), RequestTurn()
+    order.acquire()
+    order.goOn("a")
+    alone = ensureDeferred(turn.begin(order))
+    alone.addErrback(lambda why: why.trap(CancelledError))
+    behind = order.acquire()
+    alone.cancel()
+    assert behind.called
+    order.ended("a")
     order.release()
     assert order.isIdle

@@ -40,7 +40,7 @@ class SlowStates:
         raise NotImplementedError
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
-        raise NotImplementedError
+        return self.put(b"", b",".join(value or b"" for value in changes.values()))
 
 
 class Bench:
@@ -201,3 +201,23 @@ def test_flush(bench: Bench) -> None:
     assert fired == []
     bench.finish()
     assert fired == [None]
+
+
+def test_begin(bench: Bench) -> None:
+    """The first state is written together with other values, and later ones after it."""
+    fired: list[None] = []
+    bench.writer.begin({b"other": b"config"}).addCallback(fired.append)
+    bench.change()
+    bench.writer.whenDurable(bench.when(1))
+    assert (bench.values, fired) == ([b"config,0"], [])
+    bench.finish()
+    assert (bench.values, fired, bench.calls) == ([b"config,0", b"1"], [None], [])
+
+
+def test_beginFails(bench: Bench) -> None:
+    """Who begins learns that the store has failed; there is no other attempt."""
+    refused: list[Any] = []
+    bench.writer.begin({}).addErrback(refused.append)
+    bench.states.written[-1][1].errback(StoreFull("full"))
+    bench.clock.advance(5)
+    assert (bench.values, refused[0].type) == ([b"0"], StoreFull)
