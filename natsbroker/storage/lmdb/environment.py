@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.encryption.subjectnames import SubjectNames
 from natsbroker.storage.lmdb.pages import PageFile
+
+_READER = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+"""The thread, or the process where no thread is counted by itself."""
 
 SMALLEST_MAP = 64 << 20
 """The first size of the map, in bytes. It takes address space, not memory."""
@@ -357,12 +361,21 @@ class QuickReads:
 
     A thread keeps the disk from holding up the reactor, but handing over costs several times as
     much as reading a few pages in memory. After a read that had to wait for the disk, threads do
-    the next ones.
+    the next ones. One that took long without it waited for the processor, as they would.
     """
 
-    def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
-        """C{clock} gives nanoseconds and is never set."""
+    def __init__(
+        self,
+        clock: Callable[[], int] = perf_counter_ns,
+        faults: Callable[[], int] = lambda: resource.getrusage(_READER).ru_majflt,
+    ) -> None:
+        """
+        @param clock: gives nanoseconds and is never set.
+        @param faults: counts the pages that were read from the disk when they were used.
+        """
         self._clock = clock
+        self._countFaults = faults
+        self._faults = faults()
         self._left = 0
         self._quick = 0
         self._pause = PAUSE
@@ -381,8 +394,12 @@ class QuickReads:
         return result
 
     def _took(self, nanoseconds: int) -> None:
-        if nanoseconds < SLOW:
+        if nanoseconds < SLOW or not self._hasFaulted():
             self._quick += 1
             return
         self._pause = PAUSE if self._quick >= self._pause else min(2 * self._pause, LONGEST_PAUSE)
         self._left, self._quick = self._pause, 0
+
+    def _hasFaulted(self) -> bool:
+        before, self._faults = self._faults, self._countFaults()
+        return self._faults != before

@@ -5,6 +5,7 @@ The view that logs of several subjects give of records in the journal only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,7 @@ class TestRecalled:
     def test_leftToThreads(self, stage: Stage) -> None:
         """While reads wait for the disk, records are at hand once a thread has read them."""
         times = iter(range(0, 10**12, 2 * SLOW))
-        stage.store._quickReads = QuickReads(lambda: next(times))
+        stage.store._quickReads = QuickReads(lambda: next(times), count().__next__)
         assert self.find(stage, 1, 2) == [(1, b"1"), None]
         assert stage.wait(stage.log.lastFor(b"b")).payload == b"2"
         assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]

@@ -118,8 +118,10 @@ class Clocked:
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.lasts = 0
+        self.isDisk = True
+        self.faults = 0
         self._now = 0
-        self.reads = QuickReads(lambda: self._now)
+        self.reads = QuickReads(lambda: self._now, lambda: self.faults)
 
     def tries(self, count: int) -> int:
         """The number of some reads."""
@@ -127,6 +129,7 @@ class Clocked:
 
     def _read(self, txn: object) -> int:
         self._now += self.lasts
+        self.faults += self.lasts > 0 and self.isDisk
         return 1
 
 
@@ -143,6 +146,14 @@ def test_pause(environment: Environment) -> None:
     assert clocked.tries(1 + PAUSE) == 1
     clocked.lasts = 0
     assert clocked.tries(1) == 1
+    environment.close()
+
+
+def test_noDisk(environment: Environment) -> None:
+    """A read that took long, and not because of the disk, is followed by others."""
+    clocked = Clocked(environment)
+    clocked.lasts, clocked.isDisk = SLOW, False
+    assert clocked.tries(3 * PAUSE) == 3 * PAUSE
     environment.close()
 
 
