@@ -54,6 +54,9 @@ _HEADERS = attrgetter("headers")
 #: The bytes of the length that a header block of a stream in files follows.
 _LENGTH = 4
 
+MOST_COUNTS = 100
+"""The numbers of messages from a sequence on that are remembered while the stream is as it is."""
+
 SUBJECTS = 500
 """The subjects whose tallies are read in one slice."""
 
@@ -109,6 +112,7 @@ class StreamRecords:
         self._first = min(config.first_seq, 1)
         self.skippedAt = 0
         self._subjectCount: tuple[Any, int] | None = None
+        self._counts: tuple[Any, dict[tuple[tuple[bytes, ...], int], int]] = None, {}
         self._firstTime: tuple[Any, int] | None = None
         self.shownConfig = EncodedDocument(lambda config: toJSON(withServer(config)))
         self.listedConfig = EncodedDocument(toJSON)
@@ -353,6 +357,21 @@ class StreamRecords:
         bounds = self.log.bounds()
         if not bounds.count or sequence > bounds.last:
             return 0
+        # With every message that comes or goes, the bounds change.
+        if self._counts[0] != bounds or len(self._counts[1]) > MOST_COUNTS:
+            self._counts = bounds, {}
+        counts = self._counts[1]
+        known = counts.get((filters, sequence))
+        if known is None:
+            known = yield from self._count(filters, sequence)
+            if self.log.bounds() == bounds:
+                counts[filters, sequence] = known
+        return known
+
+    def _count(
+        self, filters: tuple[bytes, ...], sequence: int
+    ) -> Generator[Deferred[Any], Any, int]:
+        bounds = self.log.bounds()
         if len(filters) == 1 and IShortcutLog.providedBy(self.log):
             isAll = yield self.log.hasOnly(filters[0])
             filters = () if isAll else filters

@@ -253,7 +253,7 @@ class TestWork:
             patch.setattr(reading, "SLICE", 10**6)
             patch.setattr(reading, "SUBJECTS", 10**6)
             patch.setattr(memory, "SCANNED", 10**6)
-            expected = look(stream).result
+            expected = look(self.filled(Stage())).result
         outcome, busiest = stage.busiest(stream, lambda: look(stream))
         assert outcome == expected
         assert 0 < busiest <= self.LIMIT
@@ -361,6 +361,28 @@ class TestReplaced:
         """Each subject is counted, with what came while others were."""
         stage, stream = replacing(times)
         assert stage.wait(stream.count((b"s.*",), 1)) >= len(SUBJECTS)
+
+
+def test_countAgain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many consumers that begin alike ask the log once, until a message comes or goes."""
+    stage = Stage()
+    stream = stage.stream()
+    filled(stage)
+    asked: list[bytes] = []
+    subjects = stream.log.subjects
+
+    def noted(pattern: bytes, *args: Any) -> Any:
+        asked.append(pattern)
+        return subjects(pattern, *args)
+
+    monkeypatch.setattr(stream.log, "subjects", noted)
+    counts = [stage.wait(stream.count((b"s.b",), 1)) for _ in range(20)]
+    assert (len(set(counts)), len(asked)) == (1, 1)
+    stage.publish(b"s.b")
+    assert stage.wait(stream.count((b"s.b",), 1)) == counts[0] + 1
+    stage.wait(stream.remove([stream.last]))
+    assert stage.wait(stream.count((b"s.b",), 1)) == counts[0]
+    assert len(asked) == 3
 
 
 def test_countMeanwhile() -> None:
