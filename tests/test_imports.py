@@ -197,7 +197,7 @@ MAP: dict[str, Row] = {
     "__main__": row("C{python -m natsbroker}", "main"),
     "testing": row(
         "brokers and contracts for the tests of others",
-        "errors subjects wire interfaces config accounts client server broker",
+        "errors subjects wire interfaces config accounts client server broker main",
         f"{_TWISTED} {_TLS} pytest hypothesis",
     ),
 }

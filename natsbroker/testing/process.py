@@ -7,10 +7,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from threading import Event, Thread
+
+from natsbroker.testing.warm import ForkedProcess, WarmProcess
 
 __all__ = ["PATIENCE", "BrokerProcess", "DidNotStart", "startBroker"]
 
@@ -27,7 +29,10 @@ class DidNotStart(Exception):
 
 class BrokerProcess:
     def __init__(
-        self, process: subprocess.Popen[str], log: Path, folder: tempfile.TemporaryDirectory[str]
+        self,
+        process: subprocess.Popen[str] | ForkedProcess,
+        log: Path,
+        folder: tempfile.TemporaryDirectory[str],
     ) -> None:
         self._process = process
         self._log = log
@@ -70,6 +75,7 @@ def startBroker(
     *arguments: str | int | PathLike[str],
     environment: Mapping[str, str] | None = None,
     patience: float = PATIENCE,
+    warm: WarmProcess | None = None,
     **others: object,
 ) -> BrokerProcess:
     """
@@ -79,6 +85,7 @@ def startBroker(
     @param arguments: of the C{natsbroker} command, an option and its value as two.
     @param environment: what to change in the environment.
     @param patience: how long it may take to be ready, in seconds.
+    @param warm: forks the broker, unless the environment changes what a broker imports.
     @raise DidNotStart: if it is not ready then.
     @raise TypeError: for an argument that the command does not take.
     @raise ValueError: for several arguments in one text.
@@ -91,16 +98,8 @@ def startBroker(
     os.close(number)
     log = Path(name)
     folder = tempfile.TemporaryDirectory(prefix="natsbroker-", ignore_cleanup_errors=True)
-    command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1", *given]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": folder.name, **(environment or {})},
-        text=True,
-        errors="replace",
-    )
+    variables = {**os.environ, "TMPDIR": folder.name, **(environment or {})}
+    process = _run(["-a", "127.0.0.1", "-p", "-1", *given], variables, warm)
     broker = BrokerProcess(process, log, folder)
     decided = Event()
     Thread(target=_copy, args=(broker, process.stderr, decided), daemon=True).start()
@@ -114,6 +113,22 @@ def startBroker(
         silent = f"no line of the log within {patience:g} s; it must log to its standard error"
         raise DidNotStart(broker.log or silent)
     return broker
+
+
+def _run(
+    arguments: Sequence[str], environment: Mapping[str, str], warm: WarmProcess | None
+) -> subprocess.Popen[str] | ForkedProcess:
+    if warm is not None and warm.suits(environment):
+        return warm.start(arguments, environment)
+    return subprocess.Popen(
+        [sys.executable, "-m", "natsbroker", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+        errors="replace",
+    )
 
 
 def _argument(given: object) -> str:

@@ -13,8 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from natsbroker.testing.memory import MemoryBroker
     from natsbroker.testing.process import BrokerProcess
+    from natsbroker.testing.warm import WarmProcess
 
-__all__ = ["memoryBroker", "natsbroker", "natsbrokerFactory", "pytest_addoption"]
+__all__ = ["memoryBroker", "natsbroker", "natsbrokerFactory", "natsbrokerWarm", "pytest_addoption"]
 
 _START_TIMEOUT = "natsbroker_start_timeout"
 
@@ -25,8 +26,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(scope="session")
+def natsbrokerWarm() -> Iterator[WarmProcess | None]:
+    """The process of this session that forks brokers; C{None} where that does not work."""
+    from natsbroker.testing.warm import CAN_FORK, WarmProcess
+
+    if not CAN_FORK:
+        yield None
+        return
+    with WarmProcess() as warm:
+        yield warm
+
+
 @pytest.fixture
-def natsbrokerFactory(pytestconfig: pytest.Config) -> Iterator[Callable[..., BrokerProcess]]:
+def natsbrokerFactory(
+    pytestconfig: pytest.Config, natsbrokerWarm: WarmProcess | None
+) -> Iterator[Callable[..., BrokerProcess]]:
     """
     Starts brokers, with the arguments of L{natsbroker.testing.process.startBroker}: those of the
     C{natsbroker} command, C{environment} and C{patience}. They end with the test.
@@ -37,6 +52,7 @@ def natsbrokerFactory(pytestconfig: pytest.Config) -> Iterator[Callable[..., Bro
     started: list[BrokerProcess] = []
 
     def start(*arguments: Any, patience: float = configured, **others: Any) -> BrokerProcess:
+        others.setdefault("warm", natsbrokerWarm)
         started.append(startBroker(*arguments, patience=patience, **others))
         return started[-1]
 

@@ -4,6 +4,7 @@ Server processes for tests: nats-server, and natsbroker with and without its com
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import os
@@ -21,7 +22,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.interop.forkserver import ForkedProcess, forkServer
+from natsbroker.testing.warm import ForkedProcess, WarmProcess
 
 #: How long a server may take to start or stop on a busy machine, in seconds.
 PATIENCE = 30.0
@@ -36,6 +37,17 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 _Process: TypeAlias = subprocess.Popen[str] | ForkedProcess
+
+
+@functools.cache
+def warmProcess(pure: str) -> WarmProcess:
+    """
+    @param pure: C{NATSBROKER_PURE}, which is read when the broker is imported.
+    @return: the process that forks such brokers, for all tests of this session.
+    """
+    warm = WarmProcess({**os.environ, "NATSBROKER_PURE": pure})
+    atexit.register(warm.stop)
+    return warm
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,8 @@ class Flavour:
         """
         environment = {**os.environ, **self.environment}
         if self in OURS:
-            return forkServer(self.environment["NATSBROKER_PURE"]).start(arguments, environment)
+            warm = warmProcess(self.environment["NATSBROKER_PURE"])
+            return warm.start(arguments, environment, CHECKOUT)
         return subprocess.Popen(
             [*self.command(), *arguments],
             cwd=CHECKOUT,

@@ -5,6 +5,7 @@ Tests for L{natsbroker.testing.pytestplugin}, which is also in use here.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.testing.process import BrokerProcess
+from natsbroker.testing.warm import WarmProcess
+from tests.testing.test_warm import parentOf
 
 pytest_plugins = ["pytester"]
 
@@ -46,6 +49,17 @@ def test_factory(natsbrokerFactory: Callable[..., BrokerProcess]) -> None:
     assert asyncio.run(refused())
 
 
+def test_warm(
+    natsbrokerFactory: Callable[..., BrokerProcess], natsbrokerWarm: WarmProcess | None
+) -> None:
+    """The factory forks its brokers from the process of the session, unless C{warm} is C{None}."""
+    if natsbrokerWarm is None:
+        pytest.skip("processes are not forked here")
+    forked, own = natsbrokerFactory(), natsbrokerFactory(warm=None)
+    assert parentOf(forked.pid) not in (parentOf(own.pid), os.getpid())
+    assert parentOf(own.pid) == os.getpid()
+
+
 def test_environment(natsbrokerFactory: Callable[..., BrokerProcess], tmp_path: Path) -> None:
     """The factory sets variables of the environment, and refuses what is no argument."""
     config = tmp_path / "mine.conf"
@@ -64,7 +78,7 @@ def test_memoryBroker(memoryBroker: MemoryBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "arguments"), [("0.001", ""), ("", "patience=0.001")], ids=["setting", "argument"]
+    ("setting", "arguments"), [("0", ""), ("", "patience=0")], ids=["setting", "argument"]
 )
 def test_patience(pytester: pytest.Pytester, setting: str, arguments: str) -> None:
     """A broker that is not ready within the configured time fails the test that wants it."""

@@ -1,18 +1,15 @@
 """
-Broker processes that are forked from one that has imported the broker already: most of a start's
-processor time is Python that imports, and the tests with peers start some thousand brokers.
+A process that has imported the broker, and forks brokers: most of what a start costs is imports.
 
-C{python -m tests.interop.forkserver FD} is that process. Each message to its socket, a JSON object
-with three descriptors, asks for one broker: where its log goes, where its process id and exit
-status are reported, and a directory to be in. It ends when the socket is closed.
+C{python -m natsbroker.testing.warm FD} is that process. Each message to its socket, a JSON object
+with two descriptors, asks for one broker: where its log goes, and where its process id and exit
+status are reported. It ends when the socket is closed.
 """
 
 from __future__ import annotations
 
 import array
-import atexit
 import contextlib
-import functools
 import gc
 import importlib
 import json
@@ -27,10 +24,14 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TextIO
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+import natsbroker
+
+__all__ = ["CAN_FORK", "ForkedProcess", "WarmProcess"]
+
+CAN_FORK = sys.platform == "linux"
+"""Elsewhere libraries do not stand a fork, or sockets of processes keep no messages apart."""
 
 _MAXIMUM = 1 << 17
 """Bytes of a request: the environment and the arguments."""
@@ -38,15 +39,17 @@ _MAXIMUM = 1 << 17
 _REPORT = struct.Struct("=i")
 """The process id, and later the exit status as C{waitpid} gives it."""
 
+_AT_IMPORT = ("PYTHON", "NATSBROKER_", "LD_", "OPENSSL_", "SSL_")
+"""The beginnings of variables that are read before or while the broker is imported."""
+
 _UNUSED = ("natsbroker.spark", "natsbroker.testing", "natsbroker.monitoring.top")
 """Packages that no broker imports."""
 
 
 class ForkedProcess:
     """
-    A broker that a L{ForkServer} started, with what is used of C{subprocess.Popen}.
+    A broker of a L{WarmProcess}, with what is used of C{subprocess.Popen}.
 
-    @ivar pid: its process id.
     @ivar stderr: what it logs.
     @ivar returncode: its exit status, negative for a signal, or C{None} while nobody has seen its
         end.
@@ -62,19 +65,12 @@ class ForkedProcess:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """
-        @return: its exit status if it has ended.
-        """
         try:
             return self.wait(0)
         except subprocess.TimeoutExpired:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """
-        @return: its exit status.
-        @raise subprocess.TimeoutExpired: when it does not end within C{timeout} seconds.
-        """
         if self.returncode is None:
             ready, _, _ = select.select([self._reports], [], [], timeout)
             if not ready:
@@ -85,44 +81,35 @@ class ForkedProcess:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """
-        Send it a signal, unless it has ended.
-        """
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """
-        Ask it to end.
-        """
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """
-        End it.
-        """
         self.send_signal(signal.SIGKILL)
 
     def _read(self) -> int:
         report = os.read(self._reports, _REPORT.size)
-        assert report, "the process that forks brokers has ended"
+        if not report:
+            raise RuntimeError("the process that forks brokers has ended")
         number: int = _REPORT.unpack(report)[0]
         return number
 
 
-class ForkServer:
-    """
-    A process that forks brokers. It ends with the process that made it.
-    """
+class WarmProcess:
+    """The process that forks brokers, which ends with the one that made it."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         """
-        @param environment: its variables; those that are read at imports cannot differ later.
+        @param environment: its variables, by default those of this process.
         """
+        environment = os.environ if environment is None else environment
+        self._fixed = _fixedIn(environment)
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(theirs.fileno())],
-            cwd=CHECKOUT,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -130,13 +117,27 @@ class ForkServer:
         )
         theirs.close()
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str]) -> ForkedProcess:
+    def suits(self, environment: Mapping[str, str]) -> bool:
+        """Whether its imports are those of a broker with these variables."""
+        return _fixedIn(environment) == self._fixed
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str | os.PathLike[str] | None = None,
+    ) -> ForkedProcess:
         """
         @param arguments: as for C{natsbroker}.
+        @param folder: that the broker is in, by default the one that this process is in.
         """
         ours, log = os.pipe()
         reports, reported = os.pipe()
-        request = {"arguments": list(arguments), "environment": dict(environment)}
+        request = {
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "folder": os.getcwd() if folder is None else os.fspath(folder),
+        }
         rights = array.array("i", [log, reported])
         try:
             self._channel.sendmsg(
@@ -148,28 +149,24 @@ class ForkServer:
         return ForkedProcess(reports, open(ours, errors="backslashreplace"))
 
     def stop(self) -> None:
-        """
-        End the process; brokers that it started live on.
-        """
+        """End the process; brokers that it started live on."""
         self._channel.close()
+        self._process.terminate()
         self._process.wait()
 
+    def __enter__(self) -> WarmProcess:
+        return self
 
-@functools.cache
-def forkServer(pure: str) -> ForkServer:
-    """
-    @param pure: C{NATSBROKER_PURE}, which is read when the broker is imported.
-    @return: the process that forks such brokers, for all tests of this session.
-    """
-    server = ForkServer({**os.environ, "NATSBROKER_PURE": pure})
-    atexit.register(server.stop)
-    return server
+    def __exit__(self, *reason: object) -> None:
+        self.stop()
+
+
+def _fixedIn(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in environment.items() if name.startswith(_AT_IMPORT)}
 
 
 class _Server:
-    """
-    Forks brokers and reports their ends.
-    """
+    """Forks brokers and reports their ends."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -181,9 +178,7 @@ class _Server:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def serve(self) -> None:
-        """
-        Fork what is asked for until nobody can ask any more.
-        """
+        """Fork what is asked for until nobody can ask any more."""
         channel = self._channel.fileno()
         while True:
             ready, _, _ = select.select([channel, self._woken], [], [])
@@ -214,10 +209,10 @@ class _Server:
         os.write(report, _REPORT.pack(pid))
         os.close(log)
 
-    def _become(self, log: int, arguments: list[str], environment: dict[str, str]) -> None:
-        """
-        Be a broker that was just started.
-        """
+    def _become(
+        self, log: int, arguments: list[str], environment: dict[str, str], folder: str
+    ) -> None:
+        """Be a broker that was just started."""
         from natsbroker.main import run
 
         signal.set_wakeup_fd(-1)
@@ -227,27 +222,31 @@ class _Server:
         os.closerange(3, 1 + max(log, self._woken, *self._reports.values(), 64))
         os.environ.clear()
         os.environ.update(environment)
-        sys.argv = [str(CHECKOUT / "natsbroker" / "__main__.py"), *arguments]
+        os.chdir(folder)
+        # As for C{python -m}: plugins may be in the folder.
+        sys.path[0] = folder
+        sys.argv = [os.path.join(natsbroker.__path__[0], "__main__.py"), *arguments]
         run()
 
 
 def _importAll(package: str) -> None:
-    """
-    Import each module that a broker may import.
-    """
+    """Import each module that a broker may import."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         if module.name.startswith(_UNUSED) or module.name.endswith("__main__"):
             continue
         if module.ispkg:
             _importAll(module.name)
         else:
-            importlib.import_module(module.name)
+            # What needs an extra is not used where that is not installed.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
 
 
 def _prepare() -> None:
     _importAll("natsbroker")
-    # Forked processes cannot share one.
-    assert "twisted.internet.reactor" not in sys.modules
+    # Forked processes cannot share one, and each looks for its own plugins.
+    if "twisted.internet.reactor" in sys.modules or "twisted.plugins" in sys.modules:
+        raise RuntimeError("a module of the broker makes the reactor, or looks for plugins")
     # Collections in the forked processes leave the shared objects alone.
     gc.collect()
     gc.freeze()
