@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -137,6 +138,7 @@ class Run:
         self._events.write_text("")
         self._started = time.monotonic()
         self._timedOut = False
+        self._worked = 0.0
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 part.command,
@@ -195,6 +197,8 @@ class Run:
     def _count(self, event: dict[str, object]) -> None:
         if "collected" in event:
             self._collected = int(str(event["collected"]))
+        elif "worked" in event:
+            self._worked = float(str(event["worked"]))
         elif "started" in event:
             self.running.append(str(event["started"]))
         else:
@@ -221,10 +225,11 @@ class Run:
         if self.code is None:
             now = f"; now {self.running[-1]}" if self.running else ""
             return f"{self.part.name}: {counts}{spent}{now}"
+        worked = f"{self._worked:.0f} s of a processor, " if self._worked else ""
         end = "passed" if self.code == 0 else f"FAILED (exit status {self.code})"
         if self._timedOut:
             end = f"STOPPED after {self.part.minutes:g} minutes"
-        return f"{self.part.name}: {end}, {counts}{spent}: {lastLine(self.log)}"
+        return f"{self.part.name}: {end}, {counts}{worked}{spent}: {lastLine(self.log)}"
 
     def explain(self) -> None:
         """
@@ -361,6 +366,9 @@ class Checks:
             good = all([repeat(run.part, name) for run, name in names]) and complete
         for line in LEDGER.read_text().splitlines() if LEDGER.exists() else ():
             say(f"repeated, now or before: {line}")
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # On two cores the run takes more than half of it, however the lanes are filled.
+        say(f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of a processor")
         passed = sum(each.passed for each in self.runs)
         say(
             f"{passed} passed, {len(names)} failed"

@@ -2,7 +2,7 @@
 A plugin for pytest, C{-p tests.progress}: writes what happens to a file, for L{tests.checks}.
 
 The file is named by the variable L{VARIABLE}. Each line is a JSON object: C{"collected": 12},
-C{"started": id}} or C{"ended": id, "outcome": outcome, "realtime": bool}.
+C{"started": id}}, C{"ended": id, "outcome": outcome, "realtime": bool} or C{"worked": seconds}.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VARIABLE = "NATSBROKER_PROGRESS"
 
 class Reporter:
     """
-    Writes one line at each test's start and end.
+    Writes one line at each test's start and end, and one at the end of all.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -35,6 +35,12 @@ class Reporter:
         Write how many tests there are.
         """
         self._write(collected=len(session.items))
+
+    def pytest_sessionfinish(self) -> None:
+        """
+        Write the seconds that processors worked for the tests and the programs they started.
+        """
+        self._write(worked=sum(os.times()[:4]))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -5,6 +5,7 @@ Tests of L{tests.checks}, with parts made for them.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,16 @@ class TestPassing:
         printed = capsys.readouterr().err
         assert "made: passed, 2 of 2 tests, 0 failed" in printed
         assert printed.splitlines()[-1] == "natsbroker: 2 passed, 0 failed: all checks passed"
+
+    def test_processorTime(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """The line of a part has the processor's seconds, the last but one the minutes of all."""
+        text = "import time\ndef test_a():\n    while time.process_time() < 1: pass\n"
+        assert Checks([[partOf(work, text)]]).run()
+        printed = capsys.readouterr().err
+        part = re.search(r"made: passed, .* (\d+) s of a processor", printed)
+        assert part is not None and int(part[1]) >= 1
+        whole = re.fullmatch(r"natsbroker: (\S+) minutes of a processor", printed.splitlines()[-2])
+        assert whole is not None and float(whole[1]) * 60 >= int(part[1]) - 4
 
     def test_progressNamesRunningTest(self, work: Path) -> None:
         """While a part runs, its line has the counts and the test that runs."""
