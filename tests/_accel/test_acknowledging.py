@@ -170,7 +170,7 @@ def test_shared(pattern: bytes) -> None:
 
 
 @pytest.mark.parametrize("pattern", [b"$JS.ACK.S.C.1", b"$JS.ACK.S.C.*.*.*.*.*.1", b"$JS.ACK.T.>"])
-def test_elsewhere(pattern: bytes) -> None:
+def test_subscriptionsWithoutAcknowledgements(pattern: bytes) -> None:
     """Subscriptions that match no acknowledgement change nothing."""
     acks, byLane = outcome(True, [ACK], [pattern])
     assert (acks.inRuns, len(byLane[2])) == (1, 0)
@@ -195,8 +195,8 @@ def test_permissions(allow: tuple[bytes, ...], deny: tuple[bytes, ...], inRuns: 
     assert (acks.inRuns, byLane) == (inRuns, readable)
 
 
-def test_gone() -> None:
-    """A consumer that is gone gets nothing, and one with its name does."""
+def test_deletedConsumer() -> None:
+    """A deleted consumer gets no acknowledgements, and a new one of its name does."""
     assert COMPILED is not None
     with using(COMPILED):
         world = World()

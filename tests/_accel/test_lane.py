@@ -192,10 +192,13 @@ class TestSameConversation:
         limits=LIMITS,
     )
     @settings(max_examples=100)
-    def test_anything(
+    def test_anyInput(
         self, hellos: list[Chunk], steps: list[Any], grant: str, limits: Settings
     ) -> None:
-        """Any input, receivers that stop to take, time that passes, and settings that change."""
+        """
+        Any input gives the same bytes on both paths, with receivers that stop reading, time that
+        passes and settings that change.
+        """
         steps = [*hellos, *steps]
         expected = play(REFERENCE, steps, grant, limits)
         for way in OTHERS:
@@ -208,7 +211,7 @@ class TestOverflow:
 
     @pytest.mark.parametrize("receiver", [0, 1], ids=["the publisher", "another"])
     def test_counted(self, way: Way, receiver: int) -> None:
-        """Counted as delivered is what went in before it was cut, and nothing after."""
+        """A message counts as delivered if it entered an outbox before the outbox was cut."""
         steps: list[Any] = [Chunk(number, QUIET) for number in range(CLIENTS)]
         steps.append(Chunk(receiver, b"SUB > 1\r\n"))
         steps.append(receiver)

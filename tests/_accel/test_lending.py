@@ -35,8 +35,8 @@ SIZES = (0, 3, LENT - 3, LENT, LENT + 1, 9_000, 40_000, 150_000)
     buffers=st.lists(st.sampled_from([0, 2048, 60_000]), min_size=3, max_size=3),
     seed=st.integers(0, 1 << 30),
 )
-def test_whole(plans: list[list[int]], buffers: list[int], seed: int) -> None:
-    """Two publish at once; each receiver gets all of both, whole and in order, at any pace."""
+def test_twoPublishers(plans: list[list[int]], buffers: list[int], seed: int) -> None:
+    """Each receiver gets all messages of two publishers, whole and in order, at any pace."""
     random = Random(seed)
     with room() as here:
         receivers = [here.client(sendBuffer=size) for size in buffers]
@@ -119,7 +119,7 @@ def test_limitCountsWhatIsLent() -> None:
 
 
 def test_pausedInBetween() -> None:
-    """An outbox that has to keep everything keeps what it was lent."""
+    """An outbox that must keep all messages keeps the lent ones too."""
     with room() as here:
         receiver, publisher = here.client(), here.client()
         receiver.say(b"SUB a 1\r\n")
@@ -254,8 +254,8 @@ def test_raised(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 def test_oneOutboxRaises(flushLoggedErrors: FlushLoggedErrors) -> None:
     """
-    An outbox that raises while what it borrowed is settled ends its own connection. What others
-    borrowed is theirs before its place is read into again, and the publisher goes on.
+    An outbox that raises while its borrowed bytes are settled ends its own connection only. Other
+    outboxes have copied their bytes before the place is read into again, and the publisher goes on.
     """
     with room() as here:
         broken, fine = here.client(sendBuffer=2048), here.client(sendBuffer=2048)

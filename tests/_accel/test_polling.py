@@ -98,7 +98,7 @@ class TestWriteDeadline:
 
 
 class TestExceptions:
-    """Exceptions in what an event causes."""
+    """Exceptions in the callbacks of an event."""
 
     @pytest.mark.parametrize("error", [ValueError, *EXITS])
     def test_inTheLane(
@@ -253,8 +253,8 @@ class TestEager:
             here.send(2)
             assert here.seen == [False, False]
 
-    def test_never(self) -> None:
-        """No wait does so where none may."""
+    def test_forbiddenWait(self) -> None:
+        """A poll that may not wait returns at once."""
         with signals(False) as here:
             for _ in range(10):
                 here.send(100)

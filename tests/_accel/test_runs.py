@@ -90,8 +90,8 @@ def played(
 
 @settings(max_examples=200, deadline=None)
 @given(receivers=RECEIVERS, runs=RUNS, cut=st.integers(0, 1 << 15))
-def test_same(receivers: list[Any], runs: list[Any], cut: int) -> None:
-    """Each receiver gets what the readable path gives it, in the same order."""
+def test_sameAsReadablePath(receivers: list[Any], runs: list[Any], cut: int) -> None:
+    """Each receiver gets the same messages as on the readable path, in the same order."""
     data = frames(runs)
     assert inOrder(played(receivers, data, cut, True)) == inOrder(
         played(receivers, data, cut, False)
@@ -153,10 +153,10 @@ def test_permissions() -> None:
     "subscription, least, most",
     [(b"SUB a.b 1\r\n", 0.2, 0.6), (b"SUB a.b 1\r\nUNSUB 1 900000\r\n", 2.9, 3.2)],
 )
-def test_work(subscription: bytes, least: float, most: float) -> None:
+def test_workOfARun(subscription: bytes, least: float, most: float) -> None:
     """
-    A message of a run costs a part of what it would cost by itself, as it does where a receiver
-    counts its messages.
+    A message of a run costs a part of the work of a single one, also where a receiver counts its
+    messages.
 
     @param least: units of work for each message.
     """

@@ -100,8 +100,10 @@ def test_shortSlices(files: Files) -> None:
     platform.machine() != "x86_64" or kernel() < (6, 12), reason="slices of threads need Linux 6.12"
 )
 def test_shortSlicesForAThread() -> None:
-    """A thread gets the slices that it asks for, and so does a thread that it starts; the one that
-    started it keeps its own."""
+    """
+    A thread gets the slices that it asks for, and so does a thread that it starts; the first thread
+    keeps its own slices.
+    """
     schedulings: list[tuple[int, int, int]] = []
 
     def ask() -> None:
@@ -134,7 +136,7 @@ def test_pieceThenNote(files: Files) -> None:
 
 
 def test_oneAfterAnother(files: Files) -> None:
-    """Each piece may be written when the one before is."""
+    """A piece may be written when the piece before it is written."""
     for number in range(200):
         files.write(b"%04d" % number, number * 4, b"%04d" % number)
         assert files.wait() == (0, 0)
@@ -183,7 +185,7 @@ def test_noteFails(files: Files) -> None:
 
 
 def test_closeWhileWriting(tmp_path: Path) -> None:
-    """Closing waits for what was handed over, note included."""
+    """Closing waits until the pieces and the note are written."""
     for number in range(50):
         files = Files(tmp_path)
         files.write(PIECE, number * len(PIECE), b"%d" % number)
@@ -193,8 +195,8 @@ def test_closeWhileWriting(tmp_path: Path) -> None:
     assert files.pieces.read_bytes() == PIECE * 50
 
 
-def test_held(tmp_path: Path) -> None:
-    """After enough quick writes a piece may be held; closing the writer has it written."""
+def test_heldPiece(tmp_path: Path) -> None:
+    """After enough quick writes a piece may be held; closing the writer writes it."""
     files = Files(tmp_path, most=10**11)
     for number in range(16):
         files.write(PIECE, number * len(PIECE), mayHold=True)

@@ -54,8 +54,8 @@ class TestPlain:
         assert sorted(recorder.tags) == [0, 1, 2]
         assert recorder.bodies == [b"x"] * 3
 
-    def test_nobody(self, hall: Hall) -> None:
-        """A message that nobody wants reaches nobody."""
+    def test_noSubscription(self, hall: Hall) -> None:
+        """A message without a subscription reaches no client."""
         hall.bus.subscribe(b"foo", Recorder())
         assert hall.publish(b"bar") == 0
 
@@ -70,7 +70,9 @@ class TestPlain:
 
     @pytest.mark.parametrize("subject", [b"", b".", b"a.", b".a", b"a..b", b"a.\x00", b"a\n"])
     def test_malformedSubject(self, hall: Hall, subject: bytes) -> None:
-        """A message whose subject is malformed reaches nobody, not even those who want all."""
+        """
+        A message with a malformed subject reaches no subscription, not even one for all subjects.
+        """
         hall.bus.subscribe(b">", Recorder())
         assert hall.publish(subject) == 0
         assert not hall.bus.hasInterest(subject)
@@ -337,7 +339,10 @@ class TestConnections:
         assert connection.got == []
 
     def test_filteredDeliveries(self, hall: Hall) -> None:
-        """A subscription with permissions is not given what they deny; it does not count."""
+        """
+        A subscription with permissions is not given denied messages, and these do not count as
+        delivered.
+        """
         connection = Connection(hall.batch)
         subscription: Any = hall.bus.subscribe(b"foo.*", connection, b"1")
         subscription.permissions = SubscribePermissions(deny=[b"foo.secret"])

@@ -25,8 +25,8 @@ def test_oneCall() -> None:
     assert recorder.batches == [[b"a", b"b"]]
 
 
-def test_end() -> None:
-    """When a subscription ends, what came before it is delivered first."""
+def test_endedSubscription() -> None:
+    """When a subscription ends, earlier messages are delivered first."""
     recorder = BatchRecorder()
     later: list[Any] = []
     batcher = Batcher(recorder, hot.FlushBatch(later.append))

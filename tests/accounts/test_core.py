@@ -42,8 +42,8 @@ class TestMappings:
         assert account.matcher.mapSubject is not None
         assert account.matcher.mapSubject(b"a") == b"b"
 
-    def test_told(self) -> None:
-        """Leafnodes alone learn of mapped subjects; these have no subscription."""
+    def test_interestInMappedSubjects(self) -> None:
+        """Only leafnodes learn of mapped subjects, which have no subscription."""
         market = Market("A")
         bus = market["A"].busFor(Kind.SPOKE)
         leaf, late, other = WatchRecorder(), WatchRecorder(), WatchRecorder()
@@ -59,7 +59,7 @@ class TestMappings:
         assert other.taken() == []
 
     def test_replaced(self) -> None:
-        """Other mappings count at once, and what lanes remember is forgotten."""
+        """New mappings take effect at once, and lanes forget the results of the old ones."""
         market = Market("A")
         account = market["A"]
         market.map("A", a="b")

@@ -192,7 +192,7 @@ class TestLinks:
         assert hall.publish(b"foo", kind=origin) == expected
         assert len(receiver.got) == expected
 
-    def test_once(self, hall: Hall) -> None:
+    def test_linkGetsItOnce(self, hall: Hall) -> None:
         """A link gets a message once, however many of its subscriptions match."""
         link, other = LinkRecorder(), LinkRecorder()
         for pattern in (b"a.b", b"a.*", b">"):
@@ -299,7 +299,7 @@ class TestLinks:
         assert (len(plain.got), len(chosen.got), len(other.got)) == (1, 1, 0)
 
     def test_forGroupsAlone(self, hall: Hall) -> None:
-        """A message for groups reaches one member of each, and nobody without a group."""
+        """A message for groups reaches one member of each, and no plain subscription."""
         plain, chosen, other = Recorder(), Recorder(), Recorder()
         links = [LinkRecorder(), LinkRecorder()]
         hall.bus.subscribe(b"foo", plain)
@@ -467,7 +467,9 @@ class TestFilters:
         assert errors == [f"Wrong.filterMessage {cure}"]
 
     def test_inOrder(self, hall: Hall) -> None:
-        """Filters are asked in the order of their coming, each about the one before's answer."""
+        """
+        Filters run in the order in which they were added, each on the result of the one before.
+        """
         first, second = Filter(), Filter()
         hall.account.delivery.filters.add(first)
         hall.account.delivery.filters.add(second)

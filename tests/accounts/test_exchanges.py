@@ -190,7 +190,7 @@ class TestJetStream:
         ],
     )
     def test_withoutAccounts(self, text: str, isThere: bool) -> None:
-        """Where no accounts are named, everybody has that of the cluster."""
+        """Where no accounts are named, every client has the account of the cluster."""
         assert apiImports(Town(text + "\nport: 4222"), "$G") == [b"$JS.API.>"] * isThere
 
     def test_ownImport(self) -> None:
@@ -210,7 +210,7 @@ class TestJetStream:
         assert apiImports(town, "A") == [b"$JS.API.>"]
 
     def test_domain(self) -> None:
-        """Requests may name the domain; what an account maps itself stays."""
+        """Requests may name the domain; the account's own mappings stay."""
         town = Town(
             """
             jetstream { enabled: false, domain: hub }
@@ -225,7 +225,7 @@ class TestJetStream:
         assert town.mapped("B", b"$JS.hub.API.INFO") == b"$JS.hub.API.INFO"
 
     def test_defaultDomain(self) -> None:
-        """Requests of other accounts that name no domain get the one that is theirs."""
+        """Requests of other accounts without a domain get the account's own domain."""
         town = Town('accounts { A {}, B {} }\ndefault_js_domain { A: hub, "$G": far }')
         assert town.mapped("A", b"$JS.API.STREAM.INFO.S") == b"$JS.hub.API.STREAM.INFO.S"
         assert town.mapped("$G", b"$JS.API.INFO") == b"$JS.far.API.INFO"
@@ -233,7 +233,7 @@ class TestJetStream:
 
 
 class TestReload:
-    """A reload changes what is different, and nothing else."""
+    """A reload applies the changed settings, and touches nothing else."""
 
     def test_streams(self) -> None:
         """Streams come and go under subscriptions that are there."""
@@ -254,7 +254,7 @@ class TestReload:
         assert town.mapped("$G", b"g.other") == b"g.other"
 
     def test_sameServicesStay(self) -> None:
-        """Services whose words stay the same keep what they owe."""
+        """Services whose configuration stays the same keep their pending requests."""
         town = Town(ACCOUNTS)
         service, inbox = town.subscribe("A", b"q.*"), town.subscribe("B", b"inbox")
         town.publish("B", b"p.1", b"inbox")
@@ -276,8 +276,8 @@ class TestReload:
                 town.publish("A", message.reply)
         assert len(inbox.got) == 3
 
-    def test_gone(self) -> None:
-        """An account that is named no longer has and gives nothing."""
+    def test_removedAccount(self) -> None:
+        """An account that the settings name no longer has no imports and exports."""
         town = Town(ACCOUNTS)
         exporter = town.registry["A"]
         town.subscribe("A", b"q.*")
@@ -307,7 +307,7 @@ class TestChecked:
         wrong = replace(settings.accounts["B"], imports=(StreamImport("A", "u", "u"),))
         return replace(settings, accounts={**settings.accounts, "B": wrong})
 
-    def test_fine(self) -> None:
+    def test_valid(self) -> None:
         """Exports and imports that fit together are accepted."""
         checkImports(settingsOf(ACCOUNTS))
 

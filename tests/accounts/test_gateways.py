@@ -115,7 +115,7 @@ class TestTargets:
         assert verifyObject(ILinkSubscriber, hall.gate.openGateway(far, wanting()))
 
     def test_tableRaises(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A table that raises is reported, and everybody else gets the message."""
+        """A table that raises is reported, and all other receivers get the message."""
         reported: list[str] = []
         hall = Hall(reported.append)
         far, fine, recorder = Far(hall), Far(hall, b"c"), Recorder()
@@ -151,7 +151,9 @@ class TestTargets:
         ],
     )
     def test_reach(self, hall: Hall, kind: Kind, reached: bool) -> None:
-        """The reach table is the law: what came from a member or another cluster stays here."""
+        """
+        A message from a member or from another cluster is delivered here and sent nowhere else.
+        """
         far = Far(hall)
         hall.gate.openGateway(far, wanting(b"a"))
         hall.say(b"a", kind=kind)
@@ -209,7 +211,10 @@ class TestGroups:
         assert far.take() == b"RMSG A a + r q 1\r\nx\r\n"
 
     def test_localFirst(self, hall: Hall) -> None:
-        """A member here is preferred; what is plain still goes."""
+        """
+        A member of a group on this broker is preferred; plain interest of other clusters gets the
+        message too.
+        """
         far, here = Far(hall), Recorder()
         table = wanting(b"a", queue=b"q")
         output = hall.gate.openGateway(far, table)
@@ -280,7 +285,7 @@ class TestArriving:
         assert route.got == [(b"1", ()), (b"2", ())]
 
     def test_isWanted(self, hall: Hall) -> None:
-        """Plain interest in this cluster is what counts, not other clusters', nor groups'."""
+        """Only plain interest of this cluster counts, not that of other clusters or of groups."""
         hall.gate.openGateway(Far(hall), wanting(mode=OPTIMISTIC))
         hall.bus.subscribe(b"group", Recorder(), queue=b"q")
         hall.bus.subscribe(b"plain", Recorder())
@@ -300,8 +305,8 @@ class TestArriving:
 class TestReplies:
     """Reply subjects."""
 
-    def test_fresh(self, hall: Hall) -> None:
-        """Replies to a recent subscription are mapped; later that is not needed."""
+    def test_recentSubscription(self, hall: Hall) -> None:
+        """Replies to a recent subscription are mapped; replies to an older one are not."""
         far = Far(hall)
         hall.gate.openGateway(far, wanting(b"a"))
         hall.bus.subscribe(b"_INBOX.*", Recorder())
@@ -422,10 +427,10 @@ class TestRemembered:
 class TestKnown:
     """Interest in other clusters, as leafnodes learn of it."""
 
-    def test_told(self, hall: Hall) -> None:
+    def test_newWatcher(self, hall: Hall) -> None:
         """
-        A new watcher learns the known interest: everything while that is unknown, and nothing at
-        the end.
+        A new watcher learns the known interest: all of it while the list is incomplete, and none
+        after the end.
         """
         told: dict[tuple[bytes, bytes], int] = {}
         watcher: Any = Watcher(told)

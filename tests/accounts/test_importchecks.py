@@ -47,14 +47,14 @@ def messages(settings: dict[str, AccountSettings], hasSystem: bool = True) -> li
 class TestExports:
     """Exports."""
 
-    def test_fine(self) -> None:
-        """Exports to accounts that exist are fine."""
+    def test_exportsToExistingAccounts(self) -> None:
+        """Exports to existing accounts are accepted."""
         settings = accounts(
             StreamExport("a", ("B",)), ServiceExport("b.*", account_token_position=2)
         )
         assert messages(settings) == []
 
-    def test_place(self) -> None:
+    def test_problemNamesItsPlace(self) -> None:
         """A problem names the account and the number."""
         settings = accounts(StreamExport("a"), ServiceExport("b", ("X",)))
         assert list(problems(settings, True)) == [
@@ -425,7 +425,7 @@ class TestMany:
     @pytest.mark.parametrize(
         "kinds", [(ServiceExport, ServiceImport), (StreamExport, StreamImport)]
     )
-    def test_work(self, kinds: tuple[Any, Any]) -> None:
+    def test_workIsLinear(self, kinds: tuple[Any, Any]) -> None:
         """Twice as many imports, exports and mappings are about twice the work."""
         made, wanted = kinds
         calls = []

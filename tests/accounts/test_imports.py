@@ -66,8 +66,8 @@ class TestRequests:
         market.publish("B", b"req", reply=b"$JS.ACK.S.C.1.1.1.1.0")
         assert service.got[0][0].reply == b"$JS.ACK.S.C.1.1.1.1.0"
 
-    def test_nobody(self, market: Market) -> None:
-        """A request that no service takes reaches nobody, and nothing is owed."""
+    def test_noService(self, market: Market) -> None:
+        """A request that no service takes reaches no receiver, and no response is pending."""
         market.service("B", "A", b"req")
         assert market.publish("B", b"req", reply=b"inbox") == 0
         assert len(market["A"].responses) == len(market["B"].responses.pending) == 0
@@ -227,8 +227,11 @@ class TestChains:
         assert (answer.subject, answer.body, answer.reply) == (b"inbox", b"yes", b"")
         assert [len(market[name].responses) for name in "ABC"] == [0, 0, 0]
 
-    def test_nobody(self, market: Market) -> None:
-        """If nobody is at the end, nobody is reached and nothing is owed."""
+    def test_chainWithoutService(self, market: Market) -> None:
+        """
+        If no service is at the end of a chain, the request reaches no receiver and no response is
+        pending.
+        """
         self.chain(market, False, False).subscription.cancel()
         assert market.publish("C", b"s2", reply=b"inbox") == 0
         assert [len(market[name].responses) for name in "AB"] == [0, 0]
@@ -251,14 +254,16 @@ class TestChains:
             ),
         ],
     )
-    def test_told(self, market: Market, shares: tuple[bool, ...], told: dict[str, Any]) -> None:
+    def test_serviceLearnsRequestor(
+        self, market: Market, shares: tuple[bool, ...], told: dict[str, Any]
+    ) -> None:
         """The service learns the first requestor and the last account."""
         service = self.chain(market, *shares)
         market.publish("C", b"s2", origin=Person("C", "carol", 5))
         assert requestor(service.got[0][0]) == told
 
     def test_circle(self, market: Market) -> None:
-        """A request that comes by the same export again reaches nobody there."""
+        """A request that passes the same export twice reaches no receiver there."""
         market.service("A", "B", b"b", b"a")
         market.service("B", "A", b"a", b"b")
         here = market.subscribe("A", b"a")
@@ -326,7 +331,7 @@ class TestInterest:
         service.subscription.cancel()
 
     def test_noLongerImported(self, market: Market) -> None:
-        """A subject that is no longer imported reaches nobody."""
+        """A subject whose import was removed reaches no receiver."""
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
         assert market["B"].importServices([]) == []
@@ -335,7 +340,7 @@ class TestInterest:
 
 
 def test_patternFor() -> None:
-    """An imported stream knows what a pattern here wants over there."""
+    """An imported stream translates a pattern of this account to the exporter's."""
     stream = ImportedStream(Market("A")["A"], Renaming(b"a.*.>", b"x.$1.>"))
     assert stream.patternFor(b"x.b.c") == b"a.b.c"
     assert stream.patternFor(b">") == b"a.*.>"
@@ -344,7 +349,7 @@ def test_patternFor() -> None:
 
 
 def test_describedBySystemAndShare() -> None:
-    """A request of nobody in particular is of its account."""
+    """A request without a client is described by its account."""
     market = Market("A", "B")
     export = market.service("B", "A", b"req")
     assert isinstance(export, ServiceExport)

@@ -79,7 +79,7 @@ class TestEdges:
             ("-", b"foo", b"q", 0),
         ]
 
-    def test_apart(self) -> None:
+    def test_separateCounts(self) -> None:
         """Patterns, groups and plain subscriptions are counted apart."""
         book, watcher = Book(), WatchRecorder()
         book.interest.watch(watcher)
@@ -105,7 +105,7 @@ class TestEdges:
 class TestWatchers:
     """The watchers that are called."""
 
-    def test_late(self) -> None:
+    def test_lateWatcher(self) -> None:
         """A late watcher first receives the present interest."""
         book = Book()
         book.add(b"foo")
@@ -154,7 +154,7 @@ class TestWatchers:
         assert there.told == [("+", b"foo", b"", 1)]
 
     def test_watchedAgain(self) -> None:
-        """A change while nobody watches is known to the next watcher."""
+        """A change while no watcher exists is known to the next watcher."""
         book, first, second = Book(), WatchRecorder(), WatchRecorder()
         one = book.add(b"foo")
         book.interest.watch(first)()
@@ -199,7 +199,7 @@ STEPS = st.lists(
 def test_watcherKnowsWhatThereIs(
     steps: list[tuple[bytes, bytes, Kind, int, bool]], comes: int
 ) -> None:
-    """Whenever a watcher comes, what it was told adds up to the subscriptions there are."""
+    """A watcher knows all subscriptions, whenever it begins to watch."""
     book, watcher = Book(), WatchRecorder()
     for place, (pattern, queue, kind, weight, removes) in enumerate(steps):
         if place == comes:
@@ -259,7 +259,7 @@ class TestPatience:
 
     @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
     def test_changes(self, rounds: int) -> None:
-        """Whatever changes meanwhile, it knows in the end what there is."""
+        """After changes in between, the watcher knows the present interest."""
         book, subscriptions = self.crowded()
         watcher = WatchRecorder()
         book.interest.watch(watcher, None, True)

@@ -28,19 +28,19 @@ def request(*lines: str) -> Message:
 class TestSampling:
     """Which requests are measured."""
 
-    def test_all(self) -> None:
-        """With a hundred percent, all are."""
+    def test_allRequests(self) -> None:
+        """With a sampling of 100 percent, all requests are measured."""
         assert sampled(Latency("x"), Message(b"a"), Random(1)) == {}
 
-    def test_some(self) -> None:
-        """With less, about as many."""
+    def test_shareOfRequests(self) -> None:
+        """With a lower sampling, about that share of the requests is measured."""
         random = Random(1)
         latency = Latency("x", 25)
         count = sum(sampled(latency, Message(b"a"), random) is not None for _ in range(2000))
         assert 400 < count < 600
 
-    def test_none(self) -> None:
-        """Without headers, none of those that headers decide about."""
+    def test_noHeaders(self) -> None:
+        """Without headers, no request is measured if headers decide about it."""
         assert sampled(HEADERS_ONLY, Message(b"a"), Random(1)) is None
         assert sampled(HEADERS_ONLY, request("A: b"), Random(1)) is None
 
@@ -83,8 +83,8 @@ class TestSampling:
 class TestEvents:
     """Latency events."""
 
-    def test_answered(self) -> None:
-        """The times add up: what is not the round trips is the service's."""
+    def test_timesAddUp(self) -> None:
+        """The times add up: the total without the round trips is the service's time."""
         asks, says = Person("B", "bob", 1_000), Person("A", "ann", 2_000)
         event = answered(asks, says, True, {"B3": ["a"]}, 10.0, 10.25)
         assert list(event["requestor"]) == ["acc", "name", "rtt", "server", "kind"]
@@ -110,7 +110,7 @@ class TestEvents:
         assert (event["service"], event["total"]) == (0, 0)
         assert event["timestamp"] == "1970-01-01T00:00:02Z"
 
-    def test_tell(self) -> None:
+    def test_event(self) -> None:
         """An event is published in the account, in nats-server's order, with an id."""
         market = Market("A")
         recorder = market.subscribe("A", b"x")

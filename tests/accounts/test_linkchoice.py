@@ -107,8 +107,8 @@ class TestSuccessors:
             for successor in successors(kind, matches, matches.groups[0], message)
         ]
 
-    def test_order(self, account: Account) -> None:
-        """First servers without plain interest, then others, the sender last."""
+    def test_orderOfServers(self, account: Account) -> None:
+        """Servers without plain interest come first, then the others, and the sender last."""
         sender, plain, other = LinkRecorder(), LinkRecorder(), LinkRecorder()
         join(account, Kind.ROUTE, plain, b"")
         last = [join(account, Kind.ROUTE, link) for link in (sender, plain, other)]

@@ -105,7 +105,7 @@ class TestExports:
     """C{exports}."""
 
     def test_streams(self) -> None:
-        """A stream is for everybody, for some accounts, or for those that its subject names."""
+        """A stream is exported to all accounts, to some, or to those that its subject names."""
         assert exported(
             '{stream: a}, {stream: b, accounts: [B, C]}, {stream: "c.*", account_token_position: 2}'
         ) == (StreamExport("a"), StreamExport("b", ("B", "C")), StreamExport("c.*", None, 2))

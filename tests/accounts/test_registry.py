@@ -39,8 +39,8 @@ def registry(text: str = "") -> AccountRegistry:
 class TestNames:
     """Which accounts there are."""
 
-    def test_always(self) -> None:
-        """The global and the system account are there without being named."""
+    def test_builtInAccounts(self) -> None:
+        """The global and the system account exist without being named."""
         assert list(registry().names()) == ["$G", "$SYS"]
 
     def test_noSystemAccount(self) -> None:
@@ -50,8 +50,8 @@ class TestNames:
         assert accounts.systemAccount == ""
         assert not accounts.isSystem("")
 
-    def test_named(self) -> None:
-        """The accounts that the settings name are there, with their limits."""
+    def test_namedAccounts(self) -> None:
+        """The accounts that the settings name exist, with their limits."""
         accounts = registry(TWO)
         assert {account.name for account in accounts} == {"$G", "$SYS", "A", "B"}
         assert len(accounts) == 4
@@ -71,7 +71,7 @@ class TestNames:
         assert len(matcher) == remembered
 
     def test_unknown(self) -> None:
-        """There is no account that nobody named."""
+        """A name without an account is not found."""
         with pytest.raises(KeyError):
             registry()["A"]
 
@@ -84,7 +84,7 @@ class TestNames:
         ],
     )
     def test_mistakes(self, name: Any, text: str) -> None:
-        """The error says which accounts there are, and what a name is."""
+        """The error lists the existing accounts and explains the name."""
         with pytest.raises(KeyError) as caught:
             registry()[name]
         assert re.search(text, str(caught.value))
@@ -147,8 +147,8 @@ class TestChange:
         accounts.configure(settingsOf(TWO))
         assert accounts["A"].name == "A"
 
-    def test_stays(self) -> None:
-        """An account that they still name is the same one."""
+    def test_accountStays(self) -> None:
+        """An account that the new settings still name is the same object."""
         accounts = registry(TWO)
         before = accounts["A"]
         accounts.configure(settingsOf(TWO))
@@ -185,7 +185,7 @@ class TestChange:
 
 
 def test_router() -> None:
-    """The default router provides what a router must."""
+    """The default router provides the interface."""
     verifyObject(ISubjectRouter, BuiltInRouter(64))
 
 
@@ -245,7 +245,9 @@ class TestIncluded:
         assert accounts.admit(Grant("$SYS")).account == "$SYS"
 
     def test_exchange(self) -> None:
-        """The accounts of an operator exchange what their JWTs say, until they change."""
+        """
+        The accounts of an operator have the imports and exports of their JWTs until these change.
+        """
         accounts = registry()
         for name in ("A", "B"):
             accounts.include(name, AccountLimits())

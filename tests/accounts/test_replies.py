@@ -26,7 +26,7 @@ def clock() -> Iterator[Any]:
 class TestFreshPatterns:
     """Patterns that were subscribed to a short time ago."""
 
-    def test_lasts(self, names: Names, clock: Any) -> None:
+    def test_recentPeriod(self, names: Names, clock: Any) -> None:
         """A pattern is recent for a period, and not for more than two."""
         with using(names):
             recent = RecentSubscriptions(None, clock)
@@ -70,7 +70,7 @@ class TestFreshPatterns:
 class TestDebts:
     """Answers that are to go back where requests came from."""
 
-    def test_lasts(self, clock: Any) -> None:
+    def test_prefixPeriod(self, clock: Any) -> None:
         """A reply prefix is known for one to two periods; both ends are announced."""
         told: list[bytes] = []
         debts = GatewayReplyMap(clock, told.append)
@@ -82,8 +82,8 @@ class TestDebts:
         assert not debts and debts.viaOf(b"r") == b""
         assert told == [b"r", b"r"]
 
-    def test_last(self, clock: Any) -> None:
-        """Of several requests with one reply subject the last says where the answers go."""
+    def test_lastRequestCounts(self, clock: Any) -> None:
+        """Of several requests with one reply subject, the last one determines where answers go."""
         told: list[bytes] = []
         debts = GatewayReplyMap(clock, told.append)
         debts.add(b"r", b"1")

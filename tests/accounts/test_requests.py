@@ -77,8 +77,8 @@ class TestAnswers:
         assert service.bodies == [b"question"]
         assert desk.isClean(1)
 
-    def test_later(self) -> None:
-        """An answer may come until the time is over."""
+    def test_lateAnswer(self) -> None:
+        """An answer may come until the timeout."""
         desk = Desk()
         service = Recorder()
         desk.bus.subscribe(b"ask", service)
@@ -124,8 +124,8 @@ class TestAnswers:
 class TestFailures:
     """Requests that are not."""
 
-    def test_nobody(self) -> None:
-        """Where nobody is there the request fails at once."""
+    def test_noResponders(self) -> None:
+        """A request without responders fails at once."""
         desk = Desk()
         desk.ask(b"no.one")
         assert isinstance(desk.failure, NoResponders)
@@ -134,7 +134,7 @@ class TestFailures:
         assert desk.isClean(0)
 
     def test_nobodyBeyond(self) -> None:
-        """The same if somebody passed it on to where nobody was."""
+        """A request fails at once also if a link passed it to a broker without responders."""
         desk = Desk()
         desk.answer(Message(b"", b"NATS/1.0 503\r\n\r\n", headerLength=16))
         desk.ask()
@@ -142,7 +142,7 @@ class TestFailures:
         assert desk.failure.subject == b"ask"
 
     def test_timeout(self) -> None:
-        """Where nobody answers the request fails when the time is over; later answers are lost."""
+        """A request without an answer fails at the timeout; later answers are dropped."""
         desk = Desk()
         service = Recorder()
         desk.bus.subscribe(b"ask", service)

@@ -66,8 +66,8 @@ class TestSingle:
         assert (message.subject, message.body) == (b"inbox.1", b"yes")
         assert counter.owed == (0, 0)
 
-    def test_once(self) -> None:
-        """A second answer goes nowhere; the service cannot tell."""
+    def test_secondAnswer(self) -> None:
+        """A second answer is dropped; the service is not told."""
         counter = Counter()
         reply = counter.ask()
         assert [counter.answer(reply) for _ in range(3)] == [1, 1, 1]
@@ -147,7 +147,7 @@ class TestSingle:
         assert not bus.hasInterest(reply + b"!")
 
     def test_nobodyThere(self) -> None:
-        """An answer that reaches nobody is owed no longer."""
+        """After an answer that reaches no receiver, no response is pending."""
         counter = Counter()
         reply = counter.ask(b"elsewhere")
         assert counter.answer(reply) == 1
@@ -176,7 +176,7 @@ class TestStream:
         assert len(counter.inbox.got) == 2
 
     def test_nobodyThere(self) -> None:
-        """When one reaches nobody, there are no more."""
+        """After a part of an answer that reaches no receiver, no more parts are taken."""
         counter = Counter(responseType=STREAM)
         reply = counter.ask()
         counter.inbox.subscription.cancel()
@@ -282,7 +282,7 @@ class TestInterestLost:
 class TestLatency:
     """Latency events of the exporter."""
 
-    def test_answered(self) -> None:
+    def test_latencyOfAnswer(self) -> None:
         """A latency report has the time of the answer, the requester and the service."""
         counter = Counter(sampling=100)
         reply = counter.ask()
@@ -305,8 +305,8 @@ class TestLatency:
         (event,) = events(counter.latency)
         assert (event["status"], event["description"]) == (400, "Bad Request")
 
-    def test_nobody(self) -> None:
-        """A service that is not there is unavailable."""
+    def test_missingService(self) -> None:
+        """A missing service is reported as unavailable."""
         counter = Counter(sampling=100)
         counter.service.subscription.cancel()
         counter.market.publish("B", b"r", reply=b"inbox.1")
@@ -322,7 +322,7 @@ class TestLatency:
         assert (event["status"], event["description"]) == (504, "Service Timeout")
 
     def test_unwanted(self) -> None:
-        """A request whose answer nobody waits for any more has timed out, too."""
+        """A request times out also if the requester no longer waits for the answer."""
         counter = Counter(sampling=100)
         counter.ask()
         counter.inbox.subscription.cancel()

@@ -79,7 +79,9 @@ class TestDelivery:
         assert recorder.got == []
 
     def test_onlyOneWay(self, market: Market) -> None:
-        """The exporter gets nothing of the importer, and nobody else anything of either."""
+        """
+        The exporter gets no messages of the importer, and no other account gets messages of either.
+        """
         market.stream("B", "A", b"a.>")
         recorders = [market.subscribe(name, b">") for name in "AC"]
         assert market.publish("B", b"a.x") == 0
@@ -119,7 +121,9 @@ class TestDelivery:
         assert market.publish("A", b"a.x") == 1
 
     def test_notForServices(self, market: Market) -> None:
-        """A service is asked by nobody who publishes in an exporter's account."""
+        """
+        A client that publishes in an exporter's account does not reach the importers' services.
+        """
         service = Recorder()
         bus = market["B"].busFor(Kind.INTERNAL)
         bus.serve(b"early", service)
@@ -131,8 +135,8 @@ class TestDelivery:
         assert subjects(client) == [b"early", b"late"]
         assert service.got == []
 
-    def test_several(self, market: Market) -> None:
-        """A subscription gets what several accounts publish."""
+    def test_severalExporters(self, market: Market) -> None:
+        """A subscription gets the messages of several exporting accounts."""
         market.stream("C", "A", b"a")
         market.stream("C", "B", b"b", b"x.b")
         recorder = market.subscribe("C", b">")
@@ -208,7 +212,7 @@ class TestLife:
         assert (len(market["A"]), len(market["B"])) == (0, 0)
 
     def test_importedLater(self, market: Market) -> None:
-        """Subscriptions that are there already get what is imported later."""
+        """Existing subscriptions get messages of an import that is added later."""
         recorder = market.subscribe("B", b">")
         market.publish("A", b"a")
         market.stream("B", "A", b"a")
@@ -313,10 +317,10 @@ class TestLeafnodes:
             (b"from.a.>", b"from.>", b"from.a.x"),
         ],
     )
-    def test_named(
+    def test_nameInAccount(
         self, market: Market, kind: Kind, ours: bytes, pattern: bytes, received: bytes
     ) -> None:
-        """Leafnodes get a message under its name in their account."""
+        """Leafnodes get a message under the subject that it has in their account."""
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, pattern)
         assert market.publish("A", b"a.x") == 1
@@ -326,8 +330,8 @@ class TestLeafnodes:
         assert len(market["A"]) == 0
 
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
-    def test_once(self, market: Market, kind: Kind, ours: bytes) -> None:
-        """A message passes once, however many of their subscriptions match."""
+    def test_deliveredOnce(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """A message is delivered once, however many subscriptions match."""
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, b">", b"*.>", (ours or b"a.>").replace(b">", b"x"))
         market.publish("A", b"a.x")
@@ -366,8 +370,8 @@ class TestLeafnodes:
         self, market: Market, kind: Kind, ours: bytes, theirs: bytes, cluster: bytes
     ) -> None:
         """
-        A leafnode gets what another one of its cluster publishes in the other account. Of hubs
-        only those of different clusters do.
+        A leafnode gets the messages that another leafnode of its cluster publishes in the other
+        account. Hubs get them only from other clusters.
         """
         market.stream("B", "A", b"a.>", ours)
         leaf, origin = LeafRecorder("B", kind, cluster), LeafRecorder("A", kind, theirs)
@@ -389,7 +393,7 @@ class TestLeafnodes:
         assert (len(leaf.got), len(other.got)) == (0, 2)
 
     def test_beacon(self, market: Market, kind: Kind) -> None:
-        """By what a leafnode tells loops it does not tell them in another account."""
+        """The subject by which leafnodes detect loops has no interest in another account."""
         market.stream("B", "A", b">")
         self.leaf(market, kind, b"$LDS.x")
         assert len(market["A"]) == 0
@@ -399,7 +403,7 @@ class TestLeafnodes:
 class TestInterest:
     """Interest that other brokers learn of."""
 
-    def test_told(self, market: Market) -> None:
+    def test_interestInBothAccounts(self, market: Market) -> None:
         """Other brokers learn of the interest in the exporter, in both accounts."""
         market.stream("B", "A", b"a.>", b"b.>")
         here, there = WatchRecorder(), WatchRecorder()
@@ -415,7 +419,7 @@ class TestInterest:
         assert there.taken() == [("-", b"a.x", b"q", 0)]
 
     def test_hasInterest(self, market: Market) -> None:
-        """An exporter knows that somebody wants its messages."""
+        """An exporter knows whether an importer wants its messages."""
         market.stream("B", "A", b"a.>", b"b.>")
         bus = market["A"].busFor(Kind.CLIENT)
         assert not bus.hasInterest(b"a.x")

@@ -80,7 +80,7 @@ def tracing() -> Iterator[Tracing]:
 
 
 def test_document(tracing: Tracing) -> None:
-    """A trace names the server, the message as it came, and what happened to it."""
+    """A trace names the server, the received message, and its fate."""
     message = tracing.traced(b"Nats-Trace-Dest: t")
     message.trace.egress(TracePeer(CLIENT, 9, ""), "A", b"f>", b"q")
     message.trace.release()
@@ -180,7 +180,7 @@ def test_invalidDestination(tracing: Tracing) -> None:
 
 
 def test_originAccount(tracing: Tracing) -> None:
-    """A message with the header of old servers goes on as one that nobody traces."""
+    """A message with the trace header of old servers goes on as an untraced one."""
     origin = b"Nats-Trace-Origin-Account: A"
     message = tracing.traced(b"Nats-Trace-Dest: t", origin)
     assert message.trace is None

@@ -107,7 +107,7 @@ def authorizerTests(
             return grant
 
         def test_provides(self) -> None:
-            """An authorizer provides the interface and says what it needs of clients."""
+            """An authorizer provides the interface and names the credentials that clients need."""
             authorizer = self.make()
             self.holds(verifyObject(IAuthorizer, authorizer))
             self.holds(isinstance(authorizer.required, bool), authorizer.required)
@@ -141,8 +141,10 @@ def authorizerTests(
             self.same((first.account, first.user), (second.account, second.user))
 
         def test_nobody(self) -> None:
-            """A connection that says nothing gets a grant or a denial; where a login is required
-            it is denied."""
+            """
+            A connection without credentials gets a grant or a denial; where a login is required it
+            is denied.
+            """
             authorizer = self.make()
             grant = self.ask(authorizer, ConnectRequest())
             if authorizer.required:

@@ -96,7 +96,10 @@ def gatewayPolicyTests(
             self.same(plain(made), before)
 
         def test_refusal(self) -> None:
-            """A refused message is not sent, until somebody wants it, or all that is like it."""
+            """
+            A refused message is not sent again until the other cluster wants it or a pattern that
+            covers it.
+            """
             for regained in (subject, head + b".>", b">"):
                 policy, made = table()
                 made = policy.lost(made, subject, b"")
@@ -105,7 +108,7 @@ def gatewayPolicyTests(
                 self.holds(plain(made), regained)
 
         def test_list(self) -> None:
-            """When the other cluster has told everything it wants, that is what it gets."""
+            """After a complete list of interest, exactly the interest on the list is sent."""
             policy, made = table()
             made = policy.listed(made, False)
             made = policy.gained(made, subject, b"")
@@ -118,7 +121,7 @@ def gatewayPolicyTests(
             self.holds(plain(made))
 
         def test_listAgain(self) -> None:
-            """A list replaces what was told before."""
+            """A new list of interest replaces the list before."""
             policy, made = table()
             for pattern in (subject, b"other"):
                 made = policy.listed(made, False)
@@ -127,7 +130,9 @@ def gatewayPolicyTests(
             self.holds(not plain(made))
 
         def test_nothingIsWithheldMeanwhile(self) -> None:
-            """While the list is being told, what was sent before is sent."""
+            """
+            While a list of interest arrives, messages that were sent before it are still sent.
+            """
             policy, made = table()
             before = plain(made)
             made = policy.listed(made, False)
@@ -182,7 +187,8 @@ def gatewayPolicyTests(
 
         def test_telling(self) -> None:
             """
-            A policy that promises to tell everything does so; the other questions are answered too.
+            A policy that promises a list of all interest sends one, and answers the other questions
+            too.
             """
             policy = factory()
             for promised in (False, True):

@@ -65,7 +65,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(subjects, names)
 
     def test_patterns(self) -> None:
-        """Patterns with wildcards match what they should, among subjects of every shape."""
+        """Patterns with wildcards match the right subjects, among subjects of every shape."""
         random = Random(7)
         tokens = [b"a", b"b", b"a-", b"a0", b"nope", b"x" * 300, b"y" * 500]
         subjects = {
@@ -161,7 +161,7 @@ class SubjectContract(StoreHarness):
             self.assertEqual(log.bounds().count, min(turn, 2))
 
     def test_perSubjectLowered(self) -> None:
-        """A lower limit for each subject reaches what is there already."""
+        """A lower limit for each subject applies to stored messages too."""
         log = self.log([entry(b"", b"k.%d" % (number % 7)) for number in range(700)])
         log.retain(Retention(perSubject=3))
         for _ in range(40):
@@ -236,7 +236,7 @@ class ExportContract(StoreHarness):
         return log
 
     def test_columns(self) -> None:
-        """A range comes as columns that hold what reading gives."""
+        """A range as columns holds the same values as the records that are read."""
         log = self.filled()
         columns = self.wait(log.exportRange(1, 1001))
         self.assertEqual(self.rows(columns), self.allOf(log))

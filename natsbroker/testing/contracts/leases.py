@@ -75,7 +75,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.wait(other.logs()), ["log"])
 
     def test_eachItsOwn(self) -> None:
-        """Each may serve what the other does not."""
+        """A broker can serve a log while the other broker serves another one."""
         one, other = self.brokers()
         log = self.opened(one)
         another = self.wait(other.open("another"))
@@ -165,7 +165,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.payloads(self.wait(waiting)), [b"0", b"1", b"2"])
 
     def test_whenFreeAtOnce(self) -> None:
-        """A log that nobody serves is there at once, and made if it has to be."""
+        """A log without a holder is opened at once, and is made if it does not exist."""
         _, other = self.brokers()
         self.assertEqual(self.wait(other.whenFree("new")).name, "new")
 
@@ -228,8 +228,8 @@ class LeasedContract(StoreHarness):
 
     def test_stateIsLeased(self) -> None:
         """
-        State belongs to who used it first; who lost it cannot write to it any more, and when it is
-        free again, only after having loaded it.
+        State belongs to its first user. A broker that lost the lease cannot write to it, and has to
+        load it again once it is free.
         """
         one, other = self.brokers()
         ours, theirs = one.states("space"), other.states("space")

@@ -27,7 +27,7 @@ class LogContract(StoreHarness):
     """L{IStreamStore} and L{IStreamLog}."""
 
     def test_providesTheInterfaces(self) -> None:
-        """A store and its logs provide what they say."""
+        """A store and its logs provide the interfaces that they declare."""
         store = self.store()
         log = self.wait(store.open("log"))
         self.assertTrue(verifyObject(IStreamStore, store))
@@ -266,7 +266,7 @@ class LogContract(StoreHarness):
         self.failsWith(NoSuchLog, self.store().drop("log"))
 
     def test_closed(self) -> None:
-        """After closing, everything fails with StoreClosed; what was asked before is done."""
+        """After closing, every call fails with StoreClosed; calls made before are completed."""
         store = self.store()
         log = self.wait(store.open("log"))
         pending = log.append([entry(b"a")])
@@ -301,7 +301,7 @@ class StateContract(StoreHarness):
         self.assertEqual(list(loaded.items()), [(b"a", b""), (b"b", b"3")])
 
     def test_delete(self) -> None:
-        """A deleted value is gone; deleting what is not there does nothing."""
+        """A deleted value is gone; deleting a missing value does nothing."""
         states = self.states()
         self.wait(states.put(b"a", b"1"))
         self.wait(states.delete(b"a"))

@@ -11,7 +11,7 @@ __all__ = ["HeldContract", "RetainedContract"]
 
 class RetainedContract(StoreHarness):
     def test_delete(self) -> None:
-        """Single records go, wherever they are; what is not there is passed over."""
+        """Single records are deleted wherever they are; missing ones are passed over."""
         log = self.log(numbered(0, 10))
         self.assertEqual(self.wait(log.delete([3, 5, 5, 99, 0])), 2)
         self.assertEqual(self.wait(log.delete([3])), 0)
@@ -172,7 +172,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(log.bounds().count, 50)
 
     def test_limitsLowered(self) -> None:
-        """Lower limits reach what is there already."""
+        """Lower limits apply to stored records too."""
         log = self.log([entry(b"x" * 500) for _ in range(3000)])
         log.retain(Retention(count=10))
         for _ in range(40):
@@ -214,7 +214,7 @@ class HeldContract(StoreHarness):
         self.assertEqual(log.bounds().first, 93)
 
     def test_holdMoves(self) -> None:
-        """A hold of the same name replaces the one before."""
+        """A hold replaces an earlier one of the same name."""
         log = self.log(retention=Retention(count=1))
         self.wait(log.hold("a", 1))
         self.wait(log.append(numbered(0, 10)))

@@ -145,7 +145,7 @@ def subjectRouterTests(
         def test_announcesChanges(
             self, steps: list[tuple[bool, bytes]], subjects: list[bytes]
         ) -> None:
-            """An answer that a bus still remembers is the one that the router would give."""
+            """An answer that a bus still remembers is the one that the router would give now."""
             router = factory()
             remembered: dict[bytes, list[Any]] = {}
 
@@ -174,7 +174,7 @@ def subjectRouterTests(
         )
         @QUICK
         def test_anything(self, steps: list[tuple[bool, bytes]], subjects: list[bytes]) -> None:
-            """After any changes, every subject reaches what a plain list says."""
+            """After any changes, a subject reaches the same entries as in a plain list."""
             router = factory()
             held: list[tuple[bytes, _EqualEntry]] = []
             for removes, pattern in steps:
