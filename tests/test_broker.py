@@ -394,7 +394,7 @@ class TestStarting:
     def test_surplusSocket(self) -> None:
         """A socket for what the broker does not listen for is refused."""
         with socket.create_server(("127.0.0.1", 0)) as passed:
-            with pytest.raises(ValueError, match="does not listen for: monitoring"):
+            with pytest.raises(ValueError, match="the broker does not have: monitoring"):
                 Host(sockets={"monitoring": passed})
 
     def test_ready(self) -> None:
