@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -317,6 +318,7 @@ class ImportReader(ast.NodeVisitor):
         self.visit_FunctionDef(node)
 
 
+@cache
 def edgesOf(module: str, text: str, isPackage: bool = False) -> list[Edge]:
     """
     @return: every import in C{text}, the source of C{module}.
@@ -437,6 +439,7 @@ def cycleIn(imports: dict[str, set[str]]) -> list[str]:
     return []
 
 
+@cache
 def floorOf(name: str) -> int:
     """
     @return: one more than the highest floor of the rooms that a room imports.
