@@ -22,11 +22,11 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 
-#: Without optimization, which takes longer than the short run gains by it. No recovery: the first
-#: finding ends the run. Alignment is left out: x86 does not mind, and CPython's own headers do not
-#: hold it.
+#: Without optimization and what describes variables, which take longer than the short run gains by
+#: them: a report names functions and lines. No recovery: the first finding ends the run. Alignment
+#: is left out: x86 does not mind, and CPython's own headers do not hold it.
 FLAGS = (
-    "-O0 -g -fno-omit-frame-pointer -fsanitize=address,undefined "
+    "-O0 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined "
     "-fno-sanitize=alignment -fno-sanitize-recover=all"
 )
 
