@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.interop.prepare import JS
 from tests.interop.servers import missing
 
@@ -28,43 +30,6 @@ def complaints(*command: str | Path, folder: Path) -> str:
     return done.stdout if done.returncode else ""
 
 
-def byMypy(good: Path, bad: Path, folder: Path) -> str:
-    """
-    @return: the complaints of plain mypy, none of which is about C{good}.
-    """
-    (folder / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT}\n")
-    mypy = (sys.executable, "-m", "mypy", "--config-file", "mypy.ini")
-    if "No module named mypy" in complaints(*mypy, "--version", folder=folder):
-        missing("mypy is not installed")
-    report = complaints(*mypy, good, bad, folder=folder)
-    assert good.name not in report, report
-    return report
-
-
-def byPyright(good: Path, bad: Path, folder: Path) -> str:
-    """
-    @return: the complaints of pyright, none of which is about C{good}.
-    """
-    node = shutil.which("node")
-    if node is None or not PYRIGHT.exists():
-        missing("no Node.js or no pyright")
-    (folder / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT}"]}}')
-    pyright = (str(node), PYRIGHT, "--pythonpath", sys.executable)
-    report = complaints(*pyright, good, bad, folder=folder)
-    assert good.name not in report, report
-    return report
-
-
-def test_mypy(tmp_path: Path) -> None:
-    """Plain mypy accepts the plugin, and finds a value of the wrong type in it."""
-    assert "[return-value]" in byMypy(*plugins(tmp_path), tmp_path)
-
-
-def test_pyright(tmp_path: Path) -> None:
-    """Pyright accepts the plugin too, and finds the value."""
-    assert "reportReturnType" in byPyright(*plugins(tmp_path), tmp_path)
-
-
 PROGRAM = """
 import asyncio
 
@@ -80,23 +45,42 @@ asyncio.run(main())
 """
 
 
-def test_firstProgram(tmp_path: Path) -> None:
-    """The package's own names have their types, though they are loaded when they are used."""
-    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
-    good.write_text(PROGRAM, "utf-8")
-    bad.write_text(PROGRAM.replace("url.upper()", "url.port"), "utf-8")
-    assert "attr-defined" in byMypy(good, bad, tmp_path)
-    assert "reportAttributeAccessIssue" in byPyright(good, bad, tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """
+    A folder with the documented plugin, one that returns text instead of an authorizer, a first
+    program, and one that takes text for something else. Most of the time goes to the package, so
+    each checker reads all four at once.
+    """
+    made = tmp_path_factory.mktemp("checked")
+    for name, text, right, wrong in (
+        ("plugin", PLUGIN.read_text("utf-8"), "return makeAuthenticator(", "return repr("),
+        ("program", PROGRAM, "url.upper()", "url.port"),
+    ):
+        assert right in text
+        (made / f"good_{name}.py").write_text(text, "utf-8")
+        (made / f"bad_{name}.py").write_text(text.replace(right, wrong), "utf-8")
+    return made
 
 
-def plugins(folder: Path) -> tuple[Path, Path]:
-    """
-    @return: the documented plugin, and one that returns text instead of an authorizer.
-    """
-    text = PLUGIN.read_text("utf-8")
-    wrong = text.replace("return makeAuthenticator(", "return repr(")
-    assert wrong != text
-    good, bad = folder / "good.py", folder / "bad.py"
-    good.write_text(text, "utf-8")
-    bad.write_text(wrong, "utf-8")
-    return good, bad
+def test_mypy(folder: Path) -> None:
+    """Plain mypy accepts plugin and program, and finds a value of the wrong type in each."""
+    (folder / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT}\n")
+    mypy = (sys.executable, "-m", "mypy", "--config-file", "mypy.ini")
+    if "No module named mypy" in complaints(*mypy, "--version", folder=folder):
+        missing("mypy is not installed")
+    report = complaints(*mypy, *sorted(folder.glob("*.py")), folder=folder)
+    assert "good_" not in report, report
+    assert "[return-value]" in report and "[attr-defined]" in report, report
+
+
+def test_pyright(folder: Path) -> None:
+    """Pyright accepts them too, and finds the values."""
+    node = shutil.which("node")
+    if node is None or not PYRIGHT.exists():
+        missing("no Node.js or no pyright")
+    (folder / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT}"]}}')
+    pyright = (str(node), PYRIGHT, "--pythonpath", sys.executable)
+    report = complaints(*pyright, *sorted(folder.glob("*.py")), folder=folder)
+    assert "good_" not in report, report
+    assert "reportReturnType" in report and "reportAttributeAccessIssue" in report, report
