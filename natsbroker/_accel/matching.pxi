@@ -269,7 +269,7 @@ cdef bint isDeliverable(const char* subject, Py_ssize_t length) noexcept nogil:
 @cython.final
 @cython.no_gc_clear  # As for Outbox.
 cdef class Matcher:
-    cdef object router
+    cdef public object router
     cdef Recent recent
     cdef Py_ssize_t longest
     cdef uint64_t literals[BUCKETS]

@@ -178,11 +178,10 @@ class GatewayTargets:
         self._clock = clock
         self._failed = failed
         self._router = router
-        self._match = router.match
         self._recent: RecentSubscriptions | None = None
         self._outputs: list[GatewayOutput] = []
         self._replyMark: hot.Subscription | None = None
-        self.matcher = hot.Matcher(self) if remembers else hot.Matcher(self, 0)
+        self.matcher = hot.Matcher(router) if remembers else hot.Matcher(router, 0)
 
     def open(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
         if self._recent is None:
@@ -190,7 +189,7 @@ class GatewayTargets:
             self.matcher.recentSubscriptions = self._recent.matcher
         output = GatewayOutput(self, link, table)
         self._outputs.append(output)
-        self.changed(b">")
+        self._targetsChanged()
         if self.interest:
             for subscription in output.known():
                 self.interest.added(subscription, True)
@@ -204,11 +203,17 @@ class GatewayTargets:
         if output not in self._outputs:
             return
         self._outputs.remove(output)
-        self.changed(b">")
+        self._targetsChanged()
         if not self._outputs and self._recent is not None:
             self._recent.close()
             self._recent = None
             self.matcher.recentSubscriptions = None
+
+    def _targetsChanged(self) -> None:
+        """Have the account's router asked directly as long as there are no targets."""
+        hasTargets = bool(self._outputs) or self.replies is not None
+        self.matcher.router = self if hasTargets else self._router
+        self.changed(b">")
 
     def order(self) -> None:
         ordered = sorted(self._outputs, key=lambda output: output.distance)
@@ -224,17 +229,8 @@ class GatewayTargets:
         """The number of wildcard shapes that the router looks at for each subject, if it says."""
         return int(getattr(self._router, "shapes", 0))
 
-    @property
-    def hasPlainRules(self) -> bool:
-        """Whether patterns alone decide matches: with NATS's router and no other clusters."""
-        isPlain = bool(getattr(self._router, "hasPlainRules", False))
-        return isPlain and not self._outputs and self.replies is None
-
     def match(self, subject: bytes) -> Iterable[Any]:
-        subscriptions = self._match(subject)
-        if not self._outputs and self.replies is None:
-            return subscriptions
-        return [*subscriptions, *self._targets(subject)]
+        return [*self._router.match(subject), *self._targets(subject)]
 
     def _targets(self, subject: bytes) -> Iterator[hot.Subscription]:
         if self.replies is not None and self._replyMark is not None and subject in self.replies:
@@ -274,6 +270,7 @@ class GatewayTargets:
             mark.closed = True
             self._replyMark = mark
             self.replies = GatewayReplyMap(self._clock, self.changed)
+            self._targetsChanged()
         self.replies.add(message.reply, message.via)
 
     def interestLost(self, pattern: bytes) -> None:

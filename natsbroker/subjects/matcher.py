@@ -162,6 +162,7 @@ class Matcher:
     """
     Asks a router, sorts its matches and caches them.
 
+    @ivar router: what is asked. After setting it L{changed} is called.
     @ivar needsSlowPath: whether every message must take the readable path because a publish filter
         decides about each of them.
     @ivar tracesParents: whether a C{traceparent} header may have a message traced. After setting it
@@ -190,7 +191,7 @@ class Matcher:
         self.generation = 0
         self.recentSubscriptions: Matcher | None = None
         self.counterFor: Callable[[bytes, Any], TrafficCounter | None] | None = None
-        self._router = router
+        self.router = router
         self._cost = 0
         self._epochs = Epochs()
         self._cache: MatchCache[Matches] = MatchCache(
@@ -233,10 +234,10 @@ class Matcher:
     def _ask(self, subject: bytes) -> Matches:
         if not isDeliverable(subject):
             return _NOBODY
-        matches = sortMatches(self._router.match(subject), subject)
+        matches = sortMatches(self.router.match(subject), subject)
         if self.counterFor is not None:
             matches.counter = self.counterFor(subject, matches)
-        shapes = getattr(self._router, "shapes", 0)
+        shapes = getattr(self.router, "shapes", 0)
         entries = len(matches.plain) + len(matches.links)
         for _, here, there in matches.groups:
             entries += len(here) + len(there)
