@@ -51,7 +51,6 @@ __all__ = [
     "useShortSlices",
     "writeMessages",
     "writePubAcks",
-    "writeStreamAcks",
 ]
 
 COMPILED = False
@@ -97,7 +96,6 @@ selectRecords: Any = None
 storedRecords: Any = None
 writeMessages: Any = None
 writePubAcks: Any = None
-writeStreamAcks: Any = None
 
 if TYPE_CHECKING or os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
     REASON = "NATSBROKER_PURE is set"

@@ -102,7 +102,6 @@ class Names:
     storedRecords: Any
     writeMessages: Any
     writePubAcks: Any
-    writeStreamAcks: Any
 
     def __str__(self) -> str:
         return self.label
@@ -128,7 +127,6 @@ STEPS = (
     "storedRecords",
     "writeMessages",
     "writePubAcks",
-    "writeStreamAcks",
 )
 
 PURE = Names(

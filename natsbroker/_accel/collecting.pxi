@@ -54,7 +54,10 @@ cdef class Collector:
         if self.cost:
             if not self.runs:
                 self.isIdle = self.steps.isIdle
-            if self.isIdle or (header and not readExpected(body, header, &expected)):
+            # Some streams have a rollup done by the step.
+            if self.isIdle or (header and (
+                not readExpected(body, header, &expected) or expected.rollup.data != NULL
+            )):
                 self.batch.work += self.cost
         if (
             self.bodies is None or tag is not self.tag or origin is not self.origin

@@ -223,7 +223,10 @@ cdef class InternalPublisher:
         if receivers is None:
             return 0
         for subscription in receivers:
-            self.give(<Subscription> subscription, subject, payload)
+            self.give(
+                <Subscription> subscription, subject, PyBytes_AS_STRING(payload),
+                PyBytes_GET_SIZE(payload),
+            )
         return len(receivers)
 
     def publishBatch(self, bytes subject not None, list payloads not None):
@@ -237,8 +240,55 @@ cdef class InternalPublisher:
             return 0
         for payload in payloads:
             for subscription in receivers:
-                self.give(<Subscription> subscription, subject, <bytes?> payload)
+                self.give(
+                    <Subscription> subscription, subject, PyBytes_AS_STRING(<bytes?> payload),
+                    PyBytes_GET_SIZE(<bytes?> payload),
+                )
         return len(receivers)
+
+    def publishAcks(
+        self, list answers not None, Py_ssize_t place, bytes prefix not None, int64_t first
+    ):
+        """
+        Put acknowledgements of a stream's batch into their receivers' outboxes, as long as they have
+        nothing behind the sequence.
+
+        @param answers: see L{natsbroker.jetstream.streams.publishanswers.StreamBatch}.
+        @param place: of the answer to begin with.
+        @param prefix: what comes before the sequence.
+        @param first: the sequence that the places of entries are counted from.
+        @return: the place of the answer that is left to the readable path, or behind the last.
+        """
+        cdef Py_ssize_t count, length = PyBytes_GET_SIZE(prefix)
+        cdef int64_t sequence
+        cdef char ack[LONGEST_ACK]
+        cdef char* end
+        cdef tuple answer, receivers
+        cdef bytes reply
+        if length > LONGEST_ACK - MOST_NUMBERS or place < 0:
+            return place
+        memcpy(ack, PyBytes_AS_STRING(prefix), length)
+        while place < PyList_GET_SIZE(answers):
+            answer = <tuple?> answers[place]
+            if PyTuple_GET_SIZE(answer) != 5:
+                raise ValueError("an answer has five fields")
+            sequence = first + <int64_t> answer[2]
+            if answer[1] is not None or PyBytes_GET_SIZE(<bytes?> answer[3]) or sequence < 0:
+                break
+            reply = <bytes?> answer[0]
+            receivers = self.receiversOf(reply)
+            if receivers is None or PyTuple_GET_SIZE(receivers) == 0:
+                break
+            count = answer[4]
+            while count > 0:
+                end = writeDecimal(ack + length, <uint64_t> sequence)
+                end[0] = c"}"
+                for subscription in receivers:
+                    self.give(<Subscription> subscription, reply, ack, end + 1 - ack)
+                sequence += 1
+                count -= 1
+            place += 1
+        return place
 
     def publishRecords(self, run):
         """
@@ -401,12 +451,13 @@ cdef class InternalPublisher:
                 return None
         return matches.plain
 
-    cdef int give(self, Subscription subscription, bytes subject, bytes payload) except -1:
+    cdef int give(
+        self, Subscription subscription, bytes subject, const char* payload, Py_ssize_t size
+    ) except -1:
         cdef Outbox outbox = <Outbox?> subscription.outbox
         cdef bytes sid = <bytes?> subscription.tag
         cdef Py_ssize_t length = PyBytes_GET_SIZE(subject)
         cdef Py_ssize_t sidLength = PyBytes_GET_SIZE(sid)
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(payload)
         cdef char digits[24]
         cdef Py_ssize_t digitsLength = writeDecimal(digits, size) - digits
         cdef Py_ssize_t total = 4 + length + 1 + sidLength + 1 + digitsLength + 2 + size + 2
@@ -430,7 +481,7 @@ cdef class InternalPublisher:
         out += digitsLength
         memcpy(out, b"\r\n", 2)
         out += 2
-        memcpy(out, PyBytes_AS_STRING(payload), size)
+        memcpy(out, payload, size)
         out += size
         memcpy(out, b"\r\n", 2)
         subscription.delivered += 1

@@ -7,7 +7,7 @@ cdef enum:
 
 # The values of the headers that the step understands; those that are not there have no data.
 cdef struct Expected:
-    Field messageId, stream, sequence, subjectSequence, lastId
+    Field messageId, stream, sequence, subjectSequence, lastId, rollup
 
 
 cdef inline bint isHeader(const char* at, Py_ssize_t size, const char* name, Py_ssize_t length) noexcept nogil:
@@ -25,6 +25,8 @@ cdef Field* fieldNamed(Expected* found, const char* at, Py_ssize_t size) noexcep
         return &found.subjectSequence
     if isHeader(at, size, b"Nats-Expected-Last-Msg-Id", 25):
         return &found.lastId
+    if isHeader(at, size, b"Nats-Rollup", 11):
+        return &found.rollup
     return NULL
 
 
@@ -120,17 +122,20 @@ cdef class PublishStep:
     """
 
     cdef bytes stream
-    cdef bint isInFile
+    cdef bint isInFile, isReplacing
     cdef Py_ssize_t mostSize, overhead
     cdef dict ids
     cdef object subjects
 
     def __init__(
-        self, bytes stream not None, bint isInFile, Py_ssize_t mostSize, dict ids, subjects
+        self, bytes stream not None, bint isInFile, Py_ssize_t mostSize, bint isReplacing, dict ids,
+        subjects,
     ):
         """
         @param stream: the stream's name.
         @param mostSize: of headers and payload together; negative for any.
+        @param isReplacing: whether C{Nats-Rollup: sub} is allowed, and asks for nothing more than
+            what the limit per subject does.
         @param ids: the message ids of the duplicate window with their sequences; C{None} if none are
             remembered.
         @param subjects: the known states of subjects.
@@ -138,17 +143,20 @@ cdef class PublishStep:
         self.stream = stream
         self.isInFile = isInFile
         self.mostSize = mostSize
+        self.isReplacing = isReplacing
         self.overhead = 30 if isInFile else 16
         self.ids = ids
         self.subjects = subjects
 
     cdef bint isAsExpected(
-        self, Expected* found, bytes subject, uint64_t sequence, bytes lastId, uint64_t first
+        self, Expected* found, bytes subject, uint64_t sequence, bytes lastId, stream
     ) except -1:
         """
         Whether the stream is what a message expects it to be.
         """
         cdef uint64_t last
+        if found.rollup.data != NULL and not (self.isReplacing and isBytes(found.rollup, b"sub")):
+            return False
         if found.stream.data != NULL and not isBytes(found.stream, self.stream):
             return False
         if found.sequence.data != NULL and not isNumber(found.sequence, sequence - 1):
@@ -160,14 +168,14 @@ cdef class PublishStep:
             if state is None:
                 return False
             last = state[1]
-            if not isNumber(found.subjectSequence, last if last >= first else 0):
+            if not isNumber(found.subjectSequence, last if last >= <uint64_t> stream.first else 0):
                 return False
         return True
 
     def take(
         self, list runs not None, Py_ssize_t run, Py_ssize_t place, list entries not None,
         list answers not None, list ids not None, list sequences not None, bytes lastId not None,
-        uint64_t sequence, uint64_t first, now, stored,
+        uint64_t sequence, stream, now, stored,
     ):
         """
         Take messages as long as they need nothing else.
@@ -180,7 +188,7 @@ cdef class PublishStep:
         @param ids: the message ids that were new are added here, and their sequences to C{sequences}.
         @param lastId: the id of the message before; empty without.
         @param sequence: what the first message gets.
-        @param first: the first sequence of the stream.
+        @param stream: has the first sequence of the stream as C{first}.
         @param now: the timestamp of all of them.
         @param stored: called with the subject and the sequence of each message; C{None} for nothing.
         @return: the places of the first message that was not taken, the bytes of those that were as
@@ -213,7 +221,7 @@ cdef class PublishStep:
                 headers = empty
                 if header:
                     isTaken = readExpected(at, header, &found)
-                    isTaken = isTaken and self.isAsExpected(&found, subject, sequence, lastId, first)
+                    isTaken = isTaken and self.isAsExpected(&found, subject, sequence, lastId, stream)
                     if isTaken and found.messageId.data != NULL:
                         messageId = PyBytes_FromStringAndSize(found.messageId.data, found.messageId.size)
                         isTaken = self.ids is None or messageId not in self.ids
@@ -246,29 +254,6 @@ cdef class PublishStep:
             place = 0
         noteAnswers(answers, answered, begin, waiting)
         return run, place, size, lastId
-
-
-def writeStreamAcks(bytes prefix not None, uint64_t first, Py_ssize_t count):
-    """
-    The acknowledgements of messages whose sequences follow each other.
-
-    @param prefix: what comes before the sequence.
-    """
-    cdef list acks = []
-    cdef Py_ssize_t length = PyBytes_GET_SIZE(prefix), each
-    cdef char digits[24]
-    cdef Py_ssize_t size
-    cdef bytes ack
-    cdef char* out
-    for each in range(count):
-        size = writeDecimal(digits, first + each) - digits
-        ack = PyBytes_FromStringAndSize(NULL, length + size + 1)
-        out = PyBytes_AS_STRING(ack)
-        memcpy(out, PyBytes_AS_STRING(prefix), length)
-        memcpy(out + length, digits, size)
-        out[length + size] = c"}"
-        acks.append(ack)
-    return acks
 
 
 def storedRecords(

@@ -325,6 +325,25 @@ class InternalPublisher:
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         return 0
 
+    def publishAcks(
+        self,
+        answers: Sequence[tuple[bytes, bytes | None, int, bytes, int]],
+        place: int,
+        prefix: bytes,
+        first: int,
+    ) -> int:
+        """
+        Put acknowledgements of a stream's batch into their receivers' outboxes, as long as they
+        have nothing behind the sequence.
+
+        @param answers: see L{natsbroker.jetstream.streams.publishanswers.StreamBatch}.
+        @param place: of the answer to begin with.
+        @param prefix: what comes before the sequence.
+        @param first: the sequence that the places of entries are counted from.
+        @return: the place of the answer that is left to the readable path, or behind the last.
+        """
+        return place
+
     def publishRecords(self, run: RecordRun) -> tuple[int, int]:
         """
         Put stored messages into their receivers' outboxes.

@@ -290,13 +290,14 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     getting = hot.DirectGetStep(publisher, b"S", random.random() < 0.5, log)
     getting.take([(Message(b"a.b", body, b"r"), random.randrange(5)) for body in gets])
     known: dict[bytes, tuple[int, int]] = {b"foo": (1, random.randrange(9))}
-    step = hot.PublishStep(b"S", random.random() < 0.5, random.choice((-1, 60)), {}, known)
+    step = hot.PublishStep(b"S", random.random() < 0.5, random.choice((-1, 60)), True, {}, known)
     blocks = [mutate(random, EXPECTING) + payload for payload in payloads]
     skip = min(len(EXPECTING) + random.randrange(-2, 3), *map(len, blocks)) if blocks else 0
     runs = [(Run(b"foo", b"r", blocks, skip), None), (Run(b"foo", b"", payloads), None)]
-    step.take(runs, 0, 0, [], [], [], [], b"a", 1, 1, 1, None)
+    step.take(runs, 0, 0, [], [], [], [], b"a", 1, SimpleNamespace(first=1), 1, None)
     hot.storedRecords(Record, entries, random.randrange(9), random.randrange(5))
-    hot.writeStreamAcks(b"S", random.randrange(1 << 60), len(payloads))
+    answers = [(reply, None, random.randrange(-2, 9), b"", 2) for reply in payloads]
+    publisher.publishAcks(answers, 0, b'{"seq":', random.randrange(1 << 60))
     contents = Contents(range(1, len(blobs) + 1), list(map(len, blobs)), blobs)
     block = build(b"12345678", 1, 1, contents) if blobs else b""
     for other in (block, mutate(random, block)):

@@ -23,6 +23,7 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 from tests.support import (
     HEADERS,
+    PURE,
     QUIET,
     BatchRecorder,
     Doorkeeper,
@@ -242,6 +243,25 @@ def test_postsLeaveTheReadablePath(many: bool) -> None:
     assert publisher.publishInternal(b"a", b"x") == publisher.publishBatch(b"a", [b"x"]) == 0
     assert both(world, b"a", b"x", many) == (1, 1)
     assert client.receive() == b"MSG a 1 1\r\nx\r\n" * 2
+
+
+@onEach
+def test_acks(names: Names) -> None:
+    """Acknowledgements are what is written one by one, up to one that has more to say."""
+    with using(names):
+        world = World()
+        client = world.client()
+        client.send(b"SUB a.* 1\r\n")
+        publisher = hot.InternalPublisher(account(world).matcher)
+        acks: list[tuple[bytes, bytes | None, int, bytes, int]]
+        acks = [(b"a.b", None, 0, b"", 2), (b"a.c", None, 2, b"", 1), (b"nobody", None, 3, b"", 1)]
+        sent = publisher.publishAcks(acks, 0, b"{", 9)
+        assert sent == (0 if names is PURE else 2)
+        frames = b"MSG a.b 1 3\r\n{9}\r\nMSG a.b 1 4\r\n{10}\r\nMSG a.c 1 4\r\n{11}\r\n"
+        assert client.receive() == (frames if sent else b"")
+        for more in ((b"a.d", b"answer", 0, b"", 1), (b"a.d", None, 0, b",more", 1)):
+            assert publisher.publishAcks([*acks[:1], more], 1, b"{", 9) == 1
+        assert client.receive() == b""
 
 
 @onEach

@@ -5,20 +5,27 @@ The messages that a rollup removes: those before it of its subject, or all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-
-if TYPE_CHECKING:
-    pass
 
 Rollups: TypeAlias = list[tuple[bytes, int]]
 """
 The rollups of messages: a subject, or an empty one for the whole stream, and the place of the
 message that replaces what is before it.
 """
+
+
+def mayRollUp(config: StreamConfig) -> bool:
+    """Whether messages may ask for rollups."""
+    return config.allow_rollup_hdrs and not config.deny_purge
+
+
+def isReplacing(config: StreamConfig) -> bool:
+    """Whether each message replaces the one before on its subject, whatever it asks for."""
+    return config.max_msgs_per_subject == 1 and not config.discard_new_per_subject
 
 
 def rollupsOf(
@@ -30,7 +37,9 @@ def rollupsOf(
     @param rollup: C{sub}, C{all}, or empty.
     @param place: the message's in its batch.
     """
-    rollups = [(subject if rollup == b"sub" else b"", place)] if rollup else []
+    rollups: Rollups = []
+    if rollup == b"all" or (rollup and not isReplacing(config)):
+        rollups.append((subject if rollup == b"sub" else b"", place))
     if b"Nats-Schedule-Next: purge" in headers and not config.deny_purge:
         schedule = MessageHeaders(headers).get(b"Nats-Scheduler")
         if schedule and config.allow_rollup_hdrs:
@@ -41,7 +50,7 @@ def rollupsOf(
 def rollupsIn(config: StreamConfig, records: Sequence[Record]) -> Rollups:
     """The rollups of stored messages, with their sequences as places."""
     rollups: Rollups = []
-    for record in records if config.allow_rollup_hdrs and not config.deny_purge else ():
+    for record in records if mayRollUp(config) else ():
         rollup = MessageHeaders(record.headers).get(b"Nats-Rollup").lower()
         kind = rollup if rollup in (b"sub", b"all") else b""
         rollups += rollupsOf(config, record.subject, record.headers, kind, record.sequence)

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from natsbroker import hot
 from natsbroker.interfaces import IRunSubscriber, ITracedSubscriber
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.batches.fastbatches import SUFFIX, FastBatches
@@ -73,6 +74,7 @@ class StreamPublisher:
     def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._account = stream.account
+        self._publisher = hot.InternalPublisher(stream.account.bus.matcher)
         self.duplicates = DuplicateWindow(stream.config.duplicate_window)
         self.subjects = SubjectStates()
         self.steps = PublishSteps(stream, self.duplicates, self.subjects)
@@ -412,7 +414,8 @@ class StreamPublisher:
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
         if not self._stream.config.no_ack:
-            self._answers.send(self._account.bus, batch, first, self._stream.log.bounds)
+            bus, bounds = self._account.bus, self._stream.log.bounds
+            self._answers.send(bus, self._publisher, batch, first, bounds)
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> None:
         """Fail the batch: nothing of it is stored."""

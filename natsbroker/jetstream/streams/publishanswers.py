@@ -52,31 +52,38 @@ class PublishAnswers:
         """An acknowledgement with a tail behind the sequence."""
         return self._prefix + b"%d%b}" % (sequence, tail)
 
-    def storedMany(self, first: int, count: int) -> list[bytes]:
-        """The acknowledgements of messages whose sequences follow each other."""
-        if hot.writeStreamAcks is not None:
-            acks: list[bytes] = hot.writeStreamAcks(self._prefix, first, count)
-            return acks
-        return [self.stored(first + place) for place in range(count)]
-
     def error(self, error: JetStreamError) -> bytes:
         shown = json.dumps(error.toJSON(), ensure_ascii=False, separators=(",", ":"))
         return f'{{"error":{shown},"stream":{self._name},"seq":0}}'.encode()
 
     def send(
-        self, bus: IMessageBus, batch: StreamBatch, first: int, bounds: Callable[[], LogBounds]
+        self,
+        bus: IMessageBus,
+        publisher: hot.InternalPublisher,
+        batch: StreamBatch,
+        first: int,
+        bounds: Callable[[], LogBounds],
     ) -> None:
-        """Send the answers of a batch from its first sequence; C{bounds} gives what is durable."""
-        for reply, answer, place, tail, count in batch.answers:
+        """
+        Send the answers of a batch.
+
+        @param publisher: a shorter way for acknowledgements.
+        @param first: the first sequence of the batch.
+        @param bounds: gives what is durable.
+        """
+        answers, sent = batch.answers, 0
+        while (sent := publisher.publishAcks(answers, sent, self._prefix, first)) < len(answers):
+            reply, answer, place, tail, count = answers[sent]
             isUnsure = tail is DUPLICATE or tail is NAMES_LAST
             if isUnsure and first + place > bounds().last:
                 error = errors.STREAM_STORE_FAILED(err="the message before was not stored")
                 bus.publishInternal(reply, self.error(error))
-            elif count > 1:
-                bus.publishBatch(reply, self.storedMany(first + place, count))
+            elif answer is not None:
+                bus.publishInternal(reply, answer)
             else:
-                stored = self.stored(first + place, tail) if answer is None else answer
-                bus.publishInternal(reply, stored)
+                sequences = range(first + place, first + place + count)
+                bus.publishBatch(reply, [self.stored(sequence, tail) for sequence in sequences])
+            sent += 1
 
 
 #: The texts in traces by the error's cause, where these are not the description with the cause.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TypeAlias
 
+from natsbroker.jetstream.batches.rollups import mayRollUp
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
@@ -316,8 +317,7 @@ class PublishChecks:
         rollup = message.known.get(b"Nats-Rollup")
         if not rollup:
             return
-        config = self.stream.config
-        if not config.allow_rollup_hdrs or config.deny_purge:
+        if not mayRollUp(self.stream.config):
             if message.isSourced:
                 return
             raise errors.STREAM_ROLLUP_FAILED(err="rollup not permitted")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from natsbroker import hot
+from natsbroker.jetstream.batches.rollups import isReplacing, mayRollUp
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.publishanswers import StreamBatch
 from natsbroker.jetstream.streams.publishkeys import Way
@@ -48,6 +49,7 @@ class PublishSteps:
             stream.name.encode(),
             stream.isInFile,
             stream.config.max_msg_size,
+            mayRollUp(stream.config) and isReplacing(stream.config),
             duplicates.sequences if duplicates.window > 0 else None,
             self._subjects.known,
         )
@@ -87,7 +89,7 @@ class PublishSteps:
             sequences,
             duplicates.last,
             filled.first + before,
-            stream.first,
+            stream,
             now,
             subjects.stored if subjects.isUsed else None,
         )

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
 from tests.jetstream.support import Stage
+from tests.support import Names, onEach, using
 
 KINDS = ["", "sub", "all"]
 
@@ -62,6 +63,20 @@ def test_work() -> None:
         stage.settle()
     assert (purges, removals) == ([], [0, 300])
     assert stream.messages == 300
+
+
+@onEach
+def test_replacing(names: Names) -> None:
+    """With a limit of one message per subject a rollup of it asks for nothing more."""
+    with using(names):
+        stage = Stage()
+        stream: Any = stage.stream(allow_rollup_hdrs=True, max_msgs_per_subject=1)
+        stream.remove = stream.log.delete = None  # They are not asked.
+        for kind in ("sub", "SUB"):
+            for subject in (b"s.a", b"s.b"):
+                stage.send(subject, Nats_Rollup=kind)
+                stage.settle()
+        assert [number for number, _, _ in stage.stored(stream)] == [3, 4]
 
 
 def test_storeFails() -> None:
