@@ -247,11 +247,13 @@ class SourcePositions:
 
     def appended(self, batch: StreamBatch) -> None:
         """Note that the log was given a batch."""
+        if not batch.origins:
+            return
         for key, newest in {origin.key: origin for origin in batch.origins}.items():
             if key:
                 batch.before[key] = self._known.get(key, SourcePosition())
                 self._note(newest)
-        if batch.origins and batch.origins[-1].key not in batch.newest:
+        if batch.origins[-1].key not in batch.newest:
             self._isPassed = True
         for key, place in batch.newest.items():
             self._exposed[key] = batch.first + place, batch.entries[place][0]

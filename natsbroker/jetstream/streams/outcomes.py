@@ -52,7 +52,7 @@ class UnknownOutcome:
 
     def unannounced(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records that became durable and were not announced before."""
-        if records and records[0].sequence <= self._found:
+        if records[0].sequence <= self._found:
             return [record for record in records if record.sequence > self._found]
         return records
 

@@ -389,6 +389,7 @@ class StreamPublisher:
 
     def _stored(self, sequences: range, batch: StreamBatch) -> Deferred[Any] | None:
         stream, rolling = self._stream, None
+        self._appends.settled(batch)
         if stream.isDeleted:
             return None
         for place, publishCopy in batch.copies:
@@ -419,6 +420,7 @@ class StreamPublisher:
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> None:
         """Fail the batch: nothing of it is stored."""
+        self._appends.settled(batch)
         error = storeFailed(failure)
         if not failure.check(StoreError):
             _log.failure("Storing messages of {name} failed", failure, name=self._stream.name)

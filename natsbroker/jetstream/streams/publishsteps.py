@@ -23,6 +23,7 @@ class PublishSteps:
 
     @cvar cost: of a message that is left to the readable path, in the units of
         L{natsbroker.pure.backlog}.
+    @ivar isIdle: whether it takes nothing.
     """
 
     cost = 300
@@ -34,6 +35,7 @@ class PublishSteps:
         self._duplicates = duplicates
         self._subjects = subjects
         self._step: Any = None
+        self.isIdle = True
 
     def applyConfig(self, way: Way) -> None:
         """
@@ -44,7 +46,9 @@ class PublishSteps:
         stream, duplicates = self._stream, self._duplicates
         if way < Way.STEP or hot.PublishStep is None:
             self._step = None
+            self.isIdle = True
             return
+        self.isIdle = False
         self._step = hot.PublishStep(
             stream.name.encode(),
             stream.isInFile,
@@ -53,11 +57,6 @@ class PublishSteps:
             duplicates.sequences if duplicates.window > 0 else None,
             self._subjects.known,
         )
-
-    @property
-    def isIdle(self) -> bool:
-        """Whether it takes nothing."""
-        return self._step is None
 
     def take(
         self, runs: list[tuple[Run, Any]], run: int, place: int, batch: StreamBatch | None

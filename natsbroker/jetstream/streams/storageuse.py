@@ -89,17 +89,23 @@ class StreamAppends:
         self._size = 0
 
     def append(self, batch: StreamBatch) -> Deferred[Any]:
-        """Append messages."""
-        sources, count = self._stream.sources, len(batch.entries)
+        """Append messages; L{settled} follows."""
+        sources = self._stream.sources
         self.count += 1
-        self._messages += count
+        self._messages += len(batch.entries)
         self._size += batch.size
         sources.appending(batch)
         appending: Deferred[Any] = self._stream.log.append(batch.entries)
         sources.appended(batch)
         if batch.origins:
             appending.addErrback(self._failed, batch)
-        return appending.addBoth(self._settled, count, batch.size)
+        return appending
+
+    def settled(self, batch: StreamBatch) -> None:
+        """The messages of a batch are durable, or could not be stored."""
+        self.count -= 1
+        self._messages -= len(batch.entries)
+        self._size -= batch.size
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> Failure:
         self._stream.sources.failed(batch)
@@ -109,7 +115,7 @@ class StreamAppends:
         """Give the next message a higher sequence."""
         self.count += 1
         skipping: Deferred[Any] = self._stream.log.skipTo(sequence)
-        return skipping.addBoth(self._settled, 0, 0)
+        return skipping.addBoth(self._skipped)
 
     def skipFor(self, origin: ReadMessage, sequence: int) -> None:
         """Give a message of a mirror the sequence that it has in its origin."""
@@ -117,10 +123,8 @@ class StreamAppends:
             skipping = self.skipTo(sequence)
             skipping.addErrback(lambda failure: refuseAll([origin], storeFailed(failure)))
 
-    def _settled(self, result: Any, messages: int, size: int) -> Any:
+    def _skipped(self, result: Any) -> Any:
         self.count -= 1
-        self._messages -= messages
-        self._size -= size
         return result
 
     def usage(self, batch: StreamBatch | None) -> tuple[int, int]:

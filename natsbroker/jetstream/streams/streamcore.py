@@ -79,8 +79,10 @@ class StreamCore(StreamRecords):
         @param records: without the length of their headers.
         @param isWatched: whether C{records} is filled: nobody but consumers needs them.
         """
-        if not self.upkeep.outcome.isOpen:
-            records = self.upkeep.outcome.unannounced(records)
+        outcome = self.upkeep.outcome
+        if not outcome.isOpen:
+            if records:
+                records = outcome.unannounced(records)
             self.announce(records, isWatched and bool(records))
 
     def announce(self, records: Sequence[Record], isWatched: bool) -> None:
