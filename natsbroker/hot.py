@@ -43,6 +43,7 @@ __all__ = [
     "findRecord",
     "gatherBlocks",
     "maskBytes",
+    "packFrame",
     "readAcks",
     "readFrames",
     "readPublishes",
@@ -90,6 +91,7 @@ encodeRecords: Any = None
 findLast: Any = None
 findRecord: Any = None
 gatherBlocks: Any = None
+packFrame: Any = None
 readAcks: Any = None
 readPublishes: Any = None
 selectRecords: Any = None

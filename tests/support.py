@@ -96,6 +96,7 @@ class Names:
     findLast: Any
     findRecord: Any
     gatherBlocks: Any
+    packFrame: Any
     readAcks: Any
     readPublishes: Any
     selectRecords: Any
@@ -121,6 +122,7 @@ STEPS = (
     "findLast",
     "findRecord",
     "gatherBlocks",
+    "packFrame",
     "readAcks",
     "readPublishes",
     "selectRecords",

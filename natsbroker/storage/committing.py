@@ -176,10 +176,11 @@ class CommitThread(Generic[Owner]):
             if jobs and failure is None:
                 self._holder = Holder.THREAD
                 self._condition.notify()
-            elif self._isPlain() and self.gathers(self._queue, True):
-                self._holder = Holder.REACTOR
             elif self._hasWork():
-                self._pass()
+                if self._isPlain() and self.gathers(self._queue, True):
+                    self._holder = Holder.REACTOR
+                else:
+                    self._pass()
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         """

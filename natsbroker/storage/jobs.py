@@ -86,9 +86,10 @@ class Job:
     writes = True
     frees = False
 
+    error: StoreError | None = None
+
     def __init__(self) -> None:
         self.deferred: Deferred[Any] = Deferred()
-        self.error: StoreError | None = None
 
     def tryIn(self, transaction: Any) -> None:
         self.error = None

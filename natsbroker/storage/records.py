@@ -58,7 +58,7 @@ def encodeBatch(
     if hot.encodeRecords is not None:
         encoded = hot.encodeRecords(identity, sequence, batch, now, lastTime, sole)
         if encoded is not None:
-            return Encoded._make(encoded)
+            return _new(Encoded, encoded)
     blobs: list[bytes] = []
     add, join, pack, crc = blobs.append, b"".join, _BODY.pack, _CRC.pack
     size = 0

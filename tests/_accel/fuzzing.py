@@ -295,6 +295,7 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     skip = min(len(EXPECTING) + random.randrange(-2, 3), *map(len, blocks)) if blocks else 0
     runs = [(Run(b"foo", b"r", blocks, skip), None), (Run(b"foo", b"", payloads), None)]
     step.take(runs, 0, 0, [], [], [], [], b"a", 1, SimpleNamespace(first=1), 1, None)
+    hot.packFrame(b"12345678", random.randrange(1 << 64), 1, blobs, random.choice((1, 512)))
     hot.storedRecords(Record, entries, random.randrange(9), random.randrange(5))
     answers = [(reply, None, random.randrange(-2, 9), b"", 2) for reply in payloads]
     publisher.publishAcks(answers, 0, b'{"seq":', random.randrange(1 << 60))

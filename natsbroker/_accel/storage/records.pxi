@@ -184,3 +184,49 @@ def encodeRecords(
         blobs.append(blob)
         sequence += 1
     return blobs, size, lastTime, uniform
+
+
+cdef enum:
+    FRAME_HEAD = 36
+
+
+def packFrame(
+    bytes mark not None, uint64_t generation, uint64_t since, blobs not None, Py_ssize_t sector
+):
+    """
+    The twin of L{natsbroker.storage.lmdb.journal.packFrame}.
+
+    @param mark: eight bytes.
+    @param sector: what the length of the result is a multiple of.
+    """
+    cdef Py_ssize_t size = 0, length
+    cdef uint32_t crc
+    cdef char* begin
+    cdef char* out
+    cdef bytes frame
+    if PyBytes_GET_SIZE(mark) != 8 or sector <= 0:
+        raise ValueError("a mark has eight bytes, and a sector some")
+    cdef list pieces = list(blobs)
+    for blob in pieces:
+        size += PyBytes_GET_SIZE(<bytes?> blob)
+    if size > MOST_RECORD:
+        raise ValueError("the frame is too long")
+    length = (2 * (FRAME_HEAD + size) + sector - 1) // sector * sector
+    frame = PyBytes_FromStringAndSize(NULL, length)
+    begin = PyBytes_AS_STRING(frame)
+    memcpy(begin, PyBytes_AS_STRING(mark), 8)
+    begin[8] = c"J"
+    begin[9] = 1
+    nb_put16(begin + 10, 0)
+    nb_put32(begin + 12, <uint32_t> size)
+    nb_put64(begin + 16, generation)
+    nb_put64(begin + 24, since)
+    out = begin + FRAME_HEAD
+    for blob in pieces:
+        memcpy(out, PyBytes_AS_STRING(<bytes> blob), PyBytes_GET_SIZE(<bytes> blob))
+        out += PyBytes_GET_SIZE(<bytes> blob)
+    crc = nb_crcOn(nb_crc(begin, FRAME_HEAD - 4, True), begin + FRAME_HEAD, size, True)
+    nb_put32(begin + FRAME_HEAD - 4, crc)
+    memcpy(out, begin, FRAME_HEAD + size)
+    memset(out + FRAME_HEAD + size, 0, length - 2 * (FRAME_HEAD + size))
+    return frame

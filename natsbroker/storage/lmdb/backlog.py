@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
 
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME
@@ -13,7 +12,6 @@ from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.transaction import LMDBAppendJob
 from natsbroker.storage.lmdb.trimming import TrimJob, TrimmedLog, Trimming
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.records import HEAD_SIZE
 
 LOG_WEIGHT = 16384
 """The bytes of pages that a commit may write for each log in it, beside its records."""
@@ -29,27 +27,6 @@ SPARE = 1 << 17
 
 STEP = 1 << 21
 """As C{SPARE}, when tallies are among what it needs."""
-
-
-class Growth(NamedTuple):
-    """
-    @ivar rows: the logs as they will be.
-    @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
-    """
-
-    rows: dict[int, LogRow]
-    weight: int
-    room: int
-    trimmings: dict[int, Trimming]
-
-    @property
-    def gone(self) -> dict[int, dict[int, bytes]]:
-        """Subjects of records that are let go, by log and sequence."""
-        return {
-            identity: trimming.gone
-            for identity, trimming in self.trimmings.items()
-            if trimming.gone
-        }
 
 
 @dataclass(slots=True)
@@ -71,20 +48,23 @@ class LMDBCommit:
 
 
 @dataclass(slots=True)
-class JournalGroup:
-    jobs: list[Job]
-    growth: Growth
-    ahead: Mapping[int, Sequence[bytes]]
-    generation: int
-    blobs: Sequence[bytes] = field(init=False)
+class JournalGroup(LMDBCommit):
+    """
+    A commit that is a frame of the journal.
 
-    def __post_init__(self) -> None:
-        ahead = self.ahead.values()
-        self.blobs = next(iter(ahead)) if len(ahead) == 1 else list(chain.from_iterable(ahead))
+    @ivar rows: the logs as they will be.
+    @ivar blobs: the records, each log's behind each other.
+    @ivar size: bytes of subjects, headers and payloads.
+    @ivar weight: the bytes that the database may write for it.
+    @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
+    """
 
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.blobs)) - HEAD_SIZE * len(self.blobs)
+    blobs: Sequence[bytes] = ()
+    size: int = 0
+    weight: int = 0
+    room: int = 0
+    generation: int = 0
+    trimmings: Mapping[int, Trimming] = field(default_factory=dict)
 
 
 class Backlog:
@@ -108,14 +88,15 @@ class Backlog:
         rows: Mapping[int, LogRow],
         policies: Mapping[int, Policy],
         trimmed: Mapping[int, TrimmedLog],
-    ) -> Growth | None:
+    ) -> JournalGroup | None:
         """
         @return: C{None} if the jobs are not for the journal: they do more than append a few
             records, a log gets tallies or goes beyond its limits, or it is not known what goes for
             them.
         """
-        weight = 0
+        weight = size = 0
         grown: dict[int, LogRow] = {}
+        ahead: dict[int, list[bytes]] = {}
         trimmings: dict[int, Trimming] = {}
         logs = len(self.rows)
         for job in jobs:
@@ -138,6 +119,9 @@ class Backlog:
                 row = grown[identity] = before.copy()
             if not job.extend(row):
                 return None
+            size += job.encoded.size
+            run = ahead.get(identity)
+            ahead[identity] = job.blobs if run is None else run + job.blobs
             policy = policies.get(identity)
             if policy is None:
                 continue
@@ -164,13 +148,24 @@ class Backlog:
         room = self.room
         if needed > room:
             room = needed + (STEP if heavy > weight else SPARE)
-        return Growth(grown, heavy, room, trimmings)
+        runs = ahead.values()
+        return JournalGroup(
+            jobs,
+            grown,
+            ahead=ahead,
+            gone={key: known.gone for key, known in trimmings.items() if known.gone},
+            blobs=next(iter(runs)) if len(runs) == 1 else list(chain.from_iterable(runs)),
+            size=size,
+            weight=heavy,
+            room=room,
+            trimmings=trimmings,
+        )
 
-    def add(self, jobs: Sequence[Job], growth: Growth) -> None:
-        self._jobs += [job for job in jobs if job.writes]
-        self.rows.update(growth.rows)
-        self._weight += growth.weight
-        for identity, trimming in growth.trimmings.items():
+    def add(self, group: JournalGroup) -> None:
+        self._jobs += [job for job in group.jobs if job.writes]
+        self.rows.update(group.rows)
+        self._weight += group.weight
+        for identity, trimming in group.trimmings.items():
             trimming.apply()
             self._gone.setdefault(identity, []).extend(trimming.gone)
 

@@ -30,7 +30,7 @@ from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.grouping import MOST, MOST_UNSYNCED, GroupPatience
 from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth, JournalGroup, LMDBCommit
+from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, JournalGroup, LMDBCommit
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journalWriter
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
@@ -76,7 +76,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._trimmed: dict[int, TrimmedLog] = {}
         self._transaction = opened.environment.lastTransaction()
         self._writer = journalWriter(readers, self._written)
-        self._handed: tuple[JournalGroup, LMDBCommit, float] | None = None
+        self._handed: tuple[JournalGroup, float] | None = None
         isSynced = opened.journal is None or opened.journal.isSynced
         self._alarm = JournalAlarm(readers, self._ring) if self._writer else None
         self._patience = GroupPatience(MOST if isSynced else MOST_UNSYNCED)
@@ -113,48 +113,38 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if opened.journal is None or self.leftover:
             return False
         self._learn(jobs)
-        growth = backlog.after(jobs, self._rows, self._policies, self._trimmed)
-        if growth is None:
+        group = backlog.after(jobs, self._rows, self._policies, self._trimmed)
+        if group is None:
             return False
-        if growth.room > backlog.room:
+        if group.room > backlog.room:
             # What is acknowledged must get into the database even if the disk is full by then.
-            if not opened.environment.promise(growth.room):
+            if not opened.environment.promise(group.room):
                 return False
-            backlog.room = growth.room
-        opened.marks.reserve(opened.mark, growth.rows)
-        group = self._group(jobs, growth)
+            backlog.room = group.room
+        opened.marks.reserve(opened.mark, group.rows)
+        self._begin(group)
         began = perf_counter()
         if not opened.journal.append(group.generation, opened.generation, group.blobs):
             return False
         self.figures.synced(perf_counter() - began)
         self._add(group)
-        self.tell(self.owner.committed, self._outcomeOf(group))
+        self.tell(self.owner.committed, group)
         self._noteGeneration(group.generation)
         return True
 
-    def _group(self, jobs: list[Job], growth: Growth) -> JournalGroup:
+    def _begin(self, group: JournalGroup) -> None:
         self._opened.base += 1
         self._formatted = False
-        ahead: dict[int, list[bytes]] = {}
-        for job in jobs:
-            if isinstance(job, LMDBAppendJob):
-                before = ahead.get(job.identity)
-                ahead[job.identity] = job.blobs if before is None else before + job.blobs
-        return JournalGroup(jobs, growth, ahead, self._opened.base + self._transaction)
-
-    def _outcomeOf(self, group: JournalGroup) -> LMDBCommit:
-        rows, known = group.growth.rows, self._oldest
-        oldest = (
-            {identity: known[identity] for identity in rows if identity in known} if known else {}
-        )
-        return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead, gone=group.growth.gone)
+        group.generation = self._opened.base + self._transaction
+        if known := self._oldest:
+            group.oldest = {key: known[key] for key in group.rows if key in known}
 
     def _add(self, group: JournalGroup) -> None:
-        growth, trimmed = group.growth, self._trimmed
-        self._backlog.add(group.jobs, growth)
-        for identity in growth.rows:
-            if identity not in growth.trimmings:
-                trimmed.pop(identity, None)
+        self._backlog.add(group)
+        if self._trimmed:
+            for identity in group.rows:
+                if identity not in group.trimmings:
+                    self._trimmed.pop(identity, None)
 
     # In the reactor's thread
 
@@ -163,19 +153,18 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened, backlog, journal = self._opened, self._backlog, self._opened.journal
         if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
-        growth = backlog.after(jobs, self._rows, self._policies, self._trimmed)
-        if growth is None or growth.room > backlog.room or opened.marks.beyond(growth.rows):
+        group = backlog.after(jobs, self._rows, self._policies, self._trimmed)
+        if group is None or group.room > backlog.room or opened.marks.beyond(group.rows):
             return False
-        group = self._group(jobs, growth)
+        self._begin(group)
         frame = journal.frame(group.generation, opened.generation, group.blobs)
         if not frame:
             return False
         began = perf_counter()
         alone = self._patience.isAlone
         self._writer.write(journal, frame, opened.commits, group.generation, alone)
-        # Made here, the outcome costs the callers that wait no time: the disk is busy meanwhile.
         self._patience.writes(self._now())
-        self._handed = group, self._outcomeOf(group), began
+        self._handed = group, began
         return True
 
     def maySuit(self, jobs: list[Job]) -> bool:
@@ -190,19 +179,19 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         handed, self._handed = self._handed, None
         if handed is None or self._writer is None:
             return
-        group, outcome, began = handed
+        group, began = handed
         if failure is None:
             seconds = perf_counter() - began
             if self._patience.isAlone:
                 # The only publisher makes its next message while the rest is done.
                 try:
-                    self.owner.committed(outcome)
+                    self.owner.committed(group)
                     self._writer.sendNow()
                 finally:
                     self._settle(group, seconds, noteFailure)
             else:
                 self._settle(group, seconds, noteFailure)
-                self.owner.committed(outcome)
+                self.owner.committed(group)
             if self._alarm is not None and self._alarm.isSet:
                 self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
         elif failure.errno == errno.EINVAL:

@@ -63,7 +63,11 @@ class JournalFrame(NamedTuple):
     blobs: Sequence[bytes]
 
 
-def _pack(mark: bytes, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
+def packFrame(mark: bytes, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
+    """Both copies of a frame, up to the next sector."""
+    if hot.packFrame is not None:
+        frame: bytes = hot.packFrame(mark, generation, since, blobs, SECTOR)
+        return frame
     body = b"".join(blobs)
     head = _HEAD.pack(mark, _KIND, _VERSION, 0, len(body), generation, since)
     copy = b"".join((head, _CRC.pack(crc32c(head + body)), body))
@@ -210,7 +214,7 @@ class Journal:
 
     def frame(self, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
         """A frame as it is to be written next; empty if there is no room for it."""
-        data = _pack(self._mark, generation, since, self._codec.closeRecords(blobs))
+        data = packFrame(self._mark, generation, since, self._codec.closeRecords(blobs))
         return data if self.position + len(data) <= SIZE and len(data) <= WIDEST else b""
 
     def append(self, generation: int, since: int, blobs: Sequence[bytes]) -> bool:

@@ -325,10 +325,12 @@ class LMDBStore(ThreadedStore[LMDBLog]):
     # For the thread that writes, called in the reactor's
 
     def committed(self, outcome: LMDBCommit) -> None:
-        for identity, _ in outcome.touched:
-            log = self._byIdentity.get(identity)
-            if log is not None:
-                log.version += 1
+        if outcome.touched:
+            for identity, _ in outcome.touched:
+                log = self._byIdentity.get(identity)
+                if log is not None:
+                    log.version += 1
+            self.cache.forget(outcome.touched)
         if outcome.caughtUp:
             self._databaseCaughtUp()
         for identity, blobs in outcome.ahead.items():
@@ -336,7 +338,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             log.journalled(blobs, outcome.gone.get(identity, {}))
             self._ahead.add(log)
         self._syncLater()
-        self.cache.forget(outcome.touched)
         for identity, row in outcome.rows.items():
             log = self._byIdentity.get(identity)
             if log is not None:

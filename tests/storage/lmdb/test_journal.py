@@ -16,13 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker import hot
 from natsbroker.interfaces.records import Retention, StoreFailed, StoreFull, SubjectTally
 from natsbroker.storage.committing import Holder
 from natsbroker.storage.grouping import ALONE
 from natsbroker.storage.lmdb.files import Commits, Mark, Marks
-from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Journal, JournalFrame, readFrames, runsIn
+from natsbroker.storage.lmdb.journal import (
+    LARGEST_FRAME,
+    Journal,
+    JournalFrame,
+    packFrame,
+    readFrames,
+    runsIn,
+)
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import encodeBatch
 from natsbroker.testing.pumped import PumpedReactor
@@ -31,6 +40,7 @@ from tests.storage import shim
 from tests.storage.history import History, Recorder
 from tests.storage.shim import Act, Call, Plan
 from tests.storage.victims import Zygote
+from tests.support import COMPILED, PURE, needsCompiled, using
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +85,18 @@ def test_framesAreRead(tmp_path: Path) -> None:
         (1, FIRST.blobs),
         (2, [*SECOND.blobs, *third.blobs]),
     ]
+
+
+@needsCompiled
+@given(st.lists(st.binary(max_size=3000), max_size=4), st.integers(0, (1 << 64) - 1))
+def test_framesAreTheSame(blobs: list[bytes], generation: int) -> None:
+    """The compiled frame is byte for byte that of the readable path."""
+    assert COMPILED is not None
+    frames = []
+    for names in (PURE, COMPILED):
+        with using(names):
+            frames.append(packFrame(b"12345678", generation, 5, blobs))
+    assert frames[0] == frames[1]
 
 
 def test_noFile(tmp_path: Path) -> None:
