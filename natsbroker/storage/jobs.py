@@ -135,7 +135,9 @@ class LogJob(Job):
 
 class AppendJob(LogJob):
     def __init__(self, identity: int, first: int, encoded: Encoded) -> None:
-        super().__init__(identity)
+        # There is one for each append: the constructors of its bases cost as much as all of it.
+        self.deferred = Deferred()
+        self.identity = identity
         self.first = first
         self.encoded = encoded
         self.blobs = encoded.blobs

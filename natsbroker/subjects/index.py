@@ -210,4 +210,4 @@ class SubjectIndex(Generic[Entry]):
     @property
     def shapes(self) -> int:
         """The number of distinct wildcard shapes in use: the cost of a match."""
-        return len(self._shapes)
+        return len(self._shapes.counts)

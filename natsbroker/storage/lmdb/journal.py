@@ -303,7 +303,7 @@ class JournalWriter:
         errors = self._writer.result()
         if errors is None:
             return
-        failure, noteFailure = _error(errors[0]), _error(errors[1])
+        failure, noteFailure = map(_error, errors) if any(errors) else (None, None)
         if failure is None:
             journal, length = self._frame
             journal.position += length
