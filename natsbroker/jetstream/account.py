@@ -20,6 +20,7 @@ from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.jetstream.streamtable import StreamConfigs, StreamTable
 from natsbroker.subjects.collisionindex import CollisionIndex
 
 
@@ -39,7 +40,7 @@ class JetStreamAccount(JetStreamAccountCore):
     @ivar failures: API requests so far that were answered with an error.
     """
 
-    streams: dict[str, Stream]
+    streams: StreamTable[Stream]
     reserving: WeakSet[Stream]
 
     def __init__(
@@ -94,28 +95,36 @@ class JetStreamAccount(JetStreamAccountCore):
         """Reserve a configuration's name, subjects and space while it is made durable."""
         self.changes += 1
         self.changing[config.name] = config
+        self.streams.changed.add(config.name)
         try:
             yield
         finally:
             del self.changing[config.name]
+            self.streams.changed.add(config.name)
 
-    def configs(self) -> dict[str, StreamConfig]:
+    @property
+    def configs(self) -> StreamConfigs:
         """
         The configurations of the streams that this broker serves, also of those that it is creating
         or changing.
         """
-        return {**{name: stream.config for name, stream in self.streams.items()}, **self.changing}
+        return StreamConfigs(self.streams, self.changing)
 
     def reserved(self, storage: StorageType) -> int:
         """The bytes that streams of one kind of storage reserve by their C{max_bytes}."""
+        configs = self.sized().values()
+        return sum(config.max_bytes for config in configs if config.storage is storage)
+
+    def sized(self) -> dict[str, StreamConfig]:
+        """The configurations of the streams that reserve space, by name."""
         changing = self.changing
-        configs = [
-            stream.config
+        configs = {
+            stream.name: stream.config
             for stream in self.reserving
             if stream.config.max_bytes > 0
             and not stream.isChannel
             and self.streams.get(stream.name) is stream
             and stream.name not in changing
-        ]
-        configs += [config for config in changing.values() if config.max_bytes > 0]
-        return sum(config.max_bytes for config in configs if config.storage is storage)
+        }
+        configs.update((name, config) for name, config in changing.items() if config.max_bytes > 0)
+        return configs

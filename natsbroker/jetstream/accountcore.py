@@ -32,6 +32,7 @@ from natsbroker.jetstream.model.members import SharedAccount
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.storenames import logName, spaceName
+from natsbroker.jetstream.streamtable import StreamTable
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.steps import Steps
 from natsbroker.subjects.shapes import TooManyShapes
@@ -130,7 +131,7 @@ class JetStreamAccountCore:
         self._others = server.accounts
         self.cluster: SharedAccount | None = None
         self.isShared = ILeasedStore.providedBy(server.files)
-        self.streams: dict[str, Any] = {}
+        self.streams: StreamTable[Any] = StreamTable()
         self.reserving: WeakSet[Any] = WeakSet()
         self._looks: dict[StorageType, tuple[int, int, bool]] = {}
         self._dropped = 0

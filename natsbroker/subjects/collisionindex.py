@@ -31,16 +31,26 @@ class CollisionIndex:
         self._tables: OrderedDict[tuple[Shape, tuple[int, ...]], _Table] = OrderedDict()
         self._count = self._changes = 0
 
-    def update(self, owners: Mapping[str, PatternOwner]) -> Steps[None]:
-        """Replace all owners by name; unchanged ones, the same objects, cost little."""
-        known = self._owners
-        changed = [name for name in known if name not in owners]
-        changed += [name for name, owner in owners.items() if known.get(name) is not owner]
-        yield
-        for names in pieces(changed):
-            for name in names:
+    def update(
+        self, owners: Mapping[str, PatternOwner], changed: set[str] | None = None
+    ) -> Steps[None]:
+        """
+        Replace all owners by name; unchanged ones, the same objects, cost little.
+
+        @param changed: the names of those that may not be as they are here: only these are looked
+            at, and taken from the set.
+        """
+        known, names = self._owners, list(changed or ())
+        if changed is None:
+            names = [name for name in known if name not in owners]
+            names += [name for name, owner in owners.items() if known.get(name) is not owner]
+            yield
+        for some in pieces(names):
+            for name in some:
                 # In one step, so that another update does not see a part.
                 self._replace(name, owners.get(name))
+                if changed is not None:
+                    changed.discard(name)
             yield
 
     def _replace(self, name: str, owner: PatternOwner | None) -> None:

@@ -29,6 +29,6 @@ def test_change() -> None:
     stream = stage.stream(max_bytes=1000)
     account = stage.jetstream
     with account.change(replace(stream.config, max_bytes=3000)):
-        assert account.configs()["S"].max_bytes == 3000
+        assert account.configs["S"].max_bytes == 3000
         assert account.reserved(StorageType.FILE) == 3000
     assert account.reserved(StorageType.FILE) == 1000

@@ -44,6 +44,21 @@ def test_meets(history: list[tuple[dict[str, tuple[str, ...]], tuple[str, ...], 
         assert finish(index.meets(patterns, owner)) == _meets(owned, patterns, owner)
 
 
+@given(_OWNED, _OWNED, _LISTS)
+def test_changed(
+    before: dict[str, tuple[str, ...]], after: dict[str, tuple[str, ...]], patterns: tuple[str, ...]
+) -> None:
+    """Only named owners are looked at, which are the same then as if all were."""
+    index = CollisionIndex()
+    finish(index.update(_ownersOf(before)))
+    changed = {"A", "B", "Z"}
+    finish(index.update(_ownersOf(after), changed))
+    known = {name: before[name] for name in before if name not in "AB"}
+    known.update((name, after[name]) for name in after if name in "AB")
+    assert changed == set()
+    assert finish(index.meets(patterns, "E")) == _meets(known, patterns, "E")
+
+
 def test_between() -> None:
     """A change between the steps of a question is part of the answer."""
     owned = {str(number): (f"a.{number}.x",) for number in range(1000)}

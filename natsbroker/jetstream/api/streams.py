@@ -67,19 +67,20 @@ async def checker(account: JetStreamAccount, replicas: int) -> StreamChecker:
 
     @param replicas: of the stream that is checked.
     """
-    if account.cluster is not None:
-        await account.cluster.refresh()
-    streams = await configsOf(account)
     limits = account.allowance.effective(replicas)
-    channels = [name for name, stream in account.streams.items() if stream.isChannel]
+    channels = account.streams.channels
     if channels and limits.max_streams > 0:
         limits = replace(limits, max_streams=limits.max_streams + len(channels))
-    for name in channels:
-        streams[name] = replace(streams[name], max_bytes=-1)
     tier = (replicas or 1) if account.allowance.tiers else 0
-    return StreamChecker(
-        streams, limits, account.serverLimits, account.members, tier, account.subjects
-    )
+    others = account.serverLimits, account.members, tier, account.subjects
+    if account.cluster is None:
+        known = account.streams.changed, account.sized
+        return StreamChecker(account.configs, limits, *others, *known)
+    await account.cluster.refresh()
+    streams = await account.cluster.configs()
+    for name in channels & streams.keys():
+        streams[name] = replace(streams[name], max_bytes=-1)
+    return StreamChecker(streams, limits, *others)
 
 
 async def _checked(
@@ -100,11 +101,11 @@ async def _checked(
     return finish(check(await checker(account, replicas)))
 
 
-async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
+async def _configsOf(account: JetStreamAccount) -> Mapping[str, StreamConfig]:
     """The configurations of all streams of an account, also of those that other brokers lead."""
     if account.cluster is not None:
         return await account.cluster.configs()
-    return account.configs()
+    return account.configs
 
 
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
@@ -201,7 +202,7 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 
 async def _matching(account: JetStreamAccount, subject: str) -> list[str]:
     """The sorted names of the streams that take messages of a subject; an empty one selects all."""
-    configs = await configsOf(account)
+    configs = await _configsOf(account)
     names = sorted(configs)
     if not subject:
         return names
@@ -209,7 +210,7 @@ async def _matching(account: JetStreamAccount, subject: str) -> list[str]:
     return [
         name
         async for name in inTurns(account, names, COMPARED)
-        if any(map(overlaps, configs[name].subjects))
+        if name in configs and any(map(overlaps, configs[name].subjects))
     ]
 
 

@@ -5,7 +5,7 @@ because the first one that fails is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -112,6 +112,8 @@ class StreamChecker:
         members: JetStreamPeers | None = None,
         tier: int = 0,
         subjects: CollisionIndex | None = None,
+        changed: set[str] | None = None,
+        sized: Callable[[], Mapping[str, StreamConfig]] | None = None,
     ) -> None:
         """
         @param streams: all streams of the account.
@@ -119,23 +121,41 @@ class StreamChecker:
         @param tier: the replicas of the streams that the account's limits are for; 0 for any.
         @param subjects: an index of the streams' subjects from earlier checks, into which only what
             has changed since is put.
+        @param changed: the names of the streams that are to be put into it; all are compared if it
+            is not known. They are taken from the set.
+        @param sized: gives the streams that may have a C{max_bytes}; by default all.
         """
         self._tier = tier
+        self._changed = changed
+        self._sized = sized or (lambda: streams)
         self.subjects = subjects or CollisionIndex()
         self.members = members
         self.streams = streams
         self.account = account
         self.server = server
 
-    def limited(self, besides: str) -> dict[str, StreamConfig]:
-        """The streams that count against the account's limits, but for one."""
-        others = dict(self.streams)
-        others.pop(besides, None)
+    def count(self, besides: str) -> int:
+        """The number of streams that count against the account's limits, but for one."""
         if self._tier:
-            return {
-                key: config for key, config in others.items() if config.num_replicas == self._tier
-            }
-        return others
+            return sum(1 for _ in self._limited(self.streams, besides))
+        return len(self.streams) - (besides in self.streams)
+
+    def reserved(self, storage: StorageType, besides: str) -> int:
+        """The bytes that these reserve of one kind of storage; 0 without a limit."""
+        if self.account.total(storage) < 0:
+            return 0
+        sized = [config for config in self._limited(self._sized(), besides) if config.max_bytes > 0]
+        return sum(config.max_bytes for config in sized if config.storage is storage)
+
+    def _limited(self, streams: Mapping[str, StreamConfig], besides: str) -> Iterator[StreamConfig]:
+        for name, config in streams.items():
+            if name != besides and self._tier in (0, config.num_replicas):
+                yield config
+
+    def isTaken(self, subjects: Sequence[str], besides: str) -> Steps[bool]:
+        """Whether a stream but for one takes some of the subjects."""
+        yield from self.subjects.update(self.streams, self._changed)
+        return (yield from self.subjects.meets(subjects, besides))
 
     def complete(self, config: StreamConfig, pedantic: bool = False) -> Steps[StreamConfig]:
         """

@@ -47,9 +47,8 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
     """
     config = withLevel(request.config)
     checkCreateRequest(config, name)
-    counted = checker.limited(name)
-    reserved = _reserved(config, counted, checker)
-    if 0 < checker.account.max_streams <= len(counted):
+    reserved = checker.reserved(config.storage, name)
+    if 0 < checker.account.max_streams <= checker.count(name):
         raise errors.MAXIMUM_STREAMS_LIMIT()
     sizes = (reserved, config.max_bytes) if request.namesStorage else (0, 0)
     checkLimits(config, checker.account, checker.server, *sizes)
@@ -104,7 +103,7 @@ def updatedStream(
             allow_rollup_hdrs=False,
         )
     more = max(max(config.max_bytes, 0) - max(stored.max_bytes, 0), 0)
-    reserved = _reserved(config, checker.limited(name), checker)
+    reserved = checker.reserved(config.storage, name)
     reserved += max(config.max_bytes, 0) - more
     checkLimits(config, checker.account, checker.server, reserved, more)
     _checkConsumers(config, stored, consumers)
@@ -157,16 +156,6 @@ def _checkChange(config: StreamConfig, stored: StreamConfig) -> None:
         raise _invalid("stream configuration update can not change persist mode")
 
 
-def _reserved(
-    config: StreamConfig, others: Mapping[str, StreamConfig], checker: StreamChecker
-) -> int:
-    """The bytes that the account's other streams of this storage reserve; 0 without a limit."""
-    if checker.account.total(config.storage) < 0:
-        return 0
-    sized = [other for other in others.values() if other.max_bytes > 0]
-    return sum(other.max_bytes for other in sized if other.storage is config.storage)
-
-
 def _checkConsumers(
     config: StreamConfig, stored: StreamConfig, consumers: Mapping[str, ConsumerConfig]
 ) -> None:
@@ -187,6 +176,5 @@ def _checkConsumers(
 
 def _checkOverlap(config: StreamConfig, checker: StreamChecker) -> Steps[None]:
     """Raise L{JetStreamError} if another stream of the account takes some of the subjects."""
-    yield from checker.subjects.update(checker.streams)
-    if (yield from checker.subjects.meets(config.subjects, config.name)):
+    if (yield from checker.isTaken(config.subjects, config.name)):
         raise errors.STREAM_SUBJECT_OVERLAP()

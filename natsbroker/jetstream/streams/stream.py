@@ -103,6 +103,7 @@ class Stream(StreamCore):
         @return: fires when what is beyond the limits is removed.
         """
         previous, self.config = self.config, config
+        self.account.streams.changed.add(self.name)
         self._reserve()
         self.publisher.applyConfig()
         self.sources.applyConfig()

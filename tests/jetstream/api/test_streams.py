@@ -17,6 +17,8 @@ from natsbroker.interfaces import IStateStore
 from natsbroker.jetstream.api import answering, streams
 from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
+from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.streamtable import StreamConfigs
 from natsbroker.subjects.shapes import ShapeTable
 from tests.jetstream.api.support import ApiStage
 
@@ -384,12 +386,33 @@ def test_tooManyShapes() -> None:
     assert stage.failure("STREAM.CREATE.D", {"name": "D", "subjects": ["c.x"]}) == (400, 10065)
 
 
+def test_amongMany(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that is created or changed among many others is compared with none of them."""
+    stage = ApiStage()
+    for number in range(300):
+        stage.make(name=f"O{number}", subjects=[f"o.{number}.*"])
+    looked: list[str] = []
+    find = StreamConfigs.__getitem__
+
+    def noted(configs: StreamConfigs, name: str) -> StreamConfig:
+        looked.append(name)
+        return find(configs, name)
+
+    monkeypatch.setattr(StreamConfigs, "__getitem__", noted)
+    monkeypatch.setattr(StreamConfigs, "__iter__", None)
+    assert stage.make()["did_create"]
+    assert "error" not in stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["t.>"]})
+    assert stage.failure("STREAM.UPDATE.S", {"name": "S", "subjects": ["o.7.>"]}) == (400, 10065)
+    assert stage.failure("STREAM.CREATE.T", {"name": "T", "subjects": ["t.a"]}) == (400, 10065)
+    assert not [name for name in looked if name.startswith("O")][1:]
+
+
 def test_checkedBesideOthers() -> None:
     """A long check that ends after another stream took its subjects finds that."""
     stage = ApiStage()
     ticks = count()
     stage.jetstream.turns.worked = lambda: float(next(ticks))
-    subjects = [f"a.{number}" for number in range(3000)]
+    subjects = [f"a.{number}" for number in range(6000)]
     inbox = stage.inbox(b"_INBOX.long")
     body = json.dumps({"name": "L", "subjects": subjects}).encode()
     stage.send(b"$JS.API.STREAM.CREATE.L", body, b"_INBOX.long")
