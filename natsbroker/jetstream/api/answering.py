@@ -13,7 +13,6 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject
-from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 
@@ -84,9 +83,7 @@ async def shownState(
         "deleted": await _deleted(stream) if showsDeleted and messages else None,
     }
     state.update((key, value) for key, value in details.items() if value)
-    state["consumer_count"] = sum(
-        not consumer.config.direct for consumer in stream.consumers.values()
-    )
+    state["consumer_count"] = stream.consumers.shown
     return state
 
 
@@ -162,11 +159,11 @@ async def shownConsumer(consumer: Consumer, isListed: bool = False) -> dict[str,
 
     @param isListed: whether it is one of a list.
     """
-    await consumer.refresh()
+    await consumer.core.cursor.recount()
     shown = consumer.info()
-    config = consumer.config if isListed else withServer(consumer.config)
     groups = shown.pop("priority_groups", None)
-    shown["config"] = toJSON(config)
+    config = consumer.config
+    shown["config"] = toJSON(config) if isListed else consumer.shownConfig.of(config)
     stream: Any = consumer.stream
     account = stream.account
     if account.members is not None:

@@ -164,8 +164,10 @@ async def _store(consumer: Consumer) -> None:
 
 async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     requireEmpty(request.body)
+    stream = findStream(account, request.names[0])
     consumer = findConsumer(account, *request.names)
-    await findStream(account, request.names[0]).settle()
+    if not stream.isSettled:
+        await stream.settle()
     return await shownConsumer(consumer)
 
 

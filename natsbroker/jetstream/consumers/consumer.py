@@ -20,7 +20,9 @@ from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.metadata import withPause
+from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.gojson import EncodedDocument
+from natsbroker.jetstream.model.metadata import withPause, withServer
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 from natsbroker.wire.values import AckRun, Message
@@ -50,6 +52,7 @@ class Consumer:
     One consumer.
 
     @ivar created: nanoseconds since 1970.
+    @ivar shownConfig: the configuration as answers show it.
     @ivar begun: what L{info} shows of positions and counts, from before the first delivery after
         the start or the last reset.
     """
@@ -74,6 +77,7 @@ class Consumer:
         self.created = created
         self._state = state
         self.begun: dict[str, Any] = {}
+        self.shownConfig = EncodedDocument(_shown)
         self._isStopped = False
         self._subscriptions: list[ISubscription] = []
         self.core = ConsumerCore(stream, name, config, random or _RANDOM)
@@ -445,6 +449,10 @@ class Consumer:
         else:
             shown["pinned_ts"] = formatTime(ZERO_TIME)
         return shown
+
+
+def _shown(config: ConsumerConfig) -> dict[str, Any]:
+    return toJSON(withServer(config))
 
 
 def _position(consumerSequence: int, sequence: int, lastActive: int) -> dict[str, Any]:

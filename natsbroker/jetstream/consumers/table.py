@@ -67,6 +67,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
     The consumers of a stream. A message is matched with all filters at once, so that consumers that
     do not want it cost nothing.
 
+    @ivar shown: the number of those that are not a mirror's or source's.
     @ivar announced: the last sequence up to which consumers know the messages that they want.
     @ivar removals: how often single messages were removed.
     """
@@ -78,7 +79,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._recent: dict[bytes, tuple[FilterGroup, ...]] = {}
         self._alike: dict[tuple[FilterGroup, ...], tuple[FilterGroup, ...]] = {}
         self._holding: dict[str, Consumer] = {}
-        self.announced = self.removals = 0
+        self.announced = self.removals = self.shown = 0
 
     def __getitem__(self, name: str) -> Consumer:
         return self._byName[name]
@@ -95,6 +96,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     def add(self, consumer: Consumer) -> None:
         self._byName[consumer.name] = consumer
+        self.shown += not consumer.config.direct
         self._holding[consumer.name] = consumer
         self._list(consumer)
 
@@ -102,6 +104,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         """Remove a consumer, unless another one has its name now."""
         if self._byName.get(consumer.name) is consumer:
             del self._byName[consumer.name]
+            self.shown -= not consumer.config.direct
             self._holding.pop(consumer.name, None)
             self._unlist(consumer, consumer.filters)
 

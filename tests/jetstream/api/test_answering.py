@@ -11,7 +11,9 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.jetstream.api import answering
 from natsbroker.jetstream.api.answering import findConsumer, findStream, shownState
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.metadata import withServer
 from tests.jetstream.api.support import ApiStage
 
 
@@ -56,6 +58,27 @@ def test_order() -> None:
     assert " ".join(info) == "type total offset limit config created state cluster sources ts"
     assert "_nats.ver" in info["config"]["metadata"]
     assert "_nats.ver" not in stage.ask("STREAM.LIST")["streams"][0]["config"]["metadata"]
+
+
+def test_consumerEncodedOnce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Infos of a consumer share one encoding of its configuration, until that changes."""
+    stage = ApiStage()
+    stage.make()
+    encodings: list[object] = []
+
+    def noted(config: ConsumerConfig) -> ConsumerConfig:
+        encodings.append(config)
+        return withServer(config)
+
+    monkeypatch.setattr("natsbroker.jetstream.consumers.consumer.withServer", noted)
+    body = {"stream_name": "S", "config": {"name": "c"}}
+    first = stage.ask("CONSUMER.CREATE.S.c", body)["config"]
+    assert [stage.ask("CONSUMER.INFO.S.c")["config"] for _ in range(5)] == [first] * 5
+    assert len(encodings) == 1
+    body["config"] = {"name": "c", "description": "other"}
+    stage.ask("CONSUMER.CREATE.S.c", body)
+    assert stage.ask("CONSUMER.INFO.S.c")["config"]["description"] == "other"
+    assert len(encodings) == 2
 
 
 def test_lists(monkeypatch: pytest.MonkeyPatch) -> None:

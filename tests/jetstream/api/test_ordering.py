@@ -62,12 +62,13 @@ def test_beside() -> None:
     assert [other.called for other in others] == [True, False]
     assert order.apart("b").called
     order.goOn("b")
-    assert others[1].called
-    same = order.apart("a")
+    assert [other.called for other in others] == [True, True]
+    passed: list[None] = []
+    order.apart("a").addCallback(passed.append)
     order.ended("b")
-    assert not same.called
+    assert passed == []
     order.ended("a")
-    assert same.called
+    assert passed == [None]
     order.release()
     assert order.isIdle
 
@@ -77,13 +78,14 @@ def test_alone() -> None:
     order, turn = RequestOrder(), RequestTurn()
     order.acquire()
     order.goOn("a")
-    alone = ensureDeferred(turn.begin(order))
-    behind = order.acquire()
-    assert not alone.called and not behind.called
+    passed: list[str] = []
+    ensureDeferred(turn.begin(order)).addCallback(lambda _: passed.append("alone"))
+    order.acquire().addCallback(lambda _: passed.append("behind"))
+    assert passed == []
     order.ended("a")
-    assert alone.called and not behind.called
+    assert passed == ["alone"]
     turn.end(order)
-    assert behind.called
+    assert passed == ["alone", "behind"]
 
 
 def test_cancelledApart() -> None:

@@ -14,6 +14,7 @@ from twisted.internet.defer import ensureDeferred
 
 from natsbroker.jetstream.consumers import retention
 from natsbroker.jetstream.consumers.retention import ConsumerRetention
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.streamrecords import SLICE
 from tests.jetstream.api.support import ApiStage
@@ -28,6 +29,7 @@ class Needing:
     """
 
     isHolding = False
+    config = ConsumerConfig()
 
     def __init__(self, filters: tuple[bytes, ...] = (), needed: Collection[int] = ()) -> None:
         self.name = str(id(self))
@@ -102,6 +104,7 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
             needs=lambda sequence: sequence > 60,
             removed=lambda *_: None,
             isHolding=False,
+            config=ConsumerConfig(),
         )
         stream.consumers.add(consumer)
     _, busiest = stage.busiest(stream, lambda: ensureDeferred(stream.interestLost()))

@@ -15,6 +15,7 @@ from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers import table
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.table import ConsumerTable
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.subjects.grammar import matches, overlaps
 from tests.jetstream.api.support import ApiStage
 
@@ -25,6 +26,7 @@ class Listed:
     """
 
     isHolding = False
+    config = ConsumerConfig()
 
     def __init__(self, name: str, *filters: bytes) -> None:
         self.gone: list[Any] = []
@@ -38,6 +40,20 @@ class Listed:
     def stored(self, records: Sequence[Record], last: int) -> bool:
         self.handed.append(([record.sequence for record in records], last))
         return False
+
+
+def test_shown() -> None:
+    """Consumers of mirrors and sources are not counted, nor those that went."""
+    table, direct = ConsumerTable(), Listed("direct")
+    direct.config = ConsumerConfig(direct=True)
+    known: list[Any] = [Listed("a"), Listed("b"), direct]
+    for consumer in known:
+        table.add(consumer)
+    assert (table.shown, len(table)) == (2, 3)
+    for consumer in known[1:]:
+        table.remove(consumer)
+        table.remove(consumer)
+    assert (table.shown, len(table)) == (1, 1)
 
 
 def records(*subjects: bytes) -> list[Record]:
