@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +78,17 @@ class Desk:
             self.poller, self.ours.fileno(), self.talk, clock, self.ends.append
         )
 
+    @property
+    def watched(self) -> str:
+        """What the kernel is asked to report of the socket, in its own words."""
+        lines = Path(f"/proc/self/fdinfo/{self.poller.fileno()}").read_text().splitlines()
+        [events] = [
+            line.split()[3]
+            for line in lines
+            if line.split()[:2] == ["tfd:", f"{self.ours.fileno()}"]
+        ]
+        return events
+
     def run(self) -> list[str]:
         """
         Let happen what is ready.
@@ -134,6 +146,18 @@ def test_input(desk: Desk) -> None:
     assert desk.run() == []
     desk.socket.setReading(True)
     assert desk.run() == ["12 bytes"]
+
+
+def test_shortPause(desk: Desk) -> None:
+    """A pause is news for the kernel when there is input in it, and not before."""
+    before = desk.watched
+    desk.socket.setReading(False)
+    assert (desk.watched, desk.run()) == (before, [])
+    desk.theirs.send(b"PING\r\n")
+    assert desk.run() == []
+    assert desk.watched != before
+    desk.socket.setReading(True)
+    assert (desk.watched, desk.run()) == (before, ["6 bytes"])
 
 
 def test_finish(desk: Desk) -> None:

@@ -32,6 +32,9 @@ cdef class Connection:
     cdef public Seal seal
     cdef object proceed, blocked, unblocked, ended, lost, failed
     cdef bint wantsRead, wantsWrite, isWatched
+    # Whether the epoll set reports input. It goes on after reading was paused, until there is some:
+    # most pauses are shorter, and cost no system call.
+    cdef bint isReported
     # Whether the socket is in the epoll set. One that hung up while reading is paused is not: the set
     # would report it all the time.
     cdef bint isListed
@@ -97,7 +100,8 @@ cdef class Connection:
     def setReading(self, bint wanted):
         if self.isWatched and wanted != self.wantsRead:
             self.wantsRead = wanted
-            self.poller.control(EPOLL_CTL_MOD, self)
+            if wanted and not (self.isReported and self.isListed):
+                self.poller.control(EPOLL_CTL_MOD, self)
 
     def outputBlocked(self):
         if not self.isWatched:
@@ -130,6 +134,8 @@ cdef class Connection:
                 self.readInput(now, events & (EPOLLHUP | EPOLLERR) != 0, most)
         elif events & (EPOLLHUP | EPOLLERR) and not self.wantsWrite:
             self.delist()
+        elif events & EPOLLIN:
+            self.poller.control(EPOLL_CTL_MOD, self)
         return 0
 
     cdef int readInput(self, double now, bint isGone, Py_ssize_t most) except -1:

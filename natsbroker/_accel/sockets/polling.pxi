@@ -162,6 +162,7 @@ cdef class Poller:
         if epoll_ctl(self.epoll, operation, connection.fd, &event) < 0:
             raise OSError(errno, "epoll_ctl failed")
         connection.isListed = operation != EPOLL_CTL_DEL
+        connection.isReported = connection.wantsRead
         return 0
 
     def run(self):
