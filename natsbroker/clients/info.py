@@ -6,11 +6,11 @@ broker, and C{nb_export}, with the newest version of columnar frames for jobs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from natsbroker import API_LEVEL
-from natsbroker.wire.connect import infoLine
+from natsbroker.wire.connect import infoLine, writeText
 
 #: What nats-server lets an operator switch in its JetStream, under its names. None of it is here.
 FEATURE_FLAGS: Mapping[str, bool] = {
@@ -19,6 +19,16 @@ FEATURE_FLAGS: Mapping[str, bool] = {
     "js_raft_delete_range": False,
     "js_snapshot_sources": False,
 }
+
+#: The part of a line that differs between accounts rather than connections: the limit of payloads,
+#: the account, whether it is the system account, and whether the line answers a CONNECT.
+_Shape = tuple[int | None, str, bool, bool]
+
+#: How many shapes of lines are remembered.
+MOST_SHAPES = 64
+
+#: Stands for the number of a connection while a line is cut there.
+_MARK = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,9 @@ class ServerInfo:
     ldm: bool = False
     xkey: str = ""
     nb_export: int = 0
+    _pieces: dict[_Shape, tuple[bytes, bytes]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def changed(self, **fields: Any) -> ServerInfo:
         return replace(self, **fields)
@@ -72,26 +85,41 @@ class ServerInfo:
         @param max_payload: its own limit, if any.
         @param connect_info: whether this INFO answers its CONNECT.
         """
+        shape = (max_payload, account, isSystem, connect_info)
+        pieces = self._pieces.get(shape)
+        if pieces is None:
+            if len(self._pieces) == MOST_SHAPES:
+                self._pieces.clear()
+            pieces = self._pieces[shape] = self._cut(*shape)
+        before, after = pieces
+        address = b',"client_ip":%b' % writeText(client_ip) if client_ip else b""
+        login = b',"nonce":%b' % writeText(nonce) if nonce else b""
+        return b"%b%d%b%b%b" % (before, cid, address, login, after)
+
+    def _cut(
+        self, max_payload: int | None, account: str, isSystem: bool, connect_info: bool
+    ) -> tuple[bytes, bytes]:
+        """The line before the number of a connection, and after its nonce."""
         ours = {field.name: getattr(self, field.name) for field in fields(self)}
         ours |= {
             "proto": 1,
             "go": "",
             "max_payload": self.max_payload if max_payload is None else max_payload,
-            "client_id": cid,
-            "client_ip": client_ip,
-            "nonce": nonce,
+            "client_id": _MARK,
             "connect_info": connect_info,
             "remote_account": account,
             "acc_is_sys": isSystem,
             "api_lvl": API_LEVEL,
         }
-        return infoLine({name: ours[name] for name in _ORDER})
+        line = infoLine({name: ours[name] for name in _ORDER})
+        before, _, after = line.rpartition(b'"client_id":%d' % _MARK)
+        return before + b'"client_id":', after
 
 
 _ORDER = (
     *("server_id", "server_name", "version", "proto", "git_commit", "go", "host", "port"),
     *("headers", "auth_required", "tls_required", "tls_verify", "tls_available", "max_payload"),
-    *("jetstream", "client_id", "client_ip", "nonce", "cluster", "cluster_dynamic"),
+    *("jetstream", "client_id", "cluster", "cluster_dynamic"),
     *("connect_urls", "ldm", "connect_info", "remote_account", "acc_is_sys"),
     *("api_lvl", "xkey"),
     *("natsbroker", "nb_export"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from natsbroker.wire.text import decoded, encoded, whole
@@ -50,13 +51,14 @@ def namesAccount(options: Mapping[str, Any]) -> bool:
 def parseJSON(text: bytes, makeObject: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Parse JSON with C{makeObject} for objects' members; C{ValueError} whatever is wrong."""
     try:
-        return json.loads(
-            whole(decoded(text)),
-            parse_constant=_refuse,
-            object_pairs_hook=makeObject,
-        )
+        return _decoderFor(makeObject).decode(whole(decoded(text)))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+@lru_cache(maxsize=8)
+def _decoderFor(makeObject: Callable[[list[tuple[str, Any]]], Any] | None) -> json.JSONDecoder:
+    return json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=makeObject)
 
 
 def _refuse(name: str) -> Any:
@@ -105,6 +107,13 @@ def writeJSON(members: Mapping[str, Any]) -> bytes:
     text = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
     return encoded(text)
 
+
+def writeText(text: str) -> bytes:
+    """Text as a JSON string."""
+    return encoded(_quoted(text))
+
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 _ALWAYS_IN_INFO = frozenset(
     {"server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"}

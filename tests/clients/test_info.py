@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from natsbroker.clients.info import ServerInfo
+from natsbroker.clients import info
+from natsbroker.clients.info import MOST_SHAPES, ServerInfo
+from natsbroker.wire.connect import infoLine
 from tests.conformance.frames import INFO_KEYS
 
 INFO = ServerInfo("NID", "name", "2.15.1", "0.1")
@@ -75,6 +78,25 @@ class TestLine:
     def test_ownPayload(self, limit: int) -> None:
         """A connection's own limit is shown, also none at all."""
         assert read(INFO.line(1, "", limit))["max_payload"] == limit
+
+    def test_encodedOnce(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What many connections are told alike is made once, but for its own part of each line."""
+        written = Mock(wraps=infoLine)
+        monkeypatch.setattr(info, "infoLine", written)
+        fresh = INFO.changed(server_name='7,"client_id":8')
+        lines = [read(fresh.line(cid, "10.0.0.1", nonce='"n')) for cid in (3, 70_000)]
+        assert written.call_count == 1
+        assert [line.pop("client_id") for line in lines] == [3, 70_000]
+        assert lines[0] == lines[1]
+        assert (lines[0]["nonce"], lines[0]["server_name"]) == ('"n', '7,"client_id":8')
+
+    def test_manyAccounts(self) -> None:
+        """However many accounts there are, the lines of few are remembered."""
+        fresh = INFO.changed()
+        for number in range(3 * MOST_SHAPES):
+            line = fresh.line(1, "", account=f"A{number}")
+            assert read(line)["remote_account"] == f"A{number}"
+        assert len(fresh._pieces) <= MOST_SHAPES
 
     def test_falseHeaders(self) -> None:
         """The absence of headers is stated in INFO, not left out."""
