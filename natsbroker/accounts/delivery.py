@@ -197,6 +197,8 @@ class Delivery:
         if kind is Kind.INTERNAL and subject in self.withdrawn:
             return False
         matches = self._matcher.match(subject)
+        if not (matches.plain or matches.links or matches.groups):
+            return False
         if matches.isServed and not isRequest:
             matches = unserved(matches)
         local = list(matches.plain)

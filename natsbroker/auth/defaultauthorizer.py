@@ -64,6 +64,10 @@ class UserEntry:
         return self.connectionTypes is None or connectionType in self.connectionTypes
 
 
+#: What everybody is granted where nobody logs in.
+_EVERYTHING = Grant()
+
+
 @dataclass(frozen=True, slots=True)
 class Logins:
     """
@@ -111,7 +115,7 @@ class SettingsAuthorizer(Revocations):
 
     def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
         if self._open:
-            return Grant()
+            return _EVERYTHING
         isNobody = not any(request.text(name) for name in _CREDENTIALS)
         key = request.text("nkey") if self._keys else ""
         if isNobody and not key and self._noAuthUser in self._keys:

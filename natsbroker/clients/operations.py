@@ -15,7 +15,7 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.subscriptions import SubscriptionTable
 from natsbroker.connections.facts import ConnectionFacts, typeOf
-from natsbroker.connections.labels import authenticationFailure, clientLabel, violationText
+from natsbroker.connections.labels import ClientLabel, authenticationFailure, violationText
 from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.peersession import PeerSession
 from natsbroker.connections.trace import Trace
@@ -312,10 +312,15 @@ class ClientOperations(PeerSession):
     def lastActivity(self) -> float:
         return self.decoder.heard
 
-    def __str__(self) -> str:
+    @property
+    def label(self) -> ClientLabel:
+        """What it is called in the log now, for a line that is perhaps not shown."""
         peer = self.peer
         options = self.options if self._isConnected else {}
         letters = "wid" if peer.connectionType == "WEBSOCKET" else "cid"
-        return clientLabel(
+        return ClientLabel(
             peer.host, peer.port, self.cid, options, self.grant, letters, peer.forwardedFor
         )
+
+    def __str__(self) -> str:
+        return str(self.label)

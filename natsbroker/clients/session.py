@@ -97,7 +97,7 @@ class ClientSession(ClientOperations):
         if context.authorizer.deadline:
             self._handshakeBy = self.started + context.settings.authorization.timeout
         self._schedule()
-        _log.debug("{client} - Client connection created", client=str(self))
+        _log.debug("{client} - Client connection created", client=self.label)
 
     def secured(self) -> None:
         """Count the time to log in again, when a greeted connection is encrypted."""
@@ -430,7 +430,7 @@ class ClientSession(ClientOperations):
 
     def _gone(self) -> None:
         context = self.context
-        facts, label = self.lastFacts(), str(self)
+        facts, label = self.lastFacts(), self.label
         self._last = facts
         self.outbox.close()
         context.wheel.forget(self)

@@ -50,6 +50,21 @@ def clientLabel(
     return label
 
 
+class ClientLabel:
+    """The label of a client as it is now, made when a line is shown; no secret in its C{repr}."""
+
+    __slots__ = ("_arguments",)
+
+    def __init__(self, *arguments: Any) -> None:
+        """Take the arguments of L{clientLabel}."""
+        self._arguments = arguments
+
+    def __str__(self) -> str:
+        return clientLabel(*self._arguments)
+
+    __repr__ = __str__
+
+
 def authenticationFailure(options: Mapping[str, Any]) -> str:
     for name, form in _WHO.items():
         if options.get(name):

@@ -165,8 +165,13 @@ class SessionProtocol(StreamProtocol):
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
-        if self.owner is not None:
+        if self.owner is not None and self._mayLinger:
             self._schedule(self.owner.context.reactor, LINGER, self.abort)
+
+    @property
+    def _mayLinger(self) -> bool:
+        """Whether the connection may outlast this turn, as something waits or the peer answers."""
+        return True
 
     def readConnectionLost(self) -> None:
         if self.owner is not None:

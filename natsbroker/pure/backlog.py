@@ -51,7 +51,7 @@ VIOLATION = 512
 TRACED = 1500
 
 #: A CONNECT: an authorizer is asked.
-LOGIN = 4096
+LOGIN = 1024
 
 #: An outbox that is flushed: mostly a system call.
 FLUSH = 32

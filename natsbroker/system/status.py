@@ -87,7 +87,9 @@ class StatusReports(Service):
 
     def observe(self, advisory: Advisory) -> None:
         name = _ENDS.get(type(advisory))
-        bus = None if name is None else self._bus()
+        if name is None:
+            return
+        bus = self._bus()
         subject = f"$SYS.SERVER.{self._serverId}.{name}".encode("ascii")
         if bus is not None and bus.hasInterest(subject):
             bus.publish(Message(subject, compact(self._describe())))

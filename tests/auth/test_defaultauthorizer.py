@@ -77,6 +77,7 @@ class TestOpen:
         assert not made.required
         assert made.grantFor(hello()) == Grant()
         assert made.grantFor(hello("x", "y", "z")) == Grant()
+        assert made.grantFor(hello()) is made.grantFor(hello("x"))
 
 
 class TestUsers:

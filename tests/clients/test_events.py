@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
+
+from natsbroker.clients.events import ConnectionEvents
+from natsbroker.connections import labels
+from natsbroker.connections.labels import clientLabel
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.server.support import Client, Host
@@ -186,3 +192,16 @@ class TestEvents:
         host.client(b"CONNECT {}\r\n").transport.hangUp()
         host.settle()
         assert client.receive() == b""
+
+
+def test_nobodyListens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a client that comes and goes, nothing is put together that nobody reads or logs."""
+    host = Host(ACCOUNTS).start()
+    made = Mock(wraps=clientLabel)
+    monkeypatch.setattr(labels, "clientLabel", made)
+    tell = Mock()
+    monkeypatch.setattr(ConnectionEvents, "tell", tell)
+    client = host.client(login("a", "a"))
+    client.transport.hangUp()
+    host.advance(1)
+    assert (made.call_count, tell.call_count) == (0, 0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from natsbroker import errors
 from natsbroker.connections.labels import (
+    ClientLabel,
     authenticationFailure,
     clientLabel,
     inQuotes,
@@ -85,6 +86,8 @@ class TestClient:
     def test_secrets(self) -> None:
         """No secret is part of it."""
         assert "canary" not in clientLabel("h", 1, 2, SECRETS, Grant("A", "u"))
+        label = ClientLabel("h", 1, 2, SECRETS, Grant("A", "u"))
+        assert str(label) == repr(label) == clientLabel("h", 1, 2, SECRETS, Grant("A", "u"))
 
 
 class TestAuthentication:

@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from natsbroker import errors
 from natsbroker.clients.tls import TLSClientFactory
 from natsbroker.config.model import Settings
 from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.polledtls import PolledTLS
+from natsbroker.connections.sessionprotocol import LINGER
 from natsbroker.connections.tls import Begin, ConnectionCreator, TLSTerms
 from natsbroker.connections.tlscontext import contextFrom
 from tests.connections.realreactor import POLLED, RealReactor
@@ -350,3 +352,14 @@ def test_garbageInTheHandshake(place: SecurePlace) -> None:
 
     place.until(over)
     assert place.sessions == []
+
+
+def test_silentAtTheEnd(place: SecurePlace) -> None:
+    """A client that does not answer the end of TLS is cut soon."""
+    place.client()
+    [session] = place.sessions
+    session.close(errors.STALE)
+    place.until(lambda: not session.outbox.pending)
+    assert place.sessions == [session]
+    place.world.clock.advance(LINGER)
+    place.until(lambda: place.sessions == [])

@@ -24,6 +24,7 @@ from natsbroker import hot
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.clients.session import ClientSession
 from natsbroker.config.model import Settings
 from natsbroker.wire.values import Kind
 from tests.conftest import FlushLoggedErrors
@@ -32,6 +33,7 @@ from tests.support import COMPILED, QUIET, Accounts, Doorkeeper, using
 
 if sys.platform == "linux":
     from natsbroker.connections import poller
+from natsbroker.connections.sessionprotocol import LINGER
 
 pytestmark = POLLED
 
@@ -266,7 +268,7 @@ class TestTalk:
         """A publish whose end comes with the next read stays on the lane, wherever it is cut."""
         one, two = server.client(), server.client()
         one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
-        monkeypatch.setattr("natsbroker.clients.session._DISPATCH", {})
+        monkeypatch.setattr(ClientSession, "_operations", {})
         line, message = b"PUB foo 1000\r\n", pub(b"foo", b"x" * 1000)
         expected = b"MSG foo 1 1000\r\n" + b"x" * 1000 + b"\r\n"
         for place in (len(line), len(line) + 500, len(message) - 2, len(message) - 1):
@@ -274,6 +276,21 @@ class TestTalk:
             assert one.read(len(expected)) == expected
             two.send(message[place:])
             assert one.read(len(expected)) == expected
+
+    def test_closed(self, server: Server) -> None:
+        """A connection that has nothing to say at its end is given no time for it."""
+        peer = server.client()
+        delays = []
+        schedule = server.reactor.callLater
+
+        def noted(delay: float, *arguments: Any) -> Any:
+            delays.append(delay)
+            return schedule(delay, *arguments)
+
+        server.reactor.callLater = noted
+        peer.socket.shutdown(socket.SHUT_WR)
+        server.until(lambda: not len(server.context.connections))
+        assert LINGER not in delays
 
     def test_together(self, server: Server) -> None:
         """The output for many connections at once is sent before the turn is over."""
