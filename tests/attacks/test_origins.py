@@ -360,7 +360,7 @@ def broker() -> Any:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_sends(broker: AttackedBroker, name: str) -> None:
-    """A client that listens under such a subject gets what is sent there."""
+    """A client that subscribes to such a subject gets the messages sent there."""
     WAYS[name](broker, "heard.x")
     received = broker.heard() + broker.heard("I")
     assert re.search(rb"^H?MSG \S+ 2 ", received, re.MULTILINE)
@@ -368,7 +368,7 @@ def test_sends(broker: AttackedBroker, name: str) -> None:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_noRequest(broker: AttackedBroker, name: str) -> None:
-    """Services receive what clients published, and other brokers no request of this one."""
+    """Services receive the requests of clients; other brokers receive no request of this broker."""
     _store(broker)
     subjects = {token for account in ACCOUNTS for token in broker.subjects(account)}
     assert len(subjects) > 100

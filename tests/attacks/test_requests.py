@@ -199,7 +199,7 @@ LONG = {
 
 @pytest.mark.realtime
 @pytest.mark.parametrize("body", LONG.values(), ids=LONG)
-def test_long(body: bytes) -> None:
+def test_longRequest(body: bytes) -> None:
     """No other client waits for requests of nearly a megabyte."""
     stage = Attacked()
     stage.attack(requests("$JS.API.CONSUMER.CREATE.S.new", body, b"_I.q", 3), b"_I.>")

@@ -127,12 +127,12 @@ def _writers() -> Iterator[str]:
 
 
 def test_services() -> None:
-    """Each module that serves requests says how work for nobody ends."""
+    """Each module that serves requests says how work ends when the requester has gone."""
     assert set(ENDS) == set(SERVING)
 
 
 def test_writes() -> None:
-    """Each module that writes says what becomes of a write that failed."""
+    """Each module that writes says how a failed write is handled."""
     assert set(WRITES) == set(_writers())
 
 

@@ -40,7 +40,7 @@ def test_ofOneAccount() -> None:
     assert told == [("A",), ()]
 
 
-def test_ends() -> None:
+def test_endedWatcher() -> None:
     """A watcher that has ended is not called again, also if the same callable watches twice."""
     told: list[int] = []
 
@@ -111,7 +111,7 @@ class TestDefaults:
         verifyObject(IAuthorizer, Authenticator())
 
     def test_deniesEverybody(self) -> None:
-        """An authenticator that overrides nothing lets nobody in."""
+        """An authenticator that overrides nothing admits no client."""
         with pytest.raises(errors.Unauthorized):
             Authenticator().grantFor(HELLO)
 
@@ -120,7 +120,7 @@ class TestDefaults:
         assert Authenticator.required and not Authenticator.nonce
 
     @pytest.mark.parametrize("avatar", ["", None, 7, object()])
-    def test_nobody(self, avatar: object) -> None:
+    def test_neitherNameNorGrant(self, avatar: object) -> None:
         """A result that is neither a name nor a grant denies the login."""
 
         class Strange(Authenticator):
@@ -328,7 +328,7 @@ class TestInABroker:
             assert login(broker).request(b"PING\r\n") == b"PONG\r\n"
 
     def test_denies(self, step: str, form: Any) -> None:
-        """A denial keeps out, and is no failure of anybody."""
+        """A denial refuses the login, and is not logged as a failure."""
         with MemoryBroker(authorizer=Custom(step, lambda: form(errors.Unauthorized()))) as broker:
             connection = login(broker)
             assert connection.closed == "lost"
@@ -353,7 +353,7 @@ class TestInABroker:
     @pytest.mark.parametrize(
         "nonsense", [None, True, 1, "", b"alice", {"user": "alice"}, [Grant()], Grant, object()]
     )
-    def test_nonsense(
+    def test_resultOfAnotherType(
         self, step: str, form: Any, nonsense: Any, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
         """A result that is no grant and no name denies the login."""
@@ -378,17 +378,17 @@ class TestInABroker:
         assert any("Unknown account NOWHERE" in line for line in lines)
 
     def test_ended(self, step: str, form: Any) -> None:
-        """A grant that has ended already lets nobody publish."""
+        """A grant that has ended already allows no publish."""
         authenticator = Custom(step, lambda: form(Grant(user="alice", expires=0.0)))
         with MemoryBroker(authorizer=authenticator) as broker:
             connection = login(broker)
             broker.advance(0.1)
             assert connection.closed == "lost"
 
-    def test_hangs(self, step: str, form: Any) -> None:
+    def test_authenticatorHangs(self, step: str, form: Any) -> None:
         """
-        An authenticator that does not answer denies when the time is over, and is cancelled; others
-        are served meanwhile.
+        An authenticator that does not answer denies the login at the timeout and is cancelled;
+        other clients are served meanwhile.
         """
         cancelled: list[Any] = []
         waiting = [Deferred(cancelled.append), Grant(user="bob")]
@@ -412,7 +412,9 @@ class TestInABroker:
         assert any("did not answer in time: denied" in line for line in lines)
 
     def test_answersTooLate(self, step: str, form: Any) -> None:
-        """A grant that comes after the time, or after its connection, lets nobody in."""
+        """
+        A grant that comes after the timeout, or after the connection has closed, admits no client.
+        """
         gates: list[Any] = []
 
         def answer() -> Any:

@@ -56,20 +56,20 @@ class TestReading:
             ("CN=a;b", (part(("cn", "a;b")),)),
         ],
     )
-    def test_read(self, text: str, expected: Distinguished) -> None:
+    def test_distinguishedName(self, text: str, expected: Distinguished) -> None:
         """The parts are read as nats-server reads them, its oddities included."""
         assert readName(text) == expected
 
     @pytest.mark.parametrize(
         "text", ["", " ", "bob", "=", "=x,=y", "CN=#04", "CN=\\zz", "CN=\\6", "x,CN=a"]
     )
-    def test_none(self, text: str) -> None:
-        """A text that is no distinguished name is none."""
+    def test_invalidName(self, text: str) -> None:
+        """A text that is no distinguished name is refused."""
         assert readName(text) is None
 
     @given(st.text(alphabet="CNO=,+\\ #6fz\x00\xf6", max_size=12))
-    def test_anything(self, text: str) -> None:
-        """Whatever a user is called, it is read or it is none."""
+    def test_anyName(self, text: str) -> None:
+        """Any user name is read as a distinguished name or refused."""
         read = readName(text)
         assert read is None or all(count >= len(names) > 0 for count, names in read)
 
@@ -77,7 +77,7 @@ class TestReading:
 class TestSubjects:
     """Subjects of certificates."""
 
-    def test_order(self) -> None:
+    def test_orderOfParts(self) -> None:
         """The last part in the certificate stands first."""
         assert nameOf(x509.Name.from_rfc4514_string("CN=bob,O=acme")) == (BOB, ACME)
 
@@ -117,18 +117,18 @@ class TestAlternatives:
             ("urls", "spiffe://example/alice"),
         ],
     )
-    def test_each(self, kind: str, text: str) -> None:
+    def test_kindsOfNames(self, kind: str, text: str) -> None:
         """An e-mail address, a DNS name or a URI may be a user."""
         assert first(["x", text], **{kind: [text]}) == text
 
-    def test_order(self) -> None:
+    def test_orderOfNames(self) -> None:
         """Alternative names are tried by kind, and within a kind in the certificate's order."""
         alternatives = {"emails": ["e@x", "f@x"], "names": ["n.x"], "urls": ["u:x"]}
         given = certificate(SUBJECT, **alternatives)
         names = CertificateNames(["u:x", "n.x", "f@x", "e@x"]).namesIn(given)
         assert list(names) == ["e@x", "f@x", "n.x", "u:x"]
 
-    def test_exact(self) -> None:
+    def test_exactName(self) -> None:
         """A name must be the same, wildcards and case included."""
         assert first(["host.example.com"], names=["*.example.com"]) is None
         assert first(["ALICE@example.com"], emails=["alice@example.com"]) is None
@@ -137,8 +137,8 @@ class TestAlternatives:
 class TestSubject:
     """The distinguished name."""
 
-    def test_equal(self) -> None:
-        """A user whose name is that distinguished name is meant."""
+    def test_sameDistinguishedName(self) -> None:
+        """The certificate's user is the one with the same distinguished name."""
         assert first([SUBJECT], subject=SUBJECT) == SUBJECT
 
     def test_spelling(self) -> None:
@@ -199,7 +199,7 @@ class TestPrinted:
         user = "CN=bob,OU=eng,O=acme,DC=com,DC=example"
         assert first([user, "CN=bob,OU=eng,O=acme"], subject=SUBJECT) == user
 
-    def test_order(self) -> None:
+    def test_orderAsInGo(self) -> None:
         """Go sorts the parts in its own way, and joins values of one kind."""
         subject = "C=CH,ST=ZH,L=Zurich,O=acme,OU=b+OU=a,CN=bob"
         user = "CN=bob,OU=b+OU=a,O=acme,L=Zurich,ST=ZH,C=CH"
@@ -211,7 +211,7 @@ class TestPrinted:
         assert first(["CN=eve,O=acme"], subject="CN=bob,CN=eve,O=acme") is None
 
     def test_emptyNameMatchesNobody(self) -> None:
-        """A certificate without any name names nobody."""
+        """A certificate without any name matches no user."""
         assert first(["", "x"]) is None
 
 
@@ -239,6 +239,6 @@ class TestDescribed:
         again = described(certificate("CN=y"))
         assert description["spki_sha256"] == again["spki_sha256"] != whole
 
-    def test_nobody(self) -> None:
-        """A client without a name is shown none."""
+    def test_certificateWithoutName(self) -> None:
+        """A certificate without a name is described without a subject."""
         assert "subject" not in described(certificate(names=["host"]))

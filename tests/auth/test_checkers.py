@@ -130,7 +130,7 @@ class TestTwisted:
         assert outcome(CheckerAuthenticator([checker])) == Grant(user="anna")
 
     def test_anonymous(self) -> None:
-        """C{anonymous} lets in who brings nothing, and nobody else."""
+        """C{anonymous} admits clients without credentials, and no others."""
         authenticator = CheckerAuthenticator([AllowAnonymousAccess()])
         assert not authenticator.required
         assert outcome(authenticator, hello()) == Grant()
@@ -219,13 +219,13 @@ class TestAnswers:
         ],
     )
     def test_avatars(self, wrapped: Any, avatar: Any, expected: Any) -> None:
-        """An avatar id is a name, in bytes or text; anything else lets nobody in."""
+        """An avatar id is a name, in bytes or text; any other value denies the login."""
         checker = Scripted(lambda: wrapped(avatar))
         assert outcome(CheckerAuthenticator([checker])) == expected
 
     @pytest.mark.parametrize("error", [UnauthorizedLogin, LoginFailed, LoginDenied])
     def test_denials(self, error: type[Exception]) -> None:
-        """A checker that does not know somebody leaves it to the next."""
+        """A checker that does not know a user leaves it to the next."""
         for answer in (
             error(),
             lambda: fail(error()),
@@ -240,7 +240,7 @@ class TestAnswers:
         assert outcome(CheckerAuthenticator([Scripted(CredUnauthorized())])) is Unauthorized
 
     def test_firstDecides(self) -> None:
-        """The first that knows somebody decides; the next is not asked."""
+        """The first checker that knows a user decides; the next is not asked."""
         second = Scripted(b"second")
         assert outcome(CheckerAuthenticator([Scripted(b"first"), second])) == Grant(user="first")
         assert second.asked == []
@@ -255,12 +255,12 @@ class TestAnswers:
         ids=["plain", "Deferred", "coroutine"],
     )
     def test_broken(self, answer: Any) -> None:
-        """A checker that fails lets nobody in, and hides behind no other."""
+        """A checker that fails ends the login with its error, and the next is not asked."""
         second = Scripted(b"second")
         assert outcome(CheckerAuthenticator([Scripted(answer), second])) is ZeroDivisionError
         assert second.asked == []
 
-    def test_hangs(self) -> None:
+    def test_checkerHangs(self) -> None:
         """A checker that never answers is cancelled with the login."""
         cancelled: list[Any] = []
         checker = Scripted(lambda: Deferred(cancelled.append))
@@ -271,7 +271,7 @@ class TestAnswers:
         assert len(cancelled) == len(results) == 1
 
     def test_nobodyAsked(self) -> None:
-        """Without a checker for what somebody brings, nobody is let in."""
+        """Without a checker for a client's credentials, the login is denied."""
         assert outcome(CheckerAuthenticator([])) is Unauthorized
         assert outcome(memory(), hello()) is Unauthorized
         assert memory().required
@@ -294,7 +294,7 @@ class TestAvatars:
     """The permissions of avatars."""
 
     def test_granted(self) -> None:
-        """The avatars decide what each may do, or deny it."""
+        """The avatar's grant is the user's, or its denial ends the login."""
         checker = makeChecker("memory:anna:apple:bob:banana")
         authenticator = CheckerAuthenticator([checker], Avatars())
         assert outcome(authenticator) == Grant("A", "anna")
@@ -302,7 +302,7 @@ class TestAvatars:
         assert outcome(authenticator, bob) is Unauthorized
 
     def test_guests(self) -> None:
-        """Guests are not asked for by checkers, and nobody with a wrong password is one."""
+        """Guests are not passed to checkers, and a wrong password makes no guest."""
         checker = Scripted(UnauthorizedLogin())
         authenticator = CheckerAuthenticator([checker], Avatars())
         assert not authenticator.required

@@ -70,8 +70,8 @@ def refuses(made: SettingsAuthorizer, greeting: ConnectRequest) -> bool:
 class TestOpen:
     """No users, no token."""
 
-    def test_everybody(self) -> None:
-        """Everybody gets in, whatever they say."""
+    def test_allClients(self) -> None:
+        """All clients are admitted, whatever their credentials."""
         made = authorizer()
         verifyObject(IAuthorizer, made)
         assert not made.required
@@ -87,7 +87,7 @@ class TestUsers:
         """A login is required."""
         assert authorizer(ALICE).required
 
-    def test_right(self) -> None:
+    def test_nameAndPassword(self) -> None:
         """Name and password of a user give the user's grant."""
         assert authorizer(ALICE, BOB).grantFor(hello("alice", "a")) == ALICE.grant
 
@@ -140,7 +140,7 @@ class TestSingle:
             (hello(token="d"), False),
         ],
     )
-    def test_single(self, greeting: ConnectRequest, expected: bool) -> None:
+    def test_wrongNameOrPassword(self, greeting: ConnectRequest, expected: bool) -> None:
         """Name and password must be right."""
         made = authorizer(single=UserEntry("d", Grant(user="dora")))
         assert made.required
@@ -206,7 +206,7 @@ class TestKeys:
         assert refuses(self.made(), hello())
 
     def test_withoutKeys(self) -> None:
-        """Where nobody has a key, one that is brought does not matter."""
+        """Where no user has a key, a client's key is ignored."""
         greeting = self.hello(None, **{"user": "alice", "pass": "a"})
         assert authorizer(ALICE).grantFor(greeting) == ALICE.grant
 
@@ -222,8 +222,8 @@ class TestKeys:
         assert made.grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
         assert refuses(made, hello("alice", "a"))
 
-    def test_nobody(self) -> None:
-        """The owner of a key may stand for nobody, and needs no signature then."""
+    def test_keyOfTheDefaultUser(self) -> None:
+        """The owner of a key may be C{no_auth_user}, and needs no signature then."""
         made = self.made(ALICE, noAuthUser=self.ANN.key)
         assert not made.required
         for greeting in (
@@ -246,7 +246,7 @@ class TestKeys:
 class TestToken:
     """A token."""
 
-    def test_right(self) -> None:
+    def test_rightToken(self) -> None:
         """A client with the token is accepted."""
         made = authorizer(token=TOKEN)
         assert made.required
@@ -269,8 +269,8 @@ class TestToken:
 class TestHashes:
     """Secrets that are hashed."""
 
-    def test_right(self) -> None:
-        """The grant comes when the hash was compared."""
+    def test_hashedPassword(self) -> None:
+        """The grant comes when the hash is compared."""
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "secret"))
         assert isinstance(answer, Deferred)
@@ -291,8 +291,8 @@ class TestHashes:
 
     def test_unknownAreLikeOthers(self) -> None:
         """
-        Names that do not exist take the path of some user that does, always the same one: of a
-        table with hashes and plain texts nobody learns which names exist.
+        An unknown name is treated as one fixed existing user, so that timing does not show which
+        names exist, even with hashes and plain texts in one table.
         """
         made = authorizer(ALICE, CAROL)
         kinds = []
@@ -341,7 +341,7 @@ class TestNobody:
     """Clients without credentials."""
 
     def test_user(self) -> None:
-        """Gets what the user has that the settings name, although it has a password."""
+        """A client without credentials is the configured user, although that one has a password."""
         made = authorizer(ALICE, BOB, noAuthUser="alice")
         assert not made.required
         assert made.grantFor(hello()) == ALICE.grant
@@ -365,7 +365,7 @@ class TestNobody:
         assert made.grantFor(hello("eve", "e")) == Grant(user="eve")
 
     def test_connectionType(self) -> None:
-        """The user's kinds of connection hold for nobody as well."""
+        """C{no_auth_user} too is bound to its kinds of connection."""
         made = authorizer(BOB, noAuthUser="bob")
         assert refuses(made, hello())
         assert made.grantFor(hello(connectionType="WEBSOCKET")) == BOB.grant
@@ -387,7 +387,7 @@ class TestCertificates:
         ]
         return authorizer(*users, mapsCertificates=True, **more)
 
-    def test_named(self) -> None:
+    def test_userOfCertificate(self) -> None:
         """The user that the certificate names gets in without a password."""
         greeting = hello(certificate=certificate(emails=["alice@example.com"]))
         assert self.made().grantFor(greeting).account == "A"  # type: ignore[union-attr]
@@ -418,7 +418,7 @@ class TestCertificates:
         assert made.grantFor(hello("alice@example.com")) == single.grant
 
     def test_unknown(self) -> None:
-        """A certificate that names nobody is denied, whatever the client says."""
+        """A certificate of no user is denied, whatever the client's credentials."""
         given = certificate(emails=["eve@example.com"])
         assert refuses(self.made(), hello("bob", "pw", certificate=given))
 
@@ -428,7 +428,7 @@ class TestCertificates:
         assert refuses(self.made(), hello("bob", "pw"))
 
     def test_required(self) -> None:
-        """There is no way in without a certificate, also if somebody stands for nobody."""
+        """Without a certificate the login is denied, also with C{no_auth_user}."""
         made = self.made(noAuthUser="bob")
         assert not made.required
         assert refuses(made, hello())
@@ -486,13 +486,13 @@ class TestGrants:
     """The grants of users."""
 
     def test_fields(self) -> None:
-        """Each field of a user is one of its grant too, or what a login needs."""
+        """Each field of a user is a field of its grant, or is needed for the login."""
         login = {"password", "permissions", "allowed_connection_types", "nkey", "proxy_required"}
         names = {each.name for each in fields(User)}
         assert names == {*GRANTED, *login, "isOutside"}
         assert {key.attribute or name for name, key in USER.keys.items()} <= names
 
-    def test_plain(self) -> None:
+    def test_userWithoutPermissions(self) -> None:
         """A user without permissions may do everything in the global account."""
         assert grantOf(USERS, user="plain", **{"pass": "p"}) == Grant(user="plain")
 
@@ -566,8 +566,8 @@ class TestSingles:
         with pytest.raises(errors.Unauthorized):
             made.grantFor(ConnectRequest(options={"user": user.key}))
 
-    def test_nobody(self) -> None:
-        """Without users everybody gets in."""
+    def test_noUsers(self) -> None:
+        """Without users every client is admitted."""
         assert grantOf("port: 4222", user="any") == Grant()
         assert not authorizerOf("port: 4222").required
 
@@ -593,13 +593,13 @@ class TestOnlySystemUsers:
             made.grantFor(ConnectRequest(options={"user": "sys", "pass": "x"}))
 
     def test_anotherAccount(self) -> None:
-        """With one more account, even without users, everybody needs a login."""
+        """With another account, even one without users, every client needs a login."""
         accounts = self.settings().accounts
         made = authorizerOf(Settings(accounts={**accounts, "A": AccountSettings("A")}))
         assert made.required
 
-    def test_told(self) -> None:
-        """With an authorization block they are clear: nobody else gets in."""
+    def test_authorizationBlock(self) -> None:
+        """With an authorization block its users are the only ones."""
         made = authorizerOf(self.settings(authorization=AuthorizationSettings(defined=True)))
         assert made.required
         with pytest.raises(errors.Unauthorized):

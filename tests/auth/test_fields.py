@@ -116,7 +116,7 @@ class TestMembers:
         assert fieldsOf({"EXP": 5}).integer("exp") == 5
 
     def test_part(self) -> None:
-        """A part has the members that are named, and more beside them, objects too."""
+        """A part has the selected members and the added ones; inner objects too may be parts."""
         whole = Fields.parse(b'{"A": 1, "b": {"c": 2, "d": 3}}')
         inner = whole.block("b")
         assert inner is not None

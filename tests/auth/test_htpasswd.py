@@ -41,8 +41,8 @@ from tests.server.support import logLines
 
 
 @pytest.mark.parametrize("form", MADE)
-def test_known(form: str) -> None:
-    """Each form is recognised, and only the right password is right."""
+def test_knownForms(form: str) -> None:
+    """Each form is recognised, and only the right password is accepted."""
     secret = MADE[form]
     assert isCrypt(secret) and problemOf(secret) == ""
     assert checkCrypt(secret, PASSWORD)
@@ -92,7 +92,7 @@ def test_rounds(form: str) -> None:
 
 
 def test_withoutLibrary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the library, what is missing is said, and nobody is let in."""
+    """Without the library the log says what to install, and the login is denied."""
     monkeypatch.setattr(htpasswd, "_hashes", None)
     assert "natsbroker[htpasswd]" in problemOf(MADE["apr1"])
     assert not checkCrypt(MADE["apr1"], PASSWORD)
@@ -143,7 +143,7 @@ class TestParsing:
         ],
     )
     def test_otherLinesAreReported(self, line: str, complaint: str) -> None:
-        """Any other line accepts nobody and is reported by its number, without its secret."""
+        """Any other line admits no user and is reported by its number, without its secret."""
         entries, [told] = parseHtpasswd(f"bob:{sha('x')}\n{line}\n")
         assert entries == {"bob": sha("x")}
         assert told.startswith("line 2: ") and complaint in told
@@ -197,8 +197,8 @@ class TestChecking:
         assert verifyObject(ICredentialsChecker, checker)
         assert check(checker, name, password) == expected
 
-    def test_before(self) -> None:
-        """The forms that Apache made before bcrypt let in who is in the file."""
+    def test_apacheForms(self) -> None:
+        """Users with Apache's older hashes are admitted."""
         text = "".join(f"user{form}:{secret}\n" for form, secret in MADE.items())
         entries, complaints = parseHtpasswd(text + APACHE)
         assert (len(entries), complaints) == (6, [])
@@ -217,21 +217,20 @@ class TestChecking:
             assert check(checker, b"a", entry.encode()) is UnauthorizedLogin
 
     def test_empty(self) -> None:
-        """An empty file lets nobody in."""
+        """An empty file admits no client."""
         checker = HtpasswdChecker(htpasswdChecks(atOnce))
         assert check(checker, b"", b"") is UnauthorizedLogin
         assert check(checker, b"anna", b"") is UnauthorizedLogin
 
-    def test_use(self) -> None:
-        """Other entries take the place of those that were there."""
+    def test_newEntries(self) -> None:
+        """New entries replace the old ones."""
         checker = HtpasswdChecker(htpasswdChecks(atOnce), {"a": sha("x")})
         checker.use({"b": sha("y")})
         assert check(checker, b"a", b"x") is UnauthorizedLogin
         assert check(checker, b"b", b"y") == b"b"
 
-    def test_elsewhere(self) -> None:
-        """bcrypt is computed in a thread, for names that are not there, too, and no more at a time
-        than may."""
+    def test_threads(self) -> None:
+        """bcrypt runs in threads, also for unknown names, and a limited number at a time."""
         threads: list[Any] = []
 
         def later(call: Any, *arguments: Any) -> Any:
@@ -340,8 +339,8 @@ def test_missing(world: World) -> None:
     )
 
 
-def test_change(world: World) -> None:
-    """A change of the file holds after two looks, and everybody is asked about again."""
+def test_fileChanges(world: World) -> None:
+    """A changed file takes effect after two looks, and all clients are checked again."""
     world.start()
     world.path.write_text(f"carl:{sha('cherry')}\n")
     world.clock.advance(world.authenticator.INTERVAL)
@@ -353,7 +352,7 @@ def test_change(world: World) -> None:
 
 
 def test_noChange(world: World) -> None:
-    """While nothing changes nobody is asked about."""
+    """While the file does not change, no client is checked again."""
     world.start()
     for _ in range(5):
         world.clock.advance(world.authenticator.INTERVAL)
@@ -369,7 +368,7 @@ def test_stopped(world: World) -> None:
 
 
 def test_complaints(world: World) -> None:
-    """Lines that accept nobody are logged, not too many of them, and none with its secret."""
+    """Lines without a usable hash are logged without their secrets, up to a limit."""
     lines = [f"user{number}:$apr1$s3cret" for number in range(30)]
     world.path.write_text("\n".join([*lines, f"anna:{sha('apple')}"]))
     with logLines() as log:

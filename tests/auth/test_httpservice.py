@@ -65,8 +65,8 @@ def test_reasons() -> None:
     assert reasonOf(failure) == "OSError one; ValueError two"
 
 
-def test_short() -> None:
-    """A reason is a short one."""
+def test_shortReason() -> None:
+    """A reason is cut to a short text."""
     assert len(reasonOf(Failure(ValueError("x" * 10_000)))) == 300
 
 
@@ -78,8 +78,8 @@ def answered(answer: Any) -> Grant:
 class TestQuestion:
     """The question to the service."""
 
-    def test_whole(self) -> None:
-        """A question has the client's identity and address, and nothing that was not asked for."""
+    def test_question(self) -> None:
+        """A question has the client's identity and address, and no other data."""
         options = {
             "user": "anna",
             "pass": "\u00e4pfel",
@@ -117,8 +117,8 @@ class TestQuestion:
         asked = json.loads(question(ConnectRequest(certificate=made)))
         assert asked["certificate"].encode() == made.public_bytes(Encoding.PEM)
 
-    def test_same(self) -> None:
-        """The same connection makes the same question, in whatever order it said things."""
+    def test_sameQuestion(self) -> None:
+        """Equal connections make the same question, whatever the order of their options."""
         one = ConnectRequest(options={"user": "a", "pass": "b"})
         other = ConnectRequest(options={"pass": "b", "user": "a"})
         assert question(one) == question(other)
@@ -127,12 +127,12 @@ class TestQuestion:
 class TestAnswer:
     """The answer of the service."""
 
-    def test_least(self) -> None:
-        """A name alone may do everything in the global account."""
+    def test_nameAlone(self) -> None:
+        """A name alone allows everything in the global account."""
         assert answered({"user": "anna"}) == Grant(user="anna")
 
-    def test_whole(self) -> None:
-        """Everything that a grant can say."""
+    def test_allFields(self) -> None:
+        """An answer with every field of a grant is read."""
         answer = {
             "user": "anna",
             "account": "SHOP",
@@ -240,10 +240,8 @@ class TestAnswer:
             {"user": "a", "expires": 1 << 64},
         ],
     )
-    def test_nonsense(self, answer: Any) -> None:
-        """
-        An answer that makes no sense denies the login, and does not grant less than was meant.
-        """
+    def test_invalidAnswer(self, answer: Any) -> None:
+        """An invalid answer denies the login, and never grants less than was meant."""
         with pytest.raises(FieldError):
             answered(answer)
 
@@ -378,15 +376,15 @@ class TestAsking:
 
     @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 400, 404, 429, 500, 503])
     def test_outOfOrder(self, status: int) -> None:
-        """Any other status lets nobody in, and is a failure to be logged."""
+        """Any other status denies the login, and is logged as a failure."""
         world = World()
         assert told(world, lambda: world.agent.answer(status, b'{"user":"anna"}')) == (
             f"AuthorizationServiceError the authorization service answers {status}"
         )
 
     @pytest.mark.parametrize("body", [b"", b"OK", b"true", b"{}", b'{"user":"a","admin":true}'])
-    def test_nonsense(self, body: bytes) -> None:
-        """An answer of no sense lets nobody in."""
+    def test_unreadableAnswer(self, body: bytes) -> None:
+        """An unreadable answer denies the login."""
         world = World()
         assert told(world, lambda: world.agent.answer(200, body)).startswith("FieldError ")
 
@@ -407,13 +405,13 @@ class TestAsking:
         assert world.agent.cancelled == 1
         assert world.clock.getDelayedCalls() == []
 
-    def test_gone(self) -> None:
+    def test_serviceIsDown(self) -> None:
         """A service that cannot be reached denies the login."""
         world = World()
         assert told(world, lambda: world.agent.fail(ConnectError())).startswith("ConnectError ")
 
     def test_failsOften(self) -> None:
-        """A service that fails for everybody fills no disk."""
+        """A service that always fails does not fill the log."""
         world = World()
         with logLines() as lines:
             for _ in range(100):
@@ -499,7 +497,7 @@ class TestRemembering:
         world.agent.answer(status, b'{"user":"anna"}')
         return world
 
-    def test_off(self) -> None:
+    def test_noCacheByDefault(self) -> None:
         """An answer is not remembered by default."""
         assert self.again(self.known()) == 1
 
@@ -553,7 +551,7 @@ class TestRemembering:
         assert "Bearer" not in repr(HTTPServiceSettings(URL, headers={"Authorization": "Bearer x"}))
 
     def test_revoke(self) -> None:
-        """Revoking forgets everything, also what was asked before and is answered after."""
+        """Revoking forgets all answers, also to questions that are still open."""
         world = self.known(cacheFor=10.0)
         world.ask(ConnectRequest(options={"user": "b"}))
         world.authorizer.revoke()
@@ -561,7 +559,7 @@ class TestRemembering:
         assert self.again(world) == 1
         assert self.again(world, ConnectRequest(options={"user": "b"})) == 1
 
-    def test_use(self) -> None:
+    def test_newService(self) -> None:
         """A changed service is asked from then on, without the remembered answers."""
         world = self.known(cacheFor=10.0)
         other = FakeAgent()

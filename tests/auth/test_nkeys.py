@@ -27,7 +27,7 @@ class TestRaw:
 
     @given(st.text())
     def test_onlyOneText(self, text: str) -> None:
-        """A text is refused unless it is the one that its bytes are written as."""
+        """Only the canonical text of a key is accepted."""
         try:
             data = decodeRaw(text)
         except ValueError:
@@ -179,7 +179,7 @@ class TestSignatures:
 
     @pytest.mark.parametrize("key", SMALL)
     def test_smallOrder(self, key: str) -> None:
-        """With a key of small order, nothing holds: anybody could make such signatures."""
+        """Signatures with a key of small order are refused: anyone could forge them."""
         for point in SMALL:
             forged = bytes.fromhex(point) + bytes(32)
             assert not isSignature(forged, b"nonce", bytes.fromhex(key))

@@ -40,7 +40,7 @@ class TestKinds:
         assert isHash(prefix + "04$" + "x" * 53)
 
     @pytest.mark.parametrize("secret", ["", "secret", "$2a$", "$1$aa$bb", "$2c$04$x", "$2a$4$x"])
-    def test_plain(self, secret: str) -> None:
+    def test_plainText(self, secret: str) -> None:
         """Everything else is plain text."""
         assert not isHash(secret)
 
@@ -54,8 +54,8 @@ class TestKinds:
 class TestHashes:
     """Single comparisons with a hash."""
 
-    def test_right(self) -> None:
-        """The password that was hashed is right, another one is not."""
+    def test_rightPassword(self) -> None:
+        """The hashed password is accepted, another one is not."""
         assert checkHash(HASH, "secret")
         assert not checkHash(HASH, "Secret")
 
@@ -63,7 +63,7 @@ class TestHashes:
         """The hash is not the password."""
         assert not checkHash(HASH, HASH)
 
-    def test_long(self) -> None:
+    def test_longPassword(self) -> None:
         """A password of more than 72 bytes is refused: bcrypt would ignore the rest."""
         hashed = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
         assert checkHash(hashed, "x" * 72)
@@ -110,7 +110,7 @@ class TestQueue:
         threads.run()
         assert outcomes == [[True], [False], [True]]
 
-    def test_full(self) -> None:
+    def test_tooManyWait(self) -> None:
         """When too many wait, one more is denied."""
         checks = PasswordChecks(Threads())
         for _ in range(checks.AT_A_TIME + checks.WAITING):
@@ -150,7 +150,7 @@ class TestQueue:
         assert len(threads.calls) == 1
 
     def test_cancelRunning(self) -> None:
-        """A comparison that runs when nobody waits any more harms nobody."""
+        """A comparison whose client has gone ends without an error."""
         threads = Threads()
         checks = PasswordChecks(threads)
         answer = checks.check(HASH, "secret")
@@ -177,7 +177,7 @@ class TestQueue:
 
 
 def test_sameForAName() -> None:
-    """A name always gets the same secret, and names share what there is."""
+    """A name always gets the same secret, and the existing secrets are shared among names."""
     decoys = DummySecrets(["a", "b", "c"])
     names = [f"user{number}" for number in range(300)]
     given = [decoys.secretFor(name) for name in names]
@@ -195,8 +195,8 @@ def test_notForeseeable() -> None:
     ]
 
 
-def test_nobody() -> None:
-    """Without any user there is still something to compare with."""
+def test_noUsers() -> None:
+    """Without any user there is still a secret to compare with."""
     assert DummySecrets([]).secretFor("x") == ""
 
 

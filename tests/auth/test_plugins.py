@@ -178,7 +178,7 @@ def test_provide() -> None:
     ],
 )
 def test_sections(text: str, why: str) -> None:
-    """A section that makes no sense is refused, without what may be a secret."""
+    """An invalid section is refused, without values that may be secret."""
     name = text.split(",")[0].split()[1]
     with pytest.raises(BrokerError, match=f'authorization plugin "{name}": .*({why})') as refused:
         Host(block(text))
@@ -227,7 +227,7 @@ class TestHtpasswd:
             assert login(broker, "bob", "").closed == "lost"
             assert broker.connect({"verbose": False}).closed == "lost"
 
-    def test_change(self, path: Path) -> None:
+    def test_fileChanges(self, path: Path) -> None:
         """A user who is removed from the file is cut; others stay."""
         with MemoryBroker(configText=self.text(path)) as broker:
             anna, carl = login(broker, "anna", "apple"), login(broker, "carl", "cherry")
@@ -274,8 +274,8 @@ class TestHtpasswd:
                 reload(broker, self.text(path).replace(old, new))
             assert login(broker, "carl", "cherry").closed == ""
 
-    def test_name(self, path: Path) -> None:
-        """The log says what decides."""
+    def test_nameInLog(self, path: Path) -> None:
+        """The log names the deciding plugin."""
         with logLines() as lines, MemoryBroker(configText=self.text(path)):
             pass
         assert any("authorizer=htpasswd" in line for line in lines)
@@ -284,7 +284,7 @@ class TestHtpasswd:
 class TestCred:
     """Checkers of C{twisted.cred}."""
 
-    def test_named(self) -> None:
+    def test_namedCheckers(self) -> None:
         """Checkers are named as C{--auth} names them, and asked in order."""
         text = "authorization { plugin: cred, checkers: ['memory:anna:apple', 'memory:bob:b'] }"
         with MemoryBroker(configText=text + ACCOUNTS) as broker:
@@ -293,8 +293,8 @@ class TestCred:
             assert (account(broker, "anna"), account(broker, "bob")) == ("SHOP", "OFFICE")
             assert login(broker, "anna", "b").closed == "lost"
 
-    def test_given(self) -> None:
-        """Checkers that were made already are given to the broker."""
+    def test_givenCheckers(self) -> None:
+        """Checkers that are already made can be passed to the broker."""
         plugin = CredPlugin([makeChecker("memory:anna:apple")])
         with MemoryBroker(configText=ACCOUNTS, authorizer=plugin) as broker:
             login(broker, "anna", "apple")
@@ -360,8 +360,8 @@ class TestHTTP:
             assert anna.closed == "lost"
             flushLoggedErrors(Exception)
 
-    def test_hangs(self, agent: FakeAgent) -> None:
-        """A service that does not answer lets nobody in, and that is logged."""
+    def test_serviceHangs(self, agent: FakeAgent) -> None:
+        """A service that does not answer denies the login, and the log says so."""
         text = "authorization { plugin: http, url: 'https://x/' }"
         with logLines() as lines, MemoryBroker(configText=text) as broker:
             anna = login(broker, "anna", "apple")

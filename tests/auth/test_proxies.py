@@ -36,8 +36,8 @@ class TestTrusted:
     """Signatures."""
 
     @pytest.mark.parametrize("signer", [PROXY, OTHER])
-    def test_seen(self, signer: Signer) -> None:
-        """The one among the trusted keys, of whatever role, that has signed the nonce is known."""
+    def test_knownKey(self, signer: Signer) -> None:
+        """The trusted key that signed the nonce is found, whatever its role."""
         proxies = TrustedProxies([PROXY.publicKey, OTHER.publicKey])
         assert proxies.seen(signed(signer)).proxy == signer.publicKey
 
@@ -62,14 +62,14 @@ class TestTrusted:
             TrustedProxies([PROXY.publicKey]).seen(request_)
         assert caught.value.error is errors.PROXY_NOT_TRUSTED
 
-    def test_nobody(self) -> None:
-        """Without a signature, or where nobody is trusted, nobody is there."""
+    def test_noProxy(self) -> None:
+        """Without a signature or without trusted keys, there is no proxy."""
         plain = ConnectRequest(nonce=NONCE)
         assert TrustedProxies([PROXY.publicKey]).seen(plain) is plain
         assert not TrustedProxies().seen(signed()).proxy
         assert not TrustedProxies() and TrustedProxies([PROXY.publicKey])
 
-    def test_gone(self) -> None:
+    def test_proxyIsRemoved(self) -> None:
         """A client that came through a proxy that is no longer trusted is cut."""
         proxies = TrustedProxies([PROXY.publicKey])
         options = signed().options

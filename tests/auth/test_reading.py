@@ -101,8 +101,8 @@ ONLY_X = Permissions(SubjectPermission(("x",)))
 class TestAuthorization:
     """The C{authorization} block."""
 
-    def test_none(self) -> None:
-        """Without the block nobody has to say who they are."""
+    def test_noBlock(self) -> None:
+        """Without the block no login is needed."""
         authorization = settingsOf("port: 1").authorization
         assert authorization == AuthorizationSettings()
         assert not authorization.defined
@@ -333,18 +333,18 @@ def block(text: str) -> str:
 
 
 def test_noCalloutByDefault() -> None:
-    """By default nobody is asked."""
+    """By default no service is asked."""
     assert settingsOf("port: 4222").authorization.auth_callout is None
 
 
-def test_least() -> None:
-    """Issuer and users are needed; the service is asked in the global account."""
+def test_requiredKeys() -> None:
+    """Issuer and users are required; the service is asked in the global account by default."""
     callout = settingsOf(block(f"issuer: {ACCOUNT}, auth_users: [a]")).authorization.auth_callout
     assert callout == AuthCallout(ACCOUNT, "$G", ("a",))
 
 
-def test_most() -> None:
-    """All that can be said, under other names of the keys."""
+def test_allKeys() -> None:
+    """All keys are read, under their other names too."""
     text = f"issuer: {ACCOUNT}, users: [a], acc: A, key: {CURVE}, allowed_accounts: [A, B]"
     callout = settingsOf(f"{block(text)}, accounts {{ A {{}}, B {{}} }}").authorization.auth_callout
     assert callout == AuthCallout(ACCOUNT, "A", ("a",), CURVE, ("A", "B"))
@@ -408,7 +408,7 @@ def test_messageTraces(value: str, expected: MessageTraces) -> None:
     ],
 )
 def test_wrongMessageTraces(value: str, problem: str) -> None:
-    """Destinations that nobody can publish to, and shares of nothing, are errors."""
+    """Invalid destinations, and a sampling of nothing, are errors."""
     with pytest.raises(ConfigErrors, match=re.escape(problem)):
         settingsOf(f"accounts {{ A {{ msg_trace: {value} }} }}")
 

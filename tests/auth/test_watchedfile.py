@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def test_change(world: World) -> None:
+def test_fileChanges(world: World) -> None:
     """A change is taken at the second look that finds it, and once."""
     world.write("two")
     assert world.look() == []
@@ -119,8 +119,8 @@ def test_changedWhileRead(world: World, monkeypatch: pytest.MonkeyPatch) -> None
     assert world.look(2) == ["three"]
 
 
-def test_gone(world: World) -> None:
-    """A file that is gone leaves what it said; when it is back it counts again."""
+def test_fileIsRemoved(world: World) -> None:
+    """The content of a removed file still holds; when the file is back it is read again."""
     world.path.unlink()
     assert world.look(3) == []
     world.write("two")
@@ -150,8 +150,8 @@ def test_load(tmp_path: Path, text: bytes | None, monkeypatch: pytest.MonkeyPatc
     assert "file" in str(error)
 
 
-def test_elsewhere(world: World) -> None:
-    """Nothing is read but in threads, and one look at a time."""
+def test_readInThreads(world: World) -> None:
+    """The file is read in threads only, one look at a time."""
     world.write("two")
     for _ in range(5):
         world.file.look()
@@ -160,7 +160,7 @@ def test_elsewhere(world: World) -> None:
     assert world.look() == ["two"]
 
 
-def test_use(world: World) -> None:
+def test_newPath(world: World) -> None:
     """A new path takes effect, also while the file before is being read."""
     other = world.path.with_name("other")
     other.write_text("other")

@@ -34,10 +34,10 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TRY}::TestLogin::test_beforeConnect",
             f"{_SETTINGS}::TestNobody::test_connectionType",
             f"{_ADMISSION}::TestLogin::test_withoutConnectDenied",
-            f"{_ROUTE}::TestAccepting::test_early",
+            f"{_ROUTE}::TestAccepting::test_lineBeforeConnect",
             f"{_ROUTE}::TestAccepting::test_interestBeforeInfo",
-            f"{_HUB}::TestGreeting::test_early",
-            f"{_GATEWAY}::TestAccepting::test_early",
+            f"{_HUB}::TestGreeting::test_lineBeforeConnect",
+            f"{_GATEWAY}::TestAccepting::test_lineBeforeConnect",
             f"{_WEBSOCKET}::TestHandshake::test_noSessionBefore",
         ),
     ),
@@ -147,7 +147,7 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TOKENS}::TestHeader::test_nothingElseCounts",
             f"{_TOKENS}::TestClaims::test_issuersOfOtherRoles",
             f"{_TOKENS}::TestText::test_variantsAreRefused",
-            f"{_TOKENS}::TestText::test_long",
+            f"{_TOKENS}::TestText::test_longToken",
             f"{_OPERATOR}::TestConditions::test_times",
             f"{_OPERATOR}::TestConditions::test_revoked",
             f"{_OPERATOR}::TestChain::test_signingKeyOfAnotherAccount",
@@ -291,7 +291,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "CVE-2026-29785": Listed(
         "subscriptions before CONNECT of a leafnode",
-        (f"{_HUB}::TestGreeting::test_early", f"{_LEAFS}::test_garbage"),
+        (f"{_HUB}::TestGreeting::test_lineBeforeConnect", f"{_LEAFS}::test_garbage"),
     ),
     "CVE-2026-33216": Listed(
         "a password on a monitoring page",
@@ -326,9 +326,9 @@ ADVISORIES: dict[str, Listed] = {
     "GHSA-38x3": Listed(
         "somebody in particular for those who bring nothing, on links",
         (
-            f"{_ROUTE}::TestAccepting::test_early",
-            f"{_HUB}::TestGreeting::test_early",
-            f"{_GATEWAY}::TestAccepting::test_early",
+            f"{_ROUTE}::TestAccepting::test_lineBeforeConnect",
+            f"{_HUB}::TestGreeting::test_lineBeforeConnect",
+            f"{_GATEWAY}::TestAccepting::test_lineBeforeConnect",
         ),
     ),
     "GHSA-wh7g": Listed(

@@ -112,7 +112,7 @@ class TestLogin:
         "first", [b"PING", b"SUB > 1", b"PUB a 0\r\n", b"UNSUB 1", b"HPUB a 0 0\r\n"]
     )
     def test_beforeConnect(self, host: Host, first: bytes) -> None:
-        """Nothing is done for somebody who has not logged in."""
+        """Before the login, no line has an effect."""
         listening = host.client(hello("a"))
         listening.ask(b"SUB > 1\r\n")
         assert denied(host, first + b"\r\n")
@@ -133,14 +133,14 @@ class TestLogin:
 
 
 class TestOverlaps:
-    """Denied inside of what is asked for (CVE-2022-29946, GHSA-wh7g, GHSA-jx8g)."""
+    """Subscriptions within which something is denied (CVE-2022-29946, GHSA-wh7g, GHSA-jx8g)."""
 
     SUBJECTS = (b"foo.bar", b"foo.baz", b"a.b.c", b"a.b.d", b"x.b.c", b"work")
 
     @pytest.mark.parametrize("queue", [b"", b"q", b"r"])
     @pytest.mark.parametrize("pattern", [b"foo.*", b"foo.>", b">", b"*.bar", b"*.b.*", b"*.*.c"])
     def test_filtered(self, host: Host, pattern: bytes, queue: bytes) -> None:
-        """A wider subscription is made, and what is denied is left out, in queues too."""
+        """A wider subscription is made and its denied messages are left out, in queues too."""
         picky, a = host.client(hello("picky")), host.client(hello("a"))
         assert picky.ask(b"SUB %b %b 1\r\n" % (pattern, queue)) == b""
         a.ask(b"".join(b"PUB %b 1\r\nx\r\n" % subject for subject in self.SUBJECTS))
@@ -175,7 +175,7 @@ class TestRoundabout:
     """Ways around a subject that one may not publish to."""
 
     def test_mapping(self, host: Host) -> None:
-        """A mapping leads nobody there: the subject that it leads to is checked."""
+        """A mapping avoids no permission: its destination is checked too."""
         a, picky = host.client(hello("a")), host.client(hello("picky"))
         a.ask(b"SUB secret 1\r\n")
         answer = picky.ask(b"PUB open 1\r\nx\r\n")
@@ -230,7 +230,10 @@ class TestRoundabout:
         assert answer == b"-ERR 'Permissions Violation for Publish to \"%b\"'\r\n" % subject
 
     def test_answersOfTheServer(self, host: Host) -> None:
-        """The server's own words, such as that nobody is there, go to those who asked only."""
+        """
+        Messages of the broker itself, such as the status for no responders, reach their requester
+        only.
+        """
         other, listens = host.client(hello("a")), host.client(hello("listens"))
         other.ask(b"SUB > 1\r\n")
         listens.ask(b"SUB inbox 1\r\n")
@@ -260,7 +263,7 @@ class TestAccounts:
         "subject", [b"$SYS.REQ.SERVER.PING", b"$SYS.REQ.CLAIMS.UPDATE", b"$JS.API.INFO", b"x"]
     )
     def test_speaking(self, host: Host, subject: bytes) -> None:
-        """A publish of an ordinary user to a subject of the system reaches nobody."""
+        """A publish of an ordinary user to a system subject reaches no receiver."""
         system, b = host.client(hello("s")), host.client(hello("b"))
         for client in (system, b):
             client.ask(b"SUB > 1\r\n")
@@ -295,7 +298,7 @@ class TestAmbiguity:
         ],
     )
     def test_subjects(self, entry: str) -> None:
-        """No subject of the settings holds what would end a line of the protocol."""
+        """No subject of the settings contains a line end."""
         with pytest.raises((ConfigError, ValueError)):
             Host(settingsOf(entry))
 
@@ -309,8 +312,10 @@ class TestInjection:
     @settings(max_examples=60)
     @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
     def test_othersGetWholeMessages(self, operations: list[tuple[bytes, bytes, bytes]]) -> None:
-        """Whatever somebody puts into subjects, queues, sids and replies, others get whole messages
-        with a subject that is one word, and nothing else."""
+        """
+        Whatever one client puts into subjects, queues, sids and replies, other clients get whole
+        messages only, each with a subject that is one word.
+        """
         host = Host(CONFIG).start()
         victim = host.client(hello("a"))
         victim.ask(b"SUB > 1\r\n")

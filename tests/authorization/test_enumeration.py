@@ -88,7 +88,7 @@ class TestSameWork:
 
     @pytest.mark.parametrize("given", ["wrong", "", "x" * 100, "w\0"])
     def test_plain(self, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-        """A login by plain text makes one comparison, for an existing name and for another."""
+        """A login by plain text makes one comparison, for a known and an unknown name."""
         work = Work(monkeypatch, ["secret"])
         assert {tuple(work.of(password(name, given))[0]) for name in NAMES} == {("plain",)}
         assert work.of(password(NAMES[0], "secret")) == (["plain"], True)
@@ -197,7 +197,7 @@ class TestOthersDoNotWait:
     """A hash takes long, and somewhere else."""
 
     def test_served(self, host: Host, gate: Gate) -> None:
-        """While a password is compared, everybody else is served, and others log in."""
+        """While a password is compared, other clients are served and can log in."""
         early = login(host, "plain", "p")
         assert early.receive() == b"PONG\r\n"
         waiting = [login(host, user, "secret") for user in ("hashed", "another")]
@@ -209,8 +209,10 @@ class TestOthersDoNotWait:
         assert [client.receive() for client in waiting] == [b"PONG\r\n", b"PONG\r\n"]
 
     def test_flood(self, host: Host, gate: Gate) -> None:
-        """A flood of such logins takes two threads, makes the next ones wait, and holds nobody
-        up."""
+        """
+        A flood of such logins takes two threads and makes the next logins wait, but no connected
+        client.
+        """
         early = login(host, "plain", "p")
         early.receive()
         flood = [login(host, "hashed", "wrong") for _ in range(200)]

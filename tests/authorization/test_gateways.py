@@ -116,8 +116,10 @@ class TestSending:
 @settings(max_examples=60, deadline=None)
 @given(operations=st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
 def test_injection(names: Names, operations: list[tuple[bytes, bytes, bytes]]) -> None:
-    """Whatever somebody puts into subjects, replies and queues, other clusters get whole messages
-    with a subject that is one word, and nothing else."""
+    """
+    Whatever a client puts into subjects, replies and queues, other clusters get whole messages
+    only, each with a subject that is one word.
+    """
     with using(names):
         border = Border(Grant("A", "u"))
         for subject, reply, queue in operations:

@@ -81,8 +81,10 @@ def ourHub(broker: Broker) -> Wire:
 @pytest.mark.slow
 @pytest.mark.parametrize("state", [waiting, letIn, dialled, ourHub])
 def test_garbage(state: Callable[[Broker], Wire]) -> None:
-    """Whatever a peer says, nothing fails, who may not come in says nothing to anybody, and the
-    others of the account hear only what it may say."""
+    """
+    Any input of a peer is harmless: without a login it reaches no client, and with one only by the
+    subjects that it may publish to.
+    """
     for seed in range(SEEDS):
         random = Random(seed)
         broker = Broker()

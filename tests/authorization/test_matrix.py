@@ -59,7 +59,7 @@ def test_disagreementsAreFound(monkeypatch: pytest.MonkeyPatch, verb: str) -> No
 
 @pytest.mark.parametrize("method", ["mayCome", "takes"])
 def test_lenientHubIsFound(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    """A hub that lets a leafnode send, or want, what its user may not is found out."""
+    """A hub that lets a leafnode publish or subscribe beyond its user's permissions is found."""
     monkeypatch.setattr(LeafRules, method, lambda *_: Verdict.ALLOWED)
     with pytest.raises(Disagreement, match="leafnode"):
         for number in range(SCENES):
@@ -89,8 +89,8 @@ class TestReference:
             ("a.*", "a.>", True),
         ],
     )
-    def test_fits(self, pattern: str, subject: str, expected: bool) -> None:
-        """A pattern and a subject, whose wildcards are words."""
+    def test_matchingPair(self, pattern: str, subject: str, expected: bool) -> None:
+        """A pattern and a subject match if the wildcards stand for words."""
         assert fits(pattern, subject) is expected
 
     @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_help(flag: str) -> None:
 
 @pytest.mark.parametrize("flag", ["-O", "-OO"])
 def test_serves(flag: str) -> None:
-    """A broker starts, and lets nobody in who may not come."""
+    """A broker starts, and refuses a client without the right credentials."""
     done = run("-c", _SERVES, flag=flag)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [

@@ -89,7 +89,7 @@ def streams() -> Streams:
 
 
 class TestPermissions:
-    """Ways around what a user of the account may not do."""
+    """Attempts to get around the permissions of a user of the account."""
 
     def test_publish(self, streams: Streams) -> None:
         """Nothing is stored on a subject that is denied, and no part of the API that is denied is

@@ -18,8 +18,8 @@ def test_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_tried(name: str) -> None:
-    """The tests that try it exist."""
+def test_testsExist(name: str) -> None:
+    """The tests that the table names exist."""
     listed = ALL[name]
     assert listed.what and listed.tests
     assert missingFrom(listed) == []

@@ -105,8 +105,8 @@ class TestWhoDecides:
         assert world.ask() == Grant("APP", "bob", maxPayload=100)
         assert len(world.questions) == 1
 
-    def test_known(self, later: bool) -> None:
-        """The service is asked about users in the file as well, and its answer decides."""
+    def test_knownUser(self, later: bool) -> None:
+        """The service is asked about users of the file too, and its answer decides."""
         world = World(later=later)
         world.decide = lambda question: question.response(ISSUER, {"error": "no"}, iat=1)
         denial = world.ask("app")
@@ -151,7 +151,7 @@ class TestGrants:
         world.decide = lambda question: letIn(question, **claims)
         return world.ask()
 
-    def test_name(self) -> None:
+    def test_namedByService(self) -> None:
         """The service may name the user."""
         assert self.granted(name="robert").user == "robert"
 
@@ -186,8 +186,8 @@ class TestGrants:
     @pytest.mark.parametrize("claims", [{}, {"issuer_account": ISSUER.key}])
     def test_otherSigner(self, claims: dict[str, Any]) -> None:
         """
-        An answer that another account signed lets nobody in, whatever account it names, unless it
-        was sealed for us.
+        An answer signed by another account admits no client, whatever account it names, unless it
+        was sealed for this broker.
         """
         other = Account(Operator())
         world = World(xkey=CURVE.key)
@@ -201,7 +201,7 @@ class TestGrants:
         world.decide = lambda question: CURVE.seal(decide(question), question.sender)
         assert world.ask().account == "APP"
 
-    def test_later(self) -> None:
+    def test_lateAnswer(self) -> None:
         """An answer may come later."""
         world = World()
         asking: Any = world.authorizer.grantFor(ConnectRequest(options={"user": "bob"}))

@@ -43,8 +43,11 @@ def ask(world: CalloutWorld, service: AuthCallout = PLAIN) -> list[Any]:
 class TestAsking:
     """Questions and answers."""
 
-    def test_plain(self) -> None:
-        """A question is signed by the server, for the issuer, and good for as long as it waits."""
+    def test_request(self) -> None:
+        """
+        A request is signed by the server, names the issuer, and is valid for as long as the broker
+        waits.
+        """
         world = CalloutWorld("AUTH").serve()
         world.decide = letIn
         [answer] = ask(world)
@@ -102,7 +105,7 @@ class TestAsking:
         assert question.sender == world.keys.publicKey == question.nats["server_id"]["xkey"]
 
     def test_sealedByAnother(self) -> None:
-        """An answer that somebody else sealed lets nobody in."""
+        """An answer that another key sealed admits no client."""
         world = CalloutWorld("AUTH", CURVE).serve()
         world.decide = lambda question: Curve().seal(letIn(question), question.sender)
         assert "decrypting" in str(ask(world, SEALED)[0])
@@ -111,7 +114,7 @@ class TestAsking:
 class TestNoAnswer:
     """Services that do not answer."""
 
-    def test_late(self) -> None:
+    def test_timeToLogIn(self) -> None:
         """After the time that a client has to log in, it is denied."""
         world = CalloutWorld("AUTH").serve()
         outcome = ask(world)
@@ -122,7 +125,7 @@ class TestNoAnswer:
         assert "not received in time" in str(outcome[0])
 
     def test_nobodyThere(self) -> None:
-        """Where nobody listens, nothing is waited for."""
+        """Without a subscriber for the request, the broker does not wait."""
         [denied] = ask(CalloutWorld("AUTH"))
         assert isinstance(denied, Unauthorized)
 
@@ -140,7 +143,7 @@ class TestNoAnswer:
 class TestGuarded:
     """No user of the service's account asks it."""
 
-    def test_elsewhere(self) -> None:
+    def test_otherAccounts(self) -> None:
         """In other accounts nothing is forbidden."""
         grant = Grant("APP")
         assert guarded(grant, PLAIN) is grant
@@ -158,7 +161,9 @@ class TestGuarded:
     def test_denied(
         self, publish: PermissionSet | None, responses: ResponsePermission | None, other: bool
     ) -> None:
-        """In its own, its subject is, beside what is forbidden anyway."""
+        """
+        In its own account, the subject of the requests is denied beside the other denied subjects.
+        """
         made = guarded(Grant("AUTH", publish=publish, responses=responses), PLAIN).publish
         assert made is not None
         assert not made.allows(SUBJECT)

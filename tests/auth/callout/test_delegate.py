@@ -128,7 +128,9 @@ def test_itsOwn() -> None:
 
 @pytest.mark.parametrize("signer", [APP.signing, SCOPED], ids=["plain", "scoped"])
 def test_signingKey(signer: KeyPair) -> None:
-    """A signing key may issue the user; a scoped one's template says what it may then."""
+    """
+    A signing key may issue the user; the template of a scoped key gives the user's permissions.
+    """
     world = World()
 
     def decide(question: Question) -> bytes:
@@ -165,7 +167,7 @@ def test_forbiddenPlacementsAreDenied(decide: Any, words: str) -> None:
 
 
 def test_everyAccount() -> None:
-    """All accounts may be allowed; only those that there are take anybody."""
+    """All accounts may be allowed; an account that does not exist admits no client."""
     world = World(("*",))
     world.decide = lambda question: letIn(question, OTHER)
     assert world.ask().account == OTHER.key
@@ -191,8 +193,8 @@ class TestAgain:
         """Nothing is known about others."""
         assert World().again(Grant(AUTH.key)) is None
 
-    def test_same(self) -> None:
-        """The service is not asked again; what it said holds."""
+    def test_unchangedJWT(self) -> None:
+        """With an unchanged JWT the service is not asked again; its last answer holds."""
         world = World()
         world.decide = letIn
         before = world.ask()

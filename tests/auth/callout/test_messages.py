@@ -37,8 +37,8 @@ def question(hello: ConnectRequest, applicant: CalloutUser | None = None) -> dic
     return questionOf(SERVER, "U", hello, applicant or CalloutUser(nameIn(hello)))
 
 
-def test_least() -> None:
-    """Of a connection that says nothing, what is empty is not there, but the protocol is."""
+def test_connectionWithoutOptions() -> None:
+    """A connection without options has its protocol in the request, and no empty fields."""
     assert question(ConnectRequest()) == {
         "server_id": SERVER,
         "user_nkey": "U",
@@ -47,8 +47,8 @@ def test_least() -> None:
     }
 
 
-def test_most() -> None:
-    """A request has all that a client sent about itself, in nats-server's spelling."""
+def test_allOptions() -> None:
+    """A request has all options of the client, in nats-server's spelling."""
     options = {
         "user": "u",
         "pass": "p",
@@ -117,8 +117,8 @@ def test_tls() -> None:
         ({"auth_token": "secret", "jwt": "x"}, ""),
     ],
 )
-def test_name(options: dict[str, str], name: str) -> None:
-    """Somebody is named after its key or user, and never after a token."""
+def test_userName(options: dict[str, str], name: str) -> None:
+    """A user is named after its key or user, and never after a token."""
     assert nameIn(ConnectRequest(options=options)) == name
 
 
@@ -154,7 +154,7 @@ def read(data: bytes, unseal: Any = None) -> AuthorizationResponse:
 
 
 def test_letsIn() -> None:
-    """An answer says who is let in, and who says so."""
+    """An answer names the admitted user and the issuer."""
     decoded = read(answer())
     assert (decoded.user.token.audience, decoded.issuer) == ("APP", ISSUER.key)
     assert not decoded.isSealed
@@ -192,7 +192,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_invalidResponsesSayWhy(words: str) -> None:
-    """Anything else lets nobody in, and says why."""
+    """Any other answer admits no client, and the error gives the reason."""
     with pytest.raises(Unauthorized) as refused:
         read(REFUSED[words])
     assert words in str(refused.value)
@@ -209,8 +209,8 @@ def test_cannotBeOpened() -> None:
 
 
 @given(st.binary())
-def test_anything(data: bytes) -> None:
-    """Any input denies, and nothing else."""
+def test_anyInput(data: bytes) -> None:
+    """Any input is denied, without another error."""
     with pytest.raises(Unauthorized):
         read(data)
     with pytest.raises(Unauthorized):
@@ -246,8 +246,8 @@ class TestStay:
         """Until when."""
         return stayOf(UserClaims.decode(jwt(nats)), "AUTH", NOW)
 
-    def test_always(self) -> None:
-        """Without times of the day, always; from wherever it comes, and however."""
+    def test_unrestrictedUser(self) -> None:
+        """Without times and networks, a user may connect at any time, from any address."""
         assert self.stay({}) == math.inf
         assert self.stay({"src": ["10.0.0.0/8"]}) == math.inf
         assert self.stay({"allowed_connection_types": ["WEBSOCKET"]}) == math.inf
@@ -257,7 +257,7 @@ class TestStay:
         times = {"times": [{"start": "22:00:00", "end": "23:00:00"}], "times_location": "UTC"}
         assert self.stay(times) == NOW + 2800
 
-    def test_outside(self) -> None:
+    def test_outsideOfHours(self) -> None:
         """At other times, not at all."""
         times = {"times": [{"start": "10:00:00", "end": "11:00:00"}], "times_location": "UTC"}
         with pytest.raises(Unauthorized, match="outside of valid connect times"):

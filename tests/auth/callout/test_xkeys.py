@@ -66,12 +66,12 @@ class TestKnownAnswers:
         sealed = CurveKeys(b"\1" * 32).seal(b"attack at dawn", TWO, sevens)
         assert sealed.hex() == SEALED
 
-    def test_open(self) -> None:
+    def test_opensTextOfGoLibrary(self) -> None:
         """A text that the Go library sealed is opened."""
         assert CurveKeys(b"\2" * 32).open(bytes.fromhex(SEALED), ONE) == b"attack at dawn"
 
     def test_naclsOwn(self) -> None:
-        """The box is the one in NaCl's own documentation."""
+        """The sealed box is the one in NaCl's documentation."""
         alice = bytes.fromhex(NACL["alice"])
         recipient = encodeKey(Role.CURVE, bytes.fromhex(NACL["bob"]))
         nonce = bytes.fromhex(NACL["nonce"])
@@ -84,7 +84,7 @@ class TestSealing:
 
     @given(st.binary(max_size=200))
     def test_thereAndBack(self, data: bytes) -> None:
-        """The recipient opens what was sealed for it."""
+        """The recipient opens a text that was sealed for its key."""
         ours, theirs = CurveKeys(b"\1" * 32), CurveKeys(b"\2" * 32)
         assert theirs.open(ours.seal(data, TWO, os.urandom), ONE) == data
 
@@ -102,7 +102,7 @@ class TestSealing:
             CurveKeys(b"\2" * 32).open(sealed, CurveKeys().publicKey)
 
     def test_notWithZeros(self) -> None:
-        """The shared secret is not the one that keys of zeros would give."""
+        """The shared secret differs from the one of all-zero keys."""
         sealed = CurveKeys(b"\1" * 32).seal(b"x", TWO, os.urandom)
         with pytest.raises(SealError):
             CurveKeys(bytes(32)).open(sealed, ONE)

@@ -47,8 +47,8 @@ NAMES = st.sampled_from(
 class TestAccountClaims:
     """The JWT of an account."""
 
-    def test_known(self) -> None:
-        """A JWT of the Go library is read with all that it says."""
+    def test_goLibrary(self) -> None:
+        """A JWT of the Go library is read with all its fields."""
         claims = AccountClaims.decode(KNOWN["account"])
         assert claims.tags == ("team:blue",)
         assert claims.terms == OperatorLimits(10, NO_LIMIT, 20, 1024, True)
@@ -192,8 +192,8 @@ class TestAccountClaims:
             {"limits": {"conn": "1"}},
         ],
     )
-    def test_nonsense(self, nats: dict[str, Any]) -> None:
-        """Claims that make no sense refuse the account."""
+    def test_invalidClaims(self, nats: dict[str, Any]) -> None:
+        """Invalid claims refuse the account."""
         with pytest.raises(FieldError):
             AccountClaims.decode(ACCOUNT.jwt(nats))
 

@@ -69,7 +69,7 @@ class TestExports:
     """Exports of accounts."""
 
     def test_stream(self) -> None:
-        """A stream is for everybody unless it needs tokens."""
+        """A stream is exported to every account unless it needs tokens."""
         world = World([{"subject": "news.>", "type": "stream", "account_token_position": 0}])
         assert world.accounts()[ONE.key].exports == (StreamExport("news.>", None, 0),)
 
@@ -199,8 +199,8 @@ class TestActivation:
 class TestMappings:
     """Where subjects lead."""
 
-    def test_made(self) -> None:
-        """A subject leads where the JWT says; what makes no sense is left out and named."""
+    def test_mappings(self) -> None:
+        """A subject is mapped as the JWT says; an invalid mapping is left out and logged."""
         mappings = {"a": [{"subject": "b", "weight": 40}], "c": [], "d.*": [{"subject": "e.$7"}]}
         told: list[tuple[str, str]] = []
         claims = AccountClaims.decode(ONE.jwt({"mappings": mappings}))
@@ -214,8 +214,8 @@ class TestMappings:
 class TestTraces:
     """Where traced messages lead."""
 
-    def test_made(self) -> None:
-        """A destination in the JWT is that of the account, also if it has nothing else."""
+    def test_destination(self) -> None:
+        """The trace destination of the JWT is used, also if the account has no other setting."""
         claims = AccountClaims.decode(ONE.jwt({"trace": {"dest": "t.x", "sampling": 30}}))
         settings = accountsFrom({ONE.key: claims}, 0.0, lambda *arguments: None)
         assert settings[ONE.key].trace == MessageTraces("t.x", 30)

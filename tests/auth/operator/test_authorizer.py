@@ -128,7 +128,7 @@ class TestChain:
 
     @pytest.mark.parametrize("given", [{}, {"user": "a", "pass": "b"}, {"auth_token": "x"}])
     def test_withoutJWT(self, given: dict[str, str]) -> None:
-        """Names, passwords and tokens let nobody in."""
+        """Names, passwords and tokens admit no client."""
         assert not Logins().lets(ConnectRequest(options=given, nonce=NONCE))
 
     def test_lineEnd(self) -> None:
@@ -174,7 +174,7 @@ class TestSignature:
         assert not Logins().lets(hello(user=None, options={"sig": changed}))
 
     def test_smallOrder(self) -> None:
-        """A user whose key is of small order cannot sign: anybody could."""
+        """A key of small order cannot sign: anyone could forge its signatures."""
         key = encodeKey(Role.USER, bytes.fromhex("01" + "00" * 31))
         body = claimsOf("user", ACCOUNT, key, {"subs": -1, "data": -1, "payload": -1})
         forged = raw(bytes.fromhex("01" + "00" * 31) + bytes(32))
@@ -214,7 +214,7 @@ class TestConditions:
         ],
     )
     def test_time(self, claims: dict[str, Any], expected: bool) -> None:
-        """A JWT that is over, or yet to begin, lets nobody in."""
+        """An expired JWT, or one that is not yet valid, admits no client."""
         assert Logins().lets(hello(ACCOUNT.user(USER, **claims))) is expected
 
     def test_expires(self) -> None:
@@ -288,7 +288,7 @@ class TestConditions:
         assert world.lets(hello(ACCOUNT.user(USER, iat=501)))
 
     def test_limits(self) -> None:
-        """The server's limits hold for everybody."""
+        """The server's limits hold for all users."""
         world = Logins(limits=ServerLimits(100, 5))
         grant = world.ask(hello())
         assert (grant.maxPayload, grant.maxSubscriptions) == (100, 5)
@@ -353,7 +353,7 @@ class TestDelegating:
     EXTERNAL = {"authorization": {"auth_users": [USER.key]}}
 
     def test_serviceDecidesAboutUsers(self) -> None:
-        """Users who proved who they are are then decided about by the service."""
+        """The service decides about users who have proved their identity."""
         service, other = Service(), KeyPair("U")
         world = Logins(issued(nats=self.EXTERNAL), delegate=service)
         jwt = ACCOUNT.user(other)
@@ -387,7 +387,7 @@ class TestDelegating:
         assert service.asked == []
 
     def test_nobodyToAsk(self) -> None:
-        """Without anybody to ask, nobody is let in."""
+        """Without a service to ask, no client is admitted."""
         other = KeyPair("U")
         assert not Logins(issued(nats=self.EXTERNAL)).lets(hello(ACCOUNT.user(other), other))
 
@@ -414,7 +414,7 @@ class TestFuzz:
 
     @given(st.integers(min_value=0), st.binary(min_size=1, max_size=3))
     def test_damagedTokens(self, place: int, damage: bytes) -> None:
-        """A JWT that was changed anywhere lets nobody in."""
+        """A JWT that was changed anywhere admits no client."""
         text = ACCOUNT.user(USER)
         place %= len(text)
         changed = text[:place] + damage.decode("latin-1") + text[place + 1 :]

@@ -133,7 +133,7 @@ class TestUpdating:
         broker.refused("$SYS.REQ.CLAIMS.UPDATE", forged)
         assert [path.name for path in tmp_path.rglob("*")] == ["jwt"]
 
-    def test_full(self, tmp_path: Path) -> None:
+    def test_fullFolder(self, tmp_path: Path) -> None:
         """A folder that is full takes no more, and says so."""
         broker = Broker(tmp_path)
         assert broker.folder is not None
@@ -173,7 +173,10 @@ class TestLooking:
     """Look-ups of stored JWTs."""
 
     def test_lookUp(self, broker: Broker) -> None:
-        """An account that is not stored is answered with nothing, so that nobody waits."""
+        """
+        A look-up of an account that is not stored is answered with nothing, so that no requester
+        waits.
+        """
         for name in (ACCOUNT.key, "x", "*", "é"):
             assert broker.clients.ask(f"$SYS.REQ.ACCOUNT.{name}.CLAIMS.LOOKUP") == [b""]
 

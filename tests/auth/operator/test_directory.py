@@ -28,7 +28,7 @@ class TestFinding:
     """Finding accounts."""
 
     def test_found(self) -> None:
-        """An account is fetched once, and told before anybody has it."""
+        """An account is fetched once, and its watchers are notified before it is used."""
         world = World(issued())
         account = world.find()
         assert account.token.subject == ACCOUNT.key
@@ -154,8 +154,8 @@ class TestFinding:
 class TestExpiry:
     """Accounts that end."""
 
-    def test_ends(self) -> None:
-        """When the JWT expires the watchers are notified, and the account is no more."""
+    def test_expiry(self) -> None:
+        """When the JWT expires the watchers are notified, and the account is removed."""
         world = World(issued(exp=1010))
         world.find()
         world.clock.advance(9.9)
@@ -166,7 +166,7 @@ class TestExpiry:
         assert isinstance(error, Unauthorized) and error.error is errors.ACCOUNT_EXPIRED
 
     def test_isLookedForAgain(self) -> None:
-        """An expired account's JWT is looked for again, but not by everybody all the time."""
+        """An expired account's JWT is looked up again, but not for every request."""
         world = World(issued(exp=1010))
         world.find()
         world.clock.advance(10)
@@ -206,7 +206,7 @@ class TestUpdates:
         assert world.observer.told == [("changed", ACCOUNT.key)] * 2
         assert not world.clock.getDelayedCalls()
 
-    def test_same(self) -> None:
+    def test_sameJWT(self) -> None:
         """The same JWT again changes nothing."""
         text = issued()
         world = World(text)
@@ -215,7 +215,7 @@ class TestUpdates:
         assert len(world.observer.told) == 1
 
     def test_unknown(self) -> None:
-        """A JWT of an account that nobody uses is not kept."""
+        """A JWT of an account without users here is not kept."""
         world = World()
         assert not world.directory.update(ACCOUNT.key, issued())
         assert world.observer.told == []
@@ -257,7 +257,7 @@ class TestUpdates:
 class TestRefreshing:
     """Fetching the JWTs of known accounts again."""
 
-    def test_another(self) -> None:
+    def test_newJWT(self) -> None:
         """A new JWT is used from then on."""
         world = World(issued())
         world.find()
@@ -265,16 +265,16 @@ class TestRefreshing:
         world.directory.refresh(ACCOUNT.key)
         assert world.find().token.issuedAt == 2
 
-    def test_same(self) -> None:
-        """The same one changes nothing."""
+    def test_sameJWTIsFetched(self) -> None:
+        """Fetching the same JWT again changes nothing."""
         world = World(issued())
         world.find()
         world.directory.refresh(ACCOUNT.key)
         assert world.observer.told == [("changed", ACCOUNT.key)]
 
     @pytest.mark.parametrize("token", [KeyError("none"), "nonsense", 5, issued(exp=999)])
-    def test_gone(self, token: Any) -> None:
-        """If there is none that is true, the account is no more."""
+    def test_noValidJWT(self, token: Any) -> None:
+        """Without a valid JWT the account is removed."""
         world = World(issued())
         world.find()
         world.resolver.tokens[ACCOUNT.key] = token

@@ -53,8 +53,8 @@ def activation(
 class TestExports:
     """Exports of an account."""
 
-    def test_read(self) -> None:
-        """An export is read with all that is said of it."""
+    def test_export(self) -> None:
+        """An export is read with all its fields."""
         (export,) = readExports(
             fieldsOf(
                 exports=[
@@ -99,8 +99,8 @@ class TestExports:
             {"revocations": ["x"]},
         ],
     )
-    def test_nonsense(self, changes: dict[str, Any]) -> None:
-        """An export that makes no sense refuses the account."""
+    def test_invalidExport(self, changes: dict[str, Any]) -> None:
+        """An invalid export refuses the account."""
         entry = {"subject": "a.*", "type": "service", **changes}
         with pytest.raises(FieldError):
             readExports(fieldsOf(exports=[entry]))
@@ -134,8 +134,8 @@ class TestImports:
         (imported,) = readImports(fieldsOf(imports=[entry]), IMPORTER.key)
         return imported
 
-    def test_read(self) -> None:
-        """An import is read with all that is said of it."""
+    def test_imports(self) -> None:
+        """An import is read with all its fields."""
         imported = self.read(local_subject="b.c", share=True, allow_trace=True, token=activation())
         assert imported.wanted == StreamImport(EXPORTER.key, "a.b", "b.c", True)
         assert imported.activation.subject == IMPORTER.key
@@ -157,8 +157,8 @@ class TestImports:
             {"token": 1},
         ],
     )
-    def test_nonsense(self, changes: dict[str, Any]) -> None:
-        """An import that makes no sense refuses the account."""
+    def test_invalidImport(self, changes: dict[str, Any]) -> None:
+        """An invalid import refuses the account."""
         with pytest.raises(FieldError):
             self.read(**changes)
 
@@ -205,8 +205,10 @@ class TestImports:
 class TestMappings:
     """Where subjects go."""
 
-    def test_read(self) -> None:
-        """Mappings are read with their weights; one without has the whole."""
+    def test_mappings(self) -> None:
+        """
+        Mappings are read with their weights; a destination without a weight has the full weight.
+        """
         places = [{"subject": "b", "weight": 40}, {"subject": "c", "cluster": "X"}]
         assert readMappings(fieldsOf(mappings={"a.*": places})) == (
             SubjectMapping("a.*", (MappingDestination("b", 40), MappingDestination("c", 100, "X"))),
@@ -224,7 +226,7 @@ class TestMappings:
             [],
         ],
     )
-    def test_nonsense(self, mappings: Any) -> None:
-        """A mapping that makes no sense refuses the account."""
+    def test_invalidMapping(self, mappings: Any) -> None:
+        """An invalid mapping refuses the account."""
         with pytest.raises(FieldError):
             readMappings(fieldsOf(mappings=mappings))

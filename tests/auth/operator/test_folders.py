@@ -117,7 +117,7 @@ class TestReading:
         assert file.read_bytes() == data
 
     def test_changesByOthers(self, tmp_path: Path) -> None:
-        """Reading again tells what others changed."""
+        """Reading again reports the files that other programs changed."""
         folder = TokenFolder(str(tmp_path))
         for account in (ONE, TWO):
             folder.save(account, "jwt")
@@ -207,7 +207,7 @@ def test_ttl(tmp_path: Path) -> None:
 
 
 def test_expired(tmp_path: Path) -> None:
-    """Without a time, what has expired is removed, and what is no JWT."""
+    """Without a given time, expired JWTs and other files are removed."""
     world = World(tmp_path)
     world.folder.save(ACCOUNT.key, ACCOUNT.jwt(exp=100))
     world.folder.save(ONE, "none")

@@ -379,6 +379,6 @@ class TestRules:
     def test_permissions(
         self, rules: PermissionClaims, publish: Any, subscribe: Any, responses: Any
     ) -> None:
-        """An empty list of what is allowed allows all, unless only answers are."""
+        """An empty list of allowed subjects allows all, unless only responses are allowed."""
         made = rulesInto(Grant(), rules)
         assert (made.publish, made.subscribe, made.responses) == (publish, subscribe, responses)

@@ -20,8 +20,8 @@ from tests.server.support import settingsOf
 class TestOperatorClaims:
     """The JWT of an operator."""
 
-    def test_known(self) -> None:
-        """A JWT of the Go library is read with all that it says."""
+    def test_goLibrary(self) -> None:
+        """A JWT of the Go library is read with all its fields."""
         claims = OperatorClaims.decode(KNOWN["operator"])
         assert claims.accountServer == "https://example.com/jwt/v1"
         assert claims.serverVersion == (2, 9, 10)
@@ -43,8 +43,8 @@ class TestOperatorClaims:
             {"assert_server_version": 2},
         ],
     )
-    def test_nonsense(self, nats: dict[str, Any]) -> None:
-        """Claims that make no sense are refused."""
+    def test_invalidClaims(self, nats: dict[str, Any]) -> None:
+        """Invalid claims are refused."""
         with pytest.raises(FieldError):
             OperatorClaims.decode(Operator().jwt(nats))
 
@@ -66,7 +66,7 @@ class TestTrust:
         assert trust.keys == {one.key, one.signing.key, two.key, two.signing.key}
         assert not trust.strictKeys
 
-    def test_strict(self) -> None:
+    def test_strictOperator(self) -> None:
         """The own key of a strict operator does not count."""
         operator = Operator()
         text = operator.jwt({"strict_signing_key_usage": True})
@@ -84,8 +84,8 @@ class TestFiles:
         text = credentialsFile("a.b.c", user).replace("\n", "\r\n")
         assert undecorated(text) == "a.b.c"
 
-    def test_plain(self) -> None:
-        """Without such lines, the whole is taken without blanks around it."""
+    def test_bareToken(self) -> None:
+        """Without the marking lines, the whole text without surrounding blanks is the token."""
         assert undecorated(" a.b.c \n") == "a.b.c"
 
 

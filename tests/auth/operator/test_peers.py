@@ -120,18 +120,18 @@ class TestLookUp:
         world.say(b"jwt of ACCOUNT")
         assert outcome == ["jwt of ACCOUNT"]
 
-    def test_untrue(self) -> None:
-        """A JWT that is not true is none."""
+    def test_invalidJWT(self) -> None:
+        """An answer with an invalid JWT counts as no answer."""
         world = World()
         outcome = world.lookUp()
         world.say(b"jwt of OTHER")
         assert reason(outcome) == "nobody has it"
 
-    def test_nobody(self) -> None:
-        """Where nobody else is, the answer does not wait."""
+    def test_noOtherServer(self) -> None:
+        """Without another server, the answer does not wait."""
         assert reason(World(listening=False).lookUp()) == "there is nobody else"
 
-    def test_late(self) -> None:
+    def test_silentServer(self) -> None:
         """A silent server is not waited for longer than the timeout."""
         world = World()
         outcome = world.lookUp()
@@ -149,7 +149,7 @@ class TestLookUp:
             (resolution,) = world.lookUp()
             assert expected in str(resolution)
 
-    def test_several(self) -> None:
+    def test_concurrentQuestions(self) -> None:
         """Answers belong to their questions."""
         world = World()
         one, two = world.lookUp(), world.lookUp()
@@ -177,7 +177,7 @@ class TestKeepingUp:
     """All accounts."""
 
     def test_asks(self) -> None:
-        """Again and again somebody is asked, and told what we have."""
+        """At intervals another server is asked for JWTs, with the digest of the own ones."""
         world = World()
         world.neighbours.keepUp(60.0, lambda: b"digest", lambda account, text: succeed(None))
         assert world.asked == []
@@ -204,8 +204,8 @@ class TestKeepingUp:
         world.say(b"")
         assert merged == [("A", "jwt of A"), ("C", "jwt of C")]
 
-    def test_fails(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A JWT that cannot be stored is logged, and holds no other back."""
+    def test_storeFails(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A JWT that cannot be stored is logged, and does not hold up the others."""
         world = World()
         world.neighbours.keepUp(60.0, lambda: b"", lambda *_: fail(OSError("full")))
         world.clock.advance(60)

@@ -76,7 +76,7 @@ class TestURL:
         agent.answer(status, body)
         assert isinstance(outcome[0], LookupError)
 
-    def test_late(self) -> None:
+    def test_silentServer(self) -> None:
         """A server that does not answer is not waited for."""
         agent, clock = FakeAgent(), Clock()
         outcome = self.fetch(agent, clock)
@@ -155,7 +155,7 @@ def test_failure(tmp_path: Path) -> None:
 
 
 def test_onlyNewer(tmp_path: Path) -> None:
-    """A JWT takes the place of an older one, or of what is none, only."""
+    """A JWT replaces only an older or invalid one."""
     resolver = FolderResolver(TokenFolder(str(tmp_path)), execute)
     for text, expected in (
         ("nonsense", True),
@@ -178,8 +178,8 @@ def test_preload(tmp_path: Path) -> None:
     assert not threads.waiting
 
 
-def test_read(tmp_path: Path) -> None:
-    """Files that others changed are read outside of the reactor's thread, after what waits."""
+def test_changedFiles(tmp_path: Path) -> None:
+    """Changed files are read outside of the reactor's thread, after pending calls."""
     threads = Threads()
     resolver = FolderResolver(TokenFolder(str(tmp_path)), threads.run)
     resolver.save(ACCOUNT.key, issued(1))
@@ -209,8 +209,8 @@ class TestElsewhere:
         maybeDeferred(resolver.fetch, account).addBoth(outcome.append)
         return outcome
 
-    def test_kept(self, tmp_path: Path) -> None:
-        """A JWT found elsewhere is kept, and is there the next time."""
+    def test_fetchedJWTIsKept(self, tmp_path: Path) -> None:
+        """A JWT from another server is kept, and is there the next time."""
         resolver = self.resolver(tmp_path)
         assert self.lookUp(resolver) == [issued()]
         assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == issued()

@@ -117,7 +117,7 @@ class TestLogin:
         ],
     )
     def test_otherCredentials(self, broker: OperatorBroker, options: dict[str, str]) -> None:
-        """Names, passwords, tokens and keys alone let nobody in."""
+        """Names, passwords, tokens and keys alone admit no client."""
         connection = broker.connect()
         connection.receive()
         hello = json.dumps(options).encode()
@@ -184,7 +184,7 @@ class TestLogin:
             ]
 
     def test_expires(self, broker: OperatorBroker) -> None:
-        """A user whose JWT expires gets that error and is closed, and nobody else is."""
+        """A user whose JWT expires is closed with that error, and no other user is."""
         user, _ = broker.login(ONE.user(USER, exp=10), USER)
         other, _ = broker.login(ONE.user(USER), USER)
         broker.advance(9)
@@ -237,7 +237,10 @@ class TestUpdates:
         assert user.receive() == DENIED
 
     def test_templateChanged(self, memory: Memory) -> None:
-        """A template that changes changes what its users may, and ends what they may no more."""
+        """
+        A changed template changes the permissions of its users, and ends subscriptions that are no
+        longer allowed.
+        """
         signer = KeyPair("A")
 
         def scoped(subject: str) -> str:
@@ -296,7 +299,7 @@ class TestUpdates:
         assert user.closed == ""
 
     def test_onlySystem(self, broker: OperatorBroker) -> None:
-        """Users of other accounts change nothing: nobody listens there."""
+        """Users of other accounts cannot change JWTs: their messages have no subscriber."""
         user, _ = broker.login(ONE.user(USER), USER, {"headers": True, "no_responders": True})
         user.request(b"SUB _INBOX.x 1\r\n")
         subject = f"$SYS.REQ.ACCOUNT.{ONE.key}.CLAIMS.UPDATE"
@@ -400,7 +403,7 @@ class TestExchange:
             assert two.receive() == b""
 
     def test_loadsTheOther(self, memory: Memory) -> None:
-        """The account that something is imported from is found, although nobody of it is there."""
+        """The exporting account of an import is found, although it has no connection here."""
         self.accounts(memory, False)
         with memory.start() as broker:
             broker.login(TWO.user(USER), USER)
@@ -573,7 +576,7 @@ class TestServices:
     """Services of the broker in accounts of operators."""
 
     def test_bus(self, memory: Memory) -> None:
-        """A service has an account before anybody of it is there, and hears its users."""
+        """A service has an account before its first user connects, and hears its users."""
         with memory.start() as broker:
             heard = Recorder()
             broker.bus(ONE.key).subscribe(b"news", heard)
@@ -581,7 +584,7 @@ class TestServices:
             user.request(pub("news", b"x"))
             assert heard.bodies == [b"x"]
 
-    def test_stays(self, memory: Memory) -> None:
+    def test_serviceStays(self, memory: Memory) -> None:
         """When the account expires its users are cut; when it comes back the service is there."""
         memory.texts[ONE] = ONE.jwt(exp=10)
         with memory.start() as broker:
@@ -611,8 +614,8 @@ class TestServices:
                 broker.advance(0.1)
                 assert user.receive().startswith(expected)
 
-    def test_other(self, memory: Memory) -> None:
-        """A name that is no account's key is still unknown."""
+    def test_unknownAccount(self, memory: Memory) -> None:
+        """A name that is no account's key is unknown."""
         with memory.start() as broker, pytest.raises(KeyError):
             broker.bus("A")
 

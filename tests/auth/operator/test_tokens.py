@@ -41,8 +41,8 @@ class TestKnown:
         ("name", "kind"),
         [("operator", "operator"), ("account", "account"), ("user", "user"), ("scoped", "user")],
     )
-    def test_read(self, name: str, kind: str) -> None:
-        """The Go library's tokens are read, and are of their kind only."""
+    def test_goLibrary(self, name: str, kind: str) -> None:
+        """The Go library's tokens are read, each as its own kind only."""
         decoded = decodeToken(KNOWN[name], kind)
         assert decoded.text == KNOWN[name]
         assert decoded.issuedAt == 1795207382
@@ -51,7 +51,7 @@ class TestKnown:
                 decodeToken(KNOWN[name], other)
 
     def test_claims(self) -> None:
-        """Standard claims are what they are."""
+        """Standard claims are read."""
         decoded = decodeToken(KNOWN["user"], "user")
         assert (decoded.name, decoded.expires, decoded.notBefore) == ("jörg", 4102444800, 0)
         assert decoded.subject.startswith("UCFIOX77") and decoded.issuer.startswith("ADFJHLAX")
@@ -141,7 +141,7 @@ class TestHeader:
 
 
 class TestVersionOne:
-    """Tokens of version 1: what they say is found where version 2 has it."""
+    """Tokens of version 1: their fields are found where version 2 has them."""
 
     def test_user(self) -> None:
         """Kind, tags and issuing account stand beside the claims that are particular to NATS."""
@@ -231,7 +231,7 @@ class TestClaims:
             decodeToken(token(account, claims(account, **changes)), "user")
 
     def test_issuersOfOtherRoles(self) -> None:
-        """Users are issued by accounts, and by nobody else."""
+        """Users are issued by accounts only."""
         for letter in "OUN":
             issuer = KeyPair(letter)
             with pytest.raises(FieldError):
@@ -301,7 +301,7 @@ class TestText:
         with pytest.raises(FieldError):
             decodeToken(change(text), "user")
 
-    def test_long(self) -> None:
+    def test_longToken(self) -> None:
         """A token of 10 KiB is read, one of more than a megabyte is not looked at."""
         account = KeyPair("A")
         long = token(account, claims(account, name="x" * 10_000))

@@ -42,13 +42,13 @@ class TestReading:
     """Terms as they stand in a JWT."""
 
     def test_defaultsAreThoseOfScopedUsers(self) -> None:
-        """Where nothing is said, terms equal those of nobody in particular."""
+        """Without terms, a user has the default terms of scoped users."""
         assert termsOf({}) == UserPermissionLimits()
         assert termsOf({"pub": {}, "sub": {}, "src": [], "times": []}) == UserPermissionLimits()
         assert termsOf({"resp": {}}) != UserPermissionLimits()
         assert termsOf({}, NO_LIMIT).payload == NO_LIMIT
 
-    def test_everything(self) -> None:
+    def test_allTerms(self) -> None:
         """Every term is read."""
         terms = termsOf(
             {
@@ -159,7 +159,7 @@ def at(text: str, zone: str = "UTC") -> float:
 
 
 class TestSources:
-    """Where somebody comes from."""
+    """The networks that a user may connect from."""
 
     @pytest.mark.parametrize(
         ("host", "sources", "inside"),
@@ -181,7 +181,7 @@ class TestSources:
         ],
     )
     def test_isFrom(self, host: str, sources: list[str], inside: bool) -> None:
-        """An address lies in a network or not; what is no address lies in none."""
+        """An address is in a network or not; a text that is no address is in none."""
         assert isFrom(host, sources) is inside
 
 
@@ -218,8 +218,8 @@ class TestTimes:
         expected = -math.inf if until is None else at(until)
         assert validUntil(times, "UTC", at(now)) == expected
 
-    def test_always(self) -> None:
-        """Without times it is always."""
+    def test_noTimes(self) -> None:
+        """Without times a user may connect at any time."""
         assert validUntil([], "", 0.0) == math.inf
 
     def test_zone(self) -> None:
@@ -250,8 +250,8 @@ class TestTimes:
             ([("22:00:00", "06:00:00")], "UTC", math.inf),
         ],
     )
-    def test_nonsense(self, times: list[tuple[str, str]], zone: str, now: float) -> None:
-        """A time that cannot be understood never holds."""
+    def test_invalidTime(self, times: list[tuple[str, str]], zone: str, now: float) -> None:
+        """An invalid time never matches."""
         assert validUntil(times, zone, now) == -math.inf
 
 
@@ -281,8 +281,8 @@ NAMES = st.sampled_from(
 class TestUserClaims:
     """The JWT of a user."""
 
-    def test_known(self) -> None:
-        """A JWT of the Go library is read with all that it says."""
+    def test_goLibrary(self) -> None:
+        """A JWT of the Go library is read with all its fields."""
         claims = UserClaims.decode(KNOWN["user"])
         assert claims.terms == UserPermissionLimits(
             PermissionClaims(("a", "b.>"), (), ("c q.*",)),
@@ -337,8 +337,8 @@ class TestUserClaims:
             {"pub": "a"},
         ],
     )
-    def test_nonsense(self, nats: dict[str, Any]) -> None:
-        """Claims that make no sense refuse the user."""
+    def test_invalidClaims(self, nats: dict[str, Any]) -> None:
+        """Invalid claims refuse the user."""
         with pytest.raises(FieldError):
             UserClaims.decode(ACCOUNT.user(USER, nats))
 

@@ -226,7 +226,7 @@ def test_expires(worlds: Worlds) -> None:
 
 
 class TestWhoIsAskedAbout:
-    """The users of the configuration, and everybody else."""
+    """The users of the configuration, and all others."""
 
     def test_members(self, worlds: Worlds) -> None:
         """Users of the configuration are asked about too, and the service's word counts."""
@@ -350,7 +350,7 @@ def test_allowedAccounts(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def test_nobodyThere(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Without the service, its own users come and nobody else."""
+    """Without the service, only its own users are admitted."""
     both = Both(tmp_path_factory.mktemp("alone"), CONFIG % "")
 
     def play(server: Server) -> list[str]:

@@ -194,7 +194,7 @@ class TestNatsPy:
         assert said == "hello" if isIn else VIOLATION in said
 
     def test_stranger(self, servers: Servers, request: pytest.FixtureRequest) -> None:
-        """A certificate of another authority gets nobody as far as a login."""
+        """A certificate of another authority fails before the login."""
         server = servers.get(MAPPED, request.node)
         context = contextFor(servers.directory, "stranger")
         said = run(talk(server, "tls", tls=context))

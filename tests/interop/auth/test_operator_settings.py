@@ -128,8 +128,8 @@ class TestURL:
             thread.join()
             server.server_close()
 
-    def test_plain(self, tmp_path: Path) -> None:
-        """Accounts that the server knows are there, others are not."""
+    def test_knownAccounts(self, tmp_path: Path) -> None:
+        """Accounts that the server knows exist, others do not."""
         with self.accountServer() as port:
             config = f"operator: {NAMED}\nresolver: URL(http://127.0.0.1:{port}/jwt/v1/accounts/)\n"
             with running(tmp_path, config) as both:
@@ -207,7 +207,7 @@ class TestReload:
             assert both.compare(play) == [NO, "User Authentication Revoked", "", NO, ""]
 
     def test_otherOperator(self, tmp_path: Path) -> None:
-        """Operators need a restart, and nobody notices a reload that is refused."""
+        """A change of operators needs a restart; a refused reload disturbs no client."""
 
         other = SECOND.jwt({"system_account": SYSTEM.key})
 

@@ -200,8 +200,8 @@ class TestHTTPS:
         assert talk(server.url, "sally", "x") == "not let in"
         server.waitForLog("The authorization service failed, logins are denied")
 
-    def test_hangs(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
-        """While it does not answer about one client, others are served."""
+    def test_serviceHangs(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
+        """While the service does not answer about one client, others are served."""
         more = f"ca_file: '{tmp_path}/ca.pem'"
         server = startServer(OURS_FAST, self.text(service, "localhost", more))
         waiting = threading.Thread(target=talk, args=(server.url, "hans", "x"))

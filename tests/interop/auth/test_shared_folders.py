@@ -144,8 +144,10 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_shared(pair: Pair) -> None:
-    """A user of an account that the other member knows is let in, and the JWT kept; who is of an
-    account that nobody knows is denied."""
+    """
+    A user of an account that the other member knows is admitted, and the JWT kept; a user of an
+    unknown account is denied.
+    """
     assert pair.login(pair.second, pair.stored) == ""
     assert fileOf(pair.second, pair.stored).read_text() == pair.stored.jwt()
     nowhere = Account(OPERATOR)
@@ -154,7 +156,7 @@ def test_shared(pair: Pair) -> None:
 
 
 def test_keepsUp(pair: Pair) -> None:
-    """Each gets what the other has, though nobody asks for it, and the newer of two."""
+    """Each member gets the JWTs of the other without a request for them, and the newer of two."""
     until(fileOf(pair.second, pair.stored), pair.stored.jwt())
     ours, theirs = Account(OPERATOR), Account(OPERATOR)
     older: dict[str, Any] = {"jti": "X", "iat": 1}
@@ -173,7 +175,7 @@ def test_keepsUp(pair: Pair) -> None:
     "flavours", PAIRS, ids=lambda pair: "-".join(flavour.name for flavour in pair)
 )
 def test_cache(flavours: tuple[Flavour, ...], tmp_path: Path) -> None:
-    """A member with a cache asks one that has everything, and keeps what it got."""
+    """A member with a cache asks one with all JWTs, and keeps the answers."""
     pair = Pair(flavours, tmp_path, "cache")
     try:
         assert pair.login(pair.second, pair.stored) == ""

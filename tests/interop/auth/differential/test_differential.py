@@ -66,10 +66,7 @@ def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
 
 
 def test_sameRefusals(tmp_path: Path) -> None:
-    """
-    A file with which nats-server does not start is refused by natsbroker, which keeps the one
-    before.
-    """
+    """A file that nats-server refuses is refused by natsbroker, which keeps the file before."""
     requireRealServer()
     matter = next(matter for matter in matters() if matter.name == "users")
     with Comparison(OURS_FAST, tmp_path) as comparison:
@@ -105,9 +102,9 @@ def test_differencesAreFound(tmp_path: Path) -> None:
 
 
 class TestCorpus:
-    """The files, and what is made of them."""
+    """The files, and the configurations generated from them."""
 
-    def test_size(self) -> None:
+    def test_sizeOfTheCorpus(self) -> None:
         """There are enough files and attempts."""
         known = matters()
         assert len(known) >= 40
@@ -121,7 +118,9 @@ class TestCorpus:
         assert sum(attempts) > 2_000
 
     def test_everyLogin(self) -> None:
-        """Every login that a file names is tried as it should be, and with mistakes."""
+        """
+        Every login that a file names is tried, with the right credentials and with wrong ones.
+        """
         for matter in matters():
             tried = [
                 login for number in range(40) for login in conversation(matter, SEED, number).logins
@@ -147,7 +146,7 @@ class TestCorpus:
         assert len(set(made)) > 15
 
     def test_remarks(self, tmp_path: Path) -> None:
-        """The remarks say who can log in and what is worth trying."""
+        """The remarks give the users that can log in and the subjects worth trying."""
         path = tmp_path / "x.conf"
         path.write_text(
             '# login user "a b" c\n# login none\n# subject a b.>\n# alone\n# queue q\nx: 1'
