@@ -111,7 +111,7 @@ def test_nobodyToCompareWith() -> None:
 
 
 def test_ceilingIsRemarked() -> None:
-    """Rates are put beside what the generator itself can reach, and marked when close to it."""
+    """Rates are shown beside the generator's own limit, and marked when close to it."""
     rates = {**RATES, ("ceiling", "plain"): [5.0e6]}
     remarks = [
         comparison.remark for comparison in compare(rateResults("one-16", rates), Statistic.MEDIAN)

@@ -46,7 +46,7 @@ def test_median() -> None:
     assert summary([9, 1], Unit.MICROSECONDS, Statistic.MEDIAN) == 5
 
 
-def test_best() -> None:
+def test_bestRound() -> None:
     """The best round is the highest rate and the lowest latency."""
     assert summary([9, 1, 2], Unit.PER_SECOND, Statistic.BEST) == 9
     assert summary([9, 1, 2], Unit.MICROSECONDS, Statistic.BEST) == 1

@@ -48,7 +48,7 @@ def test_noReport(text: str) -> None:
 
 
 def test_noCompiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a compiler the error says what to install."""
+    """Without a compiler the error names the package to install."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(GeneratorMissing, match="apt-get install gcc"):

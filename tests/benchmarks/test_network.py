@@ -40,8 +40,10 @@ def test_isolated() -> None:
 
 
 @pytest.mark.parametrize(("control", "isPaced"), [("bbr", True), ("cubic", False)])
-def test_told(control: str, isPaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A measurement over a paced loopback warns, and says what helps."""
+def test_pacedLoopback(
+    control: str, isPaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A measurement over a paced loopback warns, and names the remedy."""
     (tmp_path / "control").write_text(f"{control}\n")
     monkeypatch.setattr(network, "CONTROL", tmp_path / "control")
     assert any("--isolated" in option for option in command.pacing()) == isPaced

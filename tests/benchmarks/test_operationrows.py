@@ -54,7 +54,7 @@ def test_syncOption() -> None:
 
 
 def test_growthIsLimited() -> None:
-    """Beside 10,000 streams an operation is to cost no more than twice what it costs beside 10."""
+    """An operation beside 10,000 streams may cost at most twice as much as beside 10."""
     (row,) = choose(["operation-lists-2m"])
     limits = {figure.key: figure.limit for figure in row.figures if figure.limit}
     assert limits == dict.fromkeys(

@@ -68,7 +68,7 @@ def test_syncedWrite() -> None:
     assert 1 < syncedWrite() < 1e6
 
 
-def test_work() -> None:
+def test_processorTime() -> None:
     """The processor time of a process is that of its clock, with all its threads."""
     program = (
         "import threading, time\n"

@@ -73,7 +73,7 @@ def test_commandLine() -> None:
 
 
 def test_mirrorKnowsTheLoad() -> None:
-    """The stand-in receives what will be sent to it."""
+    """The stand-in receives the messages of the measurement."""
     mirror = StandIn("ceiling", "ceiling", ("load",), mode="mirror")
     assert mirror.commandLine(Path("folder"), None, ["--size", "16"])[-2:] == ["--size", "16"]
 
@@ -89,7 +89,7 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serverThatEnds() -> None:
-    """A server that ends before it listens is reported with what it said last."""
+    """A server that ends before it listens is reported with its last output."""
     script = "import sys; print('no such option', file=sys.stderr); sys.exit(3)"
     broken = NatsServer("fast", "ours", (sys.executable, "-c", script))
     with pytest.raises(ServerFailed, match="exit status 3: no such option"):

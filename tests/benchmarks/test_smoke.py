@@ -216,7 +216,7 @@ def test_streamThatStoresNothing(generator: Generator, plain: Server) -> None:
 
 
 def test_refusedSubjectIsAnError(generator: Generator, reference: Contestant) -> None:
-    """A server that forbids what the row needs is reported in its own words."""
+    """A server that forbids the row's subjects is reported with its error."""
     row = replace(inSmall("publish-16"), setting="permissions")
     with started(reference, SETTINGS["permissions"], row.load) as server:
         with pytest.raises(GeneratorFailed, match="Authorization Violation"):
@@ -224,7 +224,7 @@ def test_refusedSubjectIsAnError(generator: Generator, reference: Contestant) ->
 
 
 def test_permissionsMustHold(reference: Contestant) -> None:
-    """A server that lets a user do what is forbidden is not measured as one with permissions."""
+    """A server that allows a forbidden subject is not measured as one with permissions."""
     text = SETTINGS["permissions"].text.replace('deny: ["load.secret.>"]', "deny: []")
     with pytest.raises(ServerFailed, match=r"may publish to load\.secret\.x"):
         with started(reference, replace(SETTINGS["permissions"], text=text), []):
@@ -232,7 +232,7 @@ def test_permissionsMustHold(reference: Contestant) -> None:
 
 
 def test_refusedLineIsAnError(generator: Generator, plain: Server) -> None:
-    """A line that the server does not understand ends the measurement with what it said."""
+    """A line that the server does not understand ends the measurement with the server's error."""
     load = ["--in-flight", "1", "--queue", "more words than allowed"]
     with pytest.raises(GeneratorFailed, match=r"-ERR|closed"):
         generator.run("request", plain.port, plain.pid, load, 0.05)

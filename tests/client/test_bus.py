@@ -114,7 +114,7 @@ class TestMessages:
         assert listener.heard == [(b"one", "tag"), (b"two", "tag")]
         assert [message.reply for message, _ in listener.got] == [b"answers", b""]
 
-    def test_sent(self, stage: Stage) -> None:
+    def test_waysOfPublishing(self, stage: Stage) -> None:
         """All ways of publishing reach others, in order."""
         got: list[tuple[bytes, bytes, bytes]] = []
         stage.client().subscribe(b"b", lambda m: got.append((m.payload, m.reply, m.headers)))
@@ -129,8 +129,8 @@ class TestMessages:
             (b"5", b"", b""),
         ]  # fmt: skip
 
-    def test_own(self, stage: Stage) -> None:
-        """Two services on one bus hear each other."""
+    def test_servicesOnOneBus(self, stage: Stage) -> None:
+        """Two services on one bus receive each other's messages."""
         listener = Listener()
         stage.bus.subscribe(b"c", listener)
         stage.bus.publishInternal(b"c", b"x")
@@ -145,13 +145,13 @@ class TestMessages:
         assert stage.clients[-1].isOpen
 
     def test_subjectThatIsNone(self, stage: Stage) -> None:
-        """A message to a subject that nobody can hear is lost, and nothing else is."""
+        """A message to an invalid subject is lost, and no other one is."""
         assert stage.bus.publishInternal(b"a..b", b"x") == 0
         with pytest.raises(ValueError, match="not a valid subject"):
             stage.bus.subscribe(b"a..b", Listener())
 
     def test_request(self, stage: Stage) -> None:
-        """Requests are answered, also by the server's word that nobody responds."""
+        """Requests are answered, also with the status for no responders."""
         client = stage.client()
         client.subscribe(b"echo", lambda m: client.publish(m.reply, m.payload))
         stage.settle()
@@ -273,7 +273,9 @@ class TestConnection:
     """Its loss, and its return."""
 
     def test_reconnects(self, stage: Stage) -> None:
-        """Subscriptions are there again; what is published in between is lost."""
+        """
+        After a reconnect the subscriptions exist again; messages published in between are lost.
+        """
         listener = Listener()
         stage.bus.subscribe(b"a", listener)
         ended = stage.bus.subscribe(b"a", listener)
@@ -375,7 +377,7 @@ class TestOrigin:
     """Whose messages they are."""
 
     def test_requests(self, stage: Stage) -> None:
-        """The other server gets no request but one that somebody here makes in its own name."""
+        """The other server gets only the requests that a service here makes in its own name."""
         got: list[bytes] = []
         subject = b"$JS.API.STREAM.DELETE.S"
         stage.client().subscribe(b"$JS.>", lambda message: got.append(message.payload))
@@ -398,8 +400,8 @@ class TestOrigin:
 
     def test_link(self, stage: Stage) -> None:
         """
-        Services take the senders for clients of a peer: the server has checked the subject, so what
-        a message says inside must agree with it.
+        Services treat senders as clients of a peer: the server has checked the subject, so the
+        content of a message must agree with it.
         """
         listener = Listener()
         stage.bus.subscribe(b"a", listener)
@@ -412,7 +414,7 @@ class TestOrigin:
         assert stage.bus.clientInfo(True).acc == "$G"
 
     def test_whatIsNotKnown(self, stage: Stage) -> None:
-        """The server maps subjects, and does not tell what is subscribed."""
+        """Mappings and subscriptions of the server are not known."""
         assert stage.bus.mapped(b"a") == b"a"
         stage.bus.refresh()
         with pytest.raises(BrokerError, match="cannot be watched"):

@@ -104,7 +104,7 @@ class TestMessages:
         assert sum(map(len, got)) == 30
 
     def test_cancel(self, room: Room) -> None:
-        """A subscription that is cancelled gets nothing more, not even what is on its way."""
+        """A cancelled subscription gets no more messages, not even those on their way."""
         client = room.client()
         got: list[Message] = []
         subscription = client.subscribe(b"foo", got.append)
@@ -121,7 +121,7 @@ class TestMessages:
         ("before", "count", "gets"), [(0, 2, 2), (1, 3, 3), (2, 2, 2), (3, 1, 3)]
     )
     def test_cancelAfter(self, room: Room, before: int, count: int, gets: int) -> None:
-        """A maximum counts what was delivered already."""
+        """A maximum includes the messages that are already delivered."""
         client = room.client()
         got: list[Message] = []
         subscription = client.subscribe(b"foo", got.append)
@@ -192,8 +192,8 @@ class TestMessages:
 class TestRequests:
     """Asking and answering."""
 
-    def test_answered(self, room: Room) -> None:
-        """Requests are answered, each with its own answer, over one subscription."""
+    def test_ownAnswer(self, room: Room) -> None:
+        """Each request gets its own answer, over one subscription."""
         asker, answerer = room.client(), room.client()
         answerer.subscribe(b"double", lambda m: answerer.publish(m.reply, m.payload * 2))
         room.settle()
@@ -218,14 +218,14 @@ class TestRequests:
         bus.subscribe(b"ask", service)
         assert room.result(room.client().request(b"ask")).payload == b"from inside"
 
-    def test_nobody(self, room: Room) -> None:
-        """Where nobody is there the request fails at once."""
+    def test_noResponders(self, room: Room) -> None:
+        """Without responders the request fails at once."""
         error = room.result(room.client().request(b"no.one"))
         assert isinstance(error, NoResponders)
         assert error.subject == b"no.one"
 
     def test_timeout(self, room: Room) -> None:
-        """Where nobody answers it fails when the time is over; a late answer is lost."""
+        """Without an answer the request fails at the timeout; a late answer is dropped."""
         client = room.client()
         got: list[Message] = []
         client.subscribe(b"ask", got.append)
@@ -258,7 +258,7 @@ class TestTheEnd:
     """Flushing, draining and closing."""
 
     def test_flush(self, room: Room) -> None:
-        """A flush fires when the server has handled what came before; several in their order."""
+        """A flush fires when the server has handled all earlier lines; several fire in order."""
         client = room.client()
         order: list[int] = []
         for number in range(3):
@@ -268,7 +268,7 @@ class TestTheEnd:
         assert order == [0, 1, 2]
 
     def test_close(self, room: Room) -> None:
-        """Closing sends what waits, and fires when it has ended."""
+        """Closing sends the waiting bytes, and fires when the connection has closed."""
         client, other = room.client(), room.client()
         got: list[Message] = []
         other.subscribe(b"foo", got.append)
@@ -287,7 +287,7 @@ class TestTheEnd:
         assert isinstance(room.result(client.whenClosed()), ConnectionEnded)
 
     def test_drain(self, room: Room) -> None:
-        """Draining delivers what is on its way, answers included, and then closes."""
+        """Draining delivers messages on their way, answers included, and then closes."""
         client, other = room.client(), room.client()
         answers: list[Message] = []
         other.subscribe(b"answers", answers.append)

@@ -184,8 +184,8 @@ class TestInProcess:
             assert str(outcomes[0].value) == "Authorization Violation"
             assert len(broker.broker.clientContext.connections) == 0
 
-    def test_full(self) -> None:
-        """There may be no room."""
+    def test_serverIsFull(self) -> None:
+        """A server at its maximum of connections refuses the client."""
         with MemoryBroker(configText="max_connections: 1") as broker:
             outcomes: list[Any] = []
             for _ in range(2):

@@ -42,8 +42,8 @@ class TestFields:
             "no_responders": True,
         }
 
-    def test_full(self) -> None:
-        """Everything that is named is said, under the protocol's names; the nonce is signed."""
+    def test_allOptions(self) -> None:
+        """All given options are sent under the protocol's names; the nonce is signed."""
         said = connectFields(FULL, "abc", True)
         assert (said["user"], said["pass"], said["auth_token"]) == ("u", "p", "t")
         assert (said["name"], said["nkey"], said["jwt"], said["echo"]) == ("me", "N", "J", False)
@@ -72,7 +72,7 @@ class TestOptions:
         assert not any(secret in shown for secret in ("S1", "S2", "S3"))
 
     def test_nothingElse(self) -> None:
-        """There is no place for anything else, and what is there cannot be changed."""
+        """Options have no other fields, and cannot be changed."""
         assert {field.name for field in fields(ConnectOptions)} == {
             *("name", "user", "password", "token", "nkey", "jwt", "sign", "echo")
         }

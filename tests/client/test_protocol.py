@@ -123,7 +123,9 @@ class TestBeginning:
 
     @pytest.mark.parametrize("headers", [True, False])
     def test_noResponders(self, headers: bool) -> None:
-        """Being told that nobody answers takes headers, and is wanted where the server has them."""
+        """
+        The status for no responders needs headers, and is asked for where the server has them.
+        """
         said = Call().say(b'INFO {"headers":%s}\r\n' % json.dumps(headers).encode())
         assert json.loads(said[8:-8])["no_responders"] is headers
 
@@ -195,8 +197,10 @@ class TestTLS:
         [None, Shown(certificate("CN=localhost")), Shown(certificate(names=["127.0.0.1"]))],
     )
     def test_nameless(self, shown: Any, isTLS: bool) -> None:
-        """Nothing is said to somebody whose certificate has no name that can have been compared,
-        the side that began TLS."""
+        """
+        To a server whose certificate name could not be checked, a client that began TLS sends
+        nothing.
+        """
         call = Call(isTLS, tls="creator")
         call.shown = shown
         if not isTLS:
@@ -207,8 +211,8 @@ class TestTLS:
         assert isinstance(reason, TLSError)
         assert call.transport.closed == "aborted"
 
-    def test_named(self) -> None:
-        """Where TLS came before INFO, that is answered as ever."""
+    def test_greetingOverTLS(self) -> None:
+        """Where TLS comes before INFO, INFO is answered as usual."""
         call = Call(isTLS=True)
         call.protocol.handshakeCompleted()
         assert call.hear() == b""
@@ -229,8 +233,8 @@ class TestTLS:
         [reason] = call.events
         assert isinstance(reason, TLSError)
 
-    def test_already(self) -> None:
-        """A connection that is encrypted already, or private, is not encrypted again."""
+    def test_encryptedAlready(self) -> None:
+        """A connection that is already encrypted, or private, is not encrypted again."""
         for call in (Call(isTLS=True), Call(isPrivate=True), Call(isTLS=True, tls="creator")):
             assert call.say(self.REQUIRED).startswith(b"CONNECT")
             assert call.started == []
@@ -335,7 +339,9 @@ class TestTheEnd:
         assert ConnectionEnded not in [type(event) for event in call.events]
 
     def test_close(self) -> None:
-        """Closing sends what waits; the first reason counts; later messages are not handed over."""
+        """
+        Closing sends the waiting bytes; the first reason counts; later messages are not delivered.
+        """
         call = Call()
         call.begin()
         call.protocol.write(b"last")

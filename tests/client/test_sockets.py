@@ -36,8 +36,8 @@ def talking(*arguments: object) -> str:
 class TestPlain:
     """Over TCP."""
 
-    def test_talks(self, natsbroker: BrokerProcess) -> None:
-        """The client connects, publishes, hears and leaves."""
+    def test_session(self, natsbroker: BrokerProcess) -> None:
+        """The client connects, publishes, receives and leaves."""
         assert talking(natsbroker.port) == "heard 300000 bytes, TLS False"
 
     def test_wantsTLS(self, natsbroker: BrokerProcess, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ class TestPlain:
         assert talking(natsbroker.port, tmp_path / "ca.pem").startswith("TLSError")
 
     def test_nobodyListens(self, natsbroker: BrokerProcess) -> None:
-        """Where nobody listens it says so."""
+        """Without a listener the error says so."""
         natsbroker.stop()
         assert talking(natsbroker.port).startswith("ConnectionRefusedError")
 
@@ -61,8 +61,8 @@ class TestTLS:
         files = [f"--tlscert={tmp_path / 'server.pem'}", f"--tlskey={tmp_path / 'server-key.pem'}"]
         return natsbrokerFactory("--tls", *files)
 
-    def test_talks(self, server: BrokerProcess, tmp_path: Path) -> None:
-        """With an authority that it trusts the client talks as before."""
+    def test_sessionOverTLS(self, server: BrokerProcess, tmp_path: Path) -> None:
+        """With a trusted authority the client connects, publishes, receives and leaves."""
         assert talking(server.port, tmp_path / "ca.pem") == "heard 300000 bytes, TLS True"
 
     def test_wrongName(self, server: BrokerProcess, tmp_path: Path) -> None:

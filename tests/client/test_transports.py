@@ -205,8 +205,8 @@ class TestBackPressure:
 class TestTheEnd:
     """The end of a transport."""
 
-    def test_lost(self) -> None:
-        """Losing the connection sends first; then both ends learn of it, once."""
+    def test_loseConnection(self) -> None:
+        """Losing the connection sends waiting bytes first; then both ends are notified, once."""
         pipe = Pipe()
         pipe.left.write(b"bye")
         pipe.left.loseConnection()
@@ -242,7 +242,7 @@ class TestTheEnd:
         assert pipe.clock.getDelayedCalls() == []
 
     def test_aborted(self) -> None:
-        """Aborting drops what is on its way; the other end sees the connection lost."""
+        """Aborting drops bytes on their way; the other end sees the connection lost."""
         pipe = Pipe()
         pipe.right.registerProducer(pipe.other, True)
         pipe.left.write(b"bye")
@@ -268,7 +268,7 @@ STEPS = st.tuples(st.sampled_from(["write", "pause", "resume", "settle"]), st.bi
 
 @given(st.lists(STEPS))
 def test_nothingLost(steps: list[tuple[str, bytes]]) -> None:
-    """Whatever pauses there are, what is written arrives in order."""
+    """With any pauses, the written bytes arrive in order."""
     pipe = Pipe()
     sent = b""
     for what, data in steps:
