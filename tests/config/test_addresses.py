@@ -80,7 +80,7 @@ def test_splitURL(url: str, expected: RemoteURL) -> None:
 
 @pytest.mark.parametrize("url", ["nats://", "nats://h:0", "http://h", "nats://h:x", "wss://h"])
 def test_splitURL_noServer(url: str) -> None:
-    """Anything else is refused, without saying what could be a password."""
+    """Other texts are refused, without quoting a possible password."""
     with pytest.raises(ValueError, match="server") as raised:
         splitURL(url.replace("://", "://u:secret@"), "server", ("nats",), 4222)
     assert "secret" not in str(raised.value)

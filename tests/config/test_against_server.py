@@ -200,7 +200,7 @@ def _needed(request: pytest.FixtureRequest) -> Iterator[None]:
 class TestFiles:
     """Configuration files."""
 
-    def test_enough(self) -> None:
+    def test_enoughCases(self) -> None:
         """There are enough cases of each kind to mean something."""
         verdicts = [case.verdict for case in cases()]
         assert verdicts.count("ACCEPTED") > 60

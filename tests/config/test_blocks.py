@@ -19,7 +19,7 @@ class TestValues:
     """Values of a block."""
 
     def test_types(self) -> None:
-        """Each accessor gives what is there in its type, and a default for what is not."""
+        """Each accessor gives the value in its type, or the default."""
         reading, findings = readingOf(
             "server_name: n, port: 5, debug: on, ping_interval: '1m', server_tags: [a, b], "
             "server_metadata {k: v}, tls {verify: true}"

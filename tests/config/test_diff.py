@@ -55,7 +55,7 @@ CHANGED = [
 
 @pytest.mark.parametrize(("old", "new", "path", "before", "after"), CHANGED)
 def test_paths(old: str, new: str, path: str, before: object, after: object) -> None:
-    """A change has the dotted path of what changed and both values."""
+    """A change has the dotted path of the key and both values."""
     (change,) = changes(old, new)
     assert (change.path, change.old, change.new) == (path, before, after)
 
@@ -136,7 +136,7 @@ def test_noProblems(old: str, new: str) -> None:
     assert reloadProblems(changed) == []
 
 
-def test_below() -> None:
+def test_pathsBelow() -> None:
     """A fixed path covers what is below it."""
     assert reloadProblems([Change("router.plugin", "a", "b")]) == [
         "config reload not supported for Router: old=a, new=b"

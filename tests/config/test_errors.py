@@ -43,7 +43,7 @@ class TestText:
         error = UnknownField("bogus", "authorization.users[1].bogus", PLACE)
         assert str(error) == 's.conf:2:1: unknown field "bogus" in authorization.users[1]'
 
-    def test_several(self) -> None:
+    def test_severalErrors(self) -> None:
         """Several errors have a line each, and the first one's place."""
         errors = ConfigErrors([ConfigError("a", position=PLACE), ConfigError("b")])
         assert str(errors) == "s.conf:2:1: a\nb"
@@ -57,7 +57,7 @@ class TestOneLine:
         """Line ends, escape sequences and undecodable bytes are written out."""
         assert oneLine("a\nb\x1b[0m\udcff") == "a\\nb\\x1b[0m\\udcff"
 
-    def test_long(self) -> None:
+    def test_longText(self) -> None:
         """Endless text is cut."""
         assert len(oneLine("x" * 100000)) < 1100
 

@@ -58,7 +58,7 @@ def test_oneMeaning() -> None:
     ("name", "shown"),
     [("p", "--port"), ("DVV", "-DVV"), ("js", "--jetstream"), ("t", "-t"), ("net", "--addr")],
 )
-def test_name(name: str, shown: str) -> None:
+def test_longName(name: str, shown: str) -> None:
     """In messages a flag has its long name."""
     assert flagNamed(name).name == shown
 

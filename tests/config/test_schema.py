@@ -96,8 +96,7 @@ def test_startingConfigurations() -> None:
 @pytest.mark.parametrize(("block", "name"), blocks(), ids=lambda value: str(value)[:20])
 def test_besideTheReader(block: BlockSchema, name: str) -> None:
     """
-    For every key and value of many types, the schema takes what the reader takes, and refuses what
-    the reader refuses for its type or because its feature is not built.
+    For every key and values of many types, the schema accepts and refuses the same as the reader.
     """
     for key in block.keys:
         validator = VALIDATOR.evolve(schema={**SCHEMA, "$ref": f"#/$defs/{name}/properties/{key}"})

@@ -42,12 +42,12 @@ def tlsOf(text: str) -> TLSSettings:
     return tls
 
 
-def test_none() -> None:
+def test_noBlock() -> None:
     """Without the block there is no TLS."""
     assert settingsOf("port: 1").tls is None
 
 
-def test_everything() -> None:
+def test_allKeys() -> None:
     """Each key arrives."""
     assert tlsOf(
         "ca_file: ca.pem, verify: true, timeout: '3s', min_version: '1.3', "

@@ -54,7 +54,7 @@ class TestFile:
             LogFile(str(tmp_path / "missing" / "log"))
 
     def test_reopen(self, tmp_path: Path) -> None:
-        """After somebody moved it, it begins again under its name."""
+        """After the file is moved, a new one begins under the old name."""
         path = tmp_path / "log"
         file = LogFile(str(path))
         file.write("a\n")

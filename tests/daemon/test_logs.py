@@ -191,8 +191,8 @@ class TestSafety:
         assert Log().emit(form="{text}", text=text) == [f"[42] [INF] {text}\n"]
 
     @given(st.text())
-    def test_anything(self, text: str) -> None:
-        """Whatever the text, it is one line of printable ASCII."""
+    def test_anyText(self, text: str) -> None:
+        """Any text becomes one line of printable ASCII."""
         [line] = Log().emit(form="{text}x", text=text)
         assert line.endswith("x\n")
         assert all(" " <= character <= "~" for character in line[:-1])

@@ -152,8 +152,8 @@ class TestLife:
 class TestCannotStart:
     """Reasons not to start."""
 
-    def test_taken(self) -> None:
-        """A port that is taken is fatal: one line that says so, and code 1."""
+    def test_portInUse(self) -> None:
+        """A port in use is fatal: one line says so, and the exit code is 1."""
         run = Run("port: 4222")
 
         def listenTCP(*arguments: Any, **more: Any) -> Any:
@@ -277,7 +277,7 @@ class TestLameDuck:
 
     TIMES = 'lame_duck_grace_period: "1s"\nlame_duck_duration: "30s"'
 
-    def test_nobody(self) -> None:
+    def test_noClients(self) -> None:
         """Without clients it ends at once, with code 0."""
         run = Run(self.TIMES, send(signal.SIGUSR2))
         assert run.run() == 0
@@ -390,7 +390,7 @@ def test_automatic(process: Process) -> None:
 class TestBusySeconds:
     """Seconds in which a thread works or waits for a processor."""
 
-    def test_both(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_bothFigures(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The kernel's two figures, in nanoseconds, are added."""
         kernel = mock_open(read_data="1500000000 250000000 7\n")
         monkeypatch.setattr(module, "open", kernel, raising=False)

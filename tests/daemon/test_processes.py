@@ -28,16 +28,16 @@ class TestSending:
         """A process is signalled by its id, whether it looks like a broker or not."""
         assert self.sent(name, "42") == [(42, SIGNALS[name])]
 
-    def test_only(self) -> None:
-        """Without an id the only one that runs is meant."""
+    def test_onlyProcess(self) -> None:
+        """Without an id, the only running process is meant."""
         assert self.sent("ldm", "", (7,)) == [(7, signal.SIGUSR2)]
 
-    def test_none(self) -> None:
-        """There must be one."""
+    def test_noProcess(self) -> None:
+        """Without a running process there is an error."""
         with pytest.raises(SignalError, match="no natsbroker processes running"):
             self.sent("ldm", "")
 
-    def test_several(self) -> None:
+    def test_severalProcesses(self) -> None:
         """If there are several, they are listed and none is signalled."""
         with pytest.raises(SignalError, match="multiple natsbroker processes running:\n7\n8"):
             self.sent("ldm", "", (7, 8))
@@ -81,7 +81,7 @@ class TestRunning:
         (tmp_path / "40").mkdir()
         assert runningBrokers(tmp_path) == [20, 25, 30]
 
-    def test_nowhere(self, tmp_path: Path) -> None:
+    def test_processesCannotBeListed(self, tmp_path: Path) -> None:
         """Where processes cannot be listed, an id is needed."""
         with pytest.raises(SignalError, match="try providing one"):
             runningBrokers(tmp_path / "missing")

@@ -34,7 +34,7 @@ class Reactor:
 class TestReceiving:
     """Signals to this process."""
 
-    def test_answered(self) -> None:
+    def test_answeredInReactor(self) -> None:
         """An answer runs in the reactor, and the signal is logged by nats-server's name."""
         reactor, answers = Reactor(), []
         signals = Signals(reactor, {signal.SIGUSR2: lambda: answers.append("ldm")})

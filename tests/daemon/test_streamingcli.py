@@ -262,7 +262,7 @@ class TestAcknowledge:
 
     @pytest.mark.parametrize("arguments", [[], ["--dir", "x"], ["a", "b"], ["/nowhere"]])
     def test_wrongCommandLine(self, arguments: list[str]) -> None:
-        """Without the directory of a store it says what is needed."""
+        """Without the directory of a store, the error names the missing argument."""
         out, error = io.StringIO(), io.StringIO()
         assert cli.main(["acknowledge", *arguments], {}, out, error) == USAGE
         assert error.getvalue().startswith("natsbroker streaming: ")

@@ -136,7 +136,7 @@ class TestLocal:
             output.close()
         assert re.fullmatch(r"<29>Nov 2\d \d\d:\d\d:00 \S+\[\d+\]: caf\\xe9\n", text)
 
-    def test_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_noSyslog(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A machine without one is an error."""
         monkeypatch.setattr(syslog, "_PLACES", ("/nowhere",))
         with pytest.raises(SyslogError, match="no syslog daemon on this machine"):

@@ -202,7 +202,7 @@ class TestSignals:
 
     @eachFlavour
     def test_reload(self, flavour: Flavour, startServer: StartServer) -> None:
-        """HUP takes what changed; clients stay."""
+        """HUP applies changed settings; clients stay connected."""
         server = startServer(flavour, "max_payload: 1000")
         client = Client(server)
         assert client.info["max_payload"] == 1000
@@ -261,7 +261,9 @@ class TestSignals:
 
     @eachFlavour
     def test_lameDuck(self, flavour: Flavour, startServer: StartServer) -> None:
-        """With a client it tells that client, takes nobody new, and ends after the grace period."""
+        """
+        With a client, lame duck mode tells it, refuses new ones, and ends after the grace period.
+        """
         times = 'lame_duck_grace_period: "300ms"\nlame_duck_duration: "30s"'
         server = startServer(flavour, times)
         client = Client(server)

@@ -124,8 +124,8 @@ def test_modes(mode: str, must: bool, isStapled: bool, tmp_path: Path) -> None:
         assert answer.status is Status.GOOD
 
 
-def test_never(tmp_path: Path) -> None:
-    """A certificate that wants a response and has none is warned of."""
+def test_mustStapleWithoutOCSP(tmp_path: Path) -> None:
+    """A certificate that must be stapled is warned of where OCSP is off."""
     world = World(tmp_path)
     with logLines() as lines:
         world.context(world.within("never"))
@@ -210,7 +210,7 @@ def problem(terms: Any, connection: Connection, tls: TLSSettings) -> str:
 
 @pytest.mark.parametrize("kind", ["cluster", "gateway"])
 def test_members(kind: str, tmp_path: Path) -> None:
-    """Members that show responses check those of each other: by what is shown, or by asking."""
+    """Members that show responses check those of each other, or ask the responder."""
     world = World(tmp_path)
     blocks: dict[str, Any] = {kind: (Cluster if kind == "cluster" else Gateway)(tls=world.tls)}
     tls = getattr(world.within(**blocks), kind).tls

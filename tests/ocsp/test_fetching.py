@@ -18,8 +18,8 @@ OURS = authority()
 
 
 @pytest.mark.parametrize("urls", [(), ("http://a/", "http://b")])
-def test_order(urls: tuple[str, ...]) -> None:
-    """Responders are asked one after another; if none answers, all reasons are said."""
+def test_orderOfResponders(urls: tuple[str, ...]) -> None:
+    """Responders are asked one after another; if none answers, the error has all reasons."""
     clock = Clock()
     clock.advance(NOW.timestamp())
     made = certified(OURS).certificate

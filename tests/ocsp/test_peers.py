@@ -144,7 +144,7 @@ def test_damagedCache() -> None:
     assert checks.one() == "" and len(checks.agent.asked) == 1
 
 
-def test_together() -> None:
+def test_sharedAnswer() -> None:
     """Peers with the same certificate wait for one answer."""
     checks = Checks()
     checks.agent.waiting = []

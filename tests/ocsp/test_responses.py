@@ -110,8 +110,8 @@ def test_current(now: float, until: float | None, isCurrent: bool) -> None:
     assert not OCSPAnswer(Status.GOOD, b"", 100, None).isCurrent(431, 30, 300)
 
 
-def test_soon() -> None:
-    """The next answer is due at half of the time, but not at once, and daily if nothing is said."""
+def test_nextQuestion() -> None:
+    """The next question is due at half of the validity, but not at once, and daily without one."""
     assert soon(100, OCSPAnswer(Status.GOOD, b"", 0, 1100)) == 500
     assert soon(100, OCSPAnswer(Status.GOOD, b"", 0, 101)) == 120
     assert soon(100, OCSPAnswer(Status.GOOD, b"", 0, None)) == 86400
@@ -130,7 +130,7 @@ def test_mustStaple() -> None:
 
 
 def test_issuer() -> None:
-    """The issuer is the one whose key signed, whatever the names are."""
+    """The issuer is the certificate whose key signed, whatever the names are."""
     candidates: list[x509.Certificate] = [authority().certificate, RSA.certificate, ISSUER]
     assert issuerAmong(CERTIFICATE, candidates) == ISSUER
     assert issuerAmong(CERTIFICATE, candidates[:2]) is None

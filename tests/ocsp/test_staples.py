@@ -109,7 +109,7 @@ def test_silence() -> None:
 
 
 def test_noStart() -> None:
-    """Without a response, or with one that says what it should not, nothing starts."""
+    """Without a response, or with a wrong one, the listener does not start."""
     stapled = Stapled()
     stapled.agent.isDown = True
     failed = stapled.prepare()

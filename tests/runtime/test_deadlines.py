@@ -31,7 +31,7 @@ class Watch:
         return made
 
 
-def test_order() -> None:
+def test_orderOfCalls() -> None:
     """Calls are made in the order of their times, those of one time in the order of asking."""
     watch = Watch()
     for seconds, name in ((2, "c"), (1, "a"), (1, "b"), (3, "d")):

@@ -32,7 +32,7 @@ class TestFailure:
     @pytest.mark.parametrize(
         ("host", "where"), [("", "0.0.0.0:1"), ("::1", "[::1]:1"), ("h", "h:1")]
     )
-    def test_place(self, host: str, where: str) -> None:
+    def test_writtenPlace(self, host: str, where: str) -> None:
         """The place is written as it is listened on."""
         error = CannotListenError(host, 1, TAKEN)
         assert listenDetail(error) == f"listen tcp {where}: bind: address already in use"
@@ -54,7 +54,7 @@ class TestFailureReason:
 
     @pytest.mark.parametrize("kind", [BrokerError, StoreFailed, ValueError, OSError])
     def test_foreseen(self, kind: type[Exception]) -> None:
-        """An error that was foreseen says itself what is wrong."""
+        """The text of an expected error is shown as it is."""
         assert self.reason(kind("no")) == "no"
 
     @pytest.mark.parametrize("kind", [ConnectionRefusedError, BindError])

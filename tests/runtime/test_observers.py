@@ -40,7 +40,7 @@ def test_tellsEverybody() -> None:
     assert first.seen == second.seen == [advisory]
 
 
-def test_ends() -> None:
+def test_removedObserver() -> None:
     """A removed observer is not notified; removing it twice does nothing."""
     observer = Seeing()
     observers = Observers()

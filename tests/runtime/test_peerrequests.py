@@ -67,7 +67,7 @@ class Asking:
 
 
 @pytest.mark.parametrize(("others", "count"), [(2, 0), (2, 1), (1, 2)])
-def test_answered(others: int, count: int) -> None:
+def test_lastAnswer(others: int, count: int) -> None:
     """A request ends with the last answer of the servers that it reached, or that are known."""
     asking = Asking(others, count)
     endings = asking.ask()
@@ -78,8 +78,8 @@ def test_answered(others: int, count: int) -> None:
     assert (asking.answer(b"c"), asking.clock.getDelayedCalls()) == (0, [])
 
 
-def test_enough() -> None:
-    """An answer that is enough ends its request, and no other one."""
+def test_sufficientAnswer() -> None:
+    """A sufficient answer ends its request, and no other one."""
     asking = Asking(1, math.inf)
     first, second = asking.ask(), asking.ask()
     asking.answer(b"no", 1)
@@ -88,7 +88,7 @@ def test_enough() -> None:
     assert asking.answer(b"yes", 1) == 0
 
 
-def test_late() -> None:
+def test_timeout() -> None:
     """Servers that are silent, or of which the number is not known, are waited for a while."""
     for count in (0, math.inf):
         asking = Asking(2, count)
@@ -100,8 +100,8 @@ def test_late() -> None:
         assert (endings, asking.answer(b"no")) == ([PeerEnding.LATE], 0)
 
 
-def test_alone() -> None:
-    """A request that reaches nobody does not wait."""
+def test_noServers() -> None:
+    """A request that reaches no server does not wait."""
     assert Asking(0, 3).ask() == [PeerEnding.ALONE]
 
 

@@ -132,7 +132,7 @@ class TestNaming:
             ("streaming { store: x }", "x.conf:1:13: streaming.store"),
         ],
     )
-    def test_place(self, text: str, place: str) -> None:
+    def test_missingPlugin(self, text: str, place: str) -> None:
         """A missing plugin is reported with the key that names it, and its place."""
         settings = buildText(text, {}, "x.conf").settings
         with pytest.raises(PluginError, match=rf"^{place}: there is no I\w+ named \"x\""):
@@ -149,12 +149,12 @@ class TestNaming:
 class TestAuthorizer:
     """Authorization plugins."""
 
-    def test_none(self) -> None:
-        """Without a name there is none."""
+    def test_noName(self) -> None:
+        """Without a name there is no authorizer."""
         assert plugins().authorizer(HOST, settingsOf("port: 1")) is None
 
-    def test_made(self) -> None:
-        """The one that is named gets the host and the other keys of its block."""
+    def test_namedPlugin(self) -> None:
+        """The named plugin gets the host and the other keys of its block."""
         plugin = AuthorizerPlugin()
         settings = settingsOf("authorization { plugin: mine, colour: red }")
         assert plugins(plugin).authorizer(HOST, settings) is plugin.made
@@ -166,7 +166,7 @@ class TestAuthorizer:
         with pytest.raises(PluginError, match='"mine" makes no authorizer'):
             plugins(AuthorizerPlugin(made=object())).authorizer(HOST, settings)
 
-    def test_given(self) -> None:
+    def test_givenAuthorizer(self) -> None:
         """An authorizer that was given counts before what the settings name."""
         settings = settingsOf("authorization { plugin: missing }")
         given = Doorkeeper()
@@ -180,7 +180,7 @@ class TestAuthorizer:
         assert given.given == [(HOST, {"colour": "red"})]
 
     def test_readyMade(self) -> None:
-        """Ready-made ones need not be installed, and nobody can take their names."""
+        """Objects that are passed in need not be installed, and no plugin can take their names."""
         own, installed = AuthorizerPlugin(), AuthorizerPlugin()
         settings = settingsOf("authorization { plugin: mine }")
         installedPlugins = plugins(installed, builtIn={IAuthorizerPlugin: lambda: [own]})
@@ -195,11 +195,11 @@ class TestAuthorizer:
 class TestRouter:
     """Router plugins."""
 
-    def test_none(self) -> None:
-        """Without a name there is none."""
+    def test_noName(self) -> None:
+        """Without a name there is no router."""
         assert plugins().routerFactory(settingsOf("port: 1")) is None
 
-    def test_made(self) -> None:
+    def test_routerForEachAccount(self) -> None:
         """Each account gets a router of its own."""
         make = plugins(RouterPlugin()).routerFactory(settingsOf("router {plugin: mine, shapes: 5}"))
         assert make is not None
@@ -217,7 +217,7 @@ class TestRouter:
 class TestServices:
     """Services beside ours."""
 
-    def test_named(self) -> None:
+    def test_namedServices(self) -> None:
         """Each that the settings name gets its section."""
         settings = settingsOf("services { a { x: 1 }, b {} }\nplugins { c { y: 2 } }")
         made = plugins(Maker("a"), Maker("b"), Maker("c"), Maker("d")).services(HOST, settings, [])
@@ -228,7 +228,7 @@ class TestServices:
             "c": {"y": 2},
         }
 
-    def test_given(self) -> None:
+    def test_givenObject(self) -> None:
         """An object that was given needs no section, and takes the one of its name."""
         settings = settingsOf("services { a { x: 1 } }")
         services: dict[str, Any] = dict(
@@ -244,7 +244,7 @@ class TestServices:
             plugins(Maker("a")).services(HOST, settings, [])
 
     def test_missing(self) -> None:
-        """A service that nobody makes is refused."""
+        """A service without a plugin is refused."""
         with pytest.raises(PluginError, match="IBrokerService"):
             plugins().services(HOST, settingsOf("services { a {} }"), [])
 
@@ -291,8 +291,8 @@ class TestProblems:
         problems = [(key, str(error)) for key, error in known.problems(placed(text))]
         assert problems == expected
 
-    def test_unable(self) -> None:
-        """A plugin that cannot say it is only looked up."""
+    def test_pluginThatCannotCheck(self) -> None:
+        """A plugin that cannot check a section is only looked up."""
         known = plugins(Maker("a"))
         assert list(known.problems(settingsOf("services { a { bad: 1 } }"))) == []
 
@@ -378,8 +378,8 @@ class Changing(Service):
 class TestSections:
     """Sections of services beside ours."""
 
-    def test_taken(self) -> None:
-        """A service that can takes its new section."""
+    def test_newSection(self) -> None:
+        """A service that supports it takes its new section."""
         service = Changing()
         host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
         host.reload("services { a { x: 2 } }")
@@ -438,7 +438,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 def test_found(make: Make) -> None:
-    """Plugins are found by their interface, at the second time in what Twisted remembers."""
+    """Plugins are found by their interface, at the second time in Twisted's cache."""
     for _ in range(2):
         load = make(one=PLUGIN)
         assert [plugin.name for plugin in load(IBrokerService)] == ["mine"]
@@ -460,8 +460,10 @@ def test_broken(make: Make, flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
-    """The folders that a package adds to its path are looked at before Twisted logs what is broken
-    in them as a fatal error."""
+    """
+    The folders that a package adds to its path are searched before Twisted logs broken plugins in
+    them as fatal errors.
+    """
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "broken.py").write_text("import nothing_of_that_name")
     find = make(__init__=f"__path__.append({str(tmp_path / 'elsewhere')!r})")
@@ -495,7 +497,7 @@ def test_mended(make: Make, tmp_path: Path) -> None:
 
 
 def test_nameless(make: Make) -> None:
-    """A plugin without a name is a warning that says what to do, and hides no other."""
+    """A plugin without a name earns a warning with the remedy, and hides no other."""
     load = make(one=PLUGIN, two=PLUGIN.replace('name = "mine"', ""))
     with logLines() as lines:
         assert Plugins(load, {}).named(IBrokerService, "mine").name == "mine"

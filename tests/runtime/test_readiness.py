@@ -45,7 +45,7 @@ def test_failed() -> None:
 
 
 def test_nobodyWaits() -> None:
-    """A failure that nobody waits for goes to the owner."""
+    """A failure without a waiting caller goes to the owner."""
     unheard: list[Failure] = []
     failure = Failure(ValueError("the place is taken"))
     Readiness(unheard.append).failed(failure)

@@ -48,7 +48,7 @@ def planned(old: str, new: str, *owners: Planner) -> tuple[list[Change], Step]:
 class TestSettled:
     """Settings that stay as they are."""
 
-    def test_elsewhere(self) -> None:
+    def test_ownEndpoints(self) -> None:
         """Where clients connect at endpoints of their own, the address in the settings means
         nothing: it cannot be a reason to refuse them."""
         old = replace(Settings(), host="127.0.0.1", port=40001)
@@ -79,7 +79,7 @@ class TestPlan:
         assert error.value.problems == ("no", "never")
         assert [owner.applied for owner in owners] == [0, 0, 0]
 
-    def test_fixed(self) -> None:
+    def test_fixedSetting(self) -> None:
         """
         A change that needs a restart is refused in nats-server's words, beside the others' reasons.
         """
@@ -100,7 +100,7 @@ class TestPlan:
 class TestPorts:
     """Ports that the kernel chose."""
 
-    def test_kept(self) -> None:
+    def test_randomPort(self) -> None:
         """Where any port is asked for, the one in use stays."""
         old = settingsOf("port: 4001\nhttp_port: 4002")
         new = settled(old, settingsOf("port: -1\nhttp_port: -1"))
@@ -113,7 +113,7 @@ class TestPorts:
         new = replace(old, monitoring=replace(old.monitoring, https_port=-1))
         assert settled(old, new).monitoring.https_port == 4003
 
-    def test_other(self) -> None:
+    def test_otherPort(self) -> None:
         """A port with another number does not stay as it is."""
         new = settled(settingsOf("port: 4001"), settingsOf("port: 5"))
         assert new.port == 5
@@ -176,7 +176,7 @@ class TestLog:
         assert lines[-1].startswith("[INF] Reloaded server configuration (sha256:")
         assert not any("one" in row or "two" in row for row in lines)
 
-    def test_once(self) -> None:
+    def test_oneLineForAKind(self) -> None:
         """Several changes of one kind are one line."""
         with logLines() as lines:
             changes = differences(
@@ -186,7 +186,7 @@ class TestLog:
         assert lines == ["[INF] Reloaded: accounts", "[INF] Reloaded server configuration "]
 
 
-def test_below() -> None:
+def test_pathsBelow() -> None:
     """A path covers itself and what is below it, and nothing that only begins like it."""
     changes = [Change("a.b", 1, 2), Change("cd", 1, 2)]
     assert below(changes, "a") and below(changes, "a.b") and below(changes, "cd")

@@ -26,7 +26,7 @@ def test_answers() -> None:
     assert clients.ask("nothing") == []
 
 
-def test_later() -> None:
+def test_lateAnswer() -> None:
     """An answer may come later."""
     bus = busOf()
     answer: Deferred[bytes] = Deferred()
@@ -54,7 +54,7 @@ def test_noPlaceForIt() -> None:
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """A service that fails is logged, and harms nobody else."""
+    """A service that fails is logged, and no other requester notices."""
     bus = busOf()
     answering = RequestResponder(bus)
     answering.on(b"x", lambda message: 1 // 0)

@@ -71,7 +71,7 @@ class Service:
 
 
 def test_withoutCallout() -> None:
-    """Where nobody is to be asked, nobody is."""
+    """Without a service to ask, no request is made."""
     with MemoryBroker(settingsOf("port: 4222")) as broker:
         assert isinstance(broker.broker.clientContext.authorizer, SettingsAuthorizer)
     with MemoryBroker(configText=CONFIG) as broker:
@@ -103,7 +103,7 @@ def test_deniedByTheService() -> None:
         assert (client.receive(), client.closed) == (DENIED, "lost")
 
 
-def test_late() -> None:
+def test_timeout() -> None:
     """A client gets the same error when the service does not answer in time."""
     with MemoryBroker(configText=CONFIG) as broker:
         Service(broker)
@@ -115,7 +115,9 @@ def test_late() -> None:
 
 
 def test_reload() -> None:
-    """At a reload the service is asked again about everybody but itself; who is refused is cut."""
+    """
+    At a reload the service is asked again about all clients but its own; a refused client is cut.
+    """
     with MemoryBroker(configText=CONFIG) as broker:
         service = Service(broker)
         clients = []
@@ -183,7 +185,7 @@ def authority(operators: Any = None) -> AuthorizerSelection:
 
 
 def test_settings() -> None:
-    """The users of the settings decide where nobody else does."""
+    """The users of the settings decide where no other authorizer does."""
     made = authority()
     assert isinstance(made.choose(Settings(), None), SettingsAuthorizer)
     assert (made.chosen, made.nameOf("a")) == (None, "a")
@@ -200,7 +202,7 @@ def test_operator() -> None:
 
 
 @pytest.mark.parametrize("operators", [None, Operators()], ids=["settings", "operator"])
-def test_given(operators: Operators | None) -> None:
+def test_givenAuthorizer(operators: Operators | None) -> None:
     """A given authorizer precedes all others."""
     given: Any = Doorkeeper()
     made = authority(operators)

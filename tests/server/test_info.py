@@ -60,7 +60,7 @@ def test_ports(scene: Scene) -> None:
 
 
 def test_addresses(scene: Scene) -> None:
-    """Addresses are listed by what listens there."""
+    """Addresses are listed by listener."""
     nowhere = {"nats": ["nats://a:1"], "monitoring": [], "cluster": ["nats://b:2"]}
     assert scene.presence(None).addresses() == nowhere
     assert scene.presence(scene.pages).addresses() == nowhere
@@ -97,11 +97,11 @@ class TestInfo:
     """INFO."""
 
     def test_versions(self) -> None:
-        """The version is the one that is matched; ours stands beside it."""
+        """The version is nats-server's, with our own beside it."""
         info = infoFrom(settingsOf("port: 4222"), "ID", "127.0.0.1", 4222, False)
         assert (info.version, info.natsbroker) == (NATS_VERSION, __version__)
 
-    def test_name(self) -> None:
+    def test_serverName(self) -> None:
         """The server is named after its id unless the settings name it."""
         assert infoFrom(settingsOf("port: 1"), "ID", "h", 1, False).server_name == "ID"
         named = infoFrom(settingsOf("server_name: n"), "ID", "h", 1, False)

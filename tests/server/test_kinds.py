@@ -150,7 +150,7 @@ def test_lifeCycle() -> None:
 
 
 def test_contributions() -> None:
-    """INFO, addresses, locations and the monitoring pages have what a kind contributes."""
+    """INFO, addresses, locations and the monitoring pages have the contributions of a kind."""
     broker = Host('listen: "127.0.0.1:4222"', connectionKinds=[CountingKind()]).start().broker
     assert broker.addresses()["counting"] == ["count://h:1"]
     assert broker.clientContext.info.connect_urls == ("h:1",)
@@ -184,6 +184,6 @@ def test_startedByReload() -> None:
 
 
 def test_notAKind() -> None:
-    """An object that is no connection kind is refused with what it lacks."""
+    """An object that is no connection kind is refused with the names of the missing methods."""
     with pytest.raises(PluginError, match="not a connection kind"):
         Host("", connectionKinds=[object()])

@@ -46,7 +46,7 @@ class Departure:
 class TestTelling:
     """The messages to clients."""
 
-    def test_new(self) -> None:
+    def test_clientThatReadsInfo(self) -> None:
         """A client that understands INFO receives it at once."""
         leaving = Departure(NEW)
         leaving.begin()
@@ -54,7 +54,7 @@ class TestTelling:
         assert answer.startswith(b"INFO ")
         assert json.loads(answer[5:])["ldm"] is True
 
-    def test_old(self) -> None:
+    def test_clientWithoutLameDuckMode(self) -> None:
         """A client that does not know lame duck mode receives nothing."""
         leaving = Departure(OLD)
         leaving.begin()
@@ -104,8 +104,8 @@ class TestClosing:
         leaving.host.advance(1.1)
         assert leaving.left == []
 
-    def test_many(self) -> None:
-        """However many there are, they are gone when the time is over."""
+    def test_manyClients(self) -> None:
+        """All clients are closed by the end of the duration, however many there are."""
         leaving = Departure(*[OLD] * 200, times=TIMES)
         leaving.begin()
         leaving.host.advance(10 + 31)
@@ -125,7 +125,7 @@ class TestClosing:
 class TestEnding:
     """When it is over."""
 
-    def test_nobody(self) -> None:
+    def test_noClients(self) -> None:
         """Without clients it is over at once."""
         leaving = Departure()
         leaving.begin()

@@ -100,7 +100,7 @@ class TestRisks:
             (f"accounts {{ $SYS {{ users: [{{nkey: {NKEY}}}] }} }}, authorization {{}}", []),
         ],
     )
-    def test_told(self, text: str, warnings: list[str]) -> None:
+    def test_reportedRisk(self, text: str, warnings: list[str]) -> None:
         """A risk is reported in nats-server's words."""
         with logLines() as lines:
             announceStart(settingsOf(text), "ID", {})
@@ -123,7 +123,7 @@ def test_environment(text: str) -> None:
 
 @pytest.mark.parametrize("key, kind", [("cluster", Cluster), ("gateway", Gateway)])
 def test_mapped(key: str, kind: Any) -> None:
-    """Certificates that can name nobody let nobody in."""
+    """Certificates that cannot name a user admit no client."""
     block = kind(host="127.0.0.1", port=1, tls=TLSSettings(verify_and_map=True))
     assert list(risksIn(Settings(**{key: block}))) == [(f"{key}.tls", NOBODY_MAPPED)]
     assert list(risksIn(Settings(**{key: replace(block, user="u")}))) == []
@@ -158,7 +158,7 @@ class TestAll:
     """Risks beside open listeners."""
 
     def test_clients(self) -> None:
-        """Listeners where clients need no login are among them, unless everybody needs one."""
+        """Listeners where clients need no login are reported, unless all clients need one."""
         settings = settingsOf("port: 4222")
         [(key, text)] = allRisks(settings, False)
         assert (key, "need no login" in text) == ("port", True)

@@ -373,7 +373,7 @@ def host() -> Host:
 def test_runningBroker(
     host: Host, flushLoggedErrors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that many want to log in to tells nobody a secret, wherever one looks."""
+    """A broker with many failing logins shows no secret, in any place."""
     texts: dict[str, str] = {}
     log = Log(tmp_path, monkeypatch)
     with log.kept():
@@ -472,7 +472,7 @@ def test_stores() -> None:
 
 @pytest.mark.parametrize("source", [f"{MARK}@h", f"postgres://u@h/d?{MARK}=1", f"a={MARK} b"])
 def test_brokenSource(source: str) -> None:
-    """The error of a connection string does not quote it, and neither does what caused it."""
+    """The error of a connection string does not quote it, and neither does its cause."""
     with pytest.raises(ValueError, match="not a connection string") as caught:
         Database(source)
     assert secretsIn("".join(format_exception(caught.value))) == []

@@ -31,7 +31,7 @@ class TestStart:
     """The first lines."""
 
     def test_lines(self) -> None:
-        """Version, name, id and what is on, one line each."""
+        """Version, name, id and the enabled features are logged, one line each."""
         with logLines() as lines:
             announceStart(Settings(server_name="n"), "ID", {"a": "b", "c": "d"})
         lane = "compiled" if hot.COMPILED else f"off ({hot.REASON})"

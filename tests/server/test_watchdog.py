@@ -43,14 +43,14 @@ def world() -> World:
 class TestHeld:
     """The time for which the reactor was held."""
 
-    def test_soon(self, world: World) -> None:
+    def test_livelyReactor(self, world: World) -> None:
         """A reactor that shows signs of life in time is not held."""
         for _ in range(100):
             world.pass_(INTERVAL + LIMIT * 0.9)
         assert world.dog.varz() is None
         assert world.dog.trouble() == ""
 
-    def test_late(self, world: World) -> None:
+    def test_longHold(self, world: World) -> None:
         """A long hold of the reactor is reported, with the place of the code."""
         with logLines() as lines:
             world.pass_(INTERVAL + 2.0)
@@ -61,7 +61,7 @@ class TestHeld:
         assert f"The reactor was held for 2.0 seconds: {shown['place']}" in lines[0]
 
     def test_unseen(self, world: World) -> None:
-        """A time at which nobody looked, as when the machine stood still, does not count."""
+        """A time without a look, as when the machine was suspended, does not count."""
         world.pass_(INTERVAL + 60, isWatched=False)
         assert world.dog.held == 0
 
@@ -91,7 +91,7 @@ def called(call: Callable[[], Any]) -> Any:
 class TestPlace:
     """Where a thread is."""
 
-    def test_foreign(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_foreignCall(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The first call that leaves the broker, not what that calls in turn."""
         namespace: dict[str, Any] = {"frame": lambda: sys._getframe(1)}
         text = "def plugin():\n    return library()\ndef library():\n    return frame()\n"
@@ -102,7 +102,7 @@ class TestPlace:
         assert placeOf(called(ours["run"])) == "/plugin.py:2 in plugin"
 
     def test_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where nothing else was called, the last call of the broker."""
+        """Where the broker made no other call, its last own call is reported."""
         monkeypatch.setattr(module, "_OURS", ("/",))
         assert placeOf(sys._getframe()).endswith(" in test_own")
 

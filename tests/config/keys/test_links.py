@@ -33,7 +33,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize("text", FINE)
-def test_read(text: str) -> None:
+def test_acceptedBlock(text: str) -> None:
     """A block that nats-server accepts is read without an error."""
     assert readingOf(text)[1].errors == []
 

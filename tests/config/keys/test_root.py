@@ -122,7 +122,7 @@ def within(kind: AnyType) -> list[BlockSchema]:
 
 @pytest.mark.parametrize("path", OPERATIONS.split())
 def test_known(path: str) -> None:
-    """Every key that operators use is known, whether its feature is there or not."""
+    """Every key that operators use is known, also where its feature is missing."""
     assert find(path)
 
 
@@ -258,7 +258,7 @@ class TestManual:
         }
         assert listed == wanted
 
-    def test_generated(self) -> None:
+    def test_manualIsGenerated(self) -> None:
         """The manual is what C{python -m tests.reference} writes."""
         text = MANUAL.read_text("utf-8")
         assert rendered(text) == text

@@ -176,14 +176,14 @@ class TestSizes:
 
     @pytest.mark.parametrize("text", ["2m", "1M", "-2m", "100k", "87Ki", "1e"])
     @pytest.mark.parametrize("form", [OLD_DURATION, SECONDS])
-    def test_long(self, text: str, form: ValueType) -> None:
+    def test_longDuration(self, text: str, form: ValueType) -> None:
         """A duration of more than a day is an error that says to quote it."""
         node = parse(f"a: {text}", {}).entries["a"].node
         with pytest.raises(ValueError, match=f"^{text} without quotes is .* in quotes, as in"):
             form.read(node)
 
     @pytest.mark.parametrize(("text", "seconds"), [("86k", 86e3), ("1k", 1e3), ("90000", 9e4)])
-    def test_short(self, text: str, seconds: float) -> None:
+    def test_shortDuration(self, text: str, seconds: float) -> None:
         """A day and less may be meant, and so may any number without a size."""
         node = parse(f"a: {text}", {}).entries["a"].node
         assert OLD_DURATION.read(node) == SECONDS.read(node) == seconds

@@ -12,7 +12,7 @@ from natsbroker.config.language.lexer import MAX_DEPTH, Lexer, LineIndex
 TEXT = "ab\ncd\n\nef"
 
 
-def test_at() -> None:
+def test_linesAndColumns() -> None:
     """Lines and columns count from 1, and a line end belongs to its line."""
     places = LineIndex("s.conf", TEXT)
     positions = [(places.at(offset).line, places.at(offset).column) for offset in range(len(TEXT))]
@@ -93,7 +93,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("text", "expected"), VALUES)
 def test_values(text: str, expected: str) -> None:
-    """Maps and arrays hold what stands between their brackets, however it is separated."""
+    """Maps and arrays hold the values between their brackets, with any separators."""
     assert tokens(text) == expected
 
 

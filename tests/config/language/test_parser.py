@@ -38,7 +38,7 @@ def problemOf(text: str, environment: Mapping[str, str] | None = None, **files: 
 class TestTree:
     """The tree of a text."""
 
-    def test_everything(self) -> None:
+    def test_kindsOfValues(self) -> None:
         """Every kind of value arrives, nested as it is written."""
         text = """
         # comment
@@ -282,7 +282,7 @@ class TestIncludes:
         with pytest.raises(ConfigError, match="nests too deep"):
             parseFile("f0", {}, files)
 
-    def test_many(self) -> None:
+    def test_inclusionsDouble(self) -> None:
         """Inclusions that double at each level are an error and no endless work."""
         files = filesystem({f"f{n}": f"include f{n + 1}\n" * 4 for n in range(25)} | {"f25": ""})
         with pytest.raises(ConfigError, match="more than 1000 files"):

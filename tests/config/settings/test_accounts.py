@@ -54,7 +54,7 @@ def test_defaults() -> None:
 
 
 def test_bytes() -> None:
-    """Subjects are UTF-8, and what was none in the file stays what it was."""
+    """Subjects are UTF-8; other bytes of the file are kept as they are."""
     assert bytesOf("\u00f6.a") == b"\xc3\xb6.a"
     assert bytesOf(b"\xff.a".decode("utf-8", "surrogateescape")) == b"\xff.a"
 

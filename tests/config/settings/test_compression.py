@@ -105,7 +105,7 @@ def test_mistakes(text: str, problem: str) -> None:
     assert problem in complaint
 
 
-def test_place() -> None:
+def test_keyOfComplaint() -> None:
     """The complaint stands at the key."""
     text = "cluster {\n  compression {\n    mode: x\n  }\n}"
     assert complaintsOf(text)[0].startswith("s.conf:3:5: cluster.compression.mode: ")

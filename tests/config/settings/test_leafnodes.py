@@ -48,7 +48,7 @@ def test_secrets() -> None:
     assert not any(secret in shown for secret in ("p4ss", "SU4SEED", "s3cret"))
 
 
-def test_name() -> None:
+def test_distinctRemotes() -> None:
     """Remotes differ in their addresses and logins; not in the order of addresses."""
     names = {
         RemoteLeaf(("a", "b")).name,

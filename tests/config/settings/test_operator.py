@@ -15,6 +15,6 @@ def test_isOn() -> None:
 
 
 def test_secretsAreNotShown() -> None:
-    """JWTs that let somebody in, and passwords in URLs, are not shown."""
+    """JWTs that admit a user, and passwords in URLs, are not shown."""
     mode = OperatorMode(default_sentinel="secret", resolver=Resolver(url="http://a:secret@b"))
     assert "secret" not in repr(mode)

@@ -40,6 +40,6 @@ def test_noRoute(url: str) -> None:
 
 
 def test_secrets() -> None:
-    """Passwords are in nobody's text, also those in URLs."""
+    """No text shows passwords, also those in URLs."""
     cluster = Cluster(user="u", password="canary", routes=("nats://u:canary@h:1",))
     assert "canary" not in repr(cluster) + repr(splitRoute("nats://u:canary@h:1"))

@@ -40,7 +40,7 @@ class TestInheritance:
     """Inheritance of limits by patterns."""
 
     def test_literal(self) -> None:
-        """A channel that is named has what is said of it, and the rest from all channels."""
+        """A named channel has its own limits, and the others from all channels."""
         terms = limits(foo={"max_msgs": 5}).limitsOf("foo")
         assert terms == ChannelLimits(max_msgs=5)
 

@@ -46,17 +46,20 @@ CASES: dict[int, Case] = {
     1: _Beside(
         "plaintext CONNECT where TLS is required; bytes injected before the handshake",
         (
-            *within(_AFTER_INFO, "test_plain", "test_injected"),
+            *within(_AFTER_INFO, "test_clearTextAfterwards", "test_injected"),
             "tests/clients/test_tls.py::TestAfterInfo::test_sameTurn",
         ),
     ),
     2: _Beside(
         "a silent client, and one that begins and goes no further",
-        within(_AFTER_INFO, "test_silent", "test_slow"),
+        within(_AFTER_INFO, "test_silentClient", "test_slow"),
     ),
-    3: _Beside("TLS 1.0 and 1.1", (f"{_VERSIONS}::test_old", f"{_MONITORING}::test_versions")),
+    3: _Beside(
+        "TLS 1.0 and 1.1", (f"{_VERSIONS}::test_oldVersions", f"{_MONITORING}::test_versions")
+    ),
     4: _Beside(
-        "TLS 1.2 and 1.3, and the minimum version", within(_VERSIONS, "test_new", "test_minimum")
+        "TLS 1.2 and 1.3, and the minimum version",
+        within(_VERSIONS, "test_supportedVersions", "test_minimum"),
     ),
     5: _Beside(
         "static RSA, triple DES and whatever else is weak",
@@ -68,7 +71,7 @@ CASES: dict[int, Case] = {
     ),
     7: _Beside(
         "handshake_first: INFO is never seen in the clear",
-        within(_FIRST, "test_silence", "test_plain"),
+        within(_FIRST, "test_silence", "test_clearTextClient"),
     ),
     8: _Beside("handshake_first: auto and a duration", within(_FIRST, "test_waits", "test_quick")),
     9: _Beside(

@@ -35,9 +35,11 @@ def finished(client: ssl.SSLObject) -> bool:
 class TestAfterInfo:
     """INFO in the clear, then the handshake."""
 
-    def test_plain(self, serve: Serve) -> None:
-        """Somebody who goes on in the clear is cut without a word, and nothing that was said
-        counted."""
+    def test_clearTextAfterwards(self, serve: Serve) -> None:
+        """
+        A client that goes on in clear text is cut without an error line, and none of its lines has
+        an effect.
+        """
         server = serve(BLOCK % "")
         before = server.monitor("/varz")["subscriptions"]
         with Wire(server.port) as wire:
@@ -60,8 +62,8 @@ class TestAfterInfo:
             answer = wire.ask(CONNECT % b"" + b"PUB injected reply 1\r\nx\r\n")
             assert answer == b"PONG\r\n"
 
-    def test_silent(self, serve: Serve) -> None:
-        """Somebody who does not begin is cut when the time for that is over, not before."""
+    def test_silentClient(self, serve: Serve) -> None:
+        """A client that does not begin is cut at the timeout, not before."""
         server = serve(BLOCK % "timeout: 0.6")
         with Wire(server.port) as wire:
             wire.info()
@@ -100,8 +102,8 @@ class TestFirst:
         with Wire(server.port) as wire:
             assert wire.rest() == b""
 
-    def test_plain(self, serve: Serve) -> None:
-        """A client in the clear receives nothing, not even INFO."""
+    def test_clearTextClient(self, serve: Serve) -> None:
+        """A client in clear text receives nothing, not even INFO."""
         server = serve(BLOCK % "handshake_first: true")
         with Wire(server.port) as wire:
             wire.send(PLAIN)

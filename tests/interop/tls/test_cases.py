@@ -16,7 +16,7 @@ def test_thirty() -> None:
 
 
 @pytest.mark.parametrize("number", CASES)
-def test_tried(number: int) -> None:
-    """The tests that try a case exist."""
+def test_testsExist(number: int) -> None:
+    """The tests that the table names for a case exist."""
     assert CASES[number].what and CASES[number].tests
     assert missingFrom(CASES[number]) == []

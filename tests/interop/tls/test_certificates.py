@@ -71,8 +71,10 @@ class TestVerify:
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_noResumption(self, serve: Serve, files: Path, version: ssl.TLSVersion) -> None:
-        """A session of a server that asks for no certificate is no way into one that does, and one
-        with a certificate is none for somebody without (CVE-2025-68121)."""
+        """
+        A session of a server that asks for no certificate does not open one that does. A session
+        with a certificate does not serve a client without one (CVE-2025-68121).
+        """
         lax, strict = serve(BLOCK % ""), serve(self.CONFIG)
         context = contextFor(files, "", (version, version))
         with shakeHands(lax.port, context) as wire:
@@ -102,7 +104,7 @@ class TestPinned:
         assert not isAccepted(port, contextFor(files, "second"))
 
     def test_withoutVerifying(self, serve: Serve, files: Path) -> None:
-        """Where no certificate is asked for, nobody has a key that is pinned."""
+        """Where no certificate is asked for, no client has a pinned key."""
         port = serve(BLOCK % f'pinned_certs: ["{pinOf(files / "client.pem")}"]').port
         assert not isAccepted(port, contextFor(files))
         assert not isAccepted(port, contextFor(files, "client"))
@@ -283,7 +285,7 @@ class TestMapped:
 
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     def test_otherName(self, mapping: Mapping, flavour: Flavour) -> None:
-        """The name in CONNECT makes nobody another user than the certificate's."""
+        """The name in CONNECT does not replace the user of the certificate."""
         context = contextFor(mapping.place, "n10")
         target = mapping.users["CN=bob,OU=x,O=n12"]
         with shakeHands(mapping.servers[flavour.name].port, context) as wire:

@@ -70,13 +70,13 @@ class TestVersions:
 
     @pytest.mark.skipif(not OLD, reason="this OpenSSL has no old versions to offer")
     @pytest.mark.parametrize("version", OLD)
-    def test_old(self, serve: Serve, version: V) -> None:
+    def test_oldVersions(self, serve: Serve, version: V) -> None:
         """TLS 1.0 and 1.1 are refused, whatever the client offers."""
         context = contextFor(versions=(version, version), ciphers=ANYTHING)
         assert not isAccepted(serve(BLOCK % "").port, context)
 
     @pytest.mark.parametrize("version", [V.TLSv1_2, V.TLSv1_3])
-    def test_new(self, serve: Serve, version: V) -> None:
+    def test_supportedVersions(self, serve: Serve, version: V) -> None:
         """TLS 1.2 and 1.3 are taken."""
         assert isAccepted(serve(BLOCK % "").port, contextFor(versions=(version, version)))
 
@@ -86,8 +86,8 @@ class TestVersions:
         port = serve(BLOCK % 'min_version: "1.3"').port
         assert isAccepted(port, contextFor(versions=(version, version))) is taken
 
-    def test_newest(self, serve: Serve) -> None:
-        """The newest of what both can is used."""
+    def test_newestVersion(self, serve: Serve) -> None:
+        """The newest common version is used."""
         with shakeHands(serve(BLOCK % "").port, contextFor()) as wire:
             assert isinstance(wire.socket, ssl.SSLSocket)
             assert wire.socket.version() == "TLSv1.3"
@@ -126,7 +126,7 @@ class TestSuites:
         ],
     )
     def test_configured(self, serve: Serve, rsa: Path, configured: str, expected: set[str]) -> None:
-        """Of TLS 1.2 exactly what is configured is taken, on both servers."""
+        """Of TLS 1.2 exactly the configured suites are taken, on both servers."""
         assert scan(serve(self.config(rsa, f"cipher_suites: [{configured}]")).port) == expected
 
     def test_insecure(self, serve: Serve, rsa: Path) -> None:

@@ -70,7 +70,7 @@ def test_versions(flavour: Flavour, startServer: StartServer, tmp_path: Path) ->
 
 
 @realAndOurs
-def test_nobody(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+def test_noCertificate(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
     """A reader of monitoring needs no certificate, also where clients do."""
     writeFiles(tmp_path)
     text = (BLOCK % VERIFY).replace("$DIR", str(tmp_path)) + '\nhttps: "127.0.0.1:-1"\n'

@@ -87,8 +87,10 @@ def test_brokenOff(serve: Serve, flavour: Flavour) -> None:
 
 
 def test_slow(serve: Serve, flavour: Flavour) -> None:
-    """A subscriber that does not read its TLS connection is cut as a slow consumer; what waits for
-    it is bounded, encrypted or not, and nobody else waits."""
+    """
+    A subscriber that does not read its TLS connection is cut as a slow consumer. Its waiting bytes
+    are bounded, encrypted or not, and no other client waits.
+    """
     server = serve(BLOCK % "" + "max_pending: 1MB\nwrite_deadline: 2s\n")
     body = b"x" * 65536
     chunk = b"PUB flood %d\r\n%b\r\n" % (len(body), body) * 16
@@ -111,7 +113,7 @@ def test_slow(serve: Serve, flavour: Flavour) -> None:
 
 
 def test_stopsInTime(serve: Serve) -> None:
-    """A handshake that nobody finishes keeps no place for others: it ends with its time."""
+    """An unfinished handshake keeps no place for others: it ends at its timeout."""
     server = serve(BLOCK % "timeout: 0.6")
     begin = hello(ANY)[2]
     count = descriptors(server)

@@ -34,8 +34,8 @@ def test_json(tmp_path: Path) -> None:
     assert document["logs"][0]["records"] == 3
 
 
-def test_fine(tmp_path: Path) -> None:
-    """A whole store gives 0."""
+def test_healthyStore(tmp_path: Path) -> None:
+    """A healthy store gives 0."""
     fill(tmp_path, ["stan/c/foo"])
     assert check("--store", str(tmp_path))[0] == 0
 
@@ -52,7 +52,7 @@ def test_warnings(tmp_path: Path) -> None:
 
 
 def test_nearOption() -> None:
-    """An option that is misspelt is answered with the one that is near."""
+    """A misspelt option is answered with the nearest one."""
     assert check("--strikt")[::2] == (
         2,
         "natsbroker check: not understood: --strikt, did you mean --strict?\n",

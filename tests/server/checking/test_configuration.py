@@ -37,7 +37,7 @@ def problemsIn(text: str) -> list[str]:
     return [line.removeprefix("x.conf:").strip() for line in lines]
 
 
-def test_fine(folder: Path) -> None:
+def test_noProblem(folder: Path) -> None:
     """A configuration without a problem says so, and nothing is made."""
     text = f"{CLOSED}, jetstream {{ store_dir: 'new' }}, logfile: 'broker.log'"
     assert problemsIn(text) == []
@@ -142,7 +142,7 @@ class TestNetwork:
             ),
         ],
     )
-    def test_open(self, text: str, where: str, folder: Path) -> None:
+    def test_openAddress(self, text: str, where: str, folder: Path) -> None:
         """An address that others reach and that needs no login is reported."""
         [line] = problemsIn(text)
         assert line.startswith(where)

@@ -46,7 +46,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
-def test_whole(tmp_path: Path) -> None:
+def test_records(tmp_path: Path) -> None:
     """Channels are listed with their records, and nothing in the directory changes."""
     fill(tmp_path, ["stan/test-cluster/foo"])
     before = contents(tmp_path)

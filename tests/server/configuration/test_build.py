@@ -50,7 +50,7 @@ def test_syntaxErrors() -> None:
 
 
 def test_file(tmp_path: Path) -> None:
-    """A file is read with what it includes; the settings know its path and digest."""
+    """A file is read with its included files; the settings know its path and digest."""
     (tmp_path / "s.conf").write_text("include 'more.conf'\nserver_name: $NAME\n")
     (tmp_path / "more.conf").write_text("port: -1\n")
     path = str(tmp_path / "s.conf")
@@ -75,7 +75,7 @@ def test_errorsOfIncludedFiles() -> None:
 
 
 def test_override() -> None:
-    """An override wins over the file, and what depends on it follows."""
+    """An override wins over the file, and settings that depend on it follow."""
 
     def override(settings: Settings) -> Settings:
         return replace(settings, port=7, no_auth_user="nobody")
@@ -103,8 +103,8 @@ def test_deferred() -> None:
     assert settingsOf("write_timeout: default").deferred == {"write_timeout": "default"}
 
 
-def test_ours() -> None:
-    """Our own switches are read."""
+def test_ownFlags() -> None:
+    """Our own flags are read."""
     settings = settingsOf("fast_lane: false\nmax_subject_shapes: 10\ninsecure_monitor: true")
     assert (settings.fast_lane, settings.max_subject_shapes) == (False, 10)
     assert settings.monitoring.insecure_monitor
@@ -144,7 +144,7 @@ ADDRESSES = [
 
 @pytest.mark.parametrize(("text", "address"), ADDRESSES)
 def test_addresses(text: str, address: tuple[str, int]) -> None:
-    """Host and port come from one key or two, and what stands later wins."""
+    """Host and port come from one key or two, and the last in the file wins."""
     settings = settingsOf(text)
     assert (settings.host, settings.port) == address
 

@@ -42,7 +42,7 @@ FINE = [
 
 
 @pytest.mark.parametrize("text", FINE)
-def test_fine(text: str) -> None:
+def test_consistentSettings(text: str) -> None:
     """Settings that fit together are no error."""
     settingsOf(text)
 
@@ -115,7 +115,7 @@ HOSTS = [
 
 @pytest.mark.parametrize(("host", "loopback"), HOSTS)
 def test_isLoopback(host: str, loopback: bool) -> None:
-    """Loopback is what other machines cannot reach; an unknown name is not."""
+    """Loopback addresses are those that other machines cannot reach; an unknown name is none."""
     assert isLoopback(host) is loopback
 
 

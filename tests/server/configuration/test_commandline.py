@@ -83,7 +83,7 @@ ACTIONS = [
 
 @pytest.mark.parametrize(("line", "action"), ACTIONS)
 def test_actions(line: str, action: Action) -> None:
-    """The command line says what to do; showing something comes before everything else."""
+    """The command line chooses the action; showing a text precedes all others."""
     assert invoke(line).action is action
 
 

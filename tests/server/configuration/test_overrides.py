@@ -70,7 +70,7 @@ CHANGED: list[tuple[str, FlagValue, Settings]] = [
 
 @pytest.mark.parametrize(("flag", "value", "expected"), CHANGED)
 def test_changed(flag: str, value: FlagValue, expected: Settings) -> None:
-    """Each flag changes what it stands for and nothing else."""
+    """A flag changes its own settings, and no others."""
     assert apply({flag: value}) == expected
 
 
@@ -105,7 +105,7 @@ class TestTLS:
             9.0,
         )
 
-    def test_off(self) -> None:
+    def test_tlsOff(self) -> None:
         """C{--tls=false} removes the block of the file."""
         assert apply({"tls": False, **PAIR}, Settings(tls=TLSSettings())).tls is None
 

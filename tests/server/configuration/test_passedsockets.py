@@ -66,7 +66,7 @@ def listening(host: str = "127.0.0.1") -> socket.socket:
 class TestPassed:
     """Which sockets are passed."""
 
-    def test_named(self, passing: Pass) -> None:
+    def test_namedSockets(self, passing: Pass) -> None:
         """Each socket is found by its name, and other programs do not inherit it."""
         one, other = listening(), listening()
         addresses = [one.getsockname(), other.getsockname()]
@@ -79,8 +79,8 @@ class TestPassed:
         """A single socket without a name is for clients."""
         assert list(passing(listening())) == ["client"]
 
-    def test_none(self, passing: Pass) -> None:
-        """A count of nothing is none."""
+    def test_zeroSockets(self, passing: Pass) -> None:
+        """A count of 0 means that there is no socket."""
         assert passing() == {}
         assert passing(LISTEN_FDNAMES="") == {}
 
@@ -146,7 +146,7 @@ def at(text: str, **sockets: socket.socket) -> Settings:
 class TestAddresses:
     """Passed sockets in the settings."""
 
-    def test_each(self) -> None:
+    def test_kindsOfListeners(self) -> None:
         """Each kind of listener has the address of its socket."""
         given = {name: listening() for name in NAMES}
         addresses = {name: passed.getsockname() for name, passed in given.items()}
@@ -168,8 +168,8 @@ class TestAddresses:
             override = listeningAt({"client": passed}, lambda _: Settings(host="h", port=1))
             assert override(Settings()).port == passed.getsockname()[1]
 
-    def test_everywhere(self) -> None:
-        """A socket for all addresses of both kinds is called what the configuration calls it."""
+    def test_bothFamilies(self) -> None:
+        """A socket for all addresses of both families has the address of the configuration."""
         if not socket.has_dualstack_ipv6():
             pytest.skip("no IPv6")
         passed = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -190,7 +190,7 @@ class TestAddresses:
 
     @pytest.mark.parametrize("name", ["cluster", "gateway", "leafnodes", "websocket"])
     def test_missingBlock(self, name: str) -> None:
-        """A socket for what is not configured is refused."""
+        """A socket for a listener without configuration is refused."""
         with pytest.raises(ConfigError, match=f"{name}: the configuration has no such block"):
             at("", **{name: listening()})
 
