@@ -116,7 +116,9 @@ def test_refusedBefore() -> None:
 
 
 def test_subjects() -> None:
-    """A subject is refused once, and taken back when somebody wants it, by itself or a pattern."""
+    """
+    A subject is refused once, and the refusal is withdrawn for interest in it or in a pattern.
+    """
     told = Told()
     told.advertiser.interestGained(b"other", b"", 1)
     for subject in (b"a.1", b"a.1", b"a.2", b"b"):

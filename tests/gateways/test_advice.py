@@ -84,7 +84,7 @@ def test_withdrawn() -> None:
 
 
 def test_bounded() -> None:
-    """There is an end to advice; what is over makes room, and what is replaced needs none."""
+    """Advice has a limit: expired advice makes room, and advice that replaces other needs none."""
     times = Times(SwitchingPolicy())
     for number in range(MOST):
         times.policy.advise(PolicyAdvice(f"A{number}", "b", "optimistic", 110.0))
@@ -153,7 +153,9 @@ class Desk:
 
 
 def test_interestOnlyByRequest() -> None:
-    """A live connection gets all interest at once, and shows so; what is wanted still comes."""
+    """
+    A live connection gets all interest at once and shows that mode; wanted messages still come.
+    """
     desk = Desk()
     assert desk.sends(b"vain.1") == b"RS- A vain.1\r\n"
     assert "advice" not in desk.page()

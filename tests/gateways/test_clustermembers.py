@@ -36,8 +36,8 @@ def hashOf(name: str) -> bytes:
     return b"#" + name.encode()
 
 
-def test_alone() -> None:
-    """Without a cluster there is nobody."""
+def test_noCluster() -> None:
+    """Without a cluster there are no members."""
     nobody = ClusterMembers(None, hashOf)
     nobody.send(b"x")
     assert not nobody.hasName("") and nobody.linkTo(b"#PEER", "A") is None
@@ -55,7 +55,7 @@ def test_members() -> None:
 
 
 def test_news() -> None:
-    """Members that come and go, and what they tell of other clusters, is heard."""
+    """Members that come and go, and their news of other clusters, are noticed."""
     node = Node()
     node.cluster.gateways = heard = Heard()
     wire = node.joined(gateway_url="h:1")
@@ -65,8 +65,8 @@ def test_news() -> None:
     assert not node.dialled
 
 
-def test_said() -> None:
-    """A new member hears what gateways have to tell; our INFO says where ours is."""
+def test_newMember() -> None:
+    """A new member learns the known gateways; our INFO has the address of ours."""
     node = Node()
     node.cluster.gateways = Heard()
     wire = node.accepted()
@@ -111,7 +111,7 @@ class Taking:
 
 
 def test_mappedReply() -> None:
-    """An answer that a member passes on is taken, and clients do not see what leads back."""
+    """An answer that a member passes on is delivered, and clients do not see its reply prefix."""
     node = Node()
     taking: Any = Taking()
     node.cluster.replyRouter = taking

@@ -25,7 +25,7 @@ from tests.server.support import logLines
 class TestAccepting:
     """Somebody dials us."""
 
-    def test_first(self) -> None:
+    def test_infoFirst(self) -> None:
         """Our INFO comes first, with nats-server's members."""
         wire = Joined().accepted()
         said = wire.take()
@@ -108,8 +108,8 @@ class TestAccepting:
     @pytest.mark.parametrize(
         "early", [b"PING\r\n", info(), b"RS+ A foo\r\n", b"A- A\r\n", b"RMSG A b 0\r\n\r\n", b"x"]
     )
-    def test_early(self, early: bytes) -> None:
-        """Nothing may be said before CONNECT."""
+    def test_lineBeforeConnect(self, early: bytes) -> None:
+        """A line before CONNECT ends the connection."""
         wire = Joined().accepted()
         wire.send(early)
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
@@ -126,7 +126,7 @@ class TestAccepting:
         assert wire.closed == "Parse Error" and wire.lines() == []
         assert any(f"Gateway Error {inQuotes(said)}" in line for line in lines)
 
-    def test_silent(self) -> None:
+    def test_silentPeer(self) -> None:
         """A peer that is silent is closed, and so is one that sends only half of its handshake."""
         node = Joined(limits=linked(timeout=2.0))
         wire, half = node.accepted(), node.accepted()
@@ -161,7 +161,7 @@ class TestAccepting:
         assert wire.closed == "Wrong Gateway"
 
     def test_otherName(self) -> None:
-        """The name in INFO is the one that was let in."""
+        """The name in INFO must be the name of the login."""
         wire = Joined().accepted()
         wire.send(connect() + info(gateway="C"))
         assert wire.closed == "Wrong Gateway"
@@ -177,8 +177,8 @@ class TestAccepting:
         assert any(f'Remote server has a duplicate name: "{name}"' in line for line in said)
 
     @pytest.mark.parametrize("line", [b"CONNECT {\r\n", b"CONNECT\r\n", b'CONNECT {"name":1}\r\n'])
-    def test_nonsense(self, line: bytes) -> None:
-        """A CONNECT that is none ends the connection without a word, and so does such an INFO."""
+    def test_invalidConnect(self, line: bytes) -> None:
+        """An invalid CONNECT or INFO closes the connection without an error line."""
         wire, other = Joined().accepted(), Joined().accepted()
         wire.take()
         wire.send(line)
@@ -273,8 +273,8 @@ class TestDialling:
         wire.send(line)
         assert wire.take() == b"" and wire.closed == "Protocol Violation"
 
-    def test_silent(self) -> None:
-        """A peer that never says who it is is given up, and dialled again."""
+    def test_silentPeerIsRedialled(self) -> None:
+        """A peer that sends no INFO is given up, and dialled again."""
         node = Joined(limits=linked(timeout=2.0))
         wire = node.dialling()
         node.settle(2.3)

@@ -100,7 +100,7 @@ def staged() -> Stage:
     return stage
 
 
-def test_without() -> None:
+def test_noGateways() -> None:
     """Without gateways the page is there, and empty."""
     page = Stage().page("/gatewayz")
     assert (page["outbound_gateways"], page["inbound_gateways"]) == ({}, {})
@@ -192,7 +192,7 @@ def test_subscriptions() -> None:
 
 
 def test_oneGateway() -> None:
-    """A cluster that is named is shown alone; one that nobody knows is null, as there."""
+    """A named cluster is shown alone; an unknown one is null, as with nats-server."""
     page = staged().page("/gatewayz", gw_name="C")
     assert list(page["outbound_gateways"]) == ["C"] and page["inbound_gateways"] == {}
     page = staged().page("/gatewayz", gw_name="X")
@@ -208,7 +208,7 @@ def test_invalidFlagIsRefused(name: str) -> None:
 
 
 def test_link() -> None:
-    """A connection that we dialled knows what is wanted over there."""
+    """A connection that this broker dialled shows the interest of the other cluster."""
     node = Joined("A", 1, [remote("B", 7777)])
     page = LinkPage(node.reached("B").link, 7)
     assert page.isConfigured and page.switchAfter == 7
@@ -270,8 +270,8 @@ def test_varz() -> None:
     }
 
 
-def test_shown() -> None:
-    """The pages have it, and what becomes of connections."""
+def test_onThePages() -> None:
+    """The pages show the policy, and the modes of connections."""
     node = Joined()
     stage = Stage()
     service = SimpleNamespace(

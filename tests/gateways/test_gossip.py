@@ -93,7 +93,7 @@ def test_samePlace() -> None:
     assert node.gateways.gossip.urls() == ["127.0.0.1:1"]
 
 
-def test_nowhere() -> None:
+def test_memberWithoutGateway() -> None:
     """A member without a gateway is no place."""
     node = Joined("A", 1)
     node.gateways.gossip.memberJoined("", lambda line: None)

@@ -62,7 +62,7 @@ class TestTelling:
             assert wire.take() == b"RS+ A x\r\n"
 
     def test_noInterestAtAll(self, names: Names) -> None:
-        """An account that nobody uses is refused as a whole."""
+        """An account without subscriptions is refused as a whole."""
         with using(names):
             town = Town()
             wire = town.arriving()
@@ -133,8 +133,8 @@ class TestAccounts:
         wire.send(b"RMSG B x 1\r\nx\r\n")
         assert heard.bodies == [b"x"]
 
-    def test_gone(self) -> None:
-        """A message for an account that is gone reaches nobody."""
+    def test_removedAccount(self) -> None:
+        """A message for a removed account reaches no receiver."""
         town = Town()
         heard = Recorder()
         town.bus().subscribe(b"x", heard)
@@ -144,7 +144,7 @@ class TestAccounts:
         wire.send(b"RMSG A x 1\r\nx\r\n")
         assert (heard.got, wire.take()) == ([], b"A- A\r\n")
 
-    def test_end(self) -> None:
+    def test_nothingAfterTheEnd(self) -> None:
         """Nothing is sent after the end."""
         town = Town(InterestOnlyPolicy())
         wire = town.arriving()
@@ -172,7 +172,7 @@ class TestReplies:
     """Mapped subjects."""
 
     def test_asked(self, names: Names) -> None:
-        """A client is shown the reply subject as it was; other members get what leads back."""
+        """A client sees the original reply subject; other members get the one with the prefix."""
         with using(names):
             town = Town()
             ear, member = Ear(names, town), Member(names, town)
@@ -185,8 +185,8 @@ class TestReplies:
             town.publish(b"_INBOX.x", body=b"!")
             assert out.take() == b"RMSG A %b_INBOX.x 1\r\n!\r\n" % THEIRS.prefix
 
-    def test_answered(self, names: Names) -> None:
-        """An answer that comes back reaches who asked, queue groups included."""
+    def test_answerReachesRequester(self, names: Names) -> None:
+        """An answer reaches its requester, queue groups included."""
         with using(names):
             town = Town()
             ear, member = Ear(names, town), Recorder()
@@ -240,7 +240,7 @@ class TestReplies:
             assert out.take() == b"RMSG A %b%b 4\r\n+ACK\r\n" % (THEIRS.prefix, ack)
 
     def test_notOurs(self, names: Names) -> None:
-        """An answer to somebody else goes nowhere, and is not refused."""
+        """An answer to another broker's request is dropped, and its subject not refused."""
         with using(names):
             town = Town()
             everything = Recorder()
@@ -312,7 +312,7 @@ class TestLanes:
 
     @given(MINE, ARRIVING, st.lists(st.integers(0, 400), max_size=5))
     @settings(max_examples=150, deadline=None)
-    def test_same(
+    def test_sameBytesOnBothPaths(
         self,
         mine: list[tuple[bytes, bytes, Kind]],
         messages: list[Arriving],
@@ -328,7 +328,7 @@ class TestLanes:
         data = arriving(messages)
         assert inbound(COMPILED, mine, data, cuts) == inbound(PURE, mine, data, cuts)
 
-    def test_taken(self) -> None:
+    def test_takenByTheLane(self) -> None:
         """The lane really takes what clients and other members want, groups included."""
         assert COMPILED is not None
         with using(COMPILED):

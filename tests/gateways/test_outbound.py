@@ -35,7 +35,7 @@ class TestModes:
     """The modes of sending, as the peer reports more interest."""
 
     def test_optimistic(self, names: Names) -> None:
-        """At most one message for each subject that nobody wants, before that is said."""
+        """At most one message is sent for each unwanted subject before the refusal comes."""
         with using(names):
             town = Town()
             wire = town.leaving()
@@ -79,7 +79,7 @@ class TestModes:
             assert wire.take() == b"RMSG A x.1 1\r\n2\r\n"
 
     def test_switch(self, names: Names) -> None:
-        """From the end of the list on, only what is wanted; until then nothing is withheld."""
+        """After the end of the list only wanted messages are sent; until then all are."""
         with using(names):
             town = Town()
             wire = town.leaving()
@@ -104,7 +104,7 @@ class TestModes:
             assert wire.take() == b"RMSG A a 1\r\nx\r\n"
 
     def test_interestOnly(self, names: Names) -> None:
-        """Not a single message that nobody wants."""
+        """No unwanted message is sent."""
         with using(names):
             town = Town(InterestOnlyPolicy())
             wire = town.leaving()
@@ -130,7 +130,7 @@ class TestPeer:
     """The commands of a peer."""
 
     @pytest.mark.parametrize("line", [b"RS+ A", b"RS+ A a q", b"RS- A", b"A+ A B", b"A- A B"])
-    def test_bad(self, line: bytes) -> None:
+    def test_malformedLines(self, line: bytes) -> None:
         """Malformed lines end the connection, as with nats-server."""
         town = Town()
         wire = town.leaving()
@@ -169,7 +169,7 @@ class TestPeer:
 class TestAccounts:
     """Accounts."""
 
-    def test_each(self) -> None:
+    def test_tableForEachAccount(self) -> None:
         """Every account has a table of its own."""
         town = Town(names=("A", "B"))
         wire = town.leaving()
@@ -177,8 +177,8 @@ class TestAccounts:
         assert [town.bus(account=name).publish(Message(b"x")) for name in "AB"] == [0, 1]
         assert wire.take() == b"RMSG B x 0\r\n\r\n"
 
-    def test_later(self) -> None:
-        """An interest in an account that is not known yet holds once it is."""
+    def test_interestInAnUnknownAccount(self) -> None:
+        """Interest in an unknown account holds once the account exists."""
         town = Town()
         wire = town.leaving()
         wire.say(b"RS- B x", b"RS+ B y q 1")
@@ -220,15 +220,15 @@ class TestReplies:
     @pytest.mark.parametrize(
         ("isNew", "prefix"), [(True, OURS.prefix), (False, OURS.oldPrefix)], ids=["new", "old"]
     )
-    def test_fresh(self, isNew: bool, prefix: bytes) -> None:
-        """A request of a new subscriber is answered here, in the spelling that the peer knows."""
+    def test_recentSubscription(self, isNew: bool, prefix: bytes) -> None:
+        """A request of a new subscriber is sent with a reply prefix that the peer knows."""
         town = Town()
         wire = town.leaving(gateway_nrp=isNew)
         town.bus().subscribe(b"_INBOX.1", Recorder())
         town.publish(b"a", b"_INBOX.1")
         assert wire.take() == b"RMSG A a %b_INBOX.1 1\r\nx\r\n" % prefix
 
-    def test_back(self) -> None:
+    def test_answerGoesBack(self) -> None:
         """An answer goes to the cluster that asked, and to no other."""
         town = Town()
         wire, other = town.leaving(), town.leaving(gateway="ELSEWHERE")
@@ -338,14 +338,14 @@ class TestLanes:
 
     @given(STEPS, st.booleans())
     @settings(max_examples=150, deadline=None)
-    def test_same(self, steps: list[tuple[str, Any]], headers: bool) -> None:
+    def test_sameBytesOnBothPaths(self, steps: list[tuple[str, Any]], headers: bool) -> None:
         """Other clusters and clients get the same bytes on either, whatever the peer has said."""
         assert COMPILED is not None
         members = [step for step in steps if step[0] == "here" and step[1][1]]
         steps = [step for step in steps if step not in members[1:]]
         assert played(COMPILED, steps, headers) == played(PURE, steps, headers)
 
-    def test_taken(self) -> None:
+    def test_takenByTheLane(self) -> None:
         """The lane really takes what other clusters want, groups and requests included."""
         assert COMPILED is not None
         with using(COMPILED):

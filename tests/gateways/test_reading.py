@@ -33,7 +33,7 @@ def test_empty() -> None:
     assert gateway == Gateway() and not Gateway().isOn
 
 
-def test_everything() -> None:
+def test_allSettings() -> None:
     """Every setting can be given, under nats-server's names."""
     gateway = gatewayOf(
         """
@@ -118,7 +118,7 @@ LOCAL = "name: A, listen: '127.0.0.1:1'"
         ("name: A, listen: '127.0.0.1:70000'", "invalid port 70000"),
     ],
 )
-def test_nonsense(text: str, error: str) -> None:
+def test_invalidSettings(text: str, error: str) -> None:
     """An invalid value is reported, without a password."""
     errors = errorsOf(text)
     assert any(problem.endswith(error) for problem in errors), errors
@@ -126,8 +126,8 @@ def test_nonsense(text: str, error: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["listen: 7222", 'listen: "10.0.0.1:7222"', "port: -1"])
-def test_open(text: str) -> None:
-    """A listener that other machines reach must not make a gateway of everybody."""
+def test_openListener(text: str) -> None:
+    """A listener that other machines reach must require a login."""
     (error,) = errorsOf(f"name: A, {text}, insecure_listen: false")
     assert error.startswith("gateway.listen: other machines reach")
     for guard in (

@@ -42,7 +42,7 @@ class TestFinding:
         assert outbound(one) == inbound(one) == ["B"]
         assert outbound(two) == inbound(two) == ["A"]
 
-    def test_both(self) -> None:
+    def test_bothDial(self) -> None:
         """Two that dial each other at once have one connection each way."""
         one = Joined("A", 1, [remote("B", 2)])
         two = Joined("B", 2, [remote("A", 1)], clock=one.clock)
@@ -157,7 +157,7 @@ class TestEnding:
             node.dialling("C").hangUp()
         assert [after for _, after in node.dialled] == [1.0] * 3
 
-    def test_second(self) -> None:
+    def test_secondConnection(self) -> None:
         """A second connection to a cluster is closed, and not dialled again."""
         node = Joined()
         first = node.reached()

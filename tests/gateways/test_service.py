@@ -47,7 +47,7 @@ class TestListening:
         assert host.service.port == 7222
         assert b'"gateway_url":"127.0.0.1:7222"' in host.accepted(6222).take()
 
-    def test_taken(self) -> None:
+    def test_portInUse(self) -> None:
         """A port in use is reported in nats-server's words, and nothing runs."""
         host = Edge()
         occupy(host.reactor, 7222)
@@ -63,7 +63,7 @@ class TestListening:
         host = Edge().start()
         assert b'"cluster":"A"' in host.dial().receive()
 
-    def test_none(self) -> None:
+    def test_emptyBlock(self) -> None:
         """An empty block is no gateway."""
         assert Host("gateway {}").broker.gateways is None
 
@@ -113,7 +113,7 @@ class TestDialling:
         host.reactor.advance(1.2)
         assert len(host.dialled()) == 3
 
-    def test_lost(self) -> None:
+    def test_lostGateway(self) -> None:
         """A gateway that was reached and is lost is dialled again."""
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
@@ -125,8 +125,8 @@ class TestDialling:
         assert len(host.dialled()) == 2
 
     @pytest.mark.parametrize("text, count", [("", 1), ("connect_retries: 2", 3)])
-    def test_told(self, text: str, count: int) -> None:
-        """A gateway that others named is dialled as often as the settings say, and forgotten."""
+    def test_gossipedGateway(self, text: str, count: int) -> None:
+        """A gateway known by gossip is dialled as often as the settings say, and then forgotten."""
         host = Edge(text).start()
         peer = host.peer(gateway_urls=[])
         host.service.gateways.learned("C", ["127.0.0.1:7009"])
@@ -139,7 +139,7 @@ class TestDialling:
         assert host.dialled() == [("127.0.0.1", 7009)] * count
         assert "C" not in host.service.gateways.remotes and peer.connected
 
-    def test_name(self) -> None:
+    def test_hostNameIsResolved(self) -> None:
         """A name is looked up."""
         host = Edge('gateways: [ {name: B, url: "b.example:7001"} ]')
         host.reactor.installNameResolver(_Resolver())
@@ -238,7 +238,7 @@ class TestPassing:
 class TestReloading:
     """Other settings."""
 
-    def test_fixed(self) -> None:
+    def test_changeNeedsRestart(self) -> None:
         """A change of gateways needs a restart, as with nats-server."""
         host = Edge(REMOTES).start()
         for text in ("", REMOTES + ", connect_retries: 3", 'gateways: [ {name: B, url: "x:1"} ]'):
@@ -248,7 +248,7 @@ class TestReloading:
         with pytest.raises(ReloadError, match="config reload not supported for Gateway"):
             host.broker.reload(settingsOf("listen: '127.0.0.1:4222', server_name: n1"))
 
-    def test_none(self) -> None:
+    def test_addedGatewayNeedsRestart(self) -> None:
         """A gateway that is added needs a restart."""
         host = Host("port: 4222")
         host.start()
@@ -284,7 +284,7 @@ class TestReloading:
 
 
 def test_insecure(tmp_path: Path) -> None:
-    """Certificates that nobody looks at are warned of."""
+    """Unchecked certificates are warned of."""
     writeCertificates(tmp_path)
     files = (
         f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "

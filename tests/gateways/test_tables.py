@@ -72,7 +72,7 @@ def test_groups() -> None:
 
 
 def test_permitted() -> None:
-    """A subject that is not permitted is sent to nobody."""
+    """A denied subject has no receivers."""
     made = InterestTable("there", "A", OPTIMISTIC, PermissionSet([b"eu.>"], [b"eu.secret"]))
     made.want(b">", b"q")
     assert plain(made, b"eu.x", b"us.x", b"eu.secret") == [True, False, False]
@@ -89,7 +89,7 @@ def test_mostRefused() -> None:
 
 
 def test_readmit() -> None:
-    """A wildcard readmits what matches, a literal subject itself."""
+    """A wildcard withdraws the refusals of matching subjects, a literal subject its own."""
     made = table()
     for subject in (b"a.1", b"a.2", b"b", b"c"):
         made.refuse(subject)
@@ -111,7 +111,7 @@ def test_switch() -> None:
 
 
 def test_tooManyShapes() -> None:
-    """A table takes a limited number of wildcard shapes, and does not hold what it refused."""
+    """A table takes a limited number of wildcard shapes, and does not keep refused ones."""
     made = table(INTEREST_ONLY)
     tokens = 12
     with pytest.raises(TooManyShapes):
@@ -141,7 +141,7 @@ def test_figures() -> None:
 
 
 def test_isOpen() -> None:
-    """Whether what nobody spoke of is sent."""
+    """Whether subjects without known interest are sent."""
     made = table()
     opened = [made.isOpen]
     made.isAccountWanted = False

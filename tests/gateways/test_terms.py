@@ -39,7 +39,7 @@ IDENTITY = LinkIdentity("ID", "name")
         ("[::1]:1", "[::1]:1"),
     ],
 )
-def test_place(text: str, place: str) -> None:
+def test_placeWithScheme(text: str, place: str) -> None:
     """A place may have a scheme, as in older servers' words."""
     target = placeOf(text)
     assert str(target) == place and not target.user
@@ -115,7 +115,7 @@ def test_announcedPlace() -> None:
 
 
 def test_limits() -> None:
-    """Gateways are pinged at least every 15 seconds, and take what our clients may send."""
+    """Gateways are pinged at least every 15 seconds, and take payloads as large as our clients'."""
     settings = settingsOf(TEXT)
     limits = gatewaySettings(settings, blockOf(settings))
     assert (limits.ping_interval, limits.ping_max, limits.authorization.timeout) == (15.0, 7, 2.0)

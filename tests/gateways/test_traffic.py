@@ -65,7 +65,7 @@ POLICIES = [OptimisticPolicy, InterestOnlyPolicy, SwitchingPolicy]
 @pytest.mark.parametrize("one", POLICIES)
 @pytest.mark.parametrize("other", POLICIES)
 def test_bothWays(one: Any, other: Any) -> None:
-    """Whatever the two policies are, who subscribes hears, and who has left does not."""
+    """With any two policies, subscribers receive messages, and former ones do not."""
     pair = Pair(one(), other())
     for number in (0, 1):
         here, there = pair.towns[number], pair.towns[1 - number]

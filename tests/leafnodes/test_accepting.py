@@ -41,15 +41,15 @@ class TestGreeting:
         "early",
         [b"PING\r\n", info(), b"LS+ foo\r\n", b"LMSG foo 2\r\nhi\r\n", b"x", b"LS- foo\r\n"],
     )
-    def test_early(self, early: bytes) -> None:
-        """Nothing may be said before CONNECT."""
+    def test_lineBeforeConnect(self, early: bytes) -> None:
+        """A line before CONNECT ends the connection."""
         wire = Broker().accepted()
         wire.take()
         wire.send(early)
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
         assert wire.closed == "Authentication Failure"
 
-    def test_silent(self) -> None:
+    def test_silentPeer(self) -> None:
         """A peer that is silent is closed."""
         broker = Broker(limits=linked(timeout=2.0))
         wire = broker.accepted()
@@ -82,7 +82,7 @@ class TestLettingIn:
         assert broker.advisories == [LeafConnected(1, "A", "u")]
         assert wire.leaf.kind is Kind.SPOKE
 
-    def test_gone(self) -> None:
+    def test_leftLeafnode(self) -> None:
         """A leafnode that has left is no longer counted."""
         broker = Broker()
         wire = broker.spoke()
@@ -118,7 +118,7 @@ class TestLettingIn:
         assert not broker.buses.counts["A"]
         assert broker.advisories == [LeafRefused(1, "127.0.0.9", "Authentication Failure")]
 
-    def test_later(self) -> None:
+    def test_lateAnswer(self) -> None:
         """An answer may take its time; nothing is read meanwhile."""
         broker = Broker()
         answer: Deferred[Grant] = Deferred()
@@ -177,8 +177,8 @@ class TestLettingIn:
     @pytest.mark.parametrize(
         "line", [b"CONNECT {\r\n", b"CONNECT\r\n", b'CONNECT {"deny_pub":1}\r\n']
     )
-    def test_nonsense(self, line: bytes) -> None:
-        """A CONNECT that is none ends the connection without a word."""
+    def test_invalidConnect(self, line: bytes) -> None:
+        """An invalid CONNECT closes the connection without an error line."""
         wire = Broker().accepted()
         wire.take()
         wire.send(line)
@@ -195,8 +195,8 @@ class TestLettingIn:
             ),
         ],
     )
-    def test_full(self, refusal: Exception, lines: list[bytes], reason: str) -> None:
-        """An account may be gone, or take no more."""
+    def test_accountIsFull(self, refusal: Exception, lines: list[bytes], reason: str) -> None:
+        """An account may be gone, or at its limit."""
         broker = Broker()
         broker.buses.refusal = refusal
         wire = broker.accepted()
@@ -220,7 +220,7 @@ class TestLettingIn:
         assert wire.lines() == [b"PONG"] and len(broker.decider.hellos) == 1
 
     def test_secondInfo(self) -> None:
-        """An INFO of somebody who dialled us changes nothing of what it may do."""
+        """An INFO of a peer that dialled us does not change its permissions."""
         broker = Broker()
         broker.decider.answer = Grant("A", publish=PermissionSet([b"ok"]))
         ear = broker.subscribe(b">")
@@ -253,7 +253,7 @@ class TestPermissions:
         assert said["export"] == {"allow": ["out.>"], "deny": ["out.x"]}
 
     def test_subscribing(self) -> None:
-        """A spoke that wants what it may not have breaks the rules."""
+        """A spoke that subscribes to a denied subject breaks the rules."""
         broker = Broker()
         broker.decider.answer = self.grant()
         wire = broker.spoke()
@@ -384,7 +384,7 @@ class TestPermissions:
         assert wire.lines() == [b"-ERR 'Maximum Payload Violation'"]
         assert wire.closed == "Maximum Message Payload Exceeded"
 
-    def test_most(self) -> None:
+    def test_mostSubscriptions(self) -> None:
         """A leafnode has no more subscriptions than allowed."""
         broker = Broker()
         broker.decider.answer = Grant("A", maxSubscriptions=1)
@@ -439,8 +439,8 @@ class TestCompression:
         assert wire.leaf.compression.level == "not supported"
 
     @pytest.mark.parametrize("line", [connect(compress_mode="off"), info(compression="off")])
-    def test_off(self, line: bytes) -> None:
-        """A spoke that wants none shows that."""
+    def test_compressionOff(self, line: bytes) -> None:
+        """A spoke that wants no compression has none."""
         _, wire = self.offering()
         wire.take()
         wire.send(line)
@@ -455,7 +455,7 @@ class TestCompression:
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
 
     def test_unknown(self) -> None:
-        """A mode that nobody knows ends the connection."""
+        """An unknown mode ends the connection."""
         _, wire = self.offering()
         wire.take()
         wire.send(info(compression="gzip"))
@@ -465,8 +465,8 @@ class TestCompression:
     @pytest.mark.parametrize(
         "early", [b"PING\r\n", b"LS+ foo\r\n", info(compression="s2_fast"), b"x"]
     )
-    def test_early(self, early: bytes) -> None:
-        """Once S2 is agreed on, nothing but CONNECT is listened to."""
+    def test_lineBeforeConnectInS2(self, early: bytes) -> None:
+        """Once S2 is agreed on, a line before CONNECT ends the connection."""
         _, wire = self.offering()
         wire.send(info(compression="s2_fast"))
         wire.take()
@@ -474,7 +474,7 @@ class TestCompression:
         assert wire.unpack() == (b"", b"-ERR 'Authorization Violation'\r\n")
         assert wire.closed == "Authentication Failure"
 
-    def test_silent(self) -> None:
+    def test_silentPeerInS2(self) -> None:
         """A peer that agrees on S2 and is silent then is closed, in S2."""
         broker, wire = self.offering(limits=linked(timeout=2.0))
         wire.send(info(compression="s2_fast"))
@@ -483,7 +483,7 @@ class TestCompression:
         assert wire.unpack() == (b"", b"-ERR 'Authentication Timeout'\r\n")
 
     def test_smallChunks(self) -> None:
-        """Before somebody has proved who it is, a chunk holds a line at most; then more."""
+        """Before the login, a chunk holds a line at most; afterwards more."""
         limits = linked(max_control_line=2000)
         _, wire = self.offering(limits=limits)
         wire.send(info(compression="s2_fast"))

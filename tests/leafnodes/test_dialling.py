@@ -96,8 +96,8 @@ class TestAgreeing:
         assert wire.take() == b"" and wire.closed == "Incorrect Port"
 
     @pytest.mark.parametrize("line", [b"INFO {\r\n", b'INFO {"client_id":"x"}\r\n', b"PUB x 1\r\n"])
-    def test_nonsense(self, line: bytes) -> None:
-        """A peer whose lines make no sense is closed."""
+    def test_malformedLines(self, line: bytes) -> None:
+        """A peer with malformed lines is closed."""
         wire = Broker("spoke").dialling()
         wire.send(line)
         assert b"CONNECT" not in wire.take() and wire.closed == "Protocol Violation"
@@ -108,7 +108,7 @@ class TestAgreeing:
         wire.send(info(cluster="a b"))
         assert wire.lines() == [b"-ERR 'cluster name cannot contain spaces'"]
 
-    def test_silent(self) -> None:
+    def test_silentPeer(self) -> None:
         """A peer that says nothing is given up."""
         broker = Broker("spoke")
         wire = broker.dialling()
@@ -126,7 +126,7 @@ class TestAgreeing:
         assert wire.lines() == [b"-ERR 'Stale Leaf Node Connection - Closing'"]
         assert wire.closed == "Stale Connection"
 
-    def test_full(self) -> None:
+    def test_accountIsMissing(self) -> None:
         """Our account may be missing."""
         broker = Broker("spoke")
         broker.buses.refusal = KeyError("A")
@@ -140,7 +140,7 @@ class TestPermissions:
     """The permissions of the peer hold here too."""
 
     def test_imports(self) -> None:
-        """Interest in what we may not have is not told, and its messages are dropped."""
+        """Interest in denied subjects is not sent, and their messages are dropped."""
         broker = Broker("spoke")
         ear = broker.subscribe(b">")
         broker.subscribe(b"no.a")
@@ -188,7 +188,7 @@ class TestPermissions:
         wire.send(info(**{"import": {"deny": ["a"]}}))
         assert {b"LS- a", b"LS+ b"} <= set(wire.lines())
 
-    def test_nonsense(self) -> None:
+    def test_malformedPermissions(self) -> None:
         """Malformed permissions of the peer end the connection."""
         broker = Broker("spoke")
         wire = broker.hub(broker.remote(), **{"import": {"allow": ["a..b"]}})
@@ -295,21 +295,21 @@ class TestCompression:
         "mode, peer, level",
         [("s2_fast", None, "not supported"), ("s2_auto", "off", "off"), ("off", "s2_fast", "off")],
     )
-    def test_without(self, mode: str, peer: str | None, level: str) -> None:
-        """Where one side wants none, CONNECT comes at once, and says so."""
+    def test_noCompression(self, mode: str, peer: str | None, level: str) -> None:
+        """Where one side wants no compression, CONNECT comes at once, and says so."""
         _, wire = self.dialled(mode)
         wire.send(info(compression=peer))
         (said,) = wire.documents(b"CONNECT")
         assert said["compress_mode"] == level == wire.leaf.compression.level
 
     def test_unknown(self) -> None:
-        """A mode that nobody knows ends the connection."""
+        """An unknown mode ends the connection."""
         _, wire = self.dialled()
         wire.send(info(compression="gzip"))
         assert wire.lines() == [b"-ERR 'unsupported route compression mode \"gzip\"'"]
 
-    def test_silent(self) -> None:
-        """A hub that does not say INFO in S2 soon is given up, without a word."""
+    def test_silentHubInS2(self) -> None:
+        """A hub that sends no INFO in S2 in time is given up, without an error line."""
         broker, wire = self.dialled()
         wire.send(info(compression="s2_fast"))
         wire.take()

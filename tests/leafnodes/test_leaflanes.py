@@ -152,7 +152,7 @@ def fixed(listeners: Any) -> Any:
     st.lists(st.integers(0, 400), max_size=3),
     st.sampled_from([None, PermissionSet(None, [b"*"])]),
 )
-def test_same(
+def test_sameBytesOnBothPaths(
     sent: list[Sent], listeners: Any, cluster: str, isHub: bool, cuts: list[int], only: Any
 ) -> None:
     """For any listener, and wherever input is cut, everybody gets the same bytes either way."""
@@ -166,7 +166,7 @@ def test_same(
 @needsCompiled
 @pytest.mark.parametrize("isHub", [False, True])
 @pytest.mark.parametrize("cluster", ["", "LC"])
-def test_taken(isHub: bool, cluster: str) -> None:
+def test_takenByTheLane(isHub: bool, cluster: str) -> None:
     """The lane takes what goes to clients, to other leafnodes, and to routes."""
     names = COMPILED or PURE
     with using(names):

@@ -189,7 +189,7 @@ def test_spoke() -> None:
 
 
 @pytest.mark.parametrize("kind", [Leafy, Host])
-def test_none(kind: type[Host]) -> None:
+def test_noLeafnodes(kind: type[Host]) -> None:
     """Without leafnodes there are none, whether or not the settings have a block for them."""
     host = kind("").start()
     assert page(host, "/leafz")["leafnodes"] == 0

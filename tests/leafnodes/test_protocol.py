@@ -86,7 +86,7 @@ class TestAccepting:
         _, transport = self.made(broker)
         assert transport.said().startswith(b"INFO ") and transport.began == len(transport.said())
 
-    def test_first(self, broker: Broker) -> None:
+    def test_infoAfterHandshake(self, broker: Broker) -> None:
         """INFO may come after the handshake."""
         protocol, transport = self.made(broker, isFirst=True)
         assert (transport.began, transport.said()) == (0, b"")
@@ -108,7 +108,7 @@ class TestAccepting:
         broker.settle(0.6)
         assert (transport.began, transport.said()) == (0, b"")
 
-    def test_late(self, broker: Broker) -> None:
+    def test_lateHandshake(self, broker: Broker) -> None:
         """A handshake that takes too long ends the connection."""
         protocol, transport = self.made(broker)
         broker.settle(2.2)
@@ -147,7 +147,7 @@ class TestDialling:
         broker.settle()
         assert transport.began == -1 and transport.said().startswith(b"CONNECT ")
 
-    def test_first(self, broker: Broker) -> None:
+    def test_handshakeBeforeInfo(self, broker: Broker) -> None:
         """The handshake may come before INFO."""
         protocol, transport = self.made(broker, isFirst=True)
         assert transport.began == 0

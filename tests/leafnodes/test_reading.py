@@ -39,7 +39,7 @@ def test_empty() -> None:
     assert leafnodesOf("") == Leafnodes() and Leafnodes().port == 0
 
 
-def test_everything() -> None:
+def test_allSettings() -> None:
     """Every setting can be given, under nats-server's names."""
     leafnodes = leafnodesOf(
         """
@@ -98,7 +98,7 @@ def test_compression() -> None:
     assert [remote.compression for remote in leafnodes.remotes] == [auto, auto]
 
 
-def test_single() -> None:
+def test_singleUser() -> None:
     """There may be one user, or one key, with an account."""
     one = leafnodesOf("port: 1, authorization { user: u, pass: p, account: A }")
     assert (one.user, one.password, one.account) == ("u", "p", "A")

@@ -40,7 +40,7 @@ def test_turns() -> None:
     assert [single.next() for _ in range(2)] == [A, A]
 
 
-def test_named() -> None:
+def test_dialledAddressInLog() -> None:
     """The log names the address that was dialled, without the login."""
     target = remote(A, B)
     names = [
@@ -79,8 +79,8 @@ def test_login() -> None:
     assert plain.login() == B
 
 
-def test_name() -> None:
-    """A certificate is for the name that was dialled, or for the first that there is."""
+def test_nameForCertificate() -> None:
+    """A certificate is checked for the dialled name, or for the first known name."""
     target = remote(A, B)
     assert target.next() == A and target.name == "a.example"
     assert target.next() == B and target.name == "a.example"
@@ -104,8 +104,8 @@ class TestCredentials:
         """Somebody to dial with credentials."""
         return LeafRemote(RemoteLeaf(("h",), **more), None, Random(1))  # type: ignore[arg-type]
 
-    def test_none(self) -> None:
-        """Without credentials nothing is proved."""
+    def test_noCredentials(self) -> None:
+        """Without credentials no signature is sent."""
         assert self.remote().credentials("n") == {}
 
     def test_key(self) -> None:

@@ -77,13 +77,13 @@ class TestGate:
         gate = Gate([b"a.*"])
         assert all(gate.allows(b"a.%d" % number) for number in range(5000))
 
-    def test_nonsense(self) -> None:
-        """A pattern must be one."""
+    def test_invalidPattern(self) -> None:
+        """An invalid pattern is refused."""
         with pytest.raises(ValueError, match="not a subject"):
             Gate([b"a..b"])
 
-    def test_equal(self) -> None:
-        """Two with the same entries are the same."""
+    def test_equalRules(self) -> None:
+        """Two rules with the same entries are equal."""
         assert Gate([b"a"]) == Gate([b"a"]) and Gate([b"a"]) != Gate() and Gate().isOpen
 
 
@@ -91,7 +91,7 @@ class TestRules:
     """Both directions."""
 
     def test_hub(self) -> None:
-        """A hub goes by its user, and by what the spoke refuses."""
+        """A hub applies its user's permissions, and those that the spoke sends."""
         grant = Grant(publish=PermissionSet([b"up"]), subscribe=SubscribePermissions([b"down.*"]))
         rules = hubRules(grant, [b"down.x"])
         assert (rules.mayCome(b"up"), rules.mayCome(b"down.a")) == (True, False)

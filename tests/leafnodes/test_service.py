@@ -54,8 +54,8 @@ class TestHub:
         peer = host.peer()
         assert b'"leafnode_urls":["h:1"]' in peer.take()
 
-    def test_taken(self) -> None:
-        """A place that is taken stops the broker."""
+    def test_portInUse(self) -> None:
+        """A port in use stops the broker."""
         host = Leafy(HUB)
         occupy(host.reactor, 7422)
         with pytest.raises(StartError, match="Error listening on leafnode port: 7422"):
@@ -121,7 +121,7 @@ class TestSpoke:
         assert len(host.dialled()) == 3
 
     def test_otherAddress(self) -> None:
-        """Each address has its turn, and what the peer tells of, too."""
+        """Each address has its turn, and so have the addresses that the peer tells of."""
         urls = "remotes: [ {urls: ['nats://10.0.0.1:1', 'nats://10.0.0.2:2'], no_randomize: true} ]"
         host = Leafy(urls).start()
         host.refuse()

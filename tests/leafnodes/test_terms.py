@@ -43,7 +43,7 @@ def test_info() -> None:
 
 
 def test_connect() -> None:
-    """CONNECT says who we are and what we do not want."""
+    """CONNECT has the login, the account and the options of the remote."""
     url = RemoteURL("h", 1, "u", "p")
     remote = RemoteLeaf(("h:1",), hub=True, deny_imports=("x",), request_isolation=True)
     said = connectOptions(IDENTITY, Settings(), "C1", remote, url, "off")
@@ -112,7 +112,7 @@ class TestAuthorizer:
         checks = PasswordChecks(lambda *_: None, None)  # type: ignore[arg-type]
         assert authorizerFrom(*settings(), checks) is None
 
-    def test_single(self) -> None:
+    def test_singleUser(self) -> None:
         """The only user comes to its account."""
         text = "authorization { user: u, pass: p, account: A }"
         grant = self.grant(text, **{"user": "u", "pass": "p"})
@@ -133,8 +133,8 @@ class TestAuthorizer:
         with pytest.raises(Unauthorized):
             self.grant(f"authorization {{ nkey: {KEY}, account: A }}", nkey=KEY)
 
-    def test_open(self) -> None:
-        """Where nobody must say who it is, leafnodes may have an account all the same."""
+    def test_noLogin(self) -> None:
+        """Where no login is needed, leafnodes may have an account all the same."""
         assert self.grant("authorization { account: B }").account == "B"
 
 
@@ -152,8 +152,8 @@ def test_diallingTLS(text: str, isRequired: bool) -> None:
 class TestAcceptingTLS:
     """TLS with those who dial us."""
 
-    def test_none(self) -> None:
-        """Without a block there is none."""
+    def test_noTLSBlock(self) -> None:
+        """Without a block there is no TLS."""
         assert acceptingTLSFrom(settings()[1]) is None
 
     def test_files(self, tmp_path: Path) -> None:

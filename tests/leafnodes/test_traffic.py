@@ -156,8 +156,8 @@ class TestMessages:
         broker.publish(b"foo", b"NATS/1.0\r\n\r\nhi", headerLength=12)
         assert wire.take() == b"LMSG foo 2\r\nhi\r\n"
 
-    def test_once(self) -> None:
-        """However many subscriptions match, it gets a message once."""
+    def test_sentOnce(self) -> None:
+        """A leafnode gets a message once, however many subscriptions match."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ foo\r\nLS+ *\r\nLS+ >\r\n")
@@ -207,7 +207,7 @@ class TestMessages:
             wire.send(b"LMSG foo 2\r\nhi\r\n")
         assert [len(ear.got) for ear in ears] == [3, 0]
 
-    def test_nearest(self) -> None:
+    def test_nearestMember(self) -> None:
         """A group's own members come first, then those of the cluster, then leafnodes."""
         broker = Broker()
         account = broker.buses.accounts["A"]
@@ -238,7 +238,7 @@ class TestMessages:
         assert (hub.lines(), member.got) == (lines, [])
 
     def test_afterwards(self) -> None:
-        """A message for who is gone is for nobody."""
+        """A message for a leafnode that has gone is dropped."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ foo\r\n")
@@ -250,8 +250,8 @@ class TestMessages:
     @pytest.mark.parametrize(
         "line", [b"LS+", b"LS+ a b", b"LS+ a b x", b"LS+ a b 1 2", b"LS-", b"LS- a b c", b"LMSG a"]
     )
-    def test_nonsense(self, line: bytes) -> None:
-        """A line that makes no sense ends the connection."""
+    def test_malformedLine(self, line: bytes) -> None:
+        """A malformed line ends the connection."""
         wire = Broker().spoke()
         wire.send(line + b" \r\n")
         assert wire.closed == "Protocol Violation"

@@ -132,7 +132,7 @@ def test_declined() -> None:
     assert len(pair.spoke.reactor.tcpClients) == 1
 
 
-def test_silent() -> None:
+def test_silentPeer() -> None:
     """A peer that does not answer in time is cut, and dialled again."""
     pair = Pair(remote='first_info_timeout: "0.5s"')
     host, port, dialling, *_ = pair.spoke.reactor.tcpClients.pop()

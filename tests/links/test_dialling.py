@@ -89,7 +89,7 @@ def test_gaveUp() -> None:
     assert dialled.outcomes == [False] and not dialled.clock.getDelayedCalls()
 
 
-def test_later() -> None:
+def test_delayedStart() -> None:
     """Dialling can begin later, with a random delay."""
     dialled = Dialled(DialTerms())
     dialled.dialler.start(1.0)
@@ -176,7 +176,7 @@ class Dialling:
 
 
 def test_diallersOpen() -> None:
-    """Before it is open, nobody is dialled."""
+    """Before the link is open, no address is dialled."""
     dialling = Dialling()
     dialling.dial("a")
     assert dialling.dialled(9.0) == [] and list(dialling.diallers) == []

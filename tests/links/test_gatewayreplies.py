@@ -91,5 +91,5 @@ def test_answerThatAsks() -> None:
 
 
 def test_unknownAccount() -> None:
-    """An answer in an account that is not known is taken, and reaches nobody."""
+    """An answer in an unknown account is taken, and reaches no receiver."""
     assert replyRouter(Town()).take("B", Message(OURS.prefix + b"r"), False)

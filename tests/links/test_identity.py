@@ -67,7 +67,7 @@ def test_mapped() -> None:
 
 
 def test_toSay() -> None:
-    """Of a hash nobody knows the password, but the URL of another peer may have it."""
+    """The password of a hash is unknown, but the URL of another peer may have it."""
     urls = [RemoteURL("h", 1), RemoteURL("h", 2, "v", "q"), RemoteURL("h", 3, "w", "r")]
     assert loginToSay("u", "p", urls) == ("u", "p")
     assert loginToSay("u", BAR, urls) == ("v", "q")

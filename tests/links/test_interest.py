@@ -64,7 +64,10 @@ class TestAnnouncer:
         when=st.integers(0, 20),
     )
     def test_agrees(self, steps: list[tuple[bytes, bytes, int]], when: int) -> None:
-        """Whatever comes and goes, and whenever it began, the peer knows what there is."""
+        """
+        After any changes of interest, and whenever the link began, the peer knows the present
+        interest.
+        """
         node, heard = Node(), Heard()
         bus = node.bus()
         made: dict[tuple[bytes, bytes], list[Any]] = {}
@@ -112,8 +115,8 @@ class TestAnnouncer:
         assert len(heard.known) == 4989
         assert len(announcer) == 4989
 
-    def test_over(self) -> None:
-        """After its end it tells nothing."""
+    def test_afterItsEnd(self) -> None:
+        """After its end it sends no interest."""
         node, heard = Node(), Heard()
         node.subscribe(b"a")
         announcer = announced(node, heard, RoutePermissions())
@@ -204,8 +207,8 @@ def test_mayTell(told: PermissionSet | None, pattern: bytes, may: bool) -> None:
     assert RoutePermissions(told).mayTell(pattern) is may
 
 
-def test_equal() -> None:
-    """Permissions that say the same are equal."""
+def test_equalPermissions() -> None:
+    """Permissions with the same entries are equal."""
     assert RoutePermissions(PermissionSet([b"a"])) == RoutePermissions(PermissionSet([b"a"]))
     assert RoutePermissions(PermissionSet([b"a"])) != RoutePermissions()
     assert RoutePermissions() != object()

@@ -148,7 +148,7 @@ class TestEnd:
     """The end of links."""
 
     def test_peerFailed(self) -> None:
-        """A peer that reports an error is closed, and what it said is on one line of the log."""
+        """A peer that reports an error is closed, and the log has its text on one line."""
         node = Node()
         wire = node.joined()
         with logLines() as lines:

@@ -30,7 +30,7 @@ def done(coroutine: Any) -> None:
     assert Deferred.fromCoroutine(coroutine).called
 
 
-def test_open() -> None:
+def test_addressWhileOpen() -> None:
     """The listener knows its address while it is open."""
     reactor: Any = MemoryReactorClock()
     port = portOn(reactor, 6222)
@@ -61,7 +61,7 @@ def test_random() -> None:
     assert [server[0] for server in reactor.tcpServers] == [0]
 
 
-def test_passed() -> None:
+def test_passedSocket() -> None:
     """A socket that listens already is used instead of an address."""
     reactor: Any = MemoryReactorClock()
     passed = socket.create_server(("127.0.0.1", 0))
@@ -72,7 +72,7 @@ def test_passed() -> None:
     assert not reactor.tcpServers
 
 
-def test_taken() -> None:
+def test_portInUse() -> None:
     """The error for an address in use is nats-server's."""
     reactor: Any = MemoryReactorClock()
     occupy(reactor, 6222)

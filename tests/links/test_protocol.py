@@ -168,7 +168,7 @@ class TestHandshake:
         node.settle()
         assert transport.take() == b"" and transport.closed == "aborted"
 
-    def test_late(self) -> None:
+    def test_lateHandshake(self) -> None:
         """A handshake that takes too long ends the connection."""
         node = Node()
         _, transport = secured(node)
@@ -309,7 +309,10 @@ def test_emptyChunks() -> None:
 
 
 def test_paused() -> None:
-    """While the session wants nothing, nothing is decoded; then what was read comes first."""
+    """
+    While the session is paused, nothing is decoded; afterwards the bytes that were read before come
+    first.
+    """
     node, wire = joined()
     heard = node.subscribe(b"foo")
     messages = [b"RMSG A foo 1\r\n%d\r\n" % number for number in range(9)]
@@ -359,7 +362,7 @@ def test_damaged() -> None:
 
 
 def test_flushes() -> None:
-    """All that one turn says is one stream, and what is said last goes out before the end."""
+    """All lines of one turn are one write, and the last lines go out before the close."""
     _, wire = joined()
     wire.squeeze(b"PING\r\nPI", b"NG\r\nPING\r\n")
     stream = wire.take()

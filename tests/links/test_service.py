@@ -124,7 +124,7 @@ def test_context(isFast: bool) -> None:
     assert (context.tracing, context.maxTraced) == (True, 7)
 
 
-def test_open() -> None:
+def test_opensBeforeDialling() -> None:
     """The service listens, logs its address, and only then dials."""
     threads = Threads()
     assert (threads.port, threads.urls()) == (0, [])
@@ -136,8 +136,8 @@ def test_open() -> None:
     assert threads.dialled == ["b"]
 
 
-def test_taken() -> None:
-    """Where the place is taken it neither says that it listens nor dials."""
+def test_portInUse() -> None:
+    """Where the port is in use, the service does not log that it listens, and does not dial."""
     threads = Threads()
     occupy(threads.reactor, 4)
     opening = begun(threads.open(None))
@@ -171,8 +171,8 @@ def test_close() -> None:
     assert closing.called
 
 
-def test_use() -> None:
-    """Other settings hold for the links that there are, and so does what is traced."""
+def test_newSettings() -> None:
+    """New settings apply to existing links, tracing included."""
     threads = Threads()
     link = Thread(threads)
     threads.links.linkOpened(link)

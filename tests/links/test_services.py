@@ -49,8 +49,8 @@ def test_brokerWithoutLinks() -> None:
     assert (registry.clientInfo(), registry.countPeers()) == ({}, 0)
 
 
-def test_everything() -> None:
-    """Each kind that the settings name listens, and is said to."""
+def test_everyKindListens() -> None:
+    """Each kind that the settings name listens, and the log says so."""
     registry = links(ALL)
     assert {name: len(urls) for name, urls in registry.addresses().items()} == {
         "cluster": 1,
@@ -94,7 +94,7 @@ def test_neighbours() -> None:
 
 
 @pytest.mark.parametrize("page", ["/routez", "/gatewayz", "/leafz"])
-def test_shown(page: str) -> None:
+def test_onThePages(page: str) -> None:
     """The monitoring pages show them."""
     broker = Host(ALL).start().broker
     assert page in broker.monitoring.pages
@@ -102,7 +102,7 @@ def test_shown(page: str) -> None:
 
 
 def test_stops() -> None:
-    """When the broker stops, nobody can connect any more."""
+    """When the broker stops, new connections are refused."""
     host = Host(ALL).start()
     host.broker.stopService()
     host.settle()

@@ -84,7 +84,7 @@ def handshake(answering: LinkTLS, dialling: LinkTLS, name: str) -> tuple[object,
     )
 
 
-def test_both(directory: Path) -> None:
+def test_bothEnds(directory: Path) -> None:
     """The two ends show certificates, and the dialled name is sent."""
     tls = member(directory)
     theirs, ours, asked = handshake(tls, tls, "localhost")
@@ -132,7 +132,7 @@ def test_names(directory: Path, name: str, problem: str) -> None:
 
 
 def test_noName(directory: Path) -> None:
-    """A certificate without any name is for nobody, and a missing one is none."""
+    """A certificate without a name is accepted for no peer, and a missing one is refused."""
     (certificate,) = x509.load_pem_x509_certificates((directory / "ca.pem").read_bytes())
     assert nameProblem(certificate, "localhost").startswith("certificate is not valid")
     assert nameProblem(None, "localhost") == "the peer has no certificate"

@@ -136,7 +136,7 @@ def test_refusal(said: bytes, error: str) -> None:
     assert proxy.transport.disconnected and not proxy.clock.getDelayedCalls()
 
 
-def test_late() -> None:
+def test_lateProxy() -> None:
     """A proxy that does not answer in time is given up, also if it trickles."""
     proxy = Proxy()
     for byte in b"HTTP":
@@ -147,7 +147,7 @@ def test_late() -> None:
     assert proxy.transport.disconnected
 
 
-def test_gone() -> None:
+def test_closedProxy() -> None:
     """A proxy that closes the connection is a failure, too."""
     proxy = Proxy()
     proxy.hangUp()

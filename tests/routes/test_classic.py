@@ -61,7 +61,9 @@ class TestTelling:
         assert wire.lines() == [b"MSG foo RSID:1:1 2", b"hi"]
 
     def test_noGlobalAccount(self) -> None:
-        """Without that account nothing passes; what the peer tells is kept for when it comes."""
+        """
+        Without a global account no message passes; the peer's interest is kept until it exists.
+        """
         node = Node.classic(accounts=())
         wire = node.joinedOld()
         with logLines() as lines:
@@ -86,7 +88,9 @@ class TestTelling:
         assert one.lines() == two.lines() == three.lines() == []
 
     def test_permissions(self) -> None:
-        """A reload takes back what may not pass, and tells what may."""
+        """
+        A reload withdraws interest that is no longer permitted, and sends interest that now is.
+        """
         node = Node.classic()
         wire = node.joinedOld()
         for pattern in (b"a.b", b"c.d"):
@@ -212,7 +216,7 @@ class TestHearing:
         assert wire.lines() == [b"PONG"]
         assert any("Could not insert subscription" in line for line in lines)
 
-    def test_gone(self) -> None:
+    def test_peerIsGone(self) -> None:
         """The interest of a peer ends when the peer is gone."""
         node = Node.classic()
         wire = node.joinedOld()
@@ -223,7 +227,7 @@ class TestHearing:
         assert len(traffic.interest) == 0 and node.publish(b"foo", account="$G") == 0
 
     def test_facts(self) -> None:
-        """Monitoring shows what the peer wished for, and what passed."""
+        """Monitoring shows the interest of the peer, and the counted messages."""
         node = Node.classic()
         wire = node.joinedOld()
         wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\nSUB foo q QRSID:1:3\r\n")
@@ -382,7 +386,7 @@ class TestAgreeing:
 class TestGossip:
     """Gossip among classic members."""
 
-    def test_told(self) -> None:
+    def test_newMemberIsAnnounced(self) -> None:
         """A new member is announced to the others with its address; it receives no announcement."""
         node = Node.classic()
         one = node.joinedOld(server_id="P1")
@@ -419,7 +423,7 @@ class TestGossip:
         assert [document["server_id"] for document in old.documents()] == ["P3"]
         assert [document["server_id"] for document in new.documents()] == ["P4"]
 
-    def test_heard(self) -> None:
+    def test_announcedMemberIsDialled(self) -> None:
         """An announced member is dialled once, with the cluster's password."""
         node = Node.classic(user="u", password="p")
         wire = node.accepted()
@@ -472,8 +476,8 @@ class TestClusters:
         return nodes
 
     @pytest.mark.parametrize("dialects", DIALECTS.values(), ids=DIALECTS)
-    def test_everywhere(self, dialects: tuple[str, ...]) -> None:
-        """All find each other, and what is published anywhere is heard everywhere, once."""
+    def test_everyMember(self, dialects: tuple[str, ...]) -> None:
+        """All members find each other, and a message at any of them reaches all, once."""
         nodes = self.made(dialects)
         for node in nodes:
             assert len(node.peers()) == 2

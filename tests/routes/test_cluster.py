@@ -124,8 +124,10 @@ class TestMesh:
         node.settle()
         assert not own.closed and "h:1" not in node.cluster.connectUrls()
 
-    def test_silent(self) -> None:
-        """A member that does not advertise tells no other, and tells its clients nothing."""
+    def test_noAdvertise(self) -> None:
+        """
+        A member with C{no_advertise} is announced to no other, and its clients learn no addresses.
+        """
         one, two, _ = trio(advertises=False)
         assert one.cluster.connectUrls() == two.cluster.connectUrls() == ()
 
@@ -195,7 +197,9 @@ class TestChanging:
         assert node.dialled == [(target(7778), 0.0)]
 
     def test_permissions(self) -> None:
-        """Interest that permissions exclude is withdrawn, and what they now admit is sent."""
+        """
+        Interest that permissions exclude is withdrawn, and interest that they now admit is sent.
+        """
         node = Node()
         wire = node.joined()
         node.subscribe(b"a.b")
@@ -219,7 +223,7 @@ class TestChanging:
         assert (node.publish(b"z"), node.publish(b"w")) == (1, 1)
 
     def test_deniedWithin(self) -> None:
-        """Wider interest is taken, and what is denied within it left out."""
+        """Wider interest is taken, and denied subjects within it are left out."""
         node = Node(permissions=RoutePermissions(None, SubscribePermissions(None, [b"x.secret"])))
         wire = node.joined()
         wire.send(b"RS+ A x.*\r\nRS+ A x.* q 5\r\nRS+ A x.secret\r\n")

@@ -33,7 +33,9 @@ def said(dialect: RouteDialect) -> ServerDocument:
         (CLASSIC, MODERN, None),
     ],
 )
-def test_ours(one: RouteDialect, other: RouteDialect, expected: RouteDialect | None) -> None:
+def test_twoNatsbrokers(
+    one: RouteDialect, other: RouteDialect, expected: RouteDialect | None
+) -> None:
     """Two natsbrokers agree on the dialect."""
     assert chosen(one, said(other)) is expected
     assert chosen(other, said(one)) is expected
@@ -55,7 +57,7 @@ def test_dialectOfOtherServers(proto: int, expected: tuple[RouteDialect | None, 
     assert tuple(chosen(dialect, document) for dialect in (CLASSIC, MODERN, AUTO)) == expected
 
 
-def test_strange() -> None:
-    """Only C{true} says that the classic dialect is understood, too."""
+def test_valueOfTheFlag() -> None:
+    """Only C{true} means that the classic dialect is understood, too."""
     document = parseDocument(b'{"proto":2,"classic":1}')
     assert chosen(CLASSIC, document) is None

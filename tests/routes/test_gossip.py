@@ -81,8 +81,8 @@ def test_targetFrom() -> None:
 
 
 @pytest.mark.parametrize("ip", ["", "x", "nats-route://h", "nats-route://h:x/", "//:1"])
-def test_nowhere(ip: str) -> None:
-    """A news must say where."""
+def test_newsWithoutAddress(ip: str) -> None:
+    """News of a member must have an address."""
     with pytest.raises(ValueError):
         targetFrom(ServerDocument(ip=ip), "", "", "")
 
@@ -132,7 +132,7 @@ class TestGossip:
         third.send(info(server_id="P3", server_name="p3", port=9999))
         assert self.told(accepted) == [("P3", "nats-route://127.0.0.9:9999/", GossipMode.DEFAULT)]
 
-    def test_ends(self) -> None:
+    def test_announcedOnce(self) -> None:
         """A member that was announced is not announced again, nor one with the mode for that."""
         node = Node()
         one = node.joined()

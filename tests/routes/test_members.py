@@ -77,7 +77,10 @@ def test_prevails(
 
 
 def test_bothAgree() -> None:
-    """Two natsbrokers that dial each other keep what the lower one dialled, on both ends."""
+    """
+    Two natsbrokers that dial each other keep the connection of the one with the lower id, on both
+    ends.
+    """
     kept: dict[str, set[str]] = {}
     for ours, theirs in (("A", "B"), ("B", "A")):
         node = Node()

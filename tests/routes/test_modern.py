@@ -21,7 +21,7 @@ from tests.support import COMPILED, PURE, Names, Recorder, using
 class TestTelling:
     """The interest of this member."""
 
-    def test_all(self) -> None:
+    def test_allInterest(self) -> None:
         """A new member receives all interest, account by account."""
         other = Node()
         other.subscribe(b"foo")
@@ -107,7 +107,7 @@ class TestHearing:
         ],
     )
     def test_inBulk(self, names: Names | None, odd: bytes) -> None:
-        """Interest that comes in bulk is what it is line by line, however it is spelled."""
+        """Interest in one piece has the same effect as line by line, in any spelling."""
         if names is None:
             pytest.skip("the compiled names are not there")
         data = b"RS+ A x.1\r\nRS+ A x.2 q 3\r\n" + odd + b"RS+ A x.3\r\nRS+ A x.4\r\n"
@@ -125,7 +125,7 @@ class TestHearing:
 
         assert heard([data]) == heard(data.splitlines(keepends=True))
 
-    def test_once(self) -> None:
+    def test_sentOnce(self) -> None:
         """A peer gets a message once, however many of its patterns match."""
         node = Node()
         wire = node.joined()
@@ -170,8 +170,8 @@ class TestHearing:
             node.publish(b"foo", b"")
         assert one.take().count(b"RMSG") > 300
 
-    def test_lost(self) -> None:
-        """Interest that is taken back is gone at once; taking back what is not there is nothing."""
+    def test_withdrawnInterest(self) -> None:
+        """Withdrawn interest is gone at once; withdrawing missing interest does nothing."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\nRS+ A foo\r\nRS- A foo\r\nRS- A foo\r\nRS- A bar q\r\n")
@@ -219,8 +219,8 @@ class TestHearing:
         assert wire.take() == b"RMSG NOPE foo 2\r\nhi\r\n"
 
     @pytest.mark.parametrize("line", [b"RS+ A", b"RS+ A foo q", b"RS- A", b"LS+ LC", b"RMSG A 2"])
-    def test_nonsense(self, line: bytes) -> None:
-        """Wrong arguments end the connection in silence."""
+    def test_wrongArguments(self, line: bytes) -> None:
+        """Wrong arguments end the connection without an error line."""
         wire = Node().joined()
         wire.send(line + b"\r\n")
         assert wire.lines() == [] and wire.closed == "Protocol Violation"
@@ -238,7 +238,7 @@ class TestHearing:
 class TestMessages:
     """Messages of the peer."""
 
-    def test_plain(self) -> None:
+    def test_plainSubscribers(self) -> None:
         """Without queue groups, plain subscribers get it."""
         node = Node()
         plain, member = node.subscribe(b"foo"), node.subscribe(b"foo", b"q")
@@ -302,7 +302,7 @@ class TestMessages:
         assert member.got == []
 
     def test_accounts(self) -> None:
-        """A message stays in its account; one for an unknown account reaches nobody."""
+        """A message stays in its account; one for an unknown account reaches no receiver."""
         node = Node()
         here, there = node.subscribe(b"foo"), node.subscribe(b"foo", account="B")
         wire = node.joined()
@@ -311,7 +311,10 @@ class TestMessages:
         assert b"PONG" in wire.lines()
 
     def test_origin(self) -> None:
-        """Services see somebody of the account, who may do what anybody there may."""
+        """
+        Services see a message of a route as one of its account, with the permissions of any user
+        there.
+        """
         node = Node()
         recorder: Recorder = node.subscribe(b"foo")
         node.joined().send(b"RMSG A foo 1\r\nx\r\n")
@@ -353,7 +356,7 @@ class TestEnd:
         assert wire.closed
         assert node.bus().publish(Message(b"foo", b"")) == 0
 
-    def test_lost(self) -> None:
+    def test_lostPeer(self) -> None:
         """A link whose peer disconnects ends, and nothing more is sent to it."""
         node = Node()
         wire = node.joined()

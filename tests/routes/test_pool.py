@@ -13,7 +13,7 @@ class TestPool:
     """The connections of a peer, and the accounts that share them."""
 
     def test_places(self) -> None:
-        """A peer that dials names the place; what is there already is replaced."""
+        """A peer that dials names the place; an existing connection there is replaced."""
         node = Node(poolSize=3)
         wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in (0, 1, 2)]
         assert [wire.route.poolIndex for wire in wires] == [0, 1, 2]
@@ -43,7 +43,7 @@ class TestPool:
         wire.send(info(route_pool_size=3, route_pool_idx=1))
         assert wire.lines() == [b"-ERR 'Route pool index should not be set but is set to 1'"]
 
-    def test_next(self) -> None:
+    def test_nextConnection(self) -> None:
         """The next connection is dialled when the peer has answered a PING."""
         node = Node(poolSize=3, targets=(target(7777),))
         wire = node.dialling()
@@ -56,7 +56,7 @@ class TestPool:
         (said,) = second.documents()
         assert said["route_pool_idx"] == 1
 
-    def test_full(self) -> None:
+    def test_fullPool(self) -> None:
         """A connection beyond the pool is closed, and is no reason to dial again."""
         node = Node(poolSize=1, targets=(target(7777),))
         for closed in ("", "Duplicate Route"):
@@ -159,8 +159,8 @@ class TestDedicated:
         second = node.joined(route_pool_size=3, route_account="A")
         assert (first.closed, second.closed) == ("", "Duplicate Route")
 
-    def test_later(self) -> None:
-        """A peer may ask for one while everything runs."""
+    def test_connectionOnRequest(self) -> None:
+        """A peer may ask for a connection while the others run."""
         node = Node(poolSize=1)
         wire = node.joined(route_pool_size=1)
         recorder = node.subscribe(b"foo", account="B")

@@ -34,7 +34,7 @@ def test_empty() -> None:
     assert clusterOf("") == Cluster() and Cluster().port == 0
 
 
-def test_everything() -> None:
+def test_allSettings() -> None:
     """Every setting can be given, under nats-server's names."""
     cluster = clusterOf(
         """
@@ -143,14 +143,14 @@ def test_tls() -> None:
         ),
     ],
 )
-def test_nonsense(text: str, error: str) -> None:
+def test_invalidSettings(text: str, error: str) -> None:
     """An invalid value is reported at its place."""
     assert errorsOf(text) == [error]
 
 
 @pytest.mark.parametrize("text", ["listen: 6222", 'listen: "10.0.0.1:6222"', "port: -1"])
-def test_open(text: str) -> None:
-    """A listener that other machines reach must not make a member of everybody."""
+def test_openListener(text: str) -> None:
+    """A listener that other machines reach must require a login."""
     (error,) = errorsOf(f"{text}, insecure_listen: false")
     assert error.startswith("cluster.listen: other machines reach")
     for guard in (

@@ -27,8 +27,8 @@ HASH = blowfish("bar")
 class TestAccepting:
     """Somebody dials us."""
 
-    def test_first(self) -> None:
-        """We say who we are before anything was said to us."""
+    def test_connectFirst(self) -> None:
+        """CONNECT is sent before the peer has sent a line."""
         (said,) = Node().accepted().documents()
         assert said["server_id"] == "ID-n1" and said["cluster"] == "C1"
         assert (said["host"], said["port"]) == ("127.0.0.1", 6222)
@@ -101,14 +101,14 @@ class TestAccepting:
             assert wire.closed == ("" if isRight else "Authentication Failure")
 
     @pytest.mark.parametrize("early", [b"PING\r\n", info(), b"RS+ A foo\r\n", b"x"])
-    def test_early(self, early: bytes) -> None:
-        """Nothing may be said before CONNECT."""
+    def test_lineBeforeConnect(self, early: bytes) -> None:
+        """A line before CONNECT ends the connection."""
         wire = Node().accepted()
         wire.send(early)
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
         assert wire.closed == "Authentication Failure"
 
-    def test_silent(self) -> None:
+    def test_silentPeer(self) -> None:
         """A peer that is silent is closed."""
         node = Node(limits=linked(timeout=2.0))
         wire = node.accepted()
@@ -119,8 +119,8 @@ class TestAccepting:
         assert wire.lines() == [b"-ERR 'Authentication Timeout'"]
         assert wire.closed == "Authentication Timeout"
 
-    def test_halfway(self) -> None:
-        """A CONNECT alone is not enough."""
+    def test_connectWithoutInfo(self) -> None:
+        """CONNECT without INFO makes no member."""
         node = Node()
         wire = node.accepted()
         wire.send(connect())
@@ -156,8 +156,8 @@ class TestAccepting:
         assert wire.closed == reason
 
     @pytest.mark.parametrize("line", [b"CONNECT {\r\n", b"CONNECT\r\n", b'CONNECT {"name":1}\r\n'])
-    def test_nonsense(self, line: bytes) -> None:
-        """A CONNECT that is none ends the connection without a word."""
+    def test_invalidConnect(self, line: bytes) -> None:
+        """An invalid CONNECT closes the connection without an error line."""
         wire = Node().accepted()
         wire.send(line)
         assert wire.lines() == [] and wire.closed == "Protocol Violation"
@@ -194,7 +194,7 @@ class TestAccepting:
         assert wire.closed == "Protocol Violation"
 
     def test_interestBeforeInfo(self) -> None:
-        """Interest of somebody who is not a member yet is none."""
+        """Interest of a peer before its INFO is not taken."""
         wire = Node().accepted()
         wire.send(connect() + b"RS+ A foo\r\n")
         assert wire.closed == "Protocol Violation"
@@ -203,8 +203,8 @@ class TestAccepting:
 class TestDialling:
     """We dial somebody."""
 
-    def test_first(self) -> None:
-        """We say who we are, without waiting."""
+    def test_connectWithoutWaiting(self) -> None:
+        """CONNECT is sent without waiting."""
         wire = Node().dialling(user="u", password="p")
         said = wire.take()
         assert said.startswith(
@@ -321,7 +321,7 @@ class TestCompression:
         before, said = wire.unpack()
         assert before == b"" and len(shownIn(said)) == 1 and node.peers() == ["peer"]
 
-    def test_behind(self) -> None:
+    def test_inputBehindInfo(self) -> None:
         """The input behind the INFO in one piece is S2."""
         node = Node(compression=Compression("accept"))
         wire = node.accepted()
@@ -342,7 +342,7 @@ class TestCompression:
         ],
     )
     @pytest.mark.parametrize("size", [-1, 3])
-    def test_without(self, mode: str, peer: str | None, shown: str, size: int) -> None:
+    def test_noCompression(self, mode: str, peer: str | None, shown: str, size: int) -> None:
         """Where one side wants none, there is one INFO, which says so, and interest follows."""
         node = Node(compression=Compression(mode), poolSize=size)
         node.subscribe(b"foo")
@@ -357,7 +357,7 @@ class TestCompression:
 
     @pytest.mark.parametrize("isDialled", [False, True])
     def test_unknown(self, isDialled: bool) -> None:
-        """A mode that nobody knows ends the connection, in plain text."""
+        """An unknown mode ends the connection, in plain text."""
         node = Node(compression=Compression("accept"))
         wire = node.dialling() if isDialled else node.accepted()
         wire.take()
@@ -396,7 +396,7 @@ class TestCompression:
         wire.send(info(compression="s2_fast"))
         assert wire.take() == b"" and wire.closed == "Read Error"
 
-    def test_quiet(self) -> None:
+    def test_noPingMeanwhile(self) -> None:
         """While the two sides agree, no PING is sent; then the round trip decides the level."""
         limits = linked(timeout=60.0, ping_interval=1.0, ping_max=20)
         auto = Compression("s2_auto", (0.01, 0.05, 0.1))
@@ -422,7 +422,7 @@ class TestCompression:
         assert wire.route.compression.level == "s2_better"
 
     def test_messages(self) -> None:
-        """Messages pass both ways, and what is counted is what they are without S2."""
+        """Messages pass both ways, and are counted with their size without S2."""
         node = Node(compression=Compression("s2_fast"))
         heard = node.subscribe(b"foo")
         wire = node.accepted()
@@ -453,7 +453,10 @@ class TestCompression:
     @pytest.mark.parametrize("isDialled", [False, True])
     @pytest.mark.parametrize("isMet", [False, True])
     def test_reloadMeanwhile(self, isDialled: bool, isMet: bool) -> None:
-        """A connection that is being agreed on ends: the peer knows what we wanted before."""
+        """
+        A connection whose compression is being negotiated ends at a reload: the peer knows the old
+        settings.
+        """
         goal = target(7777)
         node = Node(compression=Compression("s2_fast"), targets=(goal,))
         wire = node.dialling() if isDialled else node.accepted()

@@ -111,7 +111,7 @@ class TestOutbound:
         members=st.lists(st.tuples(patterns(), st.sampled_from(QUEUES)), max_size=3),
     )
     @settings(max_examples=80, deadline=None)
-    def test_same(
+    def test_sentOnceOnBothPaths(
         self,
         interest: list[bytes],
         messages: list[Published],
@@ -126,8 +126,8 @@ class TestOutbound:
         assert inAnyOrder(fast[0]) == inAnyOrder(slow[0])
         assert sorted(fast[1].split(b"MSG")) == sorted(slow[1].split(b"MSG"))
 
-    def test_taken(self) -> None:
-        """The lane really takes it, also where several patterns of one peer match."""
+    def test_takenByTheLane(self) -> None:
+        """The lane takes the message, also where several patterns of one peer match."""
         assert COMPILED is not None
         interest = [b"RS+ A a.b\r\n", b"RS+ A a.*\r\n", b"LS+ LC A a.b\r\n"]
         data = published([(b"a.b", b"r", b"x", False), (b"a.b", b"", b"y", True)])
@@ -137,7 +137,7 @@ class TestOutbound:
         assert ear == b"MSG a.b 7 r 1\r\nx\r\nHMSG a.b 7 18 19\r\n" + HEADERS + b"y\r\n"
 
     def test_queues(self) -> None:
-        """The lane takes what groups elsewhere are to have: one frame with all their names."""
+        """The lane takes messages for groups elsewhere: one frame with the names of all groups."""
         assert COMPILED is not None
         interest = [b"RS+ A a.b q 1\r\n", b"RS+ A a.* q 2\r\n", b"RS+ A a.b r 1\r\n"]
         data = published([(b"a.b", b"", b"x", False), (b"a.b", b"_R", b"y", True)])
@@ -148,7 +148,7 @@ class TestOutbound:
         )
 
     def test_localMembersFirst(self) -> None:
-        """A group with a member here is served here; what else is elsewhere is served there."""
+        """A group with a member here gets the message here; other groups get it elsewhere."""
         assert COMPILED is not None
         interest = [b"RS+ A a.b\r\n", b"RS+ A a.b q 1\r\n", b"RS+ A a.b r 1\r\n"]
         data = published([(b"a.b", b"", b"x", False)])
@@ -177,7 +177,7 @@ class TestOutbound:
             assert 50 < counts["P1"] < 160 < counts["P2"] < 400 < counts["P3"] < 720
 
     def test_memberThatIsGone(self) -> None:
-        """A group whose members have gone with their peer is nobody: a request is not taken."""
+        """A group whose members have gone with their peer has no responders."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -243,14 +243,14 @@ class TestInbound:
         dedicated=st.booleans(),
     )
     @settings(max_examples=80, deadline=None)
-    def test_same(
+    def test_sameBytesOnBothPaths(
         self,
         mine: list[tuple[bytes, bytes]],
         messages: list[Arriving],
         cuts: list[int],
         dedicated: bool,
     ) -> None:
-        """Clients get it as the readable path would give it, wherever it is cut."""
+        """Clients get the bytes of the readable path, wherever the input is cut."""
         assert COMPILED is not None
         data = b""
         for subject, reply, body, queues, hasHeaders in messages:
@@ -262,8 +262,8 @@ class TestInbound:
         assert fast[1] == slow[1] == len(messages)
         assert sorted(fast[0].split(b"MSG")) == sorted(slow[0].split(b"MSG"))
 
-    def test_taken(self) -> None:
-        """The lane really takes it, once it knows the account; others' accounts stay others'."""
+    def test_takenByTheLaneOnceKnown(self) -> None:
+        """The lane takes a message once it knows the account; other accounts get nothing."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -333,8 +333,8 @@ class TestInbound:
 
     def test_streamSubject(self) -> None:
         """
-        The lane takes what a JetStream consumer of another member sends: clients see it under its
-        subject in the stream, and acknowledge to a reply without that.
+        The lane takes messages of a JetStream consumer on another member: clients see the subject
+        in the stream, and a reply subject without it.
         """
         assert COMPILED is not None
         with using(COMPILED):
@@ -447,7 +447,7 @@ class TestInbound:
             node.settle()
             assert ear.heard == b"MSG foo 1 1\r\nb\r\n" * 2
 
-    def test_ends(self) -> None:
+    def test_lastMessage(self) -> None:
         """A subscription that has had its last message is taken back in the middle of a run."""
         assert COMPILED is not None
         with using(COMPILED):

@@ -32,7 +32,7 @@ def test_pageWithoutRoutes() -> None:
 
 
 def test_route() -> None:
-    """A route is shown with its peer and what has passed."""
+    """A route is shown with its peer and its counted messages."""
     node = Node()
     wire = node.joined()
     wire.send(b"RS+ A foo\r\nRMSG A x 2\r\nhi\r\n")
@@ -92,7 +92,7 @@ def test_configured() -> None:
     assert (rows[0]["remote_id"], rows[0]["subscriptions"]) == ("", 0)
 
 
-def test_many() -> None:
+def test_boundedRow() -> None:
     """A row is bounded, and says so."""
     node = Node()
     wire = node.joined()
@@ -117,7 +117,7 @@ def varz(member: Member) -> dict[str, Any]:
 
 
 def test_cluster() -> None:
-    """The block is shown as it is in force, without what is not there, and without passwords."""
+    """The block is shown with its values in force, without missing keys and passwords."""
     member = Member('routes: ["nats-route://u:secret@127.0.0.2:6222"]').start()
     shown = varz(member)["cluster"]
     assert shown["name"] == "C1"
@@ -135,7 +135,7 @@ def test_settings() -> None:
 
 
 def test_counts() -> None:
-    """Routes and members are counted while they are there; what has passed, for ever."""
+    """Routes and members are counted while they exist; messages are counted for ever."""
     member = Member().start()
     peer = member.peer()
     peer.send(b"RMSG A foo 2\r\nhi\r\n")

@@ -57,7 +57,7 @@ class TestListening:
                 Host(text).start()
             assert (warning in lines) is isTold
 
-    def test_taken(self) -> None:
+    def test_portInUse(self) -> None:
         """A port in use is an error with nats-server's text, and nothing runs."""
         host = Member()
         occupy(host.reactor, 6222)
@@ -68,7 +68,7 @@ class TestListening:
             "listen tcp 127.0.0.1:6222: bind: address already in use"
         )
 
-    def test_none(self) -> None:
+    def test_noPort(self) -> None:
         """A block without a port is no cluster."""
         assert Host("cluster { name: C1 }").broker.membership is None
 
@@ -165,7 +165,7 @@ class TestDialling:
         host.reactor.advance(0.3)
         assert len(host.dialled()) == 2
 
-    def test_lost(self) -> None:
+    def test_lostRoute(self) -> None:
         """A place that was reached and is lost is dialled again."""
         host = Member('routes: ["nats-route://127.0.0.1:7001"]').start()
         host.settle()
@@ -191,7 +191,7 @@ class TestDialling:
                 host.reactor.advance(1.2)
             assert host.dialled() == [("127.0.0.1", 7009)] * count
 
-    def test_name(self) -> None:
+    def test_hostNameIsResolved(self) -> None:
         """A name is looked up."""
         host = Member('routes: ["nats-route://seed.example:7001"]')
         names: list[str] = []
@@ -201,7 +201,7 @@ class TestDialling:
         assert names == ["seed.example"]
 
     def test_stop(self) -> None:
-        """When it stops, nobody is dialled any more, and members are left."""
+        """When it stops, no member is dialled any more, and the routes are closed."""
         host = Member(self.ROUTES).start()
         host.settle()
         peer = host.peer()

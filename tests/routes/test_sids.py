@@ -12,7 +12,7 @@ from natsbroker.routes.sids import LocalSids, RemoteSids
 class TestTold:
     """The knowledge of a peer about this member."""
 
-    def test_plain(self) -> None:
+    def test_sidOfAPattern(self) -> None:
         """A pattern has one sid, however many are subscribed to it, and never the same again."""
         told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"", 5)) == [b"SUB foo  RSID:1:1\r\n"]
@@ -41,7 +41,7 @@ class TestTold:
         lines = list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1))
         assert list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1)) == lines
 
-    def test_many(self) -> None:
+    def test_mostMembers(self) -> None:
         """Members above the limit do not count, and no line is lost or sent twice for that."""
         told = LocalSids(lambda: 0.0)
         lines = list(told.gained(b"foo", b"q", 1 << 30))
@@ -65,7 +65,7 @@ class TestTold:
 
     @pytest.mark.parametrize("sid", [b"QRSID:2:1", b"QRSID", b"QRSID:x:1", b"RSID:1:1"])
     def test_unknown(self, sid: bytes) -> None:
-        """A sid that nobody was told is of no group."""
+        """An unknown sid belongs to no group."""
         told = LocalSids(lambda: 0.0)
         list(told.gained(b"foo", b"q", 1))
         assert told.group(sid) == b""
@@ -97,8 +97,8 @@ class TestHeard:
         with pytest.raises(KeyError):
             heard.choose(b"bar", b"")
 
-    def test_full(self) -> None:
-        """A maximum counts what was sent."""
+    def test_maximum(self) -> None:
+        """A maximum includes the messages that are already sent."""
         heard = RemoteSids()
         heard.add(b"1", b"foo", b"")
         one = heard.choose(b"foo", b"")

@@ -58,7 +58,7 @@ def test_noPool() -> None:
 
 
 def test_classic() -> None:
-    """In the classic dialect nothing is said but what old servers know, and who we are."""
+    """In the classic dialect only the fields that old servers know, and our identity, are sent."""
     terms = ClusterTerms("C1", poolSize=-1, dialect=RouteDialect.CLASSIC, hasTLS=True)
     terms = replace(terms, login=LinkLogin("u"))
     document = infoDocument(IDENTITY, terms, connect_urls=["h:1"], route_pool_idx=0, ldm=True)
@@ -90,7 +90,7 @@ def test_connect() -> None:
 
 
 def test_secrets() -> None:
-    """Passwords are in nobody's text."""
+    """No text shows passwords."""
     assert "canary" not in repr(ClusterTerms("C1", user="u", password="canary"))
     assert "canary" not in repr(RouteTarget("h", 1, "u", "canary"))
     assert str(RouteTarget("h", 1)) == "h:1" and str(RouteTarget("::1", 1)) == "[::1]:1"
@@ -124,7 +124,7 @@ def blockOf(settings: Settings) -> Cluster:
 class TestTerms:
     """The terms of the broker's part in a cluster."""
 
-    def test_everything(self) -> None:
+    def test_allSettings(self) -> None:
         """Names, permissions, and the targets with their credentials."""
         settings = settingsOf(TEXT)
         terms = termsFrom(settings, blockOf(settings), "made-up")
@@ -146,8 +146,8 @@ class TestTerms:
         assert terms.login == LinkLogin("u", hashed) and (terms.user, terms.password) == ("u", "p")
         assert terms.targets == (RouteTarget("h", 1, "u", "p"), RouteTarget("i", 2, "u", "p"))
 
-    def test_least(self) -> None:
-        """A name is made up, and without a pool nobody has a connection of its own."""
+    def test_defaultSettings(self) -> None:
+        """A name is made up, and without a pool no account has a connection of its own."""
         settings = settingsOf('cluster { listen: "127.0.0.1:1", pool_size: -1 }')
         terms = termsFrom(settings, blockOf(settings), "made-up")
         assert (terms.name, terms.isDynamic) == ("made-up", True)

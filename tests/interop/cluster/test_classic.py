@@ -61,7 +61,7 @@ def isOurs(mesh: Mesh, place: int) -> bool:
     return mesh.members[place].flavour in OURS
 
 
-def test_everywhere(mesh: Mesh) -> None:
+def test_reachesEveryMember(mesh: Mesh) -> None:
     """A message at any member is heard at all members, once, in order, with its reply subject."""
     everywhere(mesh, COUNT, b"")
 
@@ -96,7 +96,7 @@ def test_sizes(mesh: Mesh) -> None:
 
 
 def test_requests(mesh: Mesh) -> None:
-    """Everybody answers everybody's requests."""
+    """Requests at any member are answered by services at any other."""
     requests(mesh, isTold=True)
 
 
@@ -115,7 +115,9 @@ def test_distantQueues(mesh: Mesh, place: int) -> None:
 
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])
 def test_nobodyLeft(mesh: Mesh, how: str) -> None:
-    """When the last subscriber has gone, in whatever way, our members know that nobody responds."""
+    """
+    When the last subscriber has gone, in any way, our members know that there are no responders.
+    """
     subject = b"gone." + how.encode()
     for place, client in enumerate(mesh.clients):
         leaver = Client(mesh.members[place])
@@ -159,8 +161,8 @@ def test_restart(mesh: Mesh) -> None:
     mesh.restarted(COUNT)
 
 
-def test_quiet(mesh: Mesh) -> None:
-    """After all that, nobody's log has anything but notices."""
+def test_quietLogs(mesh: Mesh) -> None:
+    """After all that, every log has notices only."""
     assert mesh.complaints() == []
 
 

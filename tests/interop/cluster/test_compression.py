@@ -87,7 +87,7 @@ def test_modes(
 
 @pytest.mark.parametrize("mode", ["accept", "s2_fast", "s2_auto"])
 @pytest.mark.parametrize("pair", [(OURS_FAST, OLD), (OLD, OURS_FAST)], ids=named)
-def test_old(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> None:
+def test_withOldServer(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> None:
     """A server that knows no compression is a member without it."""
     mesh = form(pair, mode, "")
     for member in mesh.members:

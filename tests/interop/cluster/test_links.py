@@ -179,7 +179,7 @@ def test_flapping(linked: Linked) -> None:
     linked.check()
 
 
-def test_silent(linked: Linked) -> None:
+def test_silentLink(linked: Linked) -> None:
     """A link on which nothing passes is given up by both ends, and made again."""
     linked.check()
     linked.proxy.silence()
@@ -191,8 +191,8 @@ def test_silent(linked: Linked) -> None:
     linked.check()
 
 
-def test_quiet(linked: Linked) -> None:
-    """After all that, nobody complains of anything but lost connections."""
+def test_quietLogs(linked: Linked) -> None:
+    """After all that, the logs complain of lost connections only."""
     stale = ["Stale Connection", "i/o timeout", "connection reset", "Router connection closed"]
     if any(member.flavour in (REAL, *GNATSD) for member in linked.mesh.members):
         # These dial a peer that has dialled them, when the connection is lost, without a password:

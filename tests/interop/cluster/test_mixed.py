@@ -37,13 +37,13 @@ def running(
     mesh.close()
 
 
-def test_everywhere(mesh: Mesh) -> None:
+def test_reachesEveryMember(mesh: Mesh) -> None:
     """A message at any member is heard at all members, once, in order, with headers and reply."""
     everywhere(mesh, COUNT)
 
 
 def test_requests(mesh: Mesh) -> None:
-    """Everybody answers everybody's requests."""
+    """Requests at any member are answered by services at any other."""
     requests(mesh)
 
 
@@ -62,7 +62,9 @@ def test_distantQueues(mesh: Mesh) -> None:
 
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])
 def test_nobodyLeft(mesh: Mesh, how: str) -> None:
-    """When the last subscriber has gone, in whatever way, the others know that nobody responds."""
+    """
+    When the last subscriber has gone, in any way, the others know that there are no responders.
+    """
     subject = b"gone." + how.encode()
     for place, client in enumerate(mesh.clients):
         leaver = Client(mesh.members[place])
@@ -131,6 +133,6 @@ def test_restart(mesh: Mesh) -> None:
     mesh.restarted(COUNT)
 
 
-def test_quiet(mesh: Mesh) -> None:
-    """After all that, nobody's log has anything but notices."""
+def test_quietLogs(mesh: Mesh) -> None:
+    """After all that, every log has notices only."""
     assert mesh.complaints() == []

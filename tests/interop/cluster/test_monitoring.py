@@ -81,7 +81,7 @@ def test_systemAccount(mesh: Mesh) -> None:
 
 
 def test_sameValues(mesh: Mesh) -> None:
-    """The pages of both ends agree on names and on what has passed."""
+    """The pages of both ends agree on names and on the counted messages."""
     ours, real = pages(mesh, "/routez?subs=detail")
     assert ours["num_routes"] == real["num_routes"] == len(ours["routes"]) == 4
     for page, other in ((ours, real), (real, ours)):

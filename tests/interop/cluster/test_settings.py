@@ -169,7 +169,7 @@ def test_compression(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> No
 
 @eachPair
 def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
-    """Two servers of one name are no cluster, and the one that sees it first says why."""
+    """Two servers of one name form no cluster; the first to notice logs the reason."""
     homes = [tmp_path / name for name in ("one", "two")]
     members: list[Member] = []
     try:

@@ -247,8 +247,8 @@ def _cutAndHeal(world: World, proxy: Proxy) -> None:
     assert there.arrived(plain) == there.arrived(member) == here.arrived(mine) == wanted
 
 
-def test_silent(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """A connection that nobody cut but on which nothing passes is given up, and dialled again."""
+def test_silentConnection(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """A connection that is up but silent is given up, and dialled again."""
     top = 'ping_interval: "300ms", ping_max: 2'
     plans = [Plan(OURS_FAST, "GA", top=top), Plan(OURS_FAST, "GB", ["GA"], top=top)]
     sites = started(plans[:1], _home(tmp_path, "first"))

@@ -85,7 +85,10 @@ class TestSending:
         client.close()
 
     def test_account(self, site: Site, fake: FakeGateway) -> None:
-        """An account that nobody wants is not sent; others are; it may be wanted again."""
+        """
+        Messages of an account without interest are not sent, those of others are; interest may come
+        back.
+        """
         wire, client, other = fake.accept(), Client(site), Client(site, "b")
         client.publish(b"one", b"x")
         wire.until(lambda: subjects(wire) == [b"one"], "one")
@@ -121,7 +124,7 @@ class TestSending:
         client.close()
 
     def test_switch(self, site: Site, fake: FakeGateway) -> None:
-        """Between the two commands everything is sent; after them only what was asked for."""
+        """Between the two commands all messages are sent; after them only wanted ones."""
         wire, client = fake.accept(), Client(site)
         published(client, wire, b"a", b"b")
         wire.say(b"RS- A a\r\nRS- A b\r\n" + command("GB", 2, b"A") + b"RS+ A b\r\nRS+ A end\r\n")

@@ -221,7 +221,7 @@ def test_pages(tmp_path: Path) -> None:
 
 
 def test_reload(start: Started) -> None:
-    """A reload brings an account; what concerns gateways themselves needs a restart."""
+    """A reload brings an account; a change of gateways needs a restart."""
     one, two = start(Plan(OURS_FAST, "GA"), Plan(OURS_FAST, "GB", ["GA"]))
     world = World([one, two])
     world.sync()

@@ -66,13 +66,16 @@ def world(running: World, request: pytest.FixtureRequest) -> World:
     return running
 
 
-def test_everywhere(world: World) -> None:
+def test_reachesEveryBroker(world: World) -> None:
     """A message at any broker is heard at all brokers, once, in order, with headers and reply."""
     everywhere(world, COUNT)
 
 
 def test_requests(world: World) -> None:
-    """Everybody answers everybody's requests, although the inbox was made a moment before."""
+    """
+    Requests at any broker are answered by services at any other, also with an inbox made just
+    before.
+    """
     for place, server in enumerate(world.clients):
         service = server.subscribe(b"service.%d" % place)
         world.sync()
@@ -186,7 +189,7 @@ def test_unsubscribed(world: World) -> None:
         assert serving.got[sid] == []
 
 
-def test_large(world: World) -> None:
+def test_largestMessage(world: World) -> None:
     """The largest message that clients may send passes."""
     body = bytes(range(256)) * 4096
     sid = world.clients[-1].subscribe(b"large")

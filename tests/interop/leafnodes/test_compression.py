@@ -113,7 +113,7 @@ def test_modes(
 
 
 @pytest.mark.parametrize("pair", [(OURS_FAST, OLD), (OLD, OURS_FAST)], ids=named)
-def test_old(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
+def test_withOldServer(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
     """A server that knows no compression is a leafnode without it."""
     two.begin(pair, "" if pair[0] is OLD else "s2_fast", "" if pair[1] is OLD else "s2_auto")
     (ours,) = (server for server in two.servers if server.flavour is OURS_FAST)

@@ -32,7 +32,7 @@ SPOKE = "J { users: [ {user: j, password: j} ] }"
     [(REAL, REAL), (OURS_FAST, REAL), (OURS_PURE, OURS_FAST)],
     ids=lambda flavour: flavour.name,
 )
-def test_heard(hub: Flavour, spoke: Flavour, tmp_path: Path) -> None:
+def test_heardOnce(hub: Flavour, spoke: Flavour, tmp_path: Path) -> None:
     """Each message comes once, under its name in the importing account, plain and to a group."""
     above = Broker(hub, tmp_path, "hub", accounts=HUB).start()
     url = f"nats-leaf://j:j@127.0.0.1:{above.leafPort}"

@@ -111,7 +111,7 @@ def test_messages(pair: Pair) -> None:
     pair.check()
 
 
-def test_everything(pair: Pair) -> None:
+def test_allPayloads(pair: Pair) -> None:
     """Headers, reply subjects, and payloads of any size pass."""
     for sender, receiver in ((0, 1), (1, 0)):
         client = pair.ends.clients[receiver]
@@ -147,7 +147,7 @@ def test_groups(pair: Pair) -> None:
 
 
 def test_requests(pair: Pair) -> None:
-    """A request is answered over there; without anybody there, it is known at once."""
+    """A request is answered over the link; without responders the requester knows at once."""
     for asks, answers in ((0, 1), (1, 0)):
         client, server = pair.ends.clients[asks], pair.ends.clients[answers]
         service, inbox = server.subscribe(b"service", b"s"), client.subscribe(b"_INBOX.x.*")
@@ -213,7 +213,7 @@ def test_cut(pair: Pair) -> None:
     pair.ends.clients[1].unsubscribe(far)
 
 
-def test_silent(pair: Pair) -> None:
+def test_silentLink(pair: Pair) -> None:
     """A link on which nothing passes is given up, and made again."""
     if OLD in (pair.hub.flavour, pair.spoke.flavour):
         pytest.skip("it never gives up a link that is half open, at times")
@@ -239,7 +239,7 @@ def test_restart(pair: Pair, place: int) -> None:
     pair.check()
 
 
-def test_quiet(pair: Pair) -> None:
-    """After all that, nobody complains of anything but lost connections."""
+def test_quietLogs(pair: Pair) -> None:
+    """After all that, the logs complain of lost connections only."""
     lost = ("Stale Connection", "i/o timeout", "connection reset", "Leafnode connection closed")
     assert [line for server in (pair.hub, pair.spoke) for line in server.complaints(lost)] == []

@@ -136,7 +136,7 @@ def test_siblings(make: Make, hub: Flavour, spokes: Flavour) -> None:
 
 @pytest.mark.parametrize("hubs", [(REAL, OURS_FAST), (REAL, REAL)])
 def test_twoUplinks(make: Make, hubs: tuple[Flavour, Flavour]) -> None:
-    """A spoke of two hubs has what both say, each thing once."""
+    """A spoke of two hubs gets the messages of both, each once."""
     one, two = (make(flavour, f"hub{place}") for place, flavour in enumerate(hubs))
     login = "nats-leaf://a:a@127.0.0.1"
     more = (
