@@ -40,7 +40,7 @@ class TestSplitFrames:
 class TestInfo:
     """Expectations of an INFO line."""
 
-    def test_good(self) -> None:
+    def test_validInfo(self) -> None:
         """An INFO with the required keys in order is accepted."""
         want = Info({"version": re.compile(r"2\..*"), "port": int, "headers": True}, ("ldm",))
         assert want.complaint(INFO) is None
@@ -54,8 +54,8 @@ class TestInfo:
             (INFO.replace(b'{"server_id":"N",', b'{"version":"1","server_id":"N",'), "order"),
         ],
     )
-    def test_bad(self, frame: bytes, complaint: str) -> None:
-        """Framing, keys and their order are looked at."""
+    def test_invalidInfo(self, frame: bytes, complaint: str) -> None:
+        """Wrong framing, keys and order of keys are refused."""
         assert complaint in str(Info().complaint(frame))
 
     @pytest.mark.parametrize(

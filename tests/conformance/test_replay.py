@@ -90,7 +90,7 @@ class TestReplay:
         Replay(ScriptedStage(peer)).run([Expect(b"+OK\r\n"), Closed()])
 
     def test_keepAliveCounts(self) -> None:
-        """The broker's own PING is part of the conversation where it is what matters."""
+        """The broker's own PING is a part of the conversation where the row is about it."""
         replay = Replay(ScriptedStage(ScriptedPeer(INFO, b"PING\r\n+OK\r\n")), countPings=True)
         with pytest.raises(TranscriptMismatch):
             replay.run([Expect(b"+OK\r\n")])

@@ -94,7 +94,7 @@ def play(row: Row, steps: Sequence[Step], broker: MemoryBroker) -> None:
 
 
 @rows
-def test_whole(row: Row) -> None:
+def test_rowHolds(row: Row) -> None:
     """natsbroker answers as the row says."""
     with MemoryBroker(configText=row.config) as broker:
         play(row, row.ourSteps, broker)

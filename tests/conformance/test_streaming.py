@@ -192,8 +192,10 @@ class TestPublishing:
         ],
     )
     def test_accepted(self, me: Wire, request_: Request) -> None:
-        """Client id or connection id are enough, data may be empty, the channel is the one that the
-        message names, and what the sum of the data is said to be does not matter."""
+        """
+        A client id or a connection id is enough; data may be empty; the message names its channel;
+        a wrong checksum of the data is ignored.
+        """
         assert me.fields(f"{PUBLISH}.foo", request_) == {1: b"guid1"}
 
     @pytest.mark.parametrize(
@@ -239,15 +241,15 @@ class TestPublishing:
         """Channels are tokens with full stops between."""
         assert published(me, name) == {1: b"guid1"}
 
-    def test_case(self, me: Wire) -> None:
-        """Names that differ in nothing but case are refused, with a store on disk in mind."""
+    def test_namesThatDifferInCase(self, me: Wire) -> None:
+        """Names that differ in case only are refused, because of stores on disk."""
         assert published(me, "foo.bar") == {1: b"guid1"}
         assert published(me, "foo.BAR")[2] == (
             b'rejecting channel "foo.BAR" because channel "foo.bar" alreay exists '
             b"(different cases not allowed)"
         )
 
-    def test_large(self, me: Wire) -> None:
+    def test_largeMessage(self, me: Wire) -> None:
         """A message of almost one megabyte is stored and delivered."""
         size = (1 << 20) - 100
         assert published(me, f5=b"x" * size) == {1: b"guid1"}

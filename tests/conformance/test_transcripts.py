@@ -61,5 +61,5 @@ def test_unknownLine() -> None:
 
 
 def test_example() -> None:
-    """The example in the documentation is what happens."""
+    """The example in the documentation runs as printed."""
     assert doctest.testmod(transcripts).failed == 0

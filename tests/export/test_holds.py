@@ -55,7 +55,7 @@ class TestSet:
         assert (log.bounds().first, holds(stage)) == (5, [])
 
     def test_releaseTwice(self, stage: Stage) -> None:
-        """Releasing what is not held does nothing."""
+        """Releasing a missing hold does nothing."""
         assert stage.ask(RELEASE, {"name": "archive"}) == {"released": "archive"}
 
     def test_survives(self, stage: Stage) -> None:
@@ -88,17 +88,17 @@ class TestRenew:
         assert stage.ask(RENEW, {"name": "a", "floor": 3, "seconds": 10})["hold"]["floor"] == 3
 
     def test_tooLate(self, stage: Stage) -> None:
-        """A hold that has ended cannot be renewed: what it held may be gone."""
+        """A hold that has ended cannot be renewed: its messages may be gone."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         stage.settle(20)
         assert stage.refused(RENEW, {"name": "a"}) == (20009, "channel c has no hold a")
 
 
 class TestEnd:
-    """Holds that nobody renews."""
+    """Holds that are not renewed."""
 
-    def test_ends(self, stage: Stage) -> None:
-        """The hold goes, and what it held with it; other holds stay."""
+    def test_holdEnds(self, stage: Stage) -> None:
+        """A hold ends, and its messages may go; other holds stay."""
         log = stage.shelf.logs["c"]
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         stage.ask(HOLD, {"name": "b", "floor": 4, "seconds": 50})
@@ -111,7 +111,7 @@ class TestEnd:
         assert (log.holds(), log.bounds().first, states(stage)) == ({"c": 5}, 5, {})
 
     def test_endsAfterARestart(self, stage: Stage) -> None:
-        """A hold whose end came while nobody served ends then."""
+        """A hold whose end came while no broker served ends after the start."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         result(stage.service.end())
         stage.settle(20)

@@ -56,7 +56,7 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 class TestRange:
     """The messages of a range."""
 
-    def test_all(self, stage: Stage) -> None:
+    def test_wholeLog(self, stage: Stage) -> None:
         """Everything in one frame, which says where the log ends."""
         [frame] = stage.export("c", start=1)
         assert payloadsOf([frame]) == {n: b"%d" % n for n in range(1, 11)}
@@ -64,7 +64,7 @@ class TestRange:
         assert (place.start, place.next, place.first, place.last) == (1, 11, 1, 10)
         assert (frame.isLast, frame.subject) == (True, b"c")
 
-    def test_part(self, stage: Stage) -> None:
+    def test_partOfALog(self, stage: Stage) -> None:
         """A range begins and stops where it says."""
         frames = stage.export("c", start=4, stop=7)
         assert sorted(payloadsOf(frames)) == [4, 5, 6]
@@ -144,7 +144,7 @@ class TestGone:
     """Somebody who does not wait for the end."""
 
     def test_unsubscribed(self) -> None:
-        """Nothing more is read when nobody listens any more."""
+        """After the requester has unsubscribed, no more is read."""
         stage = Stage()
         log = stage.log("c", [b"x"] * (5 * ROWS))
         inbox = stage.send("EXPORT.test-cluster.c", {"start": 1})
@@ -162,7 +162,7 @@ class TestGone:
         assert len(reads) <= 1
 
     def test_revoked(self) -> None:
-        """Nothing more is sent to somebody who is not let in any more."""
+        """After the requester's user is revoked, no more is sent."""
         stage = Stage()
         stage.log("c", [b"x"] * (5 * ROWS))
         origin = Connection(Grant())
@@ -277,7 +277,7 @@ def test_logIsDropped() -> None:
 
 
 def test_askerIsGone() -> None:
-    """Nothing more is read for somebody who is gone."""
+    """After the requester has gone, no more is read."""
     stage = Stage()
     log = stage.log("c", [b"x"] * (3 * ROWS))
     inbox = stage.send("DIGEST.test-cluster.c", {"start": 1, "stop": 3 * ROWS})
@@ -317,7 +317,7 @@ class TestSubjects:
         return made
 
     def test_matching(self) -> None:
-        """Only the messages of the subjects come, and what is between them counts as read."""
+        """Only the messages of the given subjects come; the others count as read."""
         frames = self.filled().export("c", start=1, stop=9, subjects=["a.1", "b.>"])
         assert payloadsOf(frames) == {1: b"1", 4: b"4", 7: b"7"}
         assert (frames[0].place.start, frames[-1].place.next) == (1, 9)

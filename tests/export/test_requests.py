@@ -51,7 +51,7 @@ def test_send() -> None:
 
 
 def test_reads() -> None:
-    """Numbers, texts and words, or what holds without them."""
+    """Numbers, texts and words are read, or their defaults."""
     fields = RequestFields(b'{"n": 5, "t": "\\u00e9", "w": ["a"]}', ("n", "t", "w", "m"))
     assert fields.number("n") == 5
     assert fields.number("m", default=7) == 7

@@ -43,18 +43,18 @@ def test_provides(stage: Stage) -> None:
 class TestNames:
     """Which logs there are."""
 
-    def test_all(self, stage: Stage) -> None:
+    def test_allNames(self, stage: Stage) -> None:
         """All of them, sorted."""
         answer = stage.ask("NAMES.test-cluster")
         assert answer == {"total": 2, "names": ["orders.eu", "orders.us"], "more": False}
 
-    def test_some(self, stage: Stage) -> None:
+    def test_namesOfAPattern(self, stage: Stage) -> None:
         """The names that a pattern matches are listed, from behind a known one."""
         assert stage.ask("NAMES.test-cluster", {"pattern": "*.us"})["names"] == ["orders.us"]
         answer = stage.ask("NAMES.test-cluster", {"after": "orders.eu"})
         assert answer == {"total": 2, "names": ["orders.us"], "more": False}
 
-    def test_many(self) -> None:
+    def test_limitOfAList(self) -> None:
         """A thousand at once."""
         stage = Stage()
         log = stage.log("x")
@@ -90,8 +90,8 @@ class TestInfo:
             "holds": [],
         }
 
-    def test_plain(self, stage: Stage) -> None:
-        """A log that cannot be held says nothing of holds."""
+    def test_logWithoutHolds(self, stage: Stage) -> None:
+        """A log that cannot be held shows no holds."""
         stage.log("plain", isPlain=True)
         assert "holds" not in stage.ask("INFO.test-cluster.plain")
 
@@ -206,7 +206,7 @@ class TestAskers:
         assert stage.ask("INFO.test-cluster.orders.eu")["last"] == 3
 
     def test_peers(self, stage: Stage) -> None:
-        """Of a peer's users it is not known what they may read."""
+        """The permissions of a peer's users are not known."""
         peer = Moon("A", "m-1")
         assert stage.ask("NAMES.test-cluster", origin=peer)["total"] == 2
         assert stage.ask("INFO.test-cluster.orders.eu", origin=peer)["last"] == 3
@@ -226,7 +226,7 @@ class TestEnd:
     """The service that serves the logs ends."""
 
     def test_nothingIsLeft(self, stage: Stage) -> None:
-        """No subscription and no timer is left, and nobody is answered."""
+        """No subscription and no timer is left, and no request is answered."""
         held = {"name": "a", "floor": 1, "seconds": 100}
         stage.ask("HOLD.test-cluster.orders.eu", held)
         stage.log("long", [b"x"] * 20_000)

@@ -33,7 +33,7 @@ def held(stage: Stage) -> HeldStore:
 
 
 def test_neverUsed() -> None:
-    """A channel that nobody subscribes to goes some time after its last message."""
+    """A channel without subscriptions is deleted some time after its last message."""
     stage = Stage(OPTIONS)
     client = stage.client()
     client.publish("foo", b"1")
@@ -209,8 +209,8 @@ def entries(*data: bytes) -> Any:
 class TestDemand:
     """Channels that are made because they are used."""
 
-    def test_makes(self) -> None:
-        """A channel is there at once; its log is opened, and named after it."""
+    def test_newChannel(self) -> None:
+        """A new channel is there at once; its log is opened, and named after it."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
         assert shelf.channels.demand("foo") is channel is shelf.channels.get("foo")
@@ -236,8 +236,8 @@ class TestDemand:
             shelf.channels.demand(f"c{number}")
         assert len(shelf.channels) == 200
 
-    def test_case(self) -> None:
-        """Names that differ in nothing but case are refused, in nats-streaming-server's words."""
+    def test_namesThatDifferInCase(self) -> None:
+        """Names that differ in case only are refused, with nats-streaming-server's error."""
         shelf = Shelf()
         shelf.channels.demand("foo")
         with pytest.raises(Refused) as refused:
@@ -274,7 +274,7 @@ class TestDemand:
 class TestAppend:
     """L{Channel.append}."""
 
-    def test_order(self) -> None:
+    def test_orderWhileOpening(self) -> None:
         """A message appended before the log is open comes first."""
         shelf = Shelf()
         channel = shelf.channels.demand("foo")
@@ -365,7 +365,7 @@ class TestRecover:
     """L{Channels.recover}."""
 
     def test_finds(self) -> None:
-        """The cluster's channels are found again, and nobody else's logs."""
+        """The cluster's channels are found again, and no logs of others."""
         shelf = Shelf(isHeld=False)
         shelf.channels.demand("foo").append(entries(b"1"))
         shelf.store.open("stan/other/bar")
@@ -414,7 +414,7 @@ class TestDrop:
         assert shelf.channels.demand("foo") is channel
 
 
-def test_read() -> None:
+def test_storedMessages() -> None:
     """Messages are read from the store with their reply subjects and timestamps."""
     shelf = Shelf(isHeld=False)
     channel = shelf.channels.demand("foo")
@@ -545,7 +545,7 @@ def test_servedElsewhere() -> None:
 
 
 def test_heldChannelStays() -> None:
-    """A channel that nobody uses is not deleted while somebody holds messages of it."""
+    """An unused channel is not deleted while a hold keeps its messages."""
     user = User()
     settings = Streaming(max_inactivity=10.0)
     stage = staged(user, settings=settings)

@@ -14,7 +14,7 @@ from tests.streaming.support import SECOND, Stage
 
 @pytest.mark.parametrize("seed", range(4))
 def test_history(seed: int) -> None:
-    """Nothing comes or goes at a wrong time because somebody sets the clock."""
+    """With changes of the wall clock, no message comes or expires at a wrong time."""
     history = History(seed)
     history.run(40)
     history.end()

@@ -39,8 +39,8 @@ class TestBroker:
             assert model is not None
             assert (model.clientNames(), model.channel("foo").msgs) == (["me"], 1)
 
-    def test_off(self) -> None:
-        """Without the block nobody answers, and there are no figures."""
+    def test_withoutBlock(self) -> None:
+        """Without the block, no request is answered and there are no figures."""
         with MemoryBroker() as broker:
             assert broker.broker.streaming is None
             assert not broker.bus().hasInterest(b"_STAN.discover.test-cluster")
@@ -124,8 +124,8 @@ class TestPrepared:
             broker.advance(0)
             assert broker.connect().receive().startswith(b"INFO")
 
-    def test_fails(self) -> None:
-        """If one cannot be ready, the broker does not start, for that reason."""
+    def test_serviceFails(self) -> None:
+        """If a service cannot be ready, the broker does not start, for that reason."""
         slow = Slow()
         broker = MemoryBroker(services=[slow])
         outcome: list[Any] = []
@@ -137,10 +137,10 @@ class TestPrepared:
 
 
 class TestPipeline:
-    """Jobs that read what is stored."""
+    """Jobs that read stored messages."""
 
     def test_export(self) -> None:
-        """A client finds a channel, and exports what it holds."""
+        """A client finds a channel, and exports its messages."""
         with MemoryBroker(configText="streaming {}") as broker:
             client = joined(broker)
             assert publish(client, "foo") == ""

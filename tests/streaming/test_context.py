@@ -44,8 +44,10 @@ class TestClients:
     """L{Clients}."""
 
     def test_find(self) -> None:
-        """A connection id finds its client, whatever client id comes with it; without one the
-        client id does."""
+        """
+        A connection id finds its client, also with a wrong client id; without a connection id the
+        client id does.
+        """
         clients = Clients()
         one = client()
         clients.register(one)

@@ -33,7 +33,7 @@ class TestNew:
     """Messages as they come."""
 
     def test_everySubscriber(self) -> None:
-        """Every subscription gets every message, in order, with what belongs to it."""
+        """Every subscription gets every message, in order, with all its fields."""
         stage = Stage()
         client = stage.client()
         listeners = [client.subscribe("foo") for _ in range(3)]
@@ -90,7 +90,7 @@ class TestNew:
 class TestCatchingUp:
     """Messages from the store."""
 
-    def test_long(self) -> None:
+    def test_longChannel(self) -> None:
         """A long channel is read in pieces, and everything comes in order."""
         stage = Stage(makeStore=held)
         client = filled(stage, 1500)

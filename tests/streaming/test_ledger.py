@@ -109,8 +109,8 @@ class TestClients:
 class TestSubscriptions:
     """Subscriptions as they are."""
 
-    def test_everything(self) -> None:
-        """All that is needed to go on is written down."""
+    def test_everyField(self) -> None:
+        """All that is needed after a restart is stored."""
         desk = Desk()
         desk.load()
         group = Group(Channel("foo", ChannelLimits()), ("queue", "d:q"), "d:q", "", True)
@@ -148,7 +148,7 @@ class TestSubscriptions:
         desk.clock.advance(1)
         assert desk.load().subscriptions == []
 
-    def test_order(self) -> None:
+    def test_orderOfSubscriptions(self) -> None:
         """Subscriptions come back in the order of their numbers."""
         desk = Desk()
         desk.load()
@@ -160,8 +160,8 @@ class TestSubscriptions:
 class TestProgress:
     """Progress that is written a little later."""
 
-    def test_later(self) -> None:
-        """Progress is written down soon, once, however much there is."""
+    def test_progressIsStored(self) -> None:
+        """Progress is stored soon, once, however much there is."""
         desk = Desk()
         desk.load()
         one = subscription()
@@ -232,7 +232,7 @@ class TestProgress:
         desk.clock.advance(0)
         assert desk.load().subscriptions[0].lastSent == ANNOUNCED
 
-    def test_offline(self) -> None:
+    def test_offlineSubscription(self) -> None:
         """Nothing can be sent to an offline subscription."""
         desk = Desk()
         desk.load()
@@ -304,7 +304,7 @@ class TestFailures:
         assert len(desk.load().clients) == 1
 
     def test_endedMeanwhile(self) -> None:
-        """Progress of what has ended in the meantime is not written down."""
+        """Progress of subscriptions that have ended in the meantime is not stored."""
         desk = Desk()
         desk.load()
         one = subscription()

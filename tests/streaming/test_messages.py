@@ -143,7 +143,7 @@ class TestAcknowledgedIn:
 @onEach
 @given(guids=st.lists(TEXTS, max_size=5))
 def test_pubAcks(names: Names, guids: list[str]) -> None:
-    """Each is what the library writes."""
+    """An acknowledgement has the library's bytes."""
     with using(names):
         acks = pubAcks([guid.encode() for guid in guids])
     assert acks == [PubAck(guid=guid).SerializeToString() for guid in guids]
@@ -168,7 +168,7 @@ class TestStoredMessages:
         channel=TEXTS,
     )
     def test_encoded(self, names: Names, records: list[Record], channel: str) -> None:
-        """Each is what the library writes, with the reply subject of the record's headers."""
+        """A message has the library's bytes, with the reply subject of the record's headers."""
         with using(names):
             messages = storedMessages(channel.encode(), records)
         for message, record in zip(messages, records, strict=True):
@@ -196,7 +196,7 @@ class TestStoredMessages:
         "headers", [b"", b"garbage", b"NATS/1.0\r\nOther: x\r\n\r\n", b"NATS/1.0\r\nbad\r\n\r\n"]
     )
     def test_foreignHeaders(self, headers: bytes) -> None:
-        """A record that somebody else wrote is a message without a reply subject."""
+        """A record of another program is a message without a reply subject."""
         [message] = storedMessages(b"foo", [Record(1, 1, b"foo", headers, b"data")])
         assert MsgProto.FromString(message.encoded).reply == ""
 
@@ -220,7 +220,7 @@ class TestStoredMessages:
 class TestReplyBlock:
     """L{replyBlock}."""
 
-    def test_none(self) -> None:
+    def test_noReplySubject(self) -> None:
         """A message without reply subject has no headers."""
         assert replyBlock("") == b""
 
@@ -239,15 +239,15 @@ def stored(sequence: int, size: int = 1) -> StoredMessage:
 class TestTail:
     """L{Tail}."""
 
-    def test_get(self) -> None:
-        """A stored message is there, and nothing else."""
+    def test_storedMessage(self) -> None:
+        """A stored message is returned, and a missing one is not."""
         tail = Tail()
         one = stored(1)
         tail.add([one])
         assert tail.get(1) is one
         assert tail.get(2) is None
 
-    def test_following(self) -> None:
+    def test_followingMessages(self) -> None:
         """Messages come in order, up to the first one that is not here."""
         tail = Tail()
         tail.add(map(stored, (1, 2, 4)))

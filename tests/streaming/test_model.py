@@ -92,8 +92,8 @@ class TestChoose:
         member.maxInFlight = 0
         assert one.choose() is None
 
-    def test_nobody(self) -> None:
-        """Without members, nobody."""
+    def test_noMembers(self) -> None:
+        """Without members there is no next member."""
         assert group(members=0).choose() is None
 
     def test_turns(self) -> None:

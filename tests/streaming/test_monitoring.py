@@ -54,7 +54,7 @@ def test_client() -> None:
 
 
 def test_channel() -> None:
-    """A channel is shown with what it holds."""
+    """A channel is shown with its messages."""
     stage = Stage()
     client = stage.client()
     client.subscribe("empty")
@@ -66,7 +66,7 @@ def test_channel() -> None:
 
 
 def test_subscription() -> None:
-    """A subscription is shown with what it had and what it owes."""
+    """A subscription is shown with its delivered and its pending messages."""
     stage = Stage()
     client = stage.client()
     client.publishMany("foo", [b"1", b"2", b"3"])

@@ -56,8 +56,10 @@ def test_flags(name: str, value: FlagValue, expected: Streaming) -> None:
     assert withStreaming(Settings(), {name: value}).streaming == expected
 
 
-def test_off() -> None:
-    """Without any of them there is none, and it can be turned off although the file has it."""
+def test_switchedOff() -> None:
+    """
+    Without these flags there is no service, and a flag can turn it off although the file has it.
+    """
     assert withStreaming(Settings(), {"p": 5}).streaming is None
     on = Settings(streaming=Streaming())
     assert withStreaming(on, {"streaming": False}).streaming is None
@@ -74,7 +76,7 @@ def test_debug(name: str) -> None:
 
 
 def test_commandLine() -> None:
-    """A command line for nats-streaming-server does what it did."""
+    """A command line for nats-streaming-server has the same effects."""
     overridden = settings(
         "-cid", "c", "--store", "file", "-dir", "x", "--max_bytes", "1KB", "-ma", "1h30m",
         "--hb_interval=2s", "-mc", "5", "-p", "0", "--file_sync=false", "-io_batch_size", "100",

@@ -98,7 +98,7 @@ def test_storez(pages: StagedPages) -> None:
 
 
 def test_limitsOfChannels() -> None:
-    """Channels with limits of their own are there, with what they inherit."""
+    """Channels with limits of their own are shown, with their inherited limits."""
     limits = limitsOf(Streaming(max_age=1.5, channels={"a.*": {"max_msgs": 7}}))
     assert limits["max_age"] == 1_500_000_000
     assert limits["channels"] == {

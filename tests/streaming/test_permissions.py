@@ -50,8 +50,11 @@ class TestChannelPermissions:
         assert other.close() == "stan: not authorized"
         assert other.unsubscribe() == ""
 
-    def test_needed(self) -> None:
-        """A client gets by with what is allowed, from connecting to closing, also on the wire."""
+    def test_sufficientPermissions(self) -> None:
+        """
+        The listed permissions are enough for a client, from connecting to closing, also on the
+        wire.
+        """
         publish, subscribe = channelPermissions("c", publish=["x"], subscribe=["y"])
         for subject in (
             b"_STAN.discover.c", b"_STAN.discover.c.pings", b"_STAN.pub.c.x", b"_STAN.sub.c",
@@ -64,8 +67,8 @@ class TestChannelPermissions:
             assert subscribe.verdict(subject) is ALLOWED, subject
         assert subscribe.verdict(b"_STAN.pub.c.x") is DENIED
 
-    def test_elsewhere(self) -> None:
-        """The cluster, where clients connect and where they wait can be other ones."""
+    def test_otherSubjects(self) -> None:
+        """Other subjects may be configured for the cluster, for connecting and for inboxes."""
         publish, subscribe = channelPermissions("c", discoverPrefix="_D", inboxes=["_BOX.>"])
         assert publish.allows(b"_D.c") and not publish.allows(b"_STAN.discover.c")
         assert subscribe.verdict(b"_BOX.x") is ALLOWED

@@ -164,7 +164,7 @@ def test_ownPool() -> None:
 
 @pytest.mark.parametrize(("package", "name"), COMPILED)
 def test_messageClasses(package: str, name: str) -> None:
-    """Every message of the file has a class, which reads what it wrote."""
+    """Every message of the protocol file has a class, which reads its own bytes."""
     source = files(package).joinpath(f"{name}.proto").read_text("utf-8")
     classes = messageClasses(package, name)
     assert sorted(classes) == sorted(

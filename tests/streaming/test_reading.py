@@ -34,7 +34,7 @@ def test_empty() -> None:
     assert built("streaming {}") == Streaming()
 
 
-def test_everything() -> None:
+def test_allSettings() -> None:
     """Every setting can be given, under nats-streaming-server's names."""
     text = """
         accounts { A {} }

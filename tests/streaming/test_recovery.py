@@ -145,7 +145,7 @@ class TestSubscriptions:
         assert listener.again == [(1, 1)]
 
     def test_clockSetBack(self) -> None:
-        """A wall clock that was set back makes nobody wait longer than the ack wait."""
+        """With a wall clock that was set back, no client waits longer than the ack wait."""
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -184,7 +184,7 @@ class TestSubscriptions:
 
     @STOPS
     def test_oldAcks(self, how: str) -> None:
-        """An acknowledgement of what was delivered before the restart counts."""
+        """An acknowledgement of a message delivered before the restart counts."""
         stage = Stage()
         client = stage.client()
         client.publish("foo", b"1")
@@ -209,7 +209,7 @@ class TestSubscriptions:
         assert stage.model.channelSubscriptions("foo") == []
 
     @STOPS
-    def test_offline(self, how: str) -> None:
+    def test_offlineDurable(self, how: str) -> None:
         """An offline durable subscription is offline, and can be resumed where it was."""
         stage = Stage()
         client = stage.client()
@@ -317,7 +317,9 @@ class TestLeftovers:
         assert len(self.written(stage)) == 1
 
     def test_twoOffline(self) -> None:
-        """Of two offline subscriptions of one group one is kept, with what both had."""
+        """
+        Of two offline subscriptions of one group one is kept, with the pending messages of both.
+        """
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"1", b"2", b"3"])
@@ -353,8 +355,9 @@ class TestLeftovers:
 
     @pytest.mark.parametrize("seconds", [0, DELAY])
     def test_neverSent(self, seconds: float) -> None:
-        """After an unexpected end, what a subscription had no room for is not marked as sent
-        again."""
+        """
+        After a crash, messages for which a subscription had no room are not marked as redelivered.
+        """
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"%d" % number for number in range(1, 7)])

@@ -90,7 +90,7 @@ class TestAckWait:
         assert listener.again == [(1, 1)]
 
     def test_nothingNewWhileStalled(self) -> None:
-        """Sending again makes no room for what is new."""
+        """Redelivery makes no room for new messages."""
         stage = Stage()
         _, listener = subscribed(stage, 2, maxInFlight=1)
         stage.advance(5.5)
@@ -160,7 +160,7 @@ class TestUnwell:
 
     OPTIONS = Streaming(hb_interval=2.0, hb_timeout=1.0)
 
-    def test_single(self) -> None:
+    def test_singleSubscription(self) -> None:
         """A single subscription is sent nothing again until its client answers."""
         stage = Stage(self.OPTIONS)
         client, listener = subscribed(stage, 1, ackWaitInSecs=4)
@@ -219,7 +219,7 @@ class TestQueues:
 
     @pytest.mark.parametrize("count", [1, 7, 50])
     def test_leavers(self, count: int) -> None:
-        """Whatever members come and go, every message is acknowledged by somebody in the end."""
+        """While members come and go, every message is acknowledged in the end."""
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"%d" % number for number in range(count)])

@@ -56,13 +56,13 @@ class TestOnlyServer:
         service.startService()
         return service
 
-    def test_alone(self, stage: Stage) -> None:
-        """If nobody answers, the store is opened."""
+    def test_noOtherService(self, stage: Stage) -> None:
+        """Without an answer, the store is opened."""
         store = MemoryStore(stage.broker.reactor)
         assert opened(stage, store) is store
 
-    def test_another(self, stage: Stage) -> None:
-        """If one is there, it is not: clients would be answered twice. The store is closed."""
+    def test_anotherService(self, stage: Stage) -> None:
+        """If another service answers, the store is closed: clients would be answered twice."""
         service, store = self.serve(stage), MemoryStore(stage.broker.reactor)
         outcome = opened(stage, store)
         assert isinstance(outcome, Failure)

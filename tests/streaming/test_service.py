@@ -78,7 +78,7 @@ class TestStart:
         assert outcome(stage.service.stopService()) == [None]
 
     def test_cannotRecover(self) -> None:
-        """If what it holds cannot be read, the store is closed again at the end."""
+        """If the stored state cannot be read, the store is closed again at the end."""
         stage = Stage(makeStore=held)
         stage.client().publish("foo", b"x")
         stage.stop()
@@ -132,7 +132,7 @@ class TestStop:
         assert cancelled == [opening]
 
     def test_notStarted(self) -> None:
-        """Stopping what was not started does nothing."""
+        """Stopping a service that never started does nothing."""
         assert outcome(Stage(start=False).service.stopService()) == [None]
 
     def test_storeFails(self) -> None:
@@ -205,7 +205,7 @@ def test_storeWatchProvides() -> None:
     ],
 )
 def test_words(name: str, arguments: tuple[object, ...], text: str) -> None:
-    """Everything is logged, with what it concerns."""
+    """Each step is logged, with its names."""
     with capturedLogs() as events:
         getattr(StoreWatch(), name)(*arguments)
     assert [formatEvent(event) for event in events] == [text]
@@ -278,7 +278,7 @@ def test_leaderLog() -> None:
 
 
 def test_standby(brokers: Brokers) -> None:
-    """The first one serves; the second is ready, but listens to nobody and shows nothing."""
+    """The first one serves; the second is ready, but takes no requests and shows no figures."""
     first = brokers.start()
     listening = len(brokers.stage.account)
     second = brokers.start()
@@ -295,7 +295,7 @@ def test_standby(brokers: Brokers) -> None:
 
 
 def test_stopped(brokers: Brokers) -> None:
-    """When the one that serves stops, the next one goes on where it was; clients stay."""
+    """When the active one stops, the standby continues at its position; clients stay."""
     first, second = brokers.start(), brokers.start()
     client = brokers.stage.client()
     listener = client.subscribe("foo", isAcking=False)
@@ -309,7 +309,7 @@ def test_stopped(brokers: Brokers) -> None:
     assert brokers.stage.clock.getDelayedCalls() == []
 
 
-def test_lost(brokers: Brokers) -> None:
+def test_lostLease(brokers: Brokers) -> None:
     """A service that has lost the lease serves no more and waits; it serves again when it can."""
     first, second = brokers.start(), brokers.start()
     stage = brokers.stage

@@ -81,7 +81,10 @@ def test_flags(
     flags: str,
     tmp_path: Path,
 ) -> None:
-    """The flags do what they do there: the store is where they say, and the limits hold."""
+    """
+    The command-line flags have nats-streaming-server's effects: the store is in the given folder,
+    and the limits hold.
+    """
     PROGRAMS[name].findCommand()
     folder = tmp_path / "channels"
     with start(tmp_path, flags.format(folder).split()) as url:

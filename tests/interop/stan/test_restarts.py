@@ -77,8 +77,10 @@ def test_stopped(server: Server) -> None:
 
 
 def test_killed(server: Server) -> None:
-    """The same after kill -9, except that what was acknowledged last may come again: then it is
-    marked. What JetStream's consumer acknowledged with an answer does not."""
+    """
+    As above after kill -9. The last acknowledged messages may come again, and are then marked;
+    those that JetStream's consumer acknowledged with an answer do not.
+    """
     fetched: list[bytes] = []
 
     def kill() -> None:

@@ -60,7 +60,7 @@ def outcome(
 @pytest.mark.parametrize("scenario", [*TOGETHER, *AFTERWARDS])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_scenarios(name: str, scenario: str, outcome: Outcome) -> None:
-    """The client's own API does what it is documented to do."""
+    """The client's own API behaves as documented."""
     assert outcome[name][scenario] == {**TOGETHER, **AFTERWARDS}[scenario]
 
 

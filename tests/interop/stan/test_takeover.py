@@ -246,7 +246,7 @@ def test_cluster(brokers: Brokers) -> None:
 
 
 def test_stoppedInOrder(brokers: Brokers) -> None:
-    """A broker that stops as it should is followed as well."""
+    """A broker that is stopped in order is followed as well."""
     first, second = brokers.start(), brokers.start()
 
     async def play() -> None:
@@ -263,8 +263,10 @@ def test_stoppedInOrder(brokers: Brokers) -> None:
 
 
 def test_stoodStill(brokers: Brokers) -> None:
-    """A broker that stood still while another took over stores nothing of what it is asked when
-    it goes on; it follows when the other one ends."""
+    """
+    A broker that stood still while another took over stores no requests when it goes on; it follows
+    when the other one ends.
+    """
     first, second = brokers.start(), brokers.start()
 
     async def play() -> None:

@@ -320,7 +320,7 @@ class TestClients:
         assert client.publish("orders", b"x") == ""
         assert listener.sequences == [2, 3, 4]
 
-    def test_gone(self, writer: StoreWriter) -> None:
+    def test_lostClient(self, writer: StoreWriter) -> None:
         """A subscription that is not durable goes with its client; a durable one is offline."""
         writer.client("c")
         writer.clientGone("c")
@@ -460,7 +460,7 @@ class TestTwice:
         assert stage.model.channelNames() == ["other"]
 
     def test_emptyService(self, writer: StoreWriter) -> None:
-        """A store on which a service ran that nobody used is as good as empty."""
+        """A store on which a service ran without any client counts as empty."""
         writer.channel("orders").messages(1, 3)
         stage = Stage()
         stage.stop()

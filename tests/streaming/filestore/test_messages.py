@@ -96,7 +96,7 @@ def test_emptyChannel(channel: ChannelWriter) -> None:
 
 
 class TestIndexDecides:
-    """With a usable index, it alone says what counts."""
+    """With a usable index, the index alone decides which records count."""
 
     def test_unindexedTail(self, channel: ChannelWriter) -> None:
         """Records that the index does not name were never acknowledged: they are left out."""
@@ -105,7 +105,7 @@ class TestIndexDecides:
         assert sequencesOf(channel) == ([1, 2, 3], 3)
 
     def test_sequenceTwice(self, channel: ChannelWriter) -> None:
-        """A sequence that lies in the data twice is the one that the index names."""
+        """Of a sequence that is in the data twice, the index names the one that counts."""
         channel.messages(1, 2)
         channel.message(3, b"lost", isIndexed=False)
         channel.message(3, b"kept")

@@ -59,7 +59,7 @@ def test_pending(channel: ChannelWriter) -> None:
 
 
 def test_update(channel: ChannelWriter) -> None:
-    """A changed subscription keeps what is pending; one that is unknown is made."""
+    """A changed subscription keeps its pending messages; an unknown one is made."""
     channel.subscription(1, clientID="c", durableName="d")
     channel.sent(1, 1, 2)
     channel.subscription(1, 2, clientID="c", durableName="d", isClosed=True, lastSent=2)

@@ -34,15 +34,15 @@ class TestRequesterOf:
         assert not program.actsFor("A/u")
 
     @pytest.mark.parametrize("origin", [None, object(), Connection(None)])
-    def test_nobody(self, origin: object) -> None:
-        """An origin that does not say who it is, or is not let in any more, may do nothing."""
+    def test_unknownOrigin(self, origin: object) -> None:
+        """An origin without a user, or whose user was revoked, may do nothing."""
         nobody = requesterOf(origin)
         assert not nobody.may(PUB, b"foo")
         assert not nobody.mayHear(b"_INBOX.x")
         assert not nobody.actsFor("")
 
-    def test_somebody(self) -> None:
-        """A connection is its user, in its account."""
+    def test_userOfConnection(self) -> None:
+        """A connection's requester is its user, in its account."""
         assert requesterOf(Connection(Grant("A", "u"))).name == "A/u"
         assert requesterOf(Connection(Grant("A"))).name == ""
 
@@ -50,7 +50,7 @@ class TestRequesterOf:
 class TestChannels:
     """The permissions of a grant for channels."""
 
-    def test_everything(self) -> None:
+    def test_allSubjects(self) -> None:
         """A user who may publish everywhere may use every channel."""
         assert Requester(Grant()).may(PUB, b"foo")
 
@@ -74,7 +74,7 @@ class TestChannels:
 
 
 class TestInboxes:
-    """Where messages may be sent on somebody's behalf."""
+    """The subjects to which messages may be sent for a requester."""
 
     def test_allowed(self) -> None:
         """To where it may listen itself, and nowhere else."""
@@ -85,13 +85,13 @@ class TestInboxes:
 
     @pytest.mark.parametrize("inbox", [b"", b"foo..bar", b"foo.*", b">", b"a b", b"a\r\nPUB"])
     def test_noSubject(self, inbox: bytes) -> None:
-        """A text that is no subject to publish to is no channel for anybody."""
+        """A text that is no valid subject to publish to is no channel."""
         assert not Requester(Grant()).mayHear(inbox)
         assert not requesterOf(None).mayHear(inbox)
 
 
 def test_belongsTo() -> None:
-    """A subscription of a user is that user's alone; one without a user is everybody's."""
+    """A subscription of a user belongs to that user alone; one without a user belongs to all."""
     assert belongsTo("A/u", "A/u")
     assert not belongsTo("A/u", "A/v")
     assert not belongsTo("A/u", "")

@@ -99,7 +99,7 @@ class TestQueues:
     """Acknowledgements in queue groups."""
 
     def test_fromAnotherMember(self) -> None:
-        """A member can acknowledge what another one has."""
+        """A member can acknowledge the messages of another one."""
         stage = Stage()
         client = stage.client()
         one = client.subscribe("foo", qGroup="q", isAcking=False)
@@ -139,7 +139,7 @@ class TestWithdrawn:
         client.origin.grant = Grant(user="u", publish=publish)
         return stage, client, listener
 
-    def test_ends(self) -> None:
+    def test_subscriptionEnds(self) -> None:
         """The first acknowledgement counts, and ends the subscription; nothing more is sent."""
         stage, client, listener = self.withdrawn()
         assert listener.sequences == [1]

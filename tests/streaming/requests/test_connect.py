@@ -163,8 +163,8 @@ class TestDuplicates:
         assert second.publish("foo", b"y") == ""
         assert listener.data == []
 
-    def test_gone(self) -> None:
-        """If nobody is there at all, the second replaces it at once."""
+    def test_oldClientIsGone(self) -> None:
+        """If the old client has no subscriber, the second replaces it at once."""
         stage = Stage()
         stage.client().heartbeats.close()
         assert Client(stage, "me", connID=b"2").connect().error == ""
@@ -212,7 +212,7 @@ class TestDuplicates:
 class TestPings:
     """L{ConnectHandler.ping}."""
 
-    def test_known(self) -> None:
+    def test_knownClient(self) -> None:
         """The answer to a connected client is empty."""
         assert Stage().client().ping() == ""
 
@@ -279,7 +279,7 @@ class TestHeartbeats:
         assert stage.model.clientNames() == []
 
     def test_nobodyThere(self) -> None:
-        """If nobody listens at the inbox, a heartbeat has failed at once."""
+        """If the inbox has no subscriber, a heartbeat fails at once."""
         stage = Stage(self.QUICK)
         stage.client().heartbeats.close()
         stage.advance(2.9)

@@ -22,8 +22,8 @@ def test_provides() -> None:
     assert verifyObject(IRunSubscriber, Stage().service.dispatcher)
 
 
-def test_order() -> None:
-    """A request takes effect after earlier ones, whatever subjects they came on."""
+def test_orderOfRequests() -> None:
+    """A request takes effect after earlier ones, also on other subjects."""
     stage = Stage()
     client = stage.client()
     client.publish("foo", b"0")
@@ -48,7 +48,7 @@ def test_order() -> None:
     assert protocol.PubAck.FromString(late.got[0].payload).error
 
 
-def test_single() -> None:
+def test_singleMessage() -> None:
     """A message that is delivered by itself is taken at once."""
     stage = Stage()
     client = stage.client()

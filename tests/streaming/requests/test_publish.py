@@ -95,7 +95,7 @@ class TestChecks:
         assert client.publish("foo", b"x") == ""
 
     def test_subjectDoesNotDecide(self) -> None:
-        """The channel is the one that the message names, whatever subject it came on."""
+        """The channel is the one that the message names, also on another subject."""
         stage = Stage()
         client = stage.client()
         message = client.pubMsg("bar", b"x")
@@ -158,10 +158,7 @@ class TestPermissions:
         assert client.stage.model.channel("foo").msgs == 1
 
     def test_link(self) -> None:
-        """
-        A publish over a link is for the channel that the peer let it in for: the one that the
-        subject names.
-        """
+        """A publish over a link is for the channel of the subject, which the peer has checked."""
         stage = Stage()
         client = stage.client()
         client.origin = Link(Grant())
@@ -212,7 +209,7 @@ class TestStoring:
         log = stage.service.context.channels.demand("foo").log
         assert log.appends == [1, 9]  # type: ignore[attr-defined]
 
-    def test_order(self) -> None:
+    def test_orderOfMessages(self) -> None:
         """The messages of one publisher are stored in its order, channel by channel."""
         stage = Stage()
         client = stage.client()
@@ -266,7 +263,7 @@ class TestStoring:
 class TestFailing:
     """When messages cannot be stored."""
 
-    def test_full(self) -> None:
+    def test_storeIsFull(self) -> None:
         """The publisher receives the reason, and can continue when there is room again."""
         stage = Stage(makeStore=held)
         client = stage.client()

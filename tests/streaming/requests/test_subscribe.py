@@ -56,7 +56,7 @@ class TestChecks:
         client = Stage().client()
         assert Listener(client, "foo").subscribe(**more) == error
 
-    def test_order(self) -> None:
+    def test_firstMistake(self) -> None:
         """Of several mistakes the first in nats-streaming-server's order is reported."""
         client = Stage().client()
         wrong: dict[str, object] = {}
@@ -80,7 +80,7 @@ class TestChecks:
         assert Stage().client().subscribe("foo", durableName="a:b")
 
     def test_tooManyChannels(self) -> None:
-        """Subscribing can be what makes one channel too many."""
+        """A subscription can be refused because its channel would be one too many."""
         client = Stage(Streaming(max_channels=1)).client()
         client.subscribe("foo")
         assert Listener(client, "bar").subscribe() == errors.TOO_MANY_CHANNELS
@@ -178,8 +178,8 @@ class TestStart:
             ),
         ],
     )
-    def test_positions(self, more: dict[str, object], expected: list[int]) -> None:
-        """Each start position begins where it says; what is published later comes in any case."""
+    def test_startPositions(self, more: dict[str, object], expected: list[int]) -> None:
+        """Each start position begins at its message; later messages come in any case."""
         client = published(Stage(), 5)
         listener = client.subscribe("foo", **more)
         assert listener.sequences == expected
@@ -229,7 +229,7 @@ class TestStart:
         assert listener.data == [b"3"]
 
     def test_beforeRequestNotStored(self) -> None:
-        """If that could not be stored, what comes instead is new."""
+        """If that could not be stored, only new messages come."""
         stage = Stage(makeStore=held)
         client = stage.client()
         client.publish("foo", b"0")
@@ -285,8 +285,10 @@ class TestResponse:
         assert stage.model.client("me").subs_count == 0
 
     def test_storeTakesNoWrites(self) -> None:
-        """While the store takes no writes a client may subscribe to what is stored, if the
-        subscription goes with the client; it is written down afterwards."""
+        """
+        While the store takes no writes, a client may subscribe to stored messages, if the
+        subscription ends with the client; it is stored afterwards.
+        """
         stage = Stage(makeStore=held)
         client = published(stage, 3)
         stage.store.failing = StoreFull("no space")
