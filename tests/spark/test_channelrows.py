@@ -78,7 +78,7 @@ class TestBatch:
             reader(spark, broker, name, **late).count()
 
     def test_pushdown(self, spark: Any, broker: BrokerStation) -> None:
-        """Conditions on sequences limit what is asked for."""
+        """Conditions on sequences narrow the requested range."""
         name = broker.channel(b"%d" % n for n in range(1, 11))
         frame = reader(spark, broker, name, pushdown="true").where("seq > 3 AND seq <= 5")
         assert sorted(row.seq for row in frame.collect()) == [4, 5]
@@ -156,7 +156,7 @@ class TestStream:
         assert query.latestOffset(end, ReadAllAvailable()) == end
         query.stop()
 
-    def test_gone(self, startServer: StartServer) -> None:
+    def test_deletedChannel(self, startServer: StartServer) -> None:
         """A channel that is gone, or was made again, ends the query."""
         text = "streaming { store_limits { max_inactivity: '1s' } }"
         broker = BrokerStation(startServer(OURS_FAST, text))

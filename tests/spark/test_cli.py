@@ -61,8 +61,8 @@ def test_help() -> None:
         (("vacuum", "--archive", "x", "--older-than", "soon"), "not a duration: 'soon'"),
     ],
 )
-def test_usage(arguments: tuple[str, ...], why: str) -> None:
-    """A wrong command line of a job is answered with what is wrong and its options."""
+def test_wrongCommandLine(arguments: tuple[str, ...], why: str) -> None:
+    """A wrong command line of a job prints the mistake and the job's options."""
     code, stdout, stderr = ran(*arguments)
     assert (code, stdout) == (2, "")
     assert why in stderr.splitlines()[0]

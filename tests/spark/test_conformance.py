@@ -80,7 +80,7 @@ def seqs(options: dict[str, str]) -> list[int]:
 
 
 class TestBatch:
-    """Reading what is stored."""
+    """Stored messages in a batch query."""
 
     def test_everyRange(self, kind: Kind) -> None:
         """Each half-open range gives its own sequences once, in however many tasks and pieces."""
@@ -105,7 +105,7 @@ class TestBatch:
         for chosen in (*((column,) for column in COLUMNS), COLUMNS[::-1]):
             assert batchOf(chosen, kind.options(name)).equals(table.select(list(chosen)))
 
-    def test_several(self, kind: Kind) -> None:
+    def test_severalLogs(self, kind: Kind) -> None:
         """Several logs, one without messages among them, each from its own place."""
         one, empty, two = kind.make([b"a"] * 5), kind.make(), kind.make([b"b"] * 3)
         if kind.option == "channel":
@@ -122,7 +122,7 @@ class TestBatch:
         ]
 
     def test_times(self, kind: Kind) -> None:
-        """From a time, and up to one, by what is stored of each message."""
+        """Messages from one time to another, by the stored time of each."""
         name = kind.make()
         for number in range(6):
             kind.fill(name, [b"%d" % number])
@@ -162,10 +162,10 @@ class TestBatch:
 class TestLoss:
     """Messages that are stored no more."""
 
-    def test_before(self, kind: Kind) -> None:
+    def test_deletedBeforePlanning(self, kind: Kind) -> None:
         """
-        A message gone before the read was planned is an error, or is passed over where the option
-        permits it.
+        A message that was deleted before the read was planned is an error, or is passed over where
+        the option permits it.
         """
         name = kind.make([b"x"] * 20, isKept=True)
         kind.trim(name, 15)
@@ -211,7 +211,7 @@ def between(query: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> 
 
 
 class TestStream:
-    """Following what is stored."""
+    """Stored messages in a streaming query."""
 
     def test_replayed(self, kind: Kind) -> None:
         """

@@ -54,7 +54,7 @@ def client(server: ConnectServer, *command: str, **variables: str) -> str:
     return done.stdout
 
 
-def test_everything(
+def test_connect(
     server: ConnectServer, ownStation: Station, ownBroker: BrokerStation, tmp_path: Path
 ) -> None:
     """

@@ -83,7 +83,7 @@ def test_clientAlone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noPackage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything that is not installed is named, with what installs it; nothing is tried then."""
+    """Every missing package is named, with the command that installs it; no test is run then."""
     versions(monkeypatch)
     out = io.StringIO()
     assert not doctor.examine(out)
@@ -92,7 +92,7 @@ def test_noPackage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_oldPackage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that lacks what is used is refused."""
+    """A version without the needed features is refused."""
     versions(monkeypatch, pyspark="3.5.9", pyarrow="18.0.0")
     out = io.StringIO()
     assert not doctor.examine(out)

@@ -215,7 +215,10 @@ class TestGone:
             list(rows)
 
     def test_archive(self, station: Station, tmp_path: Path) -> None:
-        """An archive whose stream goes in the middle keeps what it had, whole, and nothing else."""
+        """
+        An archive whose stream is deleted during the run keeps its messages, whole, and gets no
+        others.
+        """
         kind = StreamKind(station)
         name = kind.make([b"x"] * 30)
         turns = iter([False, True])
@@ -245,8 +248,10 @@ class TestRestart:
     """Servers that start again in the middle."""
 
     @READS
-    def test_read(self, read: Callable[[dict[str, str]], Iterator[Any]], place: Place) -> None:
-        """A task whose server goes says so; who reads the range again has each message once."""
+    def test_serverDies(
+        self, read: Callable[[dict[str, str]], Iterator[Any]], place: Place
+    ) -> None:
+        """A task whose server dies says so; a second read of the range has each message once."""
         name = place.kind.make([b"x" * 1000] * 20)
         rows = read(place.options(name))
         next(rows)
@@ -298,8 +303,8 @@ class TestFull:
     @pytest.mark.parametrize("writer", [BatchWriter, TasklessWriter])
     def test_channel(self, writer: Any, startServer: StartServer, tmp_path: Path) -> None:
         """
-        A broker with a full disk refuses what it cannot store, and the task says so; what was
-        acknowledged before is there when it starts again with room.
+        A broker with a full disk refuses messages, and the task says so. Acknowledged messages are
+        there when the broker starts again with room.
         """
         disk = tmp_path / "server-0"
         orders = Orders(tmp_path / "orders")
@@ -344,8 +349,8 @@ class TestFull:
     @pytest.mark.parametrize("space", [20_000, 130_000])
     def test_archive(self, space: int, place: Place, tmp_path: Path) -> None:
         """
-        An archive that has no room for more ends with its reason and with what it had, whole; with
-        room again it goes on.
+        An archive without room ends with its reason and keeps its messages; with room again it goes
+        on.
         """
         name = place.kind.make(os.urandom(1000) for _ in range(200))
         disk = tmp_path / "disk"

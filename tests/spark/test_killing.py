@@ -13,8 +13,8 @@ from tests.spark.killing import Logs, isWhole, rounds
 
 def test_killed(tmp_path: Path) -> None:
     """
-    A driver with queries from both kinds of logs is killed in the middle: the next one brings each
-    message once, to Parquet and to another stream. What is there twice, or not, would be seen.
+    A driver with queries from both kinds of logs is killed in the middle. The next one brings each
+    message once, to Parquet and to another stream, and duplicates and gaps would be seen.
     """
     logs = Logs(tmp_path / "servers")
     try:
@@ -30,7 +30,7 @@ def test_killed(tmp_path: Path) -> None:
 
 
 def test_controls() -> None:
-    """Any count that is not that of what was stored is found out."""
+    """Any count that differs from the stored messages is found."""
     names = ("rows", "different", "most", "right", "copied", "ids", "data")
     whole = {kind: dict.fromkeys((*names, "stored"), 9) for kind in ("stream", "channel")}
     assert isWhole(whole)

@@ -28,8 +28,8 @@ def packed(path: Path) -> Path:
 
 def test_cluster(ownStation: Station, ownBroker: BrokerStation, tmp_path: Path) -> None:
     """
-    C{spark-submit} to a cluster whose workers die in the middle of tasks: what was published again
-    is there once where rows have ids, and twice in part where they have none.
+    C{spark-submit} to a cluster whose workers die in the middle of tasks: rows with ids are there
+    once, rows without ids in part twice.
     """
     for name, count in (("IN", 1000), ("OUT", 0), ("LOOSE", 0)):
         stream = Stream(ownStation.connection, name)

@@ -41,19 +41,19 @@ def run(page: str, **names: Any) -> None:
 
 
 def test_archives(spark: Any, events: str, tmp_path: Path) -> None:
-    """Every Python block of the page about archives does what its assertions say."""
+    """The assertions of every Python block of the page about archives hold."""
     run("archive.md", spark=spark, broker=events, directory=str(tmp_path))
 
 
 def test_decoding(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
-    """Every Python block of the page about decoding does what its assertions say."""
+    """The assertions of every Python block of the page about decoding hold."""
     payloads = (b'{"id": 7, "v": 20.5}', b'{"id": "7"}', b'{"id": 7, "v": 21}')
     broker.channel(payloads, "sensor.hall")
     run("decoding.md", spark=spark, broker=broker.url, directory=str(tmp_path))
 
 
 def test_codeRuns(station: Station, events: str) -> None:
-    """Every Python block of the page about Spark does what its assertions say."""
+    """The assertions of every Python block of the page about Spark hold."""
     orders = Stream(station.connection, "ORDERS")
     orders.make(subjects=["orders.>"])
     for place, data in (("de", b"one cup"), ("fr", b"two cups"), ("de", b"three cups")):
@@ -62,7 +62,7 @@ def test_codeRuns(station: Station, events: str) -> None:
 
 
 def test_replays(station: Station) -> None:
-    """Every Python block of the page about replaying does what its assertions say."""
+    """The assertions of every Python block of the page about replaying hold."""
     source, target = station.stream(), station.stream()
     for number in range(3):
         source.add("x", b"%d" % number)

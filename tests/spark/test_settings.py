@@ -60,7 +60,7 @@ def test_suggestion(name: str, suggestion: str) -> None:
 
 
 def test_noSuggestion() -> None:
-    """Nothing is suggested for what is like nothing; paths lead to streams."""
+    """Nothing is suggested for a name that resembles no option; paths lead to streams."""
     with pytest.raises(OptionError, match=r"there is no option 'qqqq'$"):
         readOptions({**LEAST, "qqqq": "x"})
     with pytest.raises(OptionError, match="take no path here: the option 'stream'"):
@@ -90,7 +90,7 @@ def test_planned(name: str) -> None:
     ],
 )
 def test_wrongValue(name: str, value: str) -> None:
-    """A wrong value is refused with the option's name and what is expected."""
+    """A wrong value is refused with the option's name and the expected form."""
     with pytest.raises(OptionError, match=f"^{name}: .* expected, not '{value}'"):
         readOptions({**LEAST, name: value})
 

@@ -11,7 +11,7 @@ from tests.spark.tieredquerying import queried
 
 
 def test_besideArchiver(spark: Any, tmp_path: Path) -> None:
-    """While somebody archives and compacts, each query has each message once."""
+    """During archiving and compacting, each query has each message once."""
     counts = queried(spark, tmp_path, 4)
     assert counts["queries"] == 4
     assert counts["versions"] > 1, counts

@@ -68,8 +68,8 @@ class TestBare:
                 codec.decode(whole[:size])
 
     @given(records, st.binary(max_size=50), st.data())
-    def test_anything(self, kind: Kind, data: bytes, drawn: st.DataObject) -> None:
-        """Whatever the bytes, they are bad or of the schema's types."""
+    def test_anyBytes(self, kind: Kind, data: bytes, drawn: st.DataObject) -> None:
+        """Any bytes are bad or of the schema's types."""
         whole = bytearray(written(kind.schema, drawn.draw(kind.values)))
         if whole:
             whole[drawn.draw(st.integers(0, len(whole) - 1))] ^= drawn.draw(st.integers(1, 255))
@@ -135,14 +135,14 @@ class TestConfluent:
             ),
         ],
     )
-    def test_bad(self, data: bytes, error: str) -> None:
-        """A payload that is none of the messages is bad, with its error."""
+    def test_badPayload(self, data: bytes, error: str) -> None:
+        """A payload of none of the messages is bad, with its error."""
         with pytest.raises(BadPayload, match=error):
             confluent(self.FILES, "7").decode(data)
 
     @given(st.sampled_from([1, 7, 8, 9]), st.binary(max_size=30))
-    def test_anything(self, number: int, data: bytes) -> None:
-        """Whatever the bytes, they are bad or of the schema's types."""
+    def test_anyBytesAndSchema(self, number: int, data: bytes) -> None:
+        """Any bytes are bad or of the schema's types."""
         codec = confluent(self.FILES, "7")
         try:
             row = codec.decode(struct.pack(">bI", 0, number) + data)
@@ -186,7 +186,7 @@ class TestSingleObjects:
             data = b"\xc3\x01" + mark + written(schema, value)
             assert seen(codec, data) == {"number": 5, "more": None}
 
-    def test_bad(self) -> None:
+    def test_badFingerprint(self) -> None:
         """A payload with another mark or fingerprint is bad."""
         codec = singleObjects({"old.avsc": schemaText(OLD)}, "old.avsc")
         for data in (b"", b"\xc3\x01\x00", b"\xc3\x02" + bytes(8)):

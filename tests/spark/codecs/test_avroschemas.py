@@ -117,7 +117,7 @@ class TestColumns:
             readAvro(text.encode(), "a.avsc")
 
     def test_noFastavro(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without fastavro it is said what brings it."""
+        """Without fastavro the error says what to install."""
         monkeypatch.setitem(sys.modules, "fastavro.schema", None)
         with pytest.raises(OptionError, match=r"pip install 'natsbroker\[avro\]'"):
             readAvro(b'"int"', "a.avsc")

@@ -100,8 +100,8 @@ class TestMerging:
             ),
         ],
     )
-    def test_together(self, old: str, new: str, both: str) -> None:
-        """Columns that are new come behind the others, and those that are gone stay."""
+    def test_newColumns(self, old: str, new: str, both: str) -> None:
+        """New columns come behind the others, and removed ones stay."""
         assert ddlText(pa.schema(merged(readSchema(old), readSchema(new)))) == both
 
     @pytest.mark.parametrize(

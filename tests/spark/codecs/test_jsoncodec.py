@@ -200,8 +200,8 @@ class TestWrong:
         structs(types),
         st.binary() | st.from_regex(r"\{(\"[a-z]\":[\[{0-9e.,}\]]*)*\}").map(str.encode),
     )
-    def test_anything(self, fields: list[Any], data: bytes) -> None:
-        """Whatever the bytes, they are bad or of the schema's types."""
+    def test_anyBytes(self, fields: list[Any], data: bytes) -> None:
+        """Any bytes are bad or of the schema's types."""
         try:
             row = JSONCodec(pa.schema(fields), isUnknownBad=False).decode(data)
         except BadPayload:
@@ -210,7 +210,7 @@ class TestWrong:
 
     @given(structs(types), st.data())
     def test_otherTypes(self, fields: list[Any], data: st.DataObject) -> None:
-        """Values of other types are bad, or are taken as what they are."""
+        """Values of other types are bad, or are converted."""
         kind = data.draw(types)
         text = "{" + json.dumps(fields[0].name) + ":" + written(kind, data.draw(values(kind))) + "}"
         try:

@@ -116,8 +116,8 @@ class TestReading:
     ("subject", "place"),
     [("a.b", 0), ("a.c", 1), ("a.b.c", 2), ("a", -1), ("b", -1), ("a..b", -1), ("a.\\xff", 1)],
 )
-def test_place(subject: str, place: int) -> None:
-    """The first that matches has a message."""
+def test_firstMatch(subject: str, place: int) -> None:
+    """The first mapping that matches decides."""
     patterns = ["a.b", "a.*", "a.>"]
     mappings = readMappings([f"{pattern}=json:'x INT'" for pattern in patterns], {"a.b": "t"})
     assert placeOf(mappings, subject) == place

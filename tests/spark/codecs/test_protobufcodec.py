@@ -283,8 +283,8 @@ class TestWrong:
         assert "3 bytes are of fields" in bad(b"\x08\x05\xa0\x06\x01", codec)
 
     @given(st.binary(max_size=40))
-    def test_anything(self, data: bytes) -> None:
-        """Whatever the bytes, they are bad or of the columns' types."""
+    def test_anyBytes(self, data: bytes) -> None:
+        """Any bytes are bad or of the columns' types."""
         for codec in (CODEC, ProtobufCodec(setOf(RICH), "t.pb", "t.M", isUnknownBad=False)):
             try:
                 row = codec.decode(data)

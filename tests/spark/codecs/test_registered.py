@@ -55,7 +55,7 @@ def framed(number: int, data: bytes) -> bytes:
 
 
 def test_avro(server: RegistryServer) -> None:
-    """References are followed, and what an older schema wrote is brought to the newest."""
+    """References are followed, and values of an older schema are converted to the newest."""
     reference = [{"name": "Clerk", "subject": "clerk", "version": 3}]
     server.answers = {
         "/subjects/orders/versions/latest": {"id": 2, "schema": ""},
@@ -140,7 +140,7 @@ def test_protobuf(server: RegistryServer) -> None:
 
 
 def test_json(server: RegistryServer) -> None:
-    """References are followed, and what another schema wrote is read without its other keys."""
+    """References are followed, and values of another schema are read without its other keys."""
     clerk = {"type": "object", "properties": {"name": {"type": "string"}}}
     old = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
     new = {"properties": {"id": {"type": "integer"}, "by": {"$ref": "clerk.json"}}}

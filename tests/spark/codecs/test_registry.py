@@ -16,7 +16,7 @@ from tests.interop.certificates import writeCertificates
 from tests.spark.registries import certified, registryServer
 
 
-def test_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_askedOnce(monkeypatch: pytest.MonkeyPatch) -> None:
     """A schema is asked for once, also one that is not there, and not all are kept."""
     monkeypatch.setattr(registry, "_MOST", 2)
     with registryServer() as server:

@@ -49,7 +49,7 @@ class TestKept:
             ({"v": 2, "logs": {}}, "has version 2, and this is 1"),
         ],
     )
-    def test_strange(self, offset: dict[str, Any], why: str) -> None:
+    def test_otherCheckpoint(self, offset: dict[str, Any], why: str) -> None:
         """The checkpoint of something else is refused."""
         with pytest.raises(OptionError, match=why):
             readOffset(offset, ["A"])
@@ -65,14 +65,16 @@ class TestKept:
 class TestAdvance:
     """The end of a micro-batch."""
 
-    def test_all(self) -> None:
-        """Without a limit, to the end."""
+    def test_noLimit(self) -> None:
+        """Without a limit, a micro-batch reads to the end."""
         places = {"A": ("then", 1), "B": ("then", 5)}
         states = {"A": stateOf("A", 9), "B": stateOf("B", 5)}
         assert advance(places, states, 0, 0) == {"A": ("then", 9), "B": ("then", 5)}
 
     def test_bytes(self) -> None:
-        """A limit of bytes goes by the average size of what is stored; something is always read."""
+        """
+        A limit of bytes uses the average size of stored messages; at least one message is read.
+        """
         places = {"A": ("then", 1)}
         states = {"A": stateOf("A", 101, size=10_000, messages=100)}
         assert advance(places, states, 0, 1000) == {"A": ("then", 11)}
@@ -101,7 +103,7 @@ class TestAdvance:
         assert all(bool(step) == bool(lag) for step, lag in zip(steps, lags, strict=True))
         assert all(0 <= step <= lag for step, lag in zip(steps, lags, strict=True))
 
-    def test_quiet(self) -> None:
+    def test_quietStream(self) -> None:
         """Three messages of a quiet stream are read within three micro-batches of a busy one."""
         places: Any = {"busy": ("then", 1), "quiet": ("then", 1)}
         states = {"busy": stateOf("busy", 10**9), "quiet": stateOf("quiet", 4)}
@@ -109,7 +111,7 @@ class TestAdvance:
             places = advance(places, states, 100, 0)
         assert places == {"busy": ("then", 298), "quiet": ("then", 4)}
 
-    def test_back(self) -> None:
+    def test_shrunkenStream(self) -> None:
         """A stream that has gone back is a loss."""
         with pytest.raises(DataLoss, match="ends before 9, and the query has read up to 9"):
             advance({"A": ("then", 10)}, {"A": stateOf("A", 9)}, 0, 0)

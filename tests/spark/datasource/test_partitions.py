@@ -20,7 +20,7 @@ from tests.interop.servers import REAL, Server
 from tests.spark.support import CONFIG, Station, Stream
 
 
-def test_read(station: Station) -> None:
+def test_pickledTask(station: Station) -> None:
     """A task that went through a pickle gives its range as batches of the columns."""
     stream = station.stream()
     stream.fill([b"a", b"b", b"c"])

@@ -181,10 +181,10 @@ class TestErrors:
             ({"user": "a", "token": "b"}, "user and token exclude each other"),
         ],
     )
-    def test_told(
+    def test_reason(
         self, options: dict[str, str], why: str, spark: Any, station: Station, stream: Stream
     ) -> None:
-        """The reason stands in the error that Spark raises."""
+        """The error that Spark raises has the reason."""
         with pytest.raises(PySparkException, match=f"(?i){why}"):
             reader(spark, station, stream, **options).load().count()
 

@@ -121,7 +121,7 @@ class TestPlanning:
         assert 8 <= seq <= 11
         reader.stop()
 
-    def test_both(self, station: Station) -> None:
+    def test_twoLimits(self, station: Station) -> None:
         """Two limits are too many."""
         limits = {"maxBytesPerTrigger": "1", "maxOffsetsPerTrigger": "1"}
         with pytest.raises(OptionError, match="exclude each other"):
@@ -131,7 +131,7 @@ class TestPlanning:
             readerOf(station, station.stream(), **limits)
 
     @pytest.mark.parametrize(("delay", "second"), [("900", 6), ("1e-6", 11)])
-    def test_least(self, delay: str, second: int, station: Station) -> None:
+    def test_minimum(self, delay: str, second: int, station: Station) -> None:
         """A micro-batch waits for a number of sequences, but not for longer than it may, nor the
         first one."""
         stream = station.stream()
@@ -199,7 +199,7 @@ class TestPlanning:
 
 
 class TestLoss:
-    """Streams that are not what they were."""
+    """Streams that were deleted, made again or went back."""
 
     def test_madeAgain(self, station: Station) -> None:
         """A stream that was made again ends the query, wherever it is noticed."""
@@ -293,8 +293,8 @@ class TestPatterns:
 class TestServers:
     """Servers that go away."""
 
-    def test_first(self, tmp_path: Path) -> None:
-        """A server that is not there yet is waited for as one that has gone."""
+    def test_firstConnection(self, tmp_path: Path) -> None:
+        """A server that is down at the start is waited for as one that went away."""
         server = Server(REAL, tmp_path, CONFIG).start()
         station = Station(server)
         station.connection.close()
@@ -332,10 +332,10 @@ class TestServers:
         second = allowed.latestOffset(first, ReadAllAvailable())
         assert seqsOf(allowed, first, second) == [1, 2, 3, 4, 5]
 
-    def test_later(self, station: Station, broker: BrokerStation) -> None:
+    def test_laterStream(self, station: Station, broker: BrokerStation) -> None:
         """
-        A stream that comes later is read from its beginning, on from any checkpoint; one that was
-        made again ends the query, and so does one whose messages nobody gives.
+        A new stream is read from its beginning, from any checkpoint. A stream that was made again,
+        or whose messages are not available, ends the query.
         """
         for server in (station, broker):
             first = server.stream()
@@ -455,7 +455,7 @@ class TestEarlier:
         assert positions(again.latestOffset()) == [13]
         again.stop()
 
-    def test_lost(self, station: Station) -> None:
+    def test_lostStream(self, station: Station) -> None:
         """A stream that was made again, or has gone back, ends the query."""
         stream = station.stream()
         stream.fill([b"x"] * 9)
@@ -518,7 +518,7 @@ class TestSpark:
         expected = [(one.name, seq) for seq in range(1, 651)]
         assert places == sorted(expected + [(two.name, seq) for seq in range(1, 101)])
 
-    def test_told(self, spark: Any, station: Station, tmp_path: Path) -> None:
+    def test_reason(self, spark: Any, station: Station, tmp_path: Path) -> None:
         """An error ends the query with its reason."""
         reading = spark.readStream.format("natsbroker").options(servers=station.url)
         frame = reading.options(stream="NOWHERE").load()

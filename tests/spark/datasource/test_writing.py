@@ -135,7 +135,7 @@ class TestColumns:
         again = writerTo("data STRING", server, stream.name, **options)
         assert again.write(iter([batch])).duplicates == 0
 
-    def test_ids(self, server: Station | BrokerStation) -> None:
+    def test_columnOfIds(self, server: Station | BrokerStation) -> None:
         """A column can be the id, and there can be none."""
         stream = server.stream()
         options = {"subject": f"{stream.name}.x"}
@@ -200,8 +200,8 @@ class TestColumns:
         assert BatchWriter(schema, options).write(iter([batch])).stored == 1
         assert stored(stream) == 4
 
-    def test_full(self, server: Station | BrokerStation, tmp_path: Path) -> None:
-        """A stream that is full is no matter of a row, and fails the task."""
+    def test_fullStream(self, server: Station | BrokerStation, tmp_path: Path) -> None:
+        """A full stream fails the task: no single row is to blame."""
         for config, isRow in (
             ({"max_msgs": 2}, False),
             ({"max_bytes": 300}, False),
@@ -376,7 +376,7 @@ class TestSpark:
             spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
         assert station.streams.state(stream.name).messages == 3000
 
-    def test_told(self, spark: Any, station: Station, stream: Stream) -> None:
+    def test_reason(self, spark: Any, station: Station, stream: Stream) -> None:
         """A failed write gives its reason."""
         frame = spark.range(1).selectExpr("string(id) AS data")
         for options, mode, why in (

@@ -86,7 +86,7 @@ class TestReported:
     """The end of a job."""
 
     @pytest.mark.parametrize(("code", "result"), [(0, "done"), (FOUND, "found")])
-    def test_done(self, code: int, result: str) -> None:
+    def test_finishedJob(self, code: int, result: str) -> None:
         """A finished job prints one line of JSON."""
 
         def work(job: JobRun) -> int:
@@ -117,7 +117,7 @@ class TestReported:
         )
         assert facts[2] == "natsbroker spark job: gone\n"
 
-    def test_usage(self) -> None:
+    def test_wrongCommandLine(self) -> None:
         """A wrong command line has no line of JSON."""
 
         def work(job: JobRun) -> int:

@@ -29,7 +29,7 @@ def times(pace: Pacer, clock: Clock, count: int, *stored: int) -> list[float]:
     return rounds
 
 
-def test_free() -> None:
+def test_unlimited() -> None:
     """Without a rate or a speed nothing waits."""
     clock = Clock()
     assert times(Pacer(clock=clock), clock, 3) == [0, 0, 0]
@@ -43,7 +43,7 @@ def test_slow() -> None:
 
 @pytest.mark.parametrize("rate", [20, 300, 5000])
 def test_rate(rate: int) -> None:
-    """Over any time no more messages go than the rate allows and what may go at once."""
+    """Over any time, at most the rate's messages and one burst are published."""
     clock = Clock()
     pace = Pacer(rate, clock=clock)
     moments = times(pace, clock, rate * 2)
@@ -63,7 +63,7 @@ def test_speed() -> None:
     assert times(Pacer(speed=10, clock=clock), clock, 4, *stored) == [0, 0.1, 0.1, 2.0]
 
 
-def test_late() -> None:
+def test_lateMessage() -> None:
     """A late message catches up, and one that was stored before another one does not wait."""
     clock = Clock()
     pace = Pacer(speed=1, clock=clock)
@@ -74,7 +74,7 @@ def test_late() -> None:
     assert pace.delay(8 * 10**9) == 2
 
 
-def test_both() -> None:
+def test_rateAndSpeed() -> None:
     """With a rate and a speed, the later one holds."""
     clock = Clock()
     stored = (0, 10**9, 10**9, 10**9)

@@ -56,7 +56,7 @@ def test_units() -> None:
 
 
 def test_text() -> None:
-    """A report has its facts and sections in order, without what is only drawn."""
+    """A report has its facts and sections in order, without the drawn parts."""
     report = JobReport(
         "Title",
         {"Events": 3},

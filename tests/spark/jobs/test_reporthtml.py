@@ -107,7 +107,7 @@ def test_loadsNothing() -> None:
 
 
 def test_draws() -> None:
-    """Every kind of chart is drawn, and what has nothing to draw says so."""
+    """Every kind of chart is drawn, and an empty one says so."""
     page = pageOf(full("x"))
     assert page.count("<svg") == 3
     assert "5M" in page and "1970-01-01 00:00:00Z to 1970-01-01 00:01:00Z" in page
@@ -116,7 +116,7 @@ def test_draws() -> None:
 
 
 def test_lengths() -> None:
-    """Bars and ranges are as long as what they stand for; the shortest range has an outline."""
+    """Bars and ranges have the length of their values; the shortest range has an outline."""
     bars = Chart("bars", {"": [("a", 4.0), ("b", 1.0), ("c", 0.0)]})
     assert widths(bars) == [430, 107.5, 0]
     ranges = Chart("ranges", {"a": [(1, 101)], "b": [(51, 61)], "c": [(21, 21)]})
@@ -154,7 +154,7 @@ def test_tables() -> None:
     assert [tags[place - 1] for place, tag in enumerate(tags) if tag == "table"] == ["div"] * 2
 
 
-def test_narrow() -> None:
+def test_narrowScreen() -> None:
     """A page fits telephones and paper."""
     page = pageOf(full("x"))
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
@@ -162,7 +162,7 @@ def test_narrow() -> None:
 
 
 def test_described() -> None:
-    """Each plot says what it shows to those who do not see it."""
+    """Each plot has a text for readers who do not see it."""
     page = pageOf(
         JobReport("r", {}, [ReportSection("Lag", chart=Chart("bars", {"": [("a", 1.0)]}, "B"))])
     )
@@ -224,7 +224,7 @@ def test_spanAxis() -> None:
 
 @pytest.mark.parametrize("missing", ["jinja2", "vl_convert"])
 def test_needsExtra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without what draws, the option says what installs it."""
+    """Without the drawing library, the option says what to install."""
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(OptionError, match=r"--html needs: pip install 'natsbroker\[report\]'"):
         pageOf(full("x"))

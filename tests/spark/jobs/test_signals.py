@@ -16,7 +16,7 @@ from natsbroker.spark.jobs.common import JobRun, stopping
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked(number: signal.Signals) -> None:
-    """Signals are asked to end, and mean what they meant afterwards."""
+    """A signal asks the job to end; afterwards it has its old handler."""
     before = signal.getsignal(number)
     with stopping() as stop:
         assert not stop.isSet()
@@ -37,7 +37,7 @@ def test_wakes() -> None:
 
 
 def test_restored() -> None:
-    """Signals mean what they meant also after a failure."""
+    """Signals have their old handlers also after a failure."""
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(ZeroDivisionError), stopping():
         raise ZeroDivisionError

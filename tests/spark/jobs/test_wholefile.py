@@ -26,7 +26,7 @@ def test_writes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_fails(tmp_path: Path) -> None:
+def test_writeFails(tmp_path: Path) -> None:
     """A write that fails in the middle leaves the old content, and nothing else."""
     path = tmp_path / "file"
     path.write_text("before")

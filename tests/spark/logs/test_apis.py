@@ -24,7 +24,7 @@ class TestState:
         state = station.streams.state(stream.name)
         assert (state.first, state.stop, state.messages) == (1, 1, 0)
 
-    def test_full(self, station: Station) -> None:
+    def test_sequences(self, station: Station) -> None:
         """First, next and deleted sequences; a purge moves the beginning to the end."""
         stream = station.stream()
         stream.fill([b"x"] * 6)
@@ -68,8 +68,8 @@ class TestState:
 class TestFinding:
     """Sequences that the leader finds."""
 
-    def test_next(self, station: Station) -> None:
-        """The next that is stored, of any subject or of those that are asked for."""
+    def test_nextMessage(self, station: Station) -> None:
+        """The next stored message is found, of any subject or of the given ones."""
         stream = station.stream()
         for subject in ("a", "b", "a", "c.d"):
             stream.add(subject, b"x")

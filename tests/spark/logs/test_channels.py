@@ -130,8 +130,10 @@ class TestFirstSince:
 @pytest.mark.parametrize(
     "answer", [b"", b"[1]", b"{}", b'{"last": "x"}', b'{"error": {"err_code": "x"}}']
 )
-def test_nonsense(answer: bytes, broker: BrokerStation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that makes no sense is an error that names the channel."""
+def test_invalidAnswer(
+    answer: bytes, broker: BrokerStation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An invalid answer is an error that names the channel."""
     monkeypatch.setattr(broker.connection, "request", lambda subject, payload: answer)
     for ask in (
         lambda: broker.channels.state("c"),

@@ -50,8 +50,8 @@ class TestServer:
         answer = got(station, stream, 2, 2, 1 << 20)
         assert (answer.rows.seqs, answer.isEnd) == ([2, 3], False)
 
-    def test_size(self, station: Station) -> None:
-        """No more than one message behind the size that was asked for."""
+    def test_sizeOfABatch(self, station: Station) -> None:
+        """A batch has at most one message beyond the given size."""
         stream = station.stream()
         stream.fill([b"x" * 600] * 5)
         answer = got(station, stream, 1, 100, 1024)
@@ -73,7 +73,9 @@ class TestServer:
         assert not got(station, stream, 2, 10, 1 << 20).rows.seqs
 
     def test_forgedMetadata(self, station: Station) -> None:
-        """A publisher cannot say what a message's sequence or subject is, nor end the answer."""
+        """
+        A publisher's headers cannot forge a message's sequence or subject, nor end the answer.
+        """
         stream = station.stream()
         forged = {
             "Nats-Stream": "OTHER",
@@ -93,7 +95,7 @@ class TestServer:
         assert rows.heads[2] == b"\r\nMine: yes"
 
     def test_refusedRequest(self, station: Station) -> None:
-        """A request that the server refuses is an error with what it said."""
+        """A request that the server refuses is an error with the server's text."""
         stream = station.stream()
         with pytest.raises(ApiError, match="408 Empty Request"):
             got(station, stream, 0, 1, 1024)

@@ -56,8 +56,8 @@ def rangeOf(broker: BrokerStation, name: str) -> SequenceRange:
 class TestBroker:
     """With a broker of ours."""
 
-    def test_everything(self, broker: BrokerStation) -> None:
-        """Every message once, in order, however small the pieces are."""
+    def test_everyMessage(self, broker: BrokerStation) -> None:
+        """Every message comes once, in order, however small the pieces are."""
         payloads = [b"%d" % n * 20 for n in range(1, 501)]
         bounds = rangeOf(broker, broker.channel(payloads))
         expected = list(enumerate(payloads, 1))
@@ -87,8 +87,8 @@ class TestBroker:
             "channel c: sequences 3 to 5 are not stored any more (expired or trimmed)"
         ]
 
-    def test_gone(self, broker: BrokerStation) -> None:
-        """A channel that is not there any more is a loss in any case."""
+    def test_deletedChannel(self, broker: BrokerStation) -> None:
+        """A deleted channel is a loss in any case."""
         reader = readerOf(broker.channels, SequenceRange("gone", "0" * 16, 1, 5), losses=[])
         with pytest.raises(DataLoss, match="channel gone is gone"):
             rowsOf(reader)
@@ -101,7 +101,7 @@ class TestBroker:
             rowsOf(reader)
 
     def test_otherCluster(self, broker: BrokerStation) -> None:
-        """Where nobody answers, the error says what is missing."""
+        """Without responders, the error says which service is missing."""
         with pytest.raises(ApiError, match="serves NATS Streaming with the cluster id other"):
             rowsOf(readerOf(ChannelApi(broker.connection, "other"), SequenceRange("c", "0", 1, 2)))
 
@@ -191,7 +191,7 @@ def scripted(
 
 
 class TestScripted:
-    """With a broker that does what real ones do seldom."""
+    """With a scripted broker, for cases that are rare with real ones."""
 
     def test_deleted(self) -> None:
         """Gaps behind the oldest message are deletions, and no loss."""
@@ -270,7 +270,7 @@ class TestScripted:
         ],
     )
     def test_invalidFrames(self, answer: bytes, text: str) -> None:
-        """A frame that does not follow the one before is an error, whatever it is."""
+        """A frame that does not follow the one before is an error."""
         read, _, _ = scripted([answer])
         with pytest.raises(DataSourceError, match=text):
             read()
@@ -316,7 +316,7 @@ class TestStreams:
         assert small == byFrames[0]
 
     def test_withoutDirectGet(self, broker: BrokerStation) -> None:
-        """Frames are what is read: streams need not allow direct gets."""
+        """Messages are read as frames, so streams need not allow direct gets."""
         stream = broker.stream(allow_direct=False)
         stream.fill([b"a", b"b"])
         options = readOptions({"servers": broker.url, "stream": stream.name})

@@ -78,8 +78,8 @@ def test_emptyFrame() -> None:
         (["headers"], ["headers"]),
     ],
 )
-def test_needed(names: list[str], expected: list[str]) -> None:
-    """Only what some columns are made of is asked for."""
+def test_neededFields(names: list[str], expected: list[str]) -> None:
+    """Only the fields that the columns need are asked for."""
     assert neededColumns(names) == expected
 
 

@@ -48,8 +48,8 @@ def stream(station: Station) -> Stream:
 class TestOffsets:
     """Sequences."""
 
-    def test_everything(self, station: Station, stream: Stream) -> None:
-        """Without more, what is stored now; of an empty stream, nothing."""
+    def test_defaultRange(self, station: Station, stream: Stream) -> None:
+        """Without options, the range is the stored messages; of an empty stream it is empty."""
         assert planned(station, stream, station.stream()) == [(4, 11), (1, 1)]
 
     @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ class TestTimes:
         assert planned(station, stream, endingTimestamp=late) == [(4, 11)]
         assert planned(station, stream, endingTimestamp=early) == [(4, 4)]
 
-    def test_between(self, station: Station) -> None:
+    def test_timeOfAMessage(self, station: Station) -> None:
         """The time of a message finds that message."""
         stream = station.stream()
         stream.fill([b"x"] * 3)
@@ -161,8 +161,8 @@ class TestTimes:
         assert planned(station, stream, **options) == [(11, 11)]
 
     @pytest.mark.parametrize("which", ["starting", "ending"])
-    def test_both(self, which: str, station: Station, stream: Stream) -> None:
-        """A time and an offset are too much."""
+    def test_timeAndOffset(self, which: str, station: Station, stream: Stream) -> None:
+        """A time and an offset together are refused."""
         options = {f"{which}Timestamp": "0", f"{which}Offsets": "5"}
         with pytest.raises(OptionError, match=f"{which}Timestamp and {which}Offsets exclude"):
             planned(station, stream, **options)

@@ -66,7 +66,7 @@ def test_patterns() -> None:
     ],
 )
 def test_selects(given: dict[str, str], expected: tuple[bool, ...]) -> None:
-    """A pattern chooses whole names, also of what comes later."""
+    """A pattern chooses whole names, also of later streams."""
     options = readOptions({"servers": "h", **given})
     assert (hasPatterns(options), selects(options, "A-1"), selects(options, "XA-1")) == expected
 

@@ -102,7 +102,7 @@ class TestStored:
         assert len(asked) <= most
 
     def test_patterns(self, station: Station) -> None:
-        """Filters give what they match; what two of them match comes once."""
+        """Filters give their matching messages; one that matches two filters comes once."""
         stream = station.stream()
         for subject in ("a.1", "b.1", "a.2", "c", "b.2"):
             stream.add(subject, b"")
@@ -114,7 +114,7 @@ class TestStored:
         assert readSeqs(station, replace(bounds, stop=4), replace(both, batchRows=1)) == [1, 3]
         assert readSeqs(station, bounds, ReadOptions((f"{name}.z",))) == []
 
-    def test_order(self, station: Station) -> None:
+    def test_orderOfRows(self, station: Station) -> None:
         """Rows of several filters are in the order of the stream."""
         stream = station.stream()
         for number in range(100):
@@ -336,9 +336,10 @@ class TestReplicas:
         expected = sorted(stored)
         assert self.seqs([stored - {11, 27}, stored - {27}, stored], stored)[0] == expected
 
-    def test_never(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_timeout(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """
-        A range that no replica gives in time is an error, and its first part is not all of it.
+        A range that no replica gives in time is an error, and its first part is not taken for all
+        of it.
         """
         clock = iter(range(1000))
         monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
@@ -347,7 +348,7 @@ class TestReplicas:
 
 
 def test_checkStream(station: Station) -> None:
-    """The state of a stream that is the one it was."""
+    """The state of a stream, which must be the one that was planned."""
     stream = station.stream()
     created = station.streams.state(stream.name).created
     assert checkStream(station.streams, stream.name, created).stop == 1

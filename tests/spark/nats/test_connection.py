@@ -118,7 +118,7 @@ class TestTLS:
             with pytest.raises(ConnectionFailed, match="the server does not do TLS"):
                 connect(peer)
 
-    def test_first(self, startServer: StartServer, tmp_path: Path) -> None:
+    def test_tlsFirst(self, startServer: StartServer, tmp_path: Path) -> None:
         """TLS may begin before the greeting."""
         writeCertificates(tmp_path)
         server = startServer(
@@ -180,7 +180,7 @@ class TestStrangeServers:
         ],
     )
     def test_greeting(self, said: bytes, why: str) -> None:
-        """A greeting that is none ends the connection with what is wrong."""
+        """An invalid greeting ends the connection, and the error shows it."""
 
         def play(peer: socket.socket) -> None:
             peer.sendall(said)
@@ -209,7 +209,7 @@ class TestStrangeServers:
         assert heard == [b"PONG\r\n"]
 
     def test_silence(self) -> None:
-        """A request that is not answered ends in time, and says what it was."""
+        """A request without an answer ends at the timeout, and the error names it."""
 
         def play(peer: socket.socket) -> None:
             welcome(peer)
@@ -272,7 +272,7 @@ def reset(peer: socket.socket) -> None:
 
 
 class TestServers:
-    """Several servers, and what they refuse."""
+    """Several servers, and their refusals."""
 
     def test_nextServer(self, startServer: StartServer) -> None:
         """A server that is not there is passed over; with none, each is named."""

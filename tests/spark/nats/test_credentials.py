@@ -88,7 +88,7 @@ class TestConnect:
 
 
 class TestFiles:
-    """Files that are not what they should be."""
+    """Files with mistakes."""
 
     def test_missing(self) -> None:
         """The file that is not there is named."""
@@ -131,7 +131,7 @@ class TestFiles:
 
 
 def test_noLibrary(tmp_path: Path, user: KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the package came alone, what nkeys need besides is named."""
+    """Without the optional library, the error names the one that nkeys need."""
     monkeypatch.setitem(sys.modules, "nacl.signing", None)
     path = written(tmp_path, user.seed.decode())
     with pytest.raises(OptionError, match="need PyNaCl where tasks run: pip install PyNaCl"):

@@ -7,8 +7,8 @@ from __future__ import annotations
 from natsbroker.spark.nats.originheaders import ownHeaders
 
 
-def test_own() -> None:
-    """A copy has all headers; those that mean something elsewhere under other names."""
+def test_ownHeaders() -> None:
+    """A copy has all headers; those with a meaning to servers have other names."""
     pairs = [("K", "v"), ("nats-msg-id", "7"), ("Nats-TTL", "1s"), ("nb-replay", "x.0"), ("K", "w")]
     headers = ownHeaders([{"key": key, "value": value} for key, value in pairs])
     assert headers == [

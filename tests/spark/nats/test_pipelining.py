@@ -97,7 +97,7 @@ def test_chunks() -> None:
     assert len(echo.sent) == 2
 
 
-def test_two() -> None:
+def test_twoSenders() -> None:
     """Two senders share one window, and each receives its own answers."""
     echo, one, other = Echo(), Requester(), Requester()
     pipeline = pipelineOver(echo, 4)
@@ -108,7 +108,7 @@ def test_two() -> None:
     assert [tag for tag, _ in other.heard] == [1, 3, 5, 7, 9]
 
 
-def test_other() -> None:
+def test_otherMessages() -> None:
     """Other messages go to their callback, and change nothing."""
     echo, requester = Echo(), Requester()
     heard: list[tuple[bytes, bytes, bytes]] = []
@@ -133,7 +133,10 @@ def test_shared() -> None:
 
 
 def test_rest() -> None:
-    """While nothing new is sent, what was goes out and answers are taken, until it is over."""
+    """
+    While no new requests are sent, the buffered ones go out and answers are taken, until all are
+    answered.
+    """
     echo, requester = Echo(), Requester()
     pipeline = pipelineOver(echo, 10)
     requester.send(pipeline, 0, b"x", b"one")

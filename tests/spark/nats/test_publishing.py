@@ -64,8 +64,8 @@ class TestStored:
             assert (publisher.stored, publisher.duplicates) == (3, expected)
         assert station.streams.state(stream.name).messages == 3
 
-    def test_large(self, station: Station) -> None:
-        """Messages that are larger than what is collected go out as well."""
+    def test_largeMessages(self, station: Station) -> None:
+        """Messages that are larger than the buffer are sent as well."""
         stream = station.stream()
         publisher = publisherTo(station, stream)
         for _ in range(5):
@@ -120,7 +120,7 @@ class TestRefused:
             publisher.finish()
         assert station.streams.state(other.name).messages == 0
 
-    def test_full(self, station: Station) -> None:
+    def test_fullStream(self, station: Station) -> None:
         """A message that a full stream refuses is an error with the server's reason."""
         stream = station.stream(max_msgs=2, discard="new")
         publisher = publisherTo(station, stream)

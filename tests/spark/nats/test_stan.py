@@ -164,7 +164,7 @@ def test_silence() -> None:
 
 
 def test_otherAnswers() -> None:
-    """A cluster that refuses the client, or says what makes no sense, is an error."""
+    """A cluster that refuses the client, or sends an invalid answer, is an error."""
     refused = ConnectResponse(error="stan: no").SerializeToString()
     for answer, text in ((refused, "refuses: stan: no"), (b"\x0a", "malformed")):
         connection = Scripted()

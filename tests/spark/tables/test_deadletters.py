@@ -30,7 +30,7 @@ def test_onceEach(tmp_path: Path) -> None:
     assert rows.to_pylist()[0] == {"data": b"0", "code": 5, "error": "why"}
 
 
-def test_none(tmp_path: Path) -> None:
+def test_noDeadLetters(tmp_path: Path) -> None:
     """A task without dead letters writes nothing."""
     dead = DeadLetterTable(tmp_path / "t", COLUMNS)
     dead.abandon()

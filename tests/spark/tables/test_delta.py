@@ -58,7 +58,7 @@ class TestLog:
     """The table's own log."""
 
     def test_transactions(self, table: DeltaLakeTable) -> None:
-        """Where the archive stops and what it lost are application transactions."""
+        """The end of the archive and its losses are application transactions."""
         assert table.append(table.require(), (), [(9, 20)], 20)
         opened = deltalake.DeltaTable(str(table.directory))
         name = f"nb/{LOG.name}"
@@ -129,7 +129,7 @@ class TestLog:
             table.append(base, files, (), 15)
 
     def test_unknownOutcome(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A commit that holds although it raised an error is taken for what it is."""
+        """A commit that succeeded although it raised an error counts as successful."""
         commit = deltalake.DeltaTable.create_write_transaction
 
         def torn(self: Any, *given: Any, **named: Any) -> None:
@@ -142,7 +142,7 @@ class TestLog:
         monkeypatch.undo()
         assert seqsIn(table.directory) == list(range(1, 12))
 
-    def test_alone(self, table: DeltaLakeTable) -> None:
+    def test_withoutOurTransaction(self, table: DeltaLakeTable) -> None:
         """Without our application transaction Delta takes both of two appends."""
         racers = [deltalake.DeltaTable(str(table.directory)) for _ in range(2)]
         files = [filed(table.directory, 9, 12)[0] for _ in racers]
@@ -156,7 +156,10 @@ class TestLog:
 
 
 def test_days(tmp_path: Path) -> None:
-    """The day is a column of the table, and others read only the files of the one they ask for."""
+    """
+    The day is a column of the table, and other programs read only the files of the day that they
+    need.
+    """
     table = DeltaLakeTable(tmp_path)
     table.make()
     table.create(TableSnapshot.first(LOG, 1, "date"))
@@ -193,7 +196,7 @@ class TestOthers:
         assert [part.first for part in table.require().files] == [1, 18]
 
     def test_optimizedInRace(self, table: DeltaLakeTable) -> None:
-        """An append that began before somebody compacted is taken: the messages are the same."""
+        """An append that began before a compaction is taken: the messages are the same."""
         assert grow(table, 11)
         base = table.require()
         deltalake.DeltaTable(str(table.directory)).optimize.compact()
@@ -201,14 +204,16 @@ class TestOthers:
         assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_rowsDeleted(self, table: DeltaLakeTable) -> None:
-        """Rows that somebody deleted are gone for us too."""
+        """Rows that another program deleted are gone for us too."""
         deltalake.DeltaTable(str(table.directory)).delete("seq IN (1, 5, 8)")
         snapshot = table.require()
         assert (snapshot.rows, snapshot.stop) == (5, 9)
         assert [(file.first, file.last) for file in snapshot.files] == [(2, 7)]
 
     def test_rowsAdded(self, table: DeltaLakeTable) -> None:
-        """Rows that nobody archived are refused: what the archive accounts for would move."""
+        """
+        Rows of another program are refused: the archive's account of sequences would be wrong.
+        """
         opened = deltalake.DeltaTable(str(table.directory))
         rows = opened.to_pyarrow_table(filters=[("seq", ">", 6)])
         later = rows.set_column(0, "seq", pa.array([9, 10], pa.int64()))
@@ -219,7 +224,7 @@ class TestOthers:
             table.latest()
 
     def test_noArchive(self, tmp_path: Path) -> None:
-        """A Delta table of somebody else is left alone."""
+        """A Delta table of another program is left alone."""
         deltalake.write_deltalake(str(tmp_path), pa.table({"x": [1]}))
         with pytest.raises(TableError, match="is a Delta table, and no archive"):
             DeltaLakeTable(tmp_path).latest()
@@ -241,7 +246,7 @@ class TestOthers:
             table.latest()
 
     def test_noStatistics(self, table: DeltaLakeTable) -> None:
-        """A file of somebody else that does not say its sequences is refused with its name."""
+        """A file of another program without the range of its sequences is refused by name."""
         [file] = filed(table.directory, 9, 12)
         (table.directory / file.path).rename(table.directory / "data" / "other")
         action = AddAction("data/other", file.bytes, {}, 0, True, json.dumps({"numRecords": 3}))
@@ -253,7 +258,7 @@ class TestOthers:
 
 
 def test_doubled(table: DeltaLakeTable) -> None:
-    """A row that somebody adds which is there already is an error for every reader."""
+    """A duplicate row that another program adds is an error for every reader."""
     opened = deltalake.DeltaTable(str(table.directory))
     deltalake.write_deltalake(
         opened, opened.to_pyarrow_table(filters=[("seq", "=", 5)]), mode="append"
@@ -276,7 +281,7 @@ class TestColumns:
         table.create(TableSnapshot.first(LOG, 1), readSchema("seq BIGINT, s STRUCT<a: INT>"))
         return table
 
-    def test_more(self, other: DeltaLakeTable) -> None:
+    def test_newColumns(self, other: DeltaLakeTable) -> None:
         """Columns are added, also inside of others, and none goes; none may be null-free."""
         wanted = readSchema("s STRUCT<b: STRING NOT NULL>, t TIMESTAMP_NTZ NOT NULL")
         expected = readSchema("seq BIGINT, s STRUCT<a: INT, b: STRING>, t TIMESTAMP_NTZ")

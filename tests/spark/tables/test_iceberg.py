@@ -61,7 +61,7 @@ class TestMetadata:
     """The table's own metadata."""
 
     def test_properties(self, table: IcebergTable) -> None:
-        """Where the archive stops and what it lost are properties, and the snapshot's too."""
+        """The end of the archive and its losses are properties of the table and of the snapshot."""
         assert table.append(table.require(), (), [(9, 20)], 20)
         current = opened(table.directory)
         assert current.properties["natsbroker.stop"] == "20"
@@ -124,7 +124,7 @@ class TestMetadata:
 
 
 def test_days(tmp_path: Path) -> None:
-    """The day of the time is what the table is partitioned by, and others pass over files by it."""
+    """The table is partitioned by the day of the time, and other programs skip files by it."""
     table = IcebergTable(tmp_path)
     table.make()
     table.create(TableSnapshot.first(LOG, 1, "date"))

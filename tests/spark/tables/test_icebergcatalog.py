@@ -18,7 +18,7 @@ from natsbroker.spark.tables.table import FORMATS, MARKS, formOf
 from tests.spark.tablecontract import together
 
 
-def test_own(tmp_path: Path) -> None:
+def test_ownCatalog(tmp_path: Path) -> None:
     """A catalog of its own is in the directory, and is made only on request."""
     place = IcebergTable(tmp_path)
     assert place.latest() is None
@@ -43,7 +43,7 @@ def test_closed(tmp_path: Path) -> None:
 
 
 def test_madeTogether(tmp_path: Path) -> None:
-    """Many who make the same catalog are in nobody's way."""
+    """Many processes that make the same catalog do not disturb one another."""
 
     def work(number: int) -> bool:
         IcebergTable(tmp_path).make()
@@ -61,7 +61,7 @@ def test_marks(tmp_path: Path) -> None:
         (tmp_path / module).unlink()
 
 
-def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_namedCatalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A catalog is remembered, with the configuration that PyIceberg has for it."""
     monkeypatch.setattr(
         "natsbroker.spark.tables.iceberg.load_catalog",

@@ -47,7 +47,9 @@ class TestWriting:
     """Writing a file."""
 
     def test_rows(self, root: Path) -> None:
-        """All rows are in it, in order, each with its checksum, and what is said of it is so."""
+        """
+        All rows are in the file, in order, each with its checksum, and the statistics are right.
+        """
         [file] = writeFiles(root, [rows(5), rows(), rows(6, 8)], 4)
         assert (file.first, file.last, file.rows) == (5, 8, 3)
         arrow = pq.read_table(root / file.path)
@@ -57,7 +59,7 @@ class TestWriting:
         assert file.path.startswith("data/00000000000000000004-")
         assert damageOf(root, [file]) == []
 
-    def test_full(self, root: Path) -> None:
+    def test_noRoom(self, root: Path) -> None:
         """A file that cannot be written whole is an error, and leaves nothing."""
         with small(500), pytest.raises(TableError, match="File too large"):
             writeFiles(root, [rows(*range(1, 1000))], 1)
@@ -112,7 +114,7 @@ class TestDays:
         files = writeFiles(root, shifted, 1, True)
         assert [file.path[5:20] for file in files] == ["date=2026-11-21", "date=2026-11-20"]
 
-    def test_fails(self, root: Path) -> None:
+    def test_writeFails(self, root: Path) -> None:
         """If one cannot be written, none is left."""
 
         def batches() -> Any:

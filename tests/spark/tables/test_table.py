@@ -14,8 +14,8 @@ from natsbroker.spark.tables.snapshots import TableError
 from natsbroker.spark.tables.table import FORMATS, formOf, tableAt
 
 
-def test_new(tmp_path: Path) -> None:
-    """Where nothing is there is no format, and Delta is the usual one."""
+def test_noTable(tmp_path: Path) -> None:
+    """Without a table there is no format, and Delta is the default."""
     assert (formOf(tmp_path), formOf(tmp_path / "nothing")) == ("", "")
     assert tableAt(tmp_path).form == "delta"
     for form in FORMATS:

@@ -41,8 +41,8 @@ def rowsOf(table: ArchiveTable) -> list[dict[str, Any]]:
 class TestChannel:
     """A channel of our broker."""
 
-    def test_everything(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """Every message once, in files that follow each other; a second time adds what came."""
+    def test_everyMessage(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """Every message is archived once, in consecutive files; a second run adds the new ones."""
         name = broker.channel(b"%d" % n for n in range(1, 1001))
         table = tableAt(tmp_path)
         progress: list[tuple[int, int]] = []
@@ -81,7 +81,7 @@ class TestChannel:
             pq.read_table(pa.BufferReader(bytes(data)), page_checksum_verification=True)
 
     def test_hold(self, startServer: StartServer, tmp_path: Path) -> None:
-        """With a hold retention waits for the archive, and what is archived goes."""
+        """With a hold retention waits for the archive, and archived messages are deleted."""
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"%d" % n for n in range(1, 4)], "c")
@@ -95,7 +95,7 @@ class TestChannel:
         state = broker.channels.call("INFO", "c")
         assert (state["first"], state["holds"][0]["floor"]) == (26, 31)
 
-    def test_lost(self, startServer: StartServer, tmp_path: Path) -> None:
+    def test_lostMessage(self, startServer: StartServer, tmp_path: Path) -> None:
         """
         A message that retention took before it was archived is recorded, and the rest is archived.
         """
@@ -150,7 +150,7 @@ class TestChannel:
         assert names == {file.path for file in snapshot.files}
 
     def test_vacuumed(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """A file that somebody deleted before it was named is not named."""
+        """A file that was vacuumed before it was named is not named."""
         name = broker.channel([b"x"] * 10)
 
         def robbed(work: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -162,7 +162,7 @@ class TestChannel:
             Archiver(optionsOf(broker, channel=name), tableAt(tmp_path), robbed).once()
         assert tableAt(tmp_path).require().files == ()
 
-    def test_ends(self, broker: BrokerStation, tmp_path: Path) -> None:
+    def test_endOnRequest(self, broker: BrokerStation, tmp_path: Path) -> None:
         """An archiver that is asked to end does so after the present version."""
         name = broker.channel([b"x"] * 100)
         isOver: list[bool] = []
@@ -176,8 +176,8 @@ class TestChannel:
 class TestStream:
     """A stream of nats-server."""
 
-    def test_everything(self, station: Station, tmp_path: Path) -> None:
-        """Every message with its headers; deleted ones are no loss, purged ones are."""
+    def test_everyMessageOfAStream(self, station: Station, tmp_path: Path) -> None:
+        """Every message is archived with its headers; deleted ones are no loss, purged ones are."""
         stream = station.stream()
         stream.add("a", b"one", {"K": "v"})
         stream.fill([b"%d" % n for n in range(2, 21)])
@@ -236,7 +236,7 @@ class TestStream:
 class TestFiles:
     """Writing a file."""
 
-    def test_fails(self, broker: BrokerStation, tmp_path: Path) -> None:
+    def test_writeFails(self, broker: BrokerStation, tmp_path: Path) -> None:
         """A file that cannot be written whole is an error with its reason, and leaves nothing."""
         name = broker.channel([b"x" * 1000] * 2000)
         options = optionsOf(broker, channel=name)

@@ -74,7 +74,7 @@ def kept(broker: BrokerStation, tmp_path: Path, request: pytest.FixtureRequest) 
 class TestCompact:
     """Few files of many."""
 
-    def test_same(self, kept: Kept) -> None:
+    def test_sameMessages(self, kept: Kept) -> None:
         """The archive has the same messages, in one file; the old ones are still there."""
         before = kept.files
         assert compact(kept.table) == 10
@@ -107,7 +107,7 @@ class TestCompact:
         kept.check(100)
 
     def test_damaged(self, kept: Kept) -> None:
-        """Files that do not have what was written are not compacted; the error names all damage."""
+        """Files with wrong contents are not compacted; the error names all damage."""
         files = kept.table.require().files
         (kept.table.directory / files[0].path).unlink()
         second = kept.table.directory / files[1].path

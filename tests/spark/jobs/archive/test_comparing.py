@@ -61,8 +61,8 @@ class TestBoth:
     """Channels and streams alike."""
 
     @pytest.mark.parametrize("block", [1, 16, 1_000_000])
-    def test_same(self, log: tuple[Any, ArchiveTable], block: int) -> None:
-        """An archive that was just made has no findings, whatever the blocks are."""
+    def test_noFindings(self, log: tuple[Any, ArchiveTable], block: int) -> None:
+        """A new archive has no findings, with any blocks."""
         station, table = log
         found = compared(station, table, block)
         assert found == Comparison((), table.require().rows, 0)
@@ -93,7 +93,7 @@ class TestBoth:
         assert "has 37 rows and not 40" in found[0].detail
 
     def test_pages(self, log: tuple[Any, ArchiveTable]) -> None:
-        """A page that is not as it was written is found; what can be read is compared."""
+        """A damaged page is found; the readable messages are compared."""
         station, table = log
         path = table.directory / table.require().files[1].path
         data = bytearray(path.read_bytes())

@@ -28,8 +28,8 @@ def ran(root: Path, *more: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("partition", ["", "date"])
-def test_same(tmp_path: Path, form: str, partition: str) -> None:
-    """The table has the same messages of the same log, and what was lost is lost; once."""
+def test_sameMessages(tmp_path: Path, form: str, partition: str) -> None:
+    """The table has the same messages of the same log, and the same losses, once."""
     former(tmp_path / "old", (1, 15), (15, 16), (16, 33), partition=partition)
     for _ in range(2):
         code, summary = ran(tmp_path, "--format", form)

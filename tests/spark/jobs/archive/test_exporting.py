@@ -26,8 +26,8 @@ def ran(root: Path, *more: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(out.getvalue() or "{}")
 
 
-def test_more(tmp_path: Path) -> None:
-    """Files have what the archive has; later those are added that have what came since."""
+def test_newFiles(tmp_path: Path) -> None:
+    """The files have the archive's messages; a later run adds files with the new ones."""
     extended(tmp_path / "log", [("a", b"%d" % n) for n in range(1, 8)])
     code, summary = ran(tmp_path, "--rows-per-file", "4")
     assert (code, summary["rows"], summary["files"], summary["stop"]) == (0, 7, 2, 8)

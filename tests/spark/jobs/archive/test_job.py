@@ -88,7 +88,7 @@ def test_sparkSubmit(broker: BrokerStation, tmp_path: Path) -> None:
 class TestFormats:
     """Tables of other formats."""
 
-    def test_everything(self, form: str, station: Station, tmp_path: Path) -> None:
+    def test_otherReaders(self, form: str, station: Station, tmp_path: Path) -> None:
         """Any other reader of the table finds exactly the stored messages."""
         stream = station.stream()
         stream.add("a", b"1", {"K": "v"})
@@ -106,7 +106,7 @@ class TestFormats:
         code, summary, errors = ran(*given, "--format", ({"delta", "iceberg"} - {form}).pop())
         assert (code, f"is an archive of the format {form}" in errors) == (2, True)
 
-    def test_lost(self, form: str, startServer: StartServer, tmp_path: Path) -> None:
+    def test_lostMessage(self, form: str, startServer: StartServer, tmp_path: Path) -> None:
         """A message that retention took is lost in the table as well."""
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
@@ -133,8 +133,8 @@ class TestFormats:
         assert (code, "was deleted and made again" in summary["error"]) == (3, True)
         assert tableAt(tmp_path).require() == before
 
-    def test_full(self, form: str, broker: BrokerStation, tmp_path: Path) -> None:
-        """Where there is no room, at whatever step, the error says so and nothing is half there."""
+    def test_noRoom(self, form: str, broker: BrokerStation, tmp_path: Path) -> None:
+        """Without room, at any step, the error says so and no version is half written."""
         name = broker.channel([b"%d" % n for n in range(1, 101)])
         source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
         assert ran(*source, "--format", form)[0] == 0
@@ -189,8 +189,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("form", FORMATS)
 def test_fullDisk(form: str, broker: BrokerStation, disk: Path) -> None:
     """
-    On a disk that is full, or becomes so at some step, a job says so; what the table has is whole,
-    and the same goes on when there is room.
+    A job on a full disk, at any step, says so; the table stays whole, and the job goes on when
+    there is room.
     """
     root = disk / "lake"
     name = broker.channel([b"%d" % n for n in range(1, 101)])
@@ -220,8 +220,8 @@ def test_fullDisk(form: str, broker: BrokerStation, disk: Path) -> None:
 class TestCommand:
     """The command line."""
 
-    def test_once(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """All that is stored, and a line that says so."""
+    def test_oneRound(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """All stored messages are archived, and a line says so."""
         name = broker.channel([b"x"] * 10)
         source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
         code, summary, errors = ran(*source, "--once", "--rows-per-file", "4", "--hold-for", "100s")
@@ -240,8 +240,8 @@ class TestCommand:
         [hold] = broker.channels.call("INFO", name)["holds"]
         assert (hold["floor"], 90 <= hold["seconds"] <= 100) == (11, True)
 
-    def test_lost(self, startServer: StartServer, tmp_path: Path) -> None:
-        """Something that is lost makes the exit status 1, once."""
+    def test_lossInExitStatus(self, startServer: StartServer, tmp_path: Path) -> None:
+        """A loss makes the exit status 1, once."""
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"x"] * 3, "c")
@@ -328,7 +328,7 @@ class TestCommand:
 class TestWaiting:
     """Servers and object stores that are away."""
 
-    def test_once(self, tmp_path: Path) -> None:
+    def test_serverIsDown(self, tmp_path: Path) -> None:
         """A single round waits for a server that is not there yet."""
         server = Server(REAL, tmp_path, CONFIG).start()
         station = Station(server)

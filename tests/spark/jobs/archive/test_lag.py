@@ -29,7 +29,7 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 def test_unknown() -> None:
-    """Of a log that is gone nobody knows how far anything is behind it: it has no bar."""
+    """The lag behind a deleted log is unknown: it has no bar."""
     logs: dict[str, dict[str, Any]] = {
         "a": {"next": 5, "last": 4, "behind": 0},
         "b": {"next": 5, "error": "it is gone"},
@@ -59,7 +59,7 @@ def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
 
 def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
     """
-    The lag of a streaming query is what it has not planned, whatever became of its streams since.
+    The lag of a streaming query is the messages that it has not planned, also of deleted streams.
     """
     streams = [station.stream() for _ in range(4)]
     for stream in streams:

@@ -31,7 +31,7 @@ class TestArchive:
     """An archive."""
 
     def test_ranges(self, tmp_path: Path) -> None:
-        """A range has its messages, from however many files, and what of it is lost."""
+        """A range has its messages, from any number of files, and its losses."""
         extended(tmp_path, [("a", b"x")] * 5, [(4, 9)])
         extended(tmp_path, [("a", b"y")] * 3)
         origin = ArchiveOrigin.of(str(tmp_path))
@@ -41,8 +41,8 @@ class TestArchive:
         assert read(origin, 5, 7) == ([5], [(5, 7)])
         assert read(origin, 9, 12) == ([9, 10, 11], [])
 
-    def test_now(self, tmp_path: Path) -> None:
-        """A version stays as it is, and what holds later can be had."""
+    def test_versionIsFixed(self, tmp_path: Path) -> None:
+        """A version stays as it is, and the newest one can be opened."""
         extended(tmp_path, [("a", b"x")])
         origin = ArchiveOrigin.of(str(tmp_path))
         extended(tmp_path, [("a", b"x")])
@@ -73,7 +73,7 @@ class TestLog:
         assert [row["seq"] for row in rows[0]] == [3, 4, 5, 6, 7]
         assert rows[0] == rows[1]
 
-    def test_lost(self, station: Station) -> None:
+    def test_lostMessage(self, station: Station) -> None:
         """A message that a stream no longer has is reported; a deleted message is no loss."""
         stream = station.stream()
         stream.fill([b"x"] * 10)

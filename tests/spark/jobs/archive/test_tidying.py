@@ -69,7 +69,7 @@ class TestHousekeeper:
             assert len(table.require().files) == files
         assert (one.compacted, said, one.failures) == (9, [], 0)
 
-    def test_never(self, table: ArchiveTable) -> None:
+    def test_noNumberOfVersions(self, table: ArchiveTable) -> None:
         """With no number of versions nothing is done."""
         one = keeper(table, [], after=0)
         one.look(table.require())

@@ -33,8 +33,8 @@ def seqsOf(frame: Any) -> list[int]:
     return sorted(row.seq for row in frame.select("seq").collect())
 
 
-def test_both(spark: Any, broker: BrokerStation, station: Station, tmp_path: Path) -> None:
-    """Each message once: before the seam from the archive, behind it from the log."""
+def test_bothSides(spark: Any, broker: BrokerStation, station: Station, tmp_path: Path) -> None:
+    """Each message comes once: before the seam from the archive, behind it from the log."""
     name = broker.channel([b"old"] * 50)
     stream = station.stream()
     stream.fill([b"old"] * 50)
@@ -123,7 +123,7 @@ def test_anotherLogOrNoArchive(spark: Any, broker: BrokerStation, tmp_path: Path
 def test_archivedMeanwhile(
     spark: Any, broker: BrokerStation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each message is there once, also if somebody archives while the query is made."""
+    """Each message comes once, also if it is archived during the query."""
     name = broker.channel([b"x"] * 10)
     source = {"servers": broker.url}
     archive(None, {**source, "channel": name}, str(tmp_path))

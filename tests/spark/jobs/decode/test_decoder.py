@@ -56,7 +56,7 @@ def seqsOf(tmp_path: Path, name: str) -> list[int]:
 class TestTables:
     """The content of the tables."""
 
-    def test_everything(self, tmp_path: Path) -> None:
+    def test_everyMessage(self, tmp_path: Path) -> None:
         """Each message is a row of its table or a dead letter, with its place and bytes."""
         messages = [
             order(1),
@@ -119,7 +119,7 @@ class TestTables:
         assert decoderOf(tmp_path).hasBegun()
 
     def test_registryAway(self, tmp_path: Path) -> None:
-        """A registry that fails ends the job; what it does not know is a dead letter."""
+        """A registry that fails ends the job; a message with an unknown schema is a dead letter."""
         extended(
             tmp_path / "log", [("orders.de", bytes((0, 0, 0, 0, number))) for number in (1, 2)]
         )
@@ -173,7 +173,7 @@ class TestTables:
         decoderOf(tmp_path, ORDERS).once()
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 3010))
 
-    def test_lost(self, tmp_path: Path) -> None:
+    def test_lostMessage(self, tmp_path: Path) -> None:
         """A message that the log has lost is recorded as lost in each table."""
         extended(tmp_path / "log", [order(1)], [(2, 10)])
         extended(tmp_path / "log", [order(10)])
@@ -199,7 +199,7 @@ class TestAgain:
     """One run after another."""
 
     def test_goesOn(self, tmp_path: Path) -> None:
-        """A second run adds what came, and nothing else."""
+        """A second run adds the new messages, and no others."""
         extended(tmp_path / "log", [order(n) for n in range(1, 6)])
         decoderOf(tmp_path).once()
         extended(tmp_path / "log", [order(6)])
@@ -233,7 +233,7 @@ class TestAgain:
             decoderOf(tmp_path).once()
         assert seqsOf(tmp_path, "orders_any") == [1]
 
-    def test_ends(self, tmp_path: Path) -> None:
+    def test_endOnRequest(self, tmp_path: Path) -> None:
         """A decoder that is asked to end does so after the present versions."""
         extended(tmp_path / "log", [order(n) for n in range(20)])
         told: list[tuple[int, int]] = []
@@ -244,7 +244,7 @@ class TestAgain:
         assert told == [(7, 21)]
 
     def test_racing(self, tmp_path: Path) -> None:
-        """Two at once: each message is there once, and what the loser wrote is gone."""
+        """With two decoders at once, each message is there once, and the loser's files are gone."""
         extended(tmp_path / "log", [order(n) for n in range(30)])
 
         def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -298,8 +298,8 @@ class TestSchemas:
         decoder.once()
         return decoder
 
-    def test_more(self, tmp_path: Path) -> None:
-        """A new column is null in the rows before, one that is gone in those behind."""
+    def test_newColumn(self, tmp_path: Path) -> None:
+        """A new column is null in earlier rows, a removed one in later rows."""
         self.run(tmp_path, "x INT NOT NULL, y STRUCT<p: INT>", b'{"x": 1, "y": {"p": 2}}')
         self.run(tmp_path, "z STRING, y STRUCT<q: INT>", b'{"z": "new", "y": {"q": 3}}')
         table = DeltaLakeTable(tmp_path / "to" / "a")
@@ -310,7 +310,7 @@ class TestSchemas:
         assert (second["x"], second["y"], second["z"]) == (None, {"p": None, "q": 3}, "new")
 
     def test_narrower(self, tmp_path: Path) -> None:
-        """A column takes what fits into it."""
+        """A column takes values that fit into its type."""
         self.run(tmp_path, "x BIGINT, y DOUBLE", b'{"x": 1, "y": 2}')
         decoder = self.run(tmp_path, "x INT, y FLOAT", b'{"x": 3, "y": 0.5}')
         assert decoder.clashes == {}

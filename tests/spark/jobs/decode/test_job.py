@@ -328,7 +328,7 @@ def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
 
 
 def test_typesInSpark(spark: Any, tmp_path: Path) -> None:
-    """Spark reads every type as what it was written."""
+    """Spark reads every type as it was written."""
     ddl = (
         "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h STRING, i BINARY,"
         " j DATE, k TIMESTAMP, l TIMESTAMP_NTZ, m DECIMAL(38, 2), n ARRAY<ARRAY<DATE>>,"

@@ -61,8 +61,8 @@ def decoded(root: Path, origin: Any) -> CopyResult:
     return decodeRange(origin, plan, plan.targets(), bounds)
 
 
-def test_fails(tmp_path: Path) -> None:
-    """If the messages cannot be read to their end, nothing is left in any table."""
+def test_readFails(tmp_path: Path) -> None:
+    """If the messages cannot be read to their end, no table has any of them."""
     origin = Given(*[b'{"x": 1}', b"?"] * 70_000, fails=True)
     with pytest.raises(ApiError, match="gone"):
         decoded(tmp_path, origin)
@@ -97,7 +97,7 @@ def test_decoderFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.first == (2, "its decoder failed: RecursionError('too deep')")
 
 
-def test_wide(tmp_path: Path) -> None:
+def test_widePayloads(tmp_path: Path) -> None:
     """Payloads that take much more room as columns are written a few at a time, or are bad."""
     wide = ", ".join(f"x{number}: INT" for number in range(99))
     [mapping] = readMappings([f'a=json:"s ARRAY<STRUCT<{wide}>>"'], {})
@@ -134,8 +134,8 @@ def test_reasons(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.binary(max_size=9) | st.just(b'{"x": 5}'), min_size=1, max_size=20))
-def test_anything(tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes]) -> None:
-    """Whatever the payloads, each message is in one table, once, with its bytes."""
+def test_anyPayloads(tmp_path_factory: pytest.TempPathFactory, payloads: list[bytes]) -> None:
+    """With any payloads, each message is in one table, once, with its bytes."""
     root = tmp_path_factory.mktemp("any")
     done = decoded(root, Given(*payloads))
     rows: list[dict[str, Any]] = []

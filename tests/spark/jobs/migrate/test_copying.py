@@ -91,7 +91,9 @@ class TestMigrate:
     """From a log."""
 
     def test_channel(self, broker: BrokerStation, station: Station) -> None:
-        """Every message in order, with where it came from; a second time, only what is new."""
+        """
+        Every message is copied in order, with its origin; a second run copies only the new ones.
+        """
         name = broker.channel([b"one", b"two"])
         target = station.stream()
         source = ("migrate", "--servers", broker.url, "--channel", name)
@@ -196,7 +198,10 @@ class TestSubscription:
         copyWithKills("stan", streaming, station)
 
     def test_resumedCopy(self, streaming: BrokerStation, station: Station) -> None:
-        """Every message once, however often; what has come since is copied by the next one."""
+        """
+        Every message is copied once, however often the run is interrupted; the next run copies the
+        new ones.
+        """
         name = streaming.channel(b"%d" % n for n in range(1, 301))
         target = station.stream(duplicate_window=100_000_000)
         source = ("migrate", "--servers", streaming.url, "--channel", name, "--protocol", "stan")
@@ -222,7 +227,7 @@ class TestSubscription:
         assert (code, "has other messages than copies" in summary["error"]) == (2, True)
 
     def test_otherChannel(self, streaming: BrokerStation, station: Station) -> None:
-        """A channel that is not the one that was copied is not taken for it."""
+        """A channel of the same name that is not the copied one is refused."""
         first, second = streaming.channel([b"1", b"2"]), streaming.channel([b"a", b"b", b"c"])
         target = station.stream()
 
@@ -277,7 +282,7 @@ class TestSubscription:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """
-        Servers without headers do not say that nobody answers, so silence is taken for that. With
+        Servers without headers do not report missing responders, so silence counts as that. With
         headers it is an error.
         """
 

@@ -40,8 +40,8 @@ class TestRead:
     """From a server."""
 
     @pytest.mark.parametrize("window", [1, 2, 7, 1024])
-    def test_whole(self, window: int, streaming: BrokerStation) -> None:
-        """Each message once and in order, whatever the window; large and empty ones as well."""
+    def test_wholeChannel(self, window: int, streaming: BrokerStation) -> None:
+        """Each message comes once and in order, with any window; large and empty ones as well."""
         payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(40))]
         name = streaming.channel(payloads)
         with closing(readerOf(streaming, name)) as reader:
@@ -54,8 +54,8 @@ class TestRead:
         assert times == sorted(times)
         assert times[0] > 1_500_000_000 * 10**9
 
-    def test_part(self, streaming: BrokerStation) -> None:
-        """From some sequence to some sequence, where the one before is still what it was."""
+    def test_partOfAChannel(self, streaming: BrokerStation) -> None:
+        """A part is copied from one sequence to another, if the message before it is unchanged."""
         name = streaming.channel(b"%d" % n for n in range(1, 31))
         with closing(readerOf(streaming, name)) as reader:
             rows = rowsOf(reader.batches(11, 21))
@@ -77,8 +77,8 @@ class TestRead:
         ):
             assert reader.last() == 0
 
-    def test_beyond(self, streaming: BrokerStation) -> None:
-        """A message that does not come is missed after a while, and counted."""
+    def test_missingMessage(self, streaming: BrokerStation) -> None:
+        """A message that does not come is given up after a while, and counted."""
         name = streaming.channel([b"one"])
         peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
         with (
@@ -186,8 +186,8 @@ def test_reply() -> None:
     assert rows[0]["headers"] == [{"key": "Stan-Reply", "value": "r"}]
 
 
-def test_strange() -> None:
-    """A text that is no message is an error, and so is a message missing in the middle."""
+def test_invalidMessage() -> None:
+    """An invalid message is an error, and so is a missing one in the middle."""
     with pytest.raises(ApiError, match="channel c: a message makes no sense"):
         read(b"\x0a")
     with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored"):

@@ -52,7 +52,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("text", "expected"), GOOD)
-def test_kept(text: str, expected: list[int]) -> None:
+def test_matchingRows(text: str, expected: list[int]) -> None:
     """The rows that meet a condition are kept."""
     assert [row[0] for row in filtered(table().to_batches(2), SCHEMA, text)] == expected
 
@@ -100,7 +100,9 @@ def test_asSpark(spark: Any) -> None:
     ],
 )
 def test_invalidConditions(text: str, reason: str) -> None:
-    """Anything else is refused before a row is read, also what DuckDB alone understands."""
+    """
+    Any other condition is refused before a row is read, also one that DuckDB alone understands.
+    """
     with pytest.raises(OptionError, match=f"where: .*{reason}"):
         filtered([], SCHEMA, text)
 
@@ -116,7 +118,7 @@ def test_invalidConditions(text: str, reason: str) -> None:
     ],
 )
 def test_otherColumns(kind: Any, value: Any, text: str, expected: list[int]) -> None:
-    """Columns of other types mean what they mean to Spark."""
+    """Columns of other types have the same meaning as in Spark."""
     one = table().slice(0, 1).append_column("at", pa.array([value], kind))
     assert [row[0] for row in filtered(one.to_batches(), one.schema, text)] == expected
 

@@ -18,8 +18,8 @@ def tried(station: Station, stream: Stream, counts: list[Any], *maps: str) -> di
     return dryRun(options, ReplayTask(stream=stream.name, maps=maps), counts)
 
 
-def test_tried(station: Station) -> None:
-    """Rows are counted, and those that the stream would not take; nothing is published."""
+def test_trial(station: Station) -> None:
+    """Rows are counted, and those that the stream would refuse; nothing is published."""
     stream = station.stream()
     counts = [("a.x", 1), ("b", 2), ("a.y", 3), ("b", 1)]
     assert tried(station, stream, counts, f"a.*={stream.name}.*") == {

@@ -48,7 +48,7 @@ class TestHere:
     """Without Spark."""
 
     def test_resumedReplay(self, station: Station) -> None:
-        """Everything is published once; the same command publishes what has come since."""
+        """Every row is published once; the same command later publishes the new ones."""
         source, target = filled(station), station.stream(duplicate_window=100_000_000)
         code, summary, errors = ran(*command(station, source, target))
         assert (code, errors) == (0, "")
@@ -71,7 +71,7 @@ class TestHere:
         assert (summary["name"], summary["rows"], summary["resumed"]) == (name, 1, 10)
         assert payloads(station, target) == list(range(1, 11))
 
-    def test_where(self, station: Station) -> None:
+    def test_condition(self, station: Station) -> None:
         """A job with another condition is another job; a finished job does nothing again."""
         source, target = filled(station), station.stream()
         where = ("--where", f"subject = '{source.name}.s1' AND seq > 2")
@@ -83,7 +83,10 @@ class TestHere:
         assert payloads(station, target) == [4, 7, 1, 2, 3, 5, 6, 8, 9]
 
     def test_dryRun(self, station: Station) -> None:
-        """A trial publishes nothing and says what would be; that the stream would refuse is 1."""
+        """
+        A trial publishes nothing and prints the counts; a row that the stream would refuse makes
+        the exit status 1.
+        """
         source, target = filled(station), station.stream()
         code, summary, _ = ran(*command(station, source, target, "--dry-run", "--where", "seq > 4"))
         assert (code, summary["would"], summary["untaken"]) == (0, 5, 0)
@@ -145,7 +148,7 @@ class TestHere:
             ),
         ],
     )
-    def test_usage(self, arguments: tuple[str, ...], text: str) -> None:
+    def test_wrongCommandLine(self, arguments: tuple[str, ...], text: str) -> None:
         """A wrong command line ends with 2 and says why."""
         code, _, errors = ran(*arguments, "--master", "inline")
         assert (code, text in errors) == (2, True), errors
@@ -181,7 +184,10 @@ class TestSpark:
         return replay(spark, log, to, wanted, **more)
 
     def test_subjects(self, spark: Any, station: Station) -> None:
-        """Each subject is in order, though several tasks publish; again, only what is new."""
+        """
+        Each subject is in order, though several tasks publish; a second run publishes only the new
+        rows.
+        """
         source, target = filled(station, 60), station.stream(duplicate_window=100_000_000)
         maps = (f"{source.name}.>={target.name}.>",)
         wanted = ReplayOptions(order="subject", tasks=2, maps=maps, rate=1e6)
@@ -204,8 +210,8 @@ class TestSpark:
         assert sorted(copied) == list(range(1, 63))
 
     @pytest.mark.parametrize("order", ["stream", "none"])
-    def test_order(self, order: str, spark: Any, station: Station) -> None:
-        """As a stream, all in order; with no order, all of them."""
+    def test_orderOfRows(self, order: str, spark: Any, station: Station) -> None:
+        """With the stream's order, all rows are in order; without an order, all rows are there."""
         source, target = filled(station, 40), station.stream()
         maps = (f"{source.name}.>={target.name}.>",)
         wanted = ReplayOptions("seq > 20", order=order, tasks=3, maps=maps)
@@ -227,7 +233,7 @@ class TestSpark:
         assert (summary["rows"], summary["resumed"]) == (2, 41)
         assert payloads(station, target) == list(range(21, 43))
 
-    def test_fails(self, spark: Any, station: Station) -> None:
+    def test_workerFails(self, spark: Any, station: Station) -> None:
         """A worker's error is raised with its text."""
         target = station.stream()
         source = SqlSource(f"SELECT 1L AS seq, '{target.name}.x' AS subject, 'x' AS data", "q")

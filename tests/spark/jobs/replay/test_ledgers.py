@@ -27,8 +27,8 @@ def ledgerAt(station: Station, job: str, partition: int = 0) -> tuple[ReplayLedg
 ENTRY = LedgerEntry("plan", "2030", 7, 9, "_INBOX.x")
 
 
-def test_kept(station: Station) -> None:
-    """A written entry is read, by each task its own, and only the last is kept."""
+def test_lastEntry(station: Station) -> None:
+    """Each task reads its own written entry, and only the last entry is kept."""
     ledger, pipeline = ledgerAt(station, "kept")
     assert ledger.read() is None
     for row in (1, 2, 7):
@@ -62,7 +62,7 @@ def test_oneAtATime(station: Station) -> None:
 
 
 def test_concurrentChange(station: Station) -> None:
-    """An entry that somebody else has changed meanwhile is not changed."""
+    """An entry that another task has changed meanwhile is not changed."""
     (mine, pipeline), (theirs, other) = ledgerAt(station, "two"), ledgerAt(station, "two")
     assert mine.read() is None
     assert theirs.read() is None
@@ -86,7 +86,7 @@ def test_concurrentChange(station: Station) -> None:
         (b'{"v":2,"plan":"","created":"","row":1,"at":1}', "is of another version"),
     ],
 )
-def test_nonsense(data: bytes, text: str, station: Station) -> None:
+def test_invalidLine(data: bytes, text: str, station: Station) -> None:
     """A line that is no entry is an error that names it."""
     ledger, _ = ledgerAt(station, "odd")
     station.connection.request(f"$KV.{BUCKET}.odd.0", data)

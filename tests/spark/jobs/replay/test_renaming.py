@@ -26,7 +26,7 @@ from natsbroker.spark.jobs.replay.replayer import renamer
     ],
 )
 def test_renamed(texts: list[str], subject: str, expected: str) -> None:
-    """The first mapping that matches counts, and what none matches stays."""
+    """The first mapping that matches decides, and a subject without a match stays."""
     rename = renamer(texts)
     assert [rename(subject), rename(subject)] == [expected, expected]
 

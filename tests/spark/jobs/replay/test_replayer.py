@@ -48,7 +48,7 @@ def replayed(station: Station, stream: Stream, rows: Iterable[Row], **more: Any)
 
 
 def test_published(station: Station) -> None:
-    """Rows are published in order, with what they were, and headers of their own."""
+    """Rows are published in order, with their origin, and with headers of their own."""
     stream = station.stream()
     own = [{"key": "Nats-Msg-Id", "value": "9"}, {"key": "K", "value": "v"}]
     replayer = replayed(station, stream, [row(3), row(5, "y", own, 77)])
@@ -70,7 +70,7 @@ def test_published(station: Station) -> None:
 
 
 def test_secondRunPublishesNewRows(station: Station) -> None:
-    """A second time nothing is published but what is new, though the stream knows no ids."""
+    """A second run publishes only new rows, though the stream knows no ids."""
     stream = station.stream(duplicate_window=100_000_000)
     replayed(station, stream, map(row, (1, 2, 4)))
     stream.fill([b"7"])
@@ -145,7 +145,7 @@ def test_tail(isDirect: bool, station: Station) -> None:
     assert [payload for payload in payloads(station, stream) if payload] == list(range(1, 100))
 
 
-def test_twice(station: Station) -> None:
+def test_killedTwice(station: Station) -> None:
     """
     A replay resumes correctly when the next task is killed as well, before and behind its findings.
     """
@@ -226,8 +226,8 @@ print("done", flush=True)
 """
 
 
-def test_alive(station: Station) -> None:
-    """As long as somebody does a task nobody else does it; afterwards, anybody."""
+def test_runningTask(station: Station) -> None:
+    """While a task runs, no second one does its work; afterwards, any may."""
     stream = station.stream()
     with replayerTo(station, stream) as replayer:
         with pytest.raises(DataSourceError, match="is being done by another process"):
@@ -283,7 +283,7 @@ def test_notAscending(seqs: tuple[int, ...], station: Station) -> None:
 
 
 def test_rowThatTheStreamRefuses(station: Station) -> None:
-    """A row that the stream does not take ends the task; what it took is known."""
+    """A row that the stream refuses ends the task; the rows before it are known as published."""
     stream = station.stream()
     with pytest.raises(ApiError, match=r"other\.x was not stored: no stream takes its subject"):
         replayed(station, stream, [row(1), row(2, "other.x")], window=1)

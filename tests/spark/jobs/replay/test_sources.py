@@ -104,7 +104,7 @@ class TestLogs:
 class TestFiles:
     """Parquet files."""
 
-    def test_least(self, spark: Any, tmp_path: Path) -> None:
+    def test_requiredColumns(self, spark: Any, tmp_path: Path) -> None:
         """Sequence, subject and data are enough; rows come in order, from however many files."""
         first = [{"seq": n, "subject": "a", "data": b"%d" % n} for n in (5, 1)]
         parquet(tmp_path, first)
@@ -116,7 +116,7 @@ class TestFiles:
         assert (source.origin, source.stop) == (tmp_path.name, 0)
         assert ParquetSource(str(tmp_path), "named").origin == "named"
 
-    def test_more(self, spark: Any, tmp_path: Path) -> None:
+    def test_optionalColumns(self, spark: Any, tmp_path: Path) -> None:
         """Headers and times are taken; a condition may be on other columns too."""
         pair = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
         row = {"seq": 1, "subject": "a", "data": b"", "headers": [{"key": "K", "value": "v"}]}

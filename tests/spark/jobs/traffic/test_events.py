@@ -48,8 +48,8 @@ RIGHT = json.loads(event("traffic", 0, [traffic("A", "x", msgs_in=1)]))
         {"rows": [{"account": 7}]},
     ],
 )
-def test_strange(change: dict[str, Any]) -> None:
-    """An event that makes no sense is none."""
+def test_invalidEvent(change: dict[str, Any]) -> None:
+    """An invalid event is passed over."""
     readEvent(json.dumps(RIGHT).encode())
     with pytest.raises(ValueError, match="no event"):
         readEvent(json.dumps({**RIGHT, **change}).encode())

@@ -42,7 +42,7 @@ def test_wasted() -> None:
 
 
 def test_advice() -> None:
-    """Enough in vain, and a large part of what was sent, is worth telling everything."""
+    """Advice is given for many unwanted messages that are a large share of those sent."""
     found = findings(*receiver(), *sender())
     assert list(found.advice(150, 0.75, 1000)) == [
         {
@@ -78,8 +78,8 @@ def test_withoutClusters() -> None:
     assert advised(found, 1, 0, 1) == []
 
 
-def test_newest() -> None:
-    """Of what is subscribed to only the newest event of a broker holds, in all its parts."""
+def test_newestEvent() -> None:
+    """Of a broker's events about subscriptions only the newest one counts, in all its parts."""
     rows = [interest("X", "old")], [interest("X", "new.>")], [interest("X", "newer")]
     one, two, three = (event("interest", at, row) for at, row in zip((1, 2, 2), rows, strict=True))
     expected = {("X", "new.>"): {""}, ("X", "newer"): {""}}

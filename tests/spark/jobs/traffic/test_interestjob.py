@@ -66,7 +66,7 @@ def test_report(source: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_notApplied(source: tuple[str, ...]) -> None:
-    """Where nobody takes advice, that is the entry's error."""
+    """If no cluster takes the advice, the entry has that error."""
     code, summary, _, errors = ran(*source, "--apply")
     assert (code, summary["applied"]) == (1, 0)
     assert "account X, B to A: not applied: no responders for $NB.API.GATEWAY.ADVISE.A" in errors
@@ -141,8 +141,10 @@ def arriving(world: World) -> tuple[int, dict[str, Any]]:
 
 
 def test_apply(world: World) -> None:
-    """Applied advice ends what is sent in vain over a live gateway, while nothing that is wanted is
-    lost, doubled, or overtaken. Who is not in the system account advises nobody."""
+    """
+    Applied advice ends unwanted messages over a live gateway; wanted ones are not lost, doubled or
+    reordered. A user outside of the system account cannot advise.
+    """
     publisher, subscriber = world.clients
     wanted = subscriber.subscribe(b"wanted.>")
     for number in range(300):

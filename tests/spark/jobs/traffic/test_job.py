@@ -140,8 +140,8 @@ def test_report(broker: BrokerStation, tmp_path: Path) -> None:
     assert list(table.iterdir()) == [file]
 
 
-def test_final(station: Station) -> None:
-    """From a stream; the last windows come with --final, overlapping ones count nothing twice."""
+def test_lastWindows(station: Station) -> None:
+    """The last windows come with --final, and overlapping ones count nothing twice."""
     stream = station.stream()
     stream.fill(minutes(2))
     source = ("--servers", station.url, "--stream", stream.name, "--master", "inline")
@@ -153,8 +153,8 @@ def test_final(station: Station) -> None:
     assert summary["windows"] > 4 and summary["msgs_in"] <= 84
 
 
-def test_since(station: Station) -> None:
-    """Only what was stored so long ago or later is read."""
+def test_sinceSomeTime(station: Station) -> None:
+    """Only messages stored since the given time are read."""
     stream = station.stream()
     stream.fill(minutes(1))
     source = ("--servers", station.url, "--stream", stream.name, "--master", "inline")
@@ -239,7 +239,7 @@ def test_silence() -> None:
     ],
 )
 def test_usageErrors(more: tuple[str, ...], why: str) -> None:
-    """A wrong command line ends with 2, and says what is wrong."""
+    """A wrong command line ends with 2, and the error names the mistake."""
     code, _, _, errors = ran("--servers", "h", "--channel", "c", *more)
     assert code == 2
     assert why in errors

@@ -69,7 +69,7 @@ def test_withoutWindows() -> None:
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many sums are an error that says what to do."""
+    """Too many sums are an error with the remedy."""
     monkeypatch.setattr(traffics, "_MOST", 3)
     windows = TimeWindows(S, S, 0)
     folded(windows, 1, 2, 3)
