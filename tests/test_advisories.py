@@ -34,5 +34,5 @@ class TestEach:
                 setattr(made, each.name, "y")
 
     def test_isDocumented(self, kind: type[Advisory]) -> None:
-        """An advisory says what it means."""
+        """An advisory has a description."""
         assert (kind.__doc__ or "").strip()

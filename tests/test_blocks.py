@@ -99,7 +99,7 @@ def missingNames(program: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("block", blocks("python"))
 def test_programsCompile(block: Block) -> None:
-    """A program compiles, and what it imports from the package is there."""
+    """A program compiles, and its imports from the package exist."""
     assert list(missingNames(block.text)) == []
 
 

@@ -290,7 +290,7 @@ class TestChoices:
         assert done == [None]
         assert maker.log[1:] == ["stop clients=0"]
 
-    def test_said(self) -> None:
+    def test_loggedFeatures(self) -> None:
         """An active feature is logged in one line."""
         host = Host(authorizer=Denying(), services=[Maker()])
         with logLines() as lines:
@@ -369,8 +369,8 @@ class TestStarting:
         assert [server[0] for server in host.reactor.unixServers] == ["/run/n.sock"]
         assert host.dial(listener=1).receive().startswith(b"INFO ")
 
-    def test_nowhere(self) -> None:
-        """The broker can listen nowhere, and is ready all the same."""
+    def test_noListener(self) -> None:
+        """The broker can run without a listener, and is ready all the same."""
         host = Host(endpoints=[]).start()
         assert host.reactor.tcpServers == []
         assert outcome(host.broker.whenReady()) == [None]
@@ -392,7 +392,7 @@ class TestStarting:
         host.broker.stopService()
 
     def test_surplusSocket(self) -> None:
-        """A socket for what the broker does not listen for is refused."""
+        """A socket for a listener that is not configured is refused."""
         with socket.create_server(("127.0.0.1", 0)) as passed:
             with pytest.raises(ValueError, match="the broker does not have: monitoring"):
                 Host(sockets={"monitoring": passed})
@@ -406,8 +406,8 @@ class TestStarting:
         assert waiting == [None]
         assert outcome(host.broker.whenReady()) == [None]
 
-    def test_taken(self) -> None:
-        """If its port is taken, starting raises, and waiting for readiness fails."""
+    def test_portInUse(self) -> None:
+        """If its port is in use, starting raises, and waiting for readiness fails."""
 
         class Taken:
             def listen(self, factory: Any) -> Any:
@@ -421,7 +421,7 @@ class TestStarting:
         assert outcome(host.broker.whenReady())[0].check(StartError)
 
     def test_takenLater(self) -> None:
-        """If that turns out later, it is logged where nobody waits."""
+        """If the port turns out to be in use later, and no caller waits, the error is logged."""
         gate: Deferred[Any] = Deferred()
 
         class Slow:
@@ -488,8 +488,8 @@ class TestLoading:
         )
         return set(done.stdout.split())
 
-    def test_plain(self) -> None:
-        """Without settings, nothing of these is loaded."""
+    def test_noSettings(self) -> None:
+        """Without settings, none of these modules is loaded."""
         assert self.loaded("") & set(self.PARTS) == set()
 
     @pytest.mark.parametrize("text", sorted({*PARTS.values()} - {""}))
@@ -565,7 +565,7 @@ class TestLameDuck:
 
     TIMES = 'lame_duck_grace_period: "1s"\nlame_duck_duration: "30s"'
 
-    def test_whole(self) -> None:
+    def test_lameDuckMode(self) -> None:
         """New clients are refused, clients are notified and closed, and observers learn of it."""
 
         @implementer(IObserver)
@@ -599,7 +599,7 @@ class TestLameDuck:
         host.broker.lameDuck()
         assert [each.status for each in healthz.problems(HealthQuery())] == [500]
 
-    def test_twice(self) -> None:
+    def test_lameDuckModeBeginsOnce(self) -> None:
         """Lame duck mode begins once."""
         host = Host().start()
         host.broker.lameDuck()
@@ -643,10 +643,10 @@ class TestMonitoring:
 
 
 class TestReload:
-    """Other settings; what each changes is tested beside its planner."""
+    """Changed settings; the effect of each change is tested beside its planner."""
 
-    def test_taken(self) -> None:
-        """New settings are in force, INFO has them, and observers hear of it."""
+    def test_newSettings(self) -> None:
+        """New settings are in force, INFO has them, and observers are notified."""
 
         @implementer(IObserver)
         class Observer(Advisories):

@@ -49,7 +49,7 @@ class TestLoggedFailures:
         assert flushLoggedErrors() == []
 
     def test_unflushedFails(self, pytester: pytest.Pytester) -> None:
-        """A failure that nobody fetched fails the test that logged it and no other."""
+        """A failure that was not flushed fails the test that logged it and no other."""
         text = """
             from twisted.logger import Logger
             from twisted.python import log

@@ -208,7 +208,7 @@ class TestReaderItself:
     """The checks, held against a made-up page, so that they cannot pass by seeing nothing."""
 
     def test_rightExamplePasses(self) -> None:
-        """Examples of one document share their names and pass when they print what is shown."""
+        """Examples of one document share their names and pass when they print the shown output."""
         assert run(examplesOf("page", PAGE.format("42"))) == ""
 
     def test_wrongExampleFails(self) -> None:

@@ -57,7 +57,7 @@ class TestTable:
         assert line == b"" or (line.startswith(b"-ERR '") and line.endswith(b"'\r\n"))
         assert line.count(b"\n") == bool(line)
 
-    def test_silent(self) -> None:
+    def test_silentClose(self) -> None:
         """Where nats-server closes in silence there is no line."""
         for error in (errors.BAD_ARGUMENTS, errors.SLOW_PENDING, errors.SLOW_DEADLINE):
             assert error.line() == b""

@@ -58,7 +58,7 @@ class TestInterface:
         assert name[0] == "I" and name[1].isupper()
 
     def test_isDocumented(self, name: str) -> None:
-        """An interface and all its methods and attributes say what they mean."""
+        """An interface and all its methods and attributes have descriptions."""
         interface = declared()[name]
         members = dict(interface.namesAndDescriptions())
         silent = [key for key, member in members.items() if not (member.__doc__ or "").strip()]
@@ -66,6 +66,6 @@ class TestInterface:
         assert silent == []
 
     def test_isSmall(self, name: str) -> None:
-        """An interface has few enough methods that somebody else will provide it."""
+        """An interface has few enough methods to be implemented by others."""
         members = [member for _, member in declared()[name].namesAndDescriptions()]
         assert len([each for each in members if isinstance(each, Method)]) <= LARGEST

@@ -61,7 +61,7 @@ class TestChoice:
     @needsCompiled
     @pytest.mark.parametrize("pure", [None, "", "0"])
     def test_compiledOtherwise(self, pure: str | None) -> None:
-        """Where the compiled names are there and nobody forbids them, they are used."""
+        """Where the compiled names exist and are not switched off, they are used."""
         assert chosen(SHOW, pure) == ["True", "_accel"]
 
     def test_thisProcess(self) -> None:

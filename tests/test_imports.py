@@ -508,7 +508,7 @@ class TestImportMap:
             below.add(name)
 
     def test_rowsAreUsed(self) -> None:
-        """A row admits no room that nobody there imports."""
+        """A row admits no room that its modules do not import."""
         sources = [(name, edgesOf(name, path.read_text("utf-8"))) for name, path in modules()]
         used: dict[str, set[str]] = {name: set() for name in MAP}
         for module, edges in sources:

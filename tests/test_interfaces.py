@@ -59,7 +59,7 @@ def test_provides(interface: InterfaceClass, provider: Any) -> None:
 
 
 def test_extensions() -> None:
-    """An interface that says more about a thing extends the one that says less."""
+    """An interface with more methods for the same thing extends the one with fewer."""
     assert interfaces.IBatchSubscriber.extends(interfaces.ISubscriber)
     assert interfaces.IRunSubscriber.extends(interfaces.ISubscriber)
     assert interfaces.IOutboxSubscriber.extends(interfaces.ISubscriber)

@@ -300,7 +300,7 @@ class TestChecking:
 class TestSignal:
     """--signal."""
 
-    def test_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_signalIsSent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The signal is sent to the process that is named."""
         sent: list[tuple[str, str]] = []
         monkeypatch.setattr(processes, "sendSignal", lambda *given: sent.append(given))

@@ -166,7 +166,7 @@ def test_acceptedDifferencesAreDocumented() -> None:
 
 
 def test_eachInterfaceHasAPlaceAmongPlugins() -> None:
-    """The page on plugins says of each public interface what it is for."""
+    """The page on plugins says the purpose of each public interface."""
     page = (DOCS / "topics" / "plugins.md").read_text("utf-8")
     assert [name for name in publicInterfaces() if f"`{name}`" not in page] == []
 

@@ -79,7 +79,7 @@ def test_ignored(module: str) -> None:
 
 
 def test_reasonsAreNeeded() -> None:
-    """No reason is left for what is not ignored any more."""
+    """No reason is left for a suppression that is gone."""
     lines = [line for module in MODULES for line in source(module).split("\n")]
     for code, pattern in REASONS:
         mark = f"# type: ignore[{code}]"

@@ -60,14 +60,14 @@ def parsed(*arguments: str) -> Options:
 class TestOptions:
     """The command line."""
 
-    def test_none(self) -> None:
+    def test_noOptions(self) -> None:
         """Without options it is an ordinary server."""
         options = parsed()
         assert options.clients == []
         assert (options.settings.port, options.settings.fast_lane) == (4222, True)
 
-    def test_each(self) -> None:
-        """Each option arrives."""
+    def test_options(self) -> None:
+        """Each option reaches the settings."""
         options = parsed(
             *("--client", "tcp:1", "-p", "unix:/x", "--http", "-1", "--name", "n"),
             *("--user", "u", "--pass", "p", "--debug", "--trace", "--pure"),
@@ -182,8 +182,8 @@ class TestAuth:
         assert [text for text in texts if text not in output.getvalue()] == []
         assert arguments != ["--help-auth"] or "sshkey" not in output.getvalue()
 
-    def test_usage(self) -> None:
-        """C{--help} tells of them."""
+    def test_helpText(self) -> None:
+        """C{--help} lists the options."""
         usage = Options().getUsage()
         for option in ("--auth=", "--help-auth", "--help-auth-type=", "--token="):
             assert option in usage
@@ -249,8 +249,8 @@ class TestStreaming:
             "--hb_fail_count 9",
         ],
     )
-    def test_each(self, line: str) -> None:
-        """Each means what it means there, however it is spelled and dashed."""
+    def test_spellings(self, line: str) -> None:
+        """Each option has nats-streaming-server's meaning, in any spelling."""
         assert parsed(*line.split()).settings.streaming == Streaming(
             cluster_id="c", store="lmdb", dir="d", max_channels=1, max_subs=2, max_msgs=3,
             max_bytes=4, max_age=5.0, max_inactivity=6.0,
@@ -265,7 +265,7 @@ class TestStreaming:
         assert options.settings.logging.trace
 
     def test_switches(self) -> None:
-        """Switches may say what they mean; -SD asks for debugging beside NATS Streaming."""
+        """Switches may have values; -SD asks for debugging beside NATS Streaming."""
         assert parsed("--replace_durable").settings.streaming == Streaming(replace_durable=True)
         assert parsed("-replace_durable=true").settings.streaming == Streaming(replace_durable=True)
         assert parsed("--streaming").settings.streaming == Streaming()

@@ -29,7 +29,7 @@ hello, world
 
 
 def test_stepsOf() -> None:
-    """Files and commands are found in their order, with what is shown."""
+    """Files and commands are found in order, with the shown output."""
     assert list(stepsOf(PAGE)) == [
         File("greet.sh", 'echo "hello, $1"\n', 5),
         [
@@ -72,7 +72,7 @@ def test_failureIsReported(tmp_path: Path) -> None:
 
 
 def test_backgroundIsAwaited(tmp_path: Path) -> None:
-    """After a command in the background the next waits for what is shown, and can end it."""
+    """After a command in the background the next one waits for the shown output, and can end it."""
     page = """
 ```console
 $ sh -c 'sleep 0.2; echo ready > file; echo ready; exec sleep 600' &

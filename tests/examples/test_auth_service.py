@@ -31,14 +31,14 @@ from tests.examples.running import running
         ("", "", False),
     ],
 )
-def test_who(user: str, password: str, isKnown: bool) -> None:
-    """Only who is in the table with that password is let in."""
+def test_login(user: str, password: str, isKnown: bool) -> None:
+    """Only a user in the table with the right password is admitted."""
     assert (grantFor({"user": user, "pass": password}, 0) is not None) == isKnown
     assert grantFor({"user": user}, 0) is None
 
 
-def test_what() -> None:
-    """The answer grants a broker access for a while."""
+def test_grant() -> None:
+    """The answer grants access to a broker for a while."""
     answer = grantFor({"user": "bob", "pass": "banana"}, 1000.5)
     grant = grantFromAnswer(json.dumps(answer).encode())
     assert (grant.user, grant.expires) == ("bob", 1000.0 + TERM)
@@ -46,7 +46,7 @@ def test_what() -> None:
 
 
 def test_runs(natsbrokerFactory: Callable[..., BrokerProcess], tmp_path: Path) -> None:
-    """The program lets in who it should, with what it should."""
+    """The program admits the right users, with the right permissions."""
 
     async def talk(url: str) -> tuple[bytes, bool]:
         client = await nats.connect(url, user="anna", password="apple")

@@ -47,14 +47,14 @@ class TestInMemory:
             ("carl", "apple", "lost"),
         ],
     )
-    def test_who(self, user: str, password: str, closed: str) -> None:
-        """Only who is in the table with that password is let in."""
+    def test_login(self, user: str, password: str, closed: str) -> None:
+        """Only a user in the table with the right password is admitted."""
         broker, _ = self.open()
         with broker:
             assert self.connect(broker, user, password).closed == closed
 
-    def test_what(self) -> None:
-        """Everybody publishes own orders; a clerk reads all, others read their own."""
+    def test_grant(self) -> None:
+        """All users publish their own orders; a clerk reads all, the others read their own."""
         broker, _ = self.open()
         with broker:
             anna = self.connect(broker, "anna", "apple")

@@ -322,7 +322,7 @@ class TestKubernetes:
         ]
         assert selected == [labels] * 4
 
-    def test_end(self) -> None:
+    def test_lameDuck(self) -> None:
         """A pod ends with lame duck mode, and has the time for it."""
         settings = buildText(self.configuration, self.environment).settings
         before = invocation(self.container["lifecycle"]["preStop"]["exec"]["command"])

@@ -60,7 +60,7 @@ class TestInMemory:
             assert b"NATS/1.0 404 No Value\r\n" in self.ask(client, b"a.b")
 
     def test_settings(self) -> None:
-        """The section of the configuration says what is kept, and how much."""
+        """The section of the configuration gives the subjects that are kept, and the limit."""
         broker, client = self.open('plugins { lastvalue { subjects: "w.*", most: 2 } }')
         with broker:
             for subject in (b"w.1", b"w.2", b"w.3", b"other"):

@@ -65,7 +65,7 @@ def test_contract() -> None:
 
 
 def test_rights() -> None:
-    """A client may do what its user may, and no more."""
+    """A client has the permissions of its user, and no others."""
     bench = Bench()
     client, other = bench.dial(), bench.host.client()
     assert bench.ask(client, LOGIN + b"SUB orders.*\nSUB state.*\n") == [

@@ -75,7 +75,7 @@ class Client:
 
 @pytest.mark.slow
 def test_runs() -> None:
-    """Two clusters as the docstring starts them: what is global arrives, what is not does not."""
+    """Two clusters as in the docstring: global subjects arrive, others do not."""
     with (
         running("regions.py", "us", "0", "0", lines=2) as [port, there],
         running("regions.py", "eu", "0", "0", f"us=127.0.0.1:{there}", lines=2) as [other, _],

@@ -121,7 +121,7 @@ def test_opener(tmp_path: Path) -> None:
 
 
 def test_channelsSurvive(tmp_path: Path) -> None:
-    """The program serves clients of NATS Streaming; what they stored is there after a restart."""
+    """The program serves clients of NATS Streaming; their messages are there after a restart."""
     path = str(tmp_path / "channels.db")
     with running("sqlitestore.py", "0", path) as (port,):
         asyncio.run(_publish(port, b"1", b"2"))

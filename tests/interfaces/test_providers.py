@@ -57,12 +57,15 @@ def function(message: object) -> None:
     ],
 )
 def test_noProvider(given: object, methods: tuple[str, ...], text: str) -> None:
-    """An unusable provider is refused with what it lacks, and the place to write that."""
+    """
+    An unusable provider is refused with the names of the missing methods, and the place to write
+    them.
+    """
     with pytest.raises(TypeError, match=text):
         require(IObserver, given, *methods)
 
 
-def test_taken() -> None:
+def test_usableProvider() -> None:
     """A usable provider is taken; a declaration is not needed where methods are named."""
     require(IObserver, Watching())
     require(IObserver, Undeclared(), "observe")

@@ -472,7 +472,7 @@ def ours(
     server.stop()
 
 
-def test_enough() -> None:
+def test_enoughScenarios() -> None:
     """There are enough scenarios to mean something, each with a name of its own."""
     assert len(SCENARIOS) > 60
     assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)

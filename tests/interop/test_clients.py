@@ -112,10 +112,10 @@ def program(request: pytest.FixtureRequest) -> Program:
 
 
 @pytest.mark.parametrize("scenario", PLAIN)
-def test_plain(
+def test_documentedAPI(
     scenario: str, program: Program, servers: SharedServers, request: pytest.FixtureRequest
 ) -> None:
-    """The client's own API does on the server what it is documented to do."""
+    """The client's own API behaves on the server as documented."""
     server = servers.get("", request.node)
     assert program.run(scenario, server.url) == PLAIN[scenario]
 

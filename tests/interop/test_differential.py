@@ -21,7 +21,7 @@ SEED = int(os.environ.get("NATSBROKER_SEED", "1"))
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.name)
 def test_agreement(world: World, flavour: Flavour, tmp_path: Path) -> None:
-    """natsbroker's answer to bytes that nobody wrote is nats-server's, or explained."""
+    """natsbroker's answer to random bytes is nats-server's, or the difference is explained."""
     requireRealServer()
     with Comparison(world, flavour, tmp_path) as comparison:
         differences = [str(difference) for difference in comparison.differences(SEED, range(CASES))]
@@ -51,7 +51,7 @@ def test_scriptsAreRepeatable() -> None:
 
 
 def test_answerOf() -> None:
-    """An answer is what does not depend on chance."""
+    """An answer is compared without its random parts."""
     output = b"INFO {} \r\n+OK\r\nMSG b 7 2\r\nhi\r\nMSG a 3 2\r\nhi\r\n-ERR 'x'\r\nPONG\r\nMS"
     answer = answerOf(output)
     assert answer.deliveries == (b"MSG a 2\r\nhi\r\n", b"MSG b 2\r\nhi\r\n")

@@ -106,7 +106,7 @@ def test_headers(flavour: Flavour, startServer: StartServer) -> None:
 @flavours
 @pytest.mark.parametrize("isFirst", [False, True])
 def test_tls(flavour: Flavour, isFirst: bool, startServer: StartServer, tmp_path: Path) -> None:
-    """The header is in the clear, in front of the handshake; nobody needs one."""
+    """The header is in clear text before the handshake; it is optional."""
     writeCertificates(tmp_path)
     first = "handshake_first: true" if isFirst else ""
     server = startServer(flavour, CONFIG + TLS.format(tmp_path, first))

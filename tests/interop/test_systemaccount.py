@@ -278,8 +278,8 @@ DEBUGGED = ["foo.x", "foo.*", ">", "bar", "bar q", "bar no", "bar  q", " foo.x\n
 @pytest.mark.parametrize("body", DEBUGGED)
 def test_debugSubscribers(body: str, real: Side, ours: Side) -> None:
     """
-    The two servers count the same for an account that imports the service, also under another name,
-    and for the system account; others have nobody to ask.
+    Both servers count the same for an account that imports the service, also under another name,
+    and for the system account; other accounts get no answer.
     """
     for user, subject in (("a", "$SYS.DEBUG.SUBSCRIBERS"), ("d", "count"), ("s", "")):
         answers = []

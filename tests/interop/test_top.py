@@ -50,7 +50,7 @@ def cell(view: View, row: Row, title: str) -> Any:
 
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 def test_rows(flavour: Flavour, startServer: StartServer) -> None:
-    """Every view has the row of what a client does, and what changes between two readings."""
+    """Every view has the row of a client's activity, and the changes between two readings."""
     streaming = "streaming { }" if flavour is OURS_FAST else ""
     server = startServer(flavour, CONFIG + streaming)
     url = f"http://127.0.0.1:{server.monitorPort}"

@@ -52,5 +52,5 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pageDoesWhatItSays(page: Path, folder: Path) -> None:
-    """Each file of the page is written and each command typed, and prints what is shown."""
+    """Each file of the page is written and each command run, and the output is the one shown."""
     walk(page.read_text("utf-8"), folder)

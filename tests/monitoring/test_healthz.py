@@ -40,8 +40,8 @@ def broken(query: HealthQuery) -> Iterable[HealthProblem]:
 class TestHealthz:
     """Whether all is well."""
 
-    def test_ok(self) -> None:
-        """With nothing to say against it, all is well."""
+    def test_healthy(self) -> None:
+        """Without a failing check the page says ok."""
         assert ask(Healthz()) == (200, {"status": "ok"})
         assert ask(Healthz([lambda query: []]), details="1") == (200, {"status": "ok"})
 
@@ -82,7 +82,7 @@ class TestHealthz:
         assert ask(healthz)[0] == 200
 
     def test_failingCheck(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A check that fails itself is trouble, and what happened is for the log only."""
+        """A check that raises counts as failing, and its error is in the log only."""
 
         def failing(query: HealthQuery) -> Iterable[HealthProblem]:
             raise RuntimeError("secret")
@@ -166,7 +166,7 @@ class TestLosses:
         """While nothing is lost, all is well."""
         assert list(lossCheck(lambda: ())(HealthQuery())) == []
 
-    def test_lost(self) -> None:
+    def test_acknowledgeCommand(self) -> None:
         """A loss is named, together with the command that acknowledges it."""
         [problem] = lossCheck(lambda: ["see damaged-1/report.txt", "a: 3 to 4 may be lost"])(
             HealthQuery()
@@ -200,7 +200,7 @@ class TestRisks:
         """A probe that does not ask for it is answered that all is well."""
         assert self.ask() == self.ask(strict="0") == (200, {"status": "ok"})
 
-    def test_strict(self) -> None:
+    def test_strictProbe(self) -> None:
         """A strict probe fails, with or without a value of the parameter."""
         document = {"status": "unavailable", "error": "cluster.listen: open"}
         assert self.ask(strict="1") == self.ask(strict="") == (503, document)

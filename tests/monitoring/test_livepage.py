@@ -32,7 +32,7 @@ def served() -> list[Path]:
 class TestPage:
     """The document."""
 
-    def test_get(self) -> None:
+    def test_pageIsServed(self) -> None:
         """The page comes as HTML, with a policy that leaves it nothing but its own origin."""
         response = Stage().get("/live")
         assert response.status == 200
@@ -70,7 +70,7 @@ class TestFiles:
     """The files that the page loads."""
 
     @pytest.mark.parametrize("path", served(), ids=lambda path: path.name)
-    def test_get(self, path: Path) -> None:
+    def test_filesAreServed(self, path: Path) -> None:
         """Each file comes with its type, under the same policy."""
         kind = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[path.suffix]
         response = Stage().get(f"/live/{path.name}")

@@ -14,8 +14,8 @@ def test_true(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "f", "F", "FALSE", "false", "False", ""])
-def test_false(value: str) -> None:
-    """Go's spellings of false are taken, and nothing is false, too."""
+def test_spellingsOfFalse(value: str) -> None:
+    """Go's spellings of false are taken, and a missing parameter is false too."""
     assert flag({"x": value}, "x") is False
     assert flag({}, "x") is False
 

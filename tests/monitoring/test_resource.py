@@ -218,8 +218,8 @@ class TestHosts:
         assert model.asked == []
 
     @pytest.mark.parametrize("bound", ["0.0.0.0", "::", "10.0.0.1", "nats.example"])
-    def test_elsewhere(self, bound: str) -> None:
-        """On another address, which others may reach by any name, by any name."""
+    def test_otherAddresses(self, bound: str) -> None:
+        """On an address that others may reach by any name, any name is allowed."""
         assert Port(Model(bound, p=Answer)).get("/p", host="nats.example:8222").status == 200
 
     def test_missing(self) -> None:
@@ -271,13 +271,13 @@ class TestOrigins:
         port.settle()
         return parsed(transport.take())
 
-    def test_none(self) -> None:
+    def test_noOtherOrigins(self) -> None:
         """Other origins may not read anything by default."""
         headers = self.ask().headers
         assert not {"access-control-allow-origin", "vary"} & {header.lower() for header in headers}
 
     @pytest.mark.parametrize("allowed", ["*", "https://a.example"])
-    def test_named(self, allowed: str) -> None:
+    def test_namedOrigins(self, allowed: str) -> None:
         """Configured origins may read, and caches keep the answers apart."""
         headers = {name.lower(): value for name, value in self.ask("x", allowed).headers.items()}
         assert headers["access-control-allow-origin"] == "https://a.example"
@@ -398,7 +398,7 @@ class TestLongAnswers:
         assert len(counters) == MOST_LONG_ANSWERS
 
     def test_nothingIsLeft(self) -> None:
-        """When all is answered and everybody gone no timer is left."""
+        """When all requests are answered and all clients gone, no timer is left."""
         port = Port(Model(p=Answer(body=iter([b"x" * 300_000]), isLong=True)))
         transport = port.dial()
         transport.send(request("/p"))

@@ -28,8 +28,8 @@ def pages(host: Host) -> MonitoringService:
 class TestListening:
     """Where the pages are."""
 
-    def test_none(self) -> None:
-        """Without a port there are none."""
+    def test_noPages(self) -> None:
+        """Without a port there are no pages."""
         assert not any(isinstance(service, MonitoringService) for service in Host().broker)
 
     def test_address(self) -> None:
@@ -57,8 +57,8 @@ class TestListening:
         host = Host("http_port: -1").start()
         assert host.reactor.tcpServers[0][0] == 0
 
-    def test_taken(self) -> None:
-        """If the port is taken, the broker does not start, and says so in nats-server's words."""
+    def test_portInUse(self) -> None:
+        """If the port is in use, the broker does not start, with nats-server's error."""
         host = Host("http_port: 8222")
 
         def listenTCP(port: int, *arguments: Any, **more: Any) -> Any:
@@ -83,7 +83,7 @@ class TestListening:
         assert service.address is None
 
     def test_stopWithoutStart(self) -> None:
-        """Stopping what was never started does nothing."""
+        """Stopping a service that never started does nothing."""
         host = Host("http_port: 8222")
         done: list[Any] = []
         pages(host).stopService().addCallback(done.append)

@@ -67,7 +67,7 @@ class Port:
 class TestRequests:
     """Requests that are served."""
 
-    def test_get(self) -> None:
+    def test_keepAlive(self) -> None:
         """A request is answered, and the connection stays for the next one."""
         port = Port()
         transport = port.dial()

@@ -65,7 +65,7 @@ def test_waits() -> None:
 
 
 def test_cancelled() -> None:
-    """No more pieces are made for nobody."""
+    """After the requester has gone, no more pieces are made."""
     clock = Clock()
     waiting: Deferred[None] = Deferred()
     seen: list[int] = []

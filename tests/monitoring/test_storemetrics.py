@@ -47,7 +47,7 @@ def seriesOf(**stores: Any) -> dict[str, MetricSeries]:
 
 
 def test_figures() -> None:
-    """Each store has its histograms and what is known of damage."""
+    """Each store has its histograms and the figures of its damage."""
     series = seriesOf(streaming=Measured(None), jetstream=Measured(ScrubFigures()))
     commits = series["store_commit_seconds"].histograms
     assert [labels for labels, _ in commits] == [("streaming",), ("jetstream",)]

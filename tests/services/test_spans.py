@@ -182,7 +182,7 @@ class RecordingExporter:
 def test_namedExporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     The exporter of an installed package gets the spans, at the latest when the broker stops, with
-    what the SDK's environment variables say.
+    the settings of the SDK's environment variables.
     """
     installed = tmp_path / "recording-1.0.dist-info"
     installed.mkdir()

@@ -60,7 +60,7 @@ def count(
     talkers.counterOf(account, subject, matching()).add(times, times * size, 1)
 
 
-def test_takes() -> None:
+def test_reportedOnce() -> None:
     """Counts are reported once; idle subjects are not."""
     talkers = SubjectTraffic(2, 10)
     counter = talkers.counterOf("A", b"x.y.1", matching("b", "a"))
@@ -75,7 +75,7 @@ def test_takes() -> None:
     assert talkers.take()[0] == [TrafficCount("A", b"x.y.>", ("a", "b"), True, (1, 1, 0, 0))]
 
 
-def test_apart() -> None:
+def test_distinguished() -> None:
     """Accounts, prefixes, clusters, and whether there was a receiver, are distinguished."""
     talkers = SubjectTraffic(2, 10)
     for account, subject, matches in [
@@ -143,7 +143,7 @@ def test_restOfAnAccount() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_sumsAreExact(seed: int) -> None:
-    """Whatever comes, each account's sums are those of what was published, and rows are few."""
+    """After any messages, each account's sums are right, and rows are few."""
     random = Random(seed)
     talkers = SubjectTraffic(1, 8)
     published: Counter[str] = Counter()

@@ -203,7 +203,7 @@ def test_events() -> None:
 
 
 def test_nobodyListens() -> None:
-    """Traffic while nobody listens is not reported later."""
+    """Traffic without a listener is not reported later."""
     with MemoryBroker(configText=ACCOUNTS + SERVICE % "interval: 1s") as broker:
         watcher, client = login(broker, "s"), login(broker, "a")
         client.request(b"PUB a 1\r\nx\r\n")

@@ -57,7 +57,7 @@ def test_repeatable() -> None:
         assert done.stdout.strip() == traces
 
 
-def test_different() -> None:
+def test_seeds() -> None:
     """Different seeds make different runs."""
     assert run(3).trace != run(4).trace
 

@@ -131,7 +131,7 @@ class TestAccountz:
         assert "system_account" not in stage.page("/accountz")
         assert "is_system" not in detail(stage, "$SYS")
 
-    def test_detail(self) -> None:
+    def test_counts(self) -> None:
         """An account's connections and subscriptions are counted."""
         stage = Stage()
         stage.client("a@A").ask(b"SUB foo 1\r\nSUB bar 2\r\n")
@@ -156,13 +156,15 @@ class TestAccountz:
         assert detail(stage, "A")["leafnode_connections"] == 4
 
     def test_exchanges(self) -> None:
-        """Exports, imports and mappings of the settings are shown; what is empty is left out."""
+        """Exports, imports and mappings of the settings are shown; empty ones are left out."""
         shown = detail(Stage(settingsOf("accounts { A { exports: [{stream: s}] } }")), "A")
         assert shown["exports"] == [{"subject": "s", "type": "stream"}]
         assert "mappings" not in shown
 
     def test_systemServices(self) -> None:
-        """Every account has the requests about itself; the system account has what serves them."""
+        """
+        Every account has the requests about itself; the system account has the services for them.
+        """
         stage = Stage()
         mine, system = detail(stage, "A"), detail(stage, "$SYS")
         assert [entry["local_subject"] for entry in mine["imports"]] == [

@@ -17,7 +17,7 @@ def rowsOf(stage: Stage, **query: str) -> dict[str, Any]:
 class TestPage:
     """The content of the page."""
 
-    def test_used(self) -> None:
+    def test_usedAccounts(self) -> None:
         """Accounts with connections are shown, the others if they are asked for."""
         stage = Stage()
         stage.client("a@A")

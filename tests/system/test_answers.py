@@ -79,7 +79,7 @@ class TestServers:
         ],
     )
     def test_pages(self, asker: Asker, kind: str, key: str) -> None:
-        """A page is asked for by everybody's name or the server's id."""
+        """A page is asked for by the server's id, or of all servers."""
         for server in ("PING", asker.id):
             answer = asker.ask(f"SERVER.{server}.{kind}")
             assert list(answer) == ["server", "data"]
@@ -218,11 +218,11 @@ class TestActions:
     @pytest.mark.parametrize("body", [b"", b'{"cid":"x"}'])
     @pytest.mark.parametrize("kind", ["KICK", "LDM"])
     def test_malformed(self, asker: Asker, kind: str, body: bytes) -> None:
-        """As nats-server, the broker is silent where the request names nobody."""
+        """As nats-server, the broker is silent if a request names no connection."""
         assert asker.askWith(f"SERVER.{asker.id}.{kind}", body) is None
 
     def test_reload(self, asker: Asker) -> None:
-        """The configuration is read again; what prevents it is the answer."""
+        """The configuration is read again; an error in it is the answer."""
         subject = f"SERVER.{asker.id}.RELOAD"
         assert "using -c or --config" in asker.ask(subject)["error"]["description"]
         calls: list[str] = []
@@ -236,13 +236,13 @@ class TestActions:
         assert asker.ask(subject)["error"] == {"code": 500, "description": "a: b"}
 
     @pytest.mark.parametrize("kind", ["KICK", "LDM", "RELOAD"])
-    def test_everybody(self, asker: Asker, kind: str) -> None:
+    def test_noRequestForAll(self, asker: Asker, kind: str) -> None:
         """No request has all servers do it."""
         assert asker.ask(f"SERVER.PING.{kind}", cid=1) is None
 
 
 def test_noSystemAccount() -> None:
-    """Without a system account nobody is asked."""
+    """Without a system account no request is served."""
     host = Host("no_system_account: true").start()
     recorder = Recorder()
     bus = host.broker.bus("$G")

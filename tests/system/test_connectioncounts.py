@@ -58,7 +58,7 @@ def test_oldSubject() -> None:
 
 
 def test_unheard() -> None:
-    """Nothing is counted where nobody listens."""
+    """Nothing is counted without a subscriber."""
     stage = Counted(b"other")
     stage.host.client(HELLO)
     assert stage.after(1.0) == []

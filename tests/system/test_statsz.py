@@ -48,7 +48,7 @@ def link(number: int, name: str, counts: tuple[int, int, int, int]) -> Any:
 
 
 def test_links() -> None:
-    """Each route is shown, and each gateway with what all inbound connections of it have had."""
+    """Each route is shown, and each gateway with the sum of its inbound connections."""
     stage = Stage()
     varz = stage.model.varz
     statsz = Statsz(varz._state, varz)

@@ -39,18 +39,18 @@ def test_reports() -> None:
     assert numbers == sorted(set(numbers))
 
 
-def test_silent() -> None:
-    """Nothing is published where nobody listens."""
+def test_noSubscriber() -> None:
+    """Nothing is published without a subscriber."""
     assert heard(MEMBER, b"$SYS.SERVER.other.>", 20.0)[1] == []
 
 
-def test_alone() -> None:
+def test_aloneBroker() -> None:
     """A broker that is alone reports too."""
     assert len(heard('listen: "127.0.0.1:4222"', b"$SYS.SERVER.*.STATSZ", 1.0)[1]) == 1
 
 
-def test_ends() -> None:
-    """A broker that is to go, and one that stops, say so with what they are."""
+def test_shutdown() -> None:
+    """A broker in lame duck mode, and one that stops, publish an event with their identity."""
     host = Host(MEMBER).start()
     recorder = Recorder()
     host.broker.bus("$SYS").subscribe(b"$SYS.SERVER.*.*", recorder)

@@ -76,7 +76,7 @@ class TestVarz:
         assert stage.page("/varz")["auth_required"] is True
 
     def test_clusterWithoutPort(self) -> None:
-        """A cluster that nobody listens for has a name all the same."""
+        """A cluster without a port has a name all the same."""
         assert Stage(settingsOf("cluster { name: hub }")).page("/varz")["cluster"] == {
             "name": "hub"
         }

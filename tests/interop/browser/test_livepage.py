@@ -153,7 +153,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivePage]:
 
 
 def test_overview(page: LivePage) -> None:
-    """The overview has the figures of /varz, the links, the clients and what went wrong."""
+    """The overview has the figures of /varz, the links, the clients and the problems."""
     page.show("#/")
     varz = page.json("varz")
     assert page.figure("Connections") == varz["connections"] == 10
@@ -381,7 +381,7 @@ def test_telephone(page: LivePage, place: str) -> None:
         page.resize(DESK)
 
 
-def test_dark(page: LivePage) -> None:
+def test_darkScheme(page: LivePage) -> None:
     """The colours are those of the system, until one chooses."""
 
     def ground() -> int:
@@ -511,7 +511,7 @@ def test_pictures(page: LivePage) -> None:
     assert len(list(PICTURES.glob("live-*.png"))) == 3
 
 
-def test_quiet(page: LivePage) -> None:
+def test_quietConsole(page: LivePage) -> None:
     """All the time nothing was written to the console, and no request went to another origin."""
     assert page.messages() == []
     local = {origin for origin in page.origins() if not origin.startswith(("chrome:", "data:"))}

@@ -113,7 +113,7 @@ def test_rates() -> None:
     assert values == {"account": None, "name": None, "x": None, "state.n": 10.0}
 
 
-def test_gone() -> None:
+def test_removedItem() -> None:
     """An item that is not on the page any more has no rows."""
     view, _ = opened("Streams", PAGES["Streams"])
     assert tableFrom(view, {"account_details": []}, 0.0).rows == ()

@@ -89,7 +89,7 @@ def test_lines() -> None:
     play(scene)
 
 
-def test_wide() -> None:
+def test_wideCharacters() -> None:
     """Characters that take two places keep the columns straight, and long rows scroll sideways."""
 
     async def scene(host: Host, grid: Grid, pilot: Any) -> None:

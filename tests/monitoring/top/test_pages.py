@@ -87,7 +87,7 @@ def test_otherAnswers(path: str, text: str, server: str, monkeypatch: pytest.Mon
 
 
 def test_unreachable() -> None:
-    """A port that nobody listens on is an error with its reason."""
+    """A port without a listener is an error with its reason."""
     with HTTPServer(("127.0.0.1", 0), Handler) as made:
         port = made.server_port
     with pytest.raises(PageError, match=f"http://127.0.0.1:{port} cannot be reached: Connection"):

@@ -185,7 +185,7 @@ def test_filter() -> None:
 
 
 def test_views() -> None:
-    """Keys choose views; what the server does not have is named, with the reason."""
+    """Keys choose views; a view that the server lacks is named, with the reason."""
 
     async def scene(screen: Scene) -> None:
         await screen.show("2")

@@ -62,7 +62,7 @@ def names(drawn: Table, sort: int, isDescending: bool, wanted: str = "") -> list
 class TestRates:
     """Changes per second between two readings."""
 
-    def test_change(self) -> None:
+    def test_rates(self) -> None:
         """The change is divided by the time between; the first reading has no rates."""
         first = table(page({"name": "a", "msgs": 100}), 10.0)
         second = table(page({"name": "a", "msgs": 150}), 12.5, first)
@@ -116,12 +116,12 @@ class TestRows:
         drawn = table(page({"name": "a", "msgs": 1}, {"name": "a", "msgs": 2}))
         assert len(drawn.rows) == 1
 
-    def test_part(self) -> None:
+    def test_omittedItems(self) -> None:
         """The items that a page leaves out are counted."""
         assert table(page(total=5)).unread == 2
         assert table(page(total=3)).unread == table(page(total="x")).unread == 0
 
-    def test_off(self) -> None:
+    def test_noJetStream(self) -> None:
         """A server says that it has no JetStream."""
         assert table(page(disabled=True)).isOff
         assert not table(page()).isOff

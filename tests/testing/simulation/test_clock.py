@@ -19,7 +19,7 @@ class TestClock:
         assert verifyObject(IReactorTime, SimulatedClock())
 
     def test_eachItsTime(self) -> None:
-        """Every event sees its own time, and what it asks for comes in turn."""
+        """Every event has its own time, and the events that it schedules come in turn."""
         seen: list[float] = []
         clock = SimulatedClock(0.0)
         clock.callLater(1, lambda: clock.callLater(1, lambda: seen.append(clock.seconds())))

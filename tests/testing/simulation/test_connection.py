@@ -21,14 +21,14 @@ class TestCarrying:
     """Bytes."""
 
     def test_provides(self, pair: Pair) -> None:
-        """An end is what a protocol expects."""
+        """An end has the methods that a protocol expects."""
         here, _ = pair.connect()
         for interface in (ITransport, IConsumer, IPushProducer):
             assert verifyObject(interface, here.transport)
         assert here.transport.getPeer().port == 7
         assert here.transport.getHost().host == "10.0.0.1"
 
-    def test_order(self, pair: Pair) -> None:
+    def test_orderOfBytes(self, pair: Pair) -> None:
         """All bytes come, in order, in pieces, both ways, and not within the call."""
         pair.network.largest = 10
         here, there = pair.connect()
@@ -113,7 +113,7 @@ class TestDialling:
     """Beginning."""
 
     def test_noPort(self, pair: Pair) -> None:
-        """Where nobody listens one is refused."""
+        """Without a listener a connection is refused."""
         dialling = pair.dial(port=8)
         pair.clock.advance(1)
         assert dialling.failed == "ConnectionRefusedError"
