@@ -4,7 +4,9 @@ Tests for L{natsbroker.steps}.
 
 from __future__ import annotations
 
-from natsbroker.steps import PIECE, Steps, finish, pieces
+from random import Random
+
+from natsbroker.steps import PIECE, SortedRuns, Steps, finish, pieces
 
 
 def _doubled(items: list[int]) -> Steps[list[int]]:
@@ -21,3 +23,13 @@ def test_finish() -> None:
     assert finish(_doubled(items)) == [2 * each for each in items]
     assert sum(1 for _ in _doubled(items)) == 3
     assert finish(_doubled([])) == []
+
+
+def test_sortedRuns() -> None:
+    """Numbers that are added in parts are sorted."""
+    numbers = Random(3).sample(range(10_000), 1000)
+    runs = SortedRuns()
+    for place in range(0, len(numbers), 7):
+        runs.add(numbers[place : place + 7])
+    assert runs.merged() == sorted(numbers)
+    assert SortedRuns().merged() == []

@@ -1,5 +1,5 @@
 """
-What a table of streams notes, and what its configurations show.
+Tests for L{natsbroker.jetstream.streamtable}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from natsbroker.jetstream.streamtable import StreamConfigs, StreamTable
 
 
 def stream(name: str, isChannel: bool = False) -> Any:
-    """What a table and configurations need of a stream."""
+    """The part of a stream that a table and configurations look at."""
     return SimpleNamespace(config=StreamConfig(name=name), isChannel=isChannel)
 
 

@@ -93,7 +93,7 @@ async def _create(
     isRead = parsed.config.direct or parsed.config.sourcing
     headers = _identityOf(stream, request) if isRead else b""
     if parsed.config.name:
-        await request.turn.apart(parsed.config.name)
+        await request.turn.wait(parsed.config.name)
     config = await account.inSteps(checks.admitted(parsed, _newName))
     name = config.durable_name or config.name or _newName()
     consumer = stream.consumers.get(name)
@@ -174,7 +174,7 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     requireEmpty(request.body)
     stream, name = findStream(account, request.names[0]), request.names[1]
-    await request.turn.apart(name)
+    await request.turn.wait(name)
     if name not in stream.consumers and await deleteDamagedConsumer(account, stream, name):
         return {"success": True}
     consumer = findConsumer(account, *request.names)
@@ -210,7 +210,7 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
 
 async def _pause(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     until = parsePause(request.body, account.strict)
-    await request.turn.apart(request.names[1])
+    await request.turn.wait(request.names[1])
     consumer = findConsumer(account, *request.names)
     consumer.pause(until)
     request.turn.goOn(consumer.name)

@@ -24,7 +24,7 @@ class RequestOrder:
         self._isHeld = False
         self._isPassing = False
         self._beside: Counter[str] = Counter()
-        self._apart: tuple[str, Deferred[None]] | None = None
+        self._waits: tuple[str, Deferred[None]] | None = None
 
     @property
     def isIdle(self) -> bool:
@@ -53,7 +53,7 @@ class RequestOrder:
         finally:
             self._isPassing = False
 
-    def apart(self, name: str = "") -> Deferred[None]:
+    def wait(self, name: str = "") -> Deferred[None]:
         """
         Have the request that passes wait for those that go on beside it.
 
@@ -62,7 +62,7 @@ class RequestOrder:
         if not self._isBeside(name):
             return succeed(None)
         waiting: Deferred[None] = Deferred()
-        self._apart = name, waiting
+        self._waits = name, waiting
         return waiting
 
     def _isBeside(self, name: str) -> bool:
@@ -77,8 +77,8 @@ class RequestOrder:
         self._beside[name] -= 1
         if not self._beside[name]:
             del self._beside[name]
-        if self._apart is not None and not self._isBeside(self._apart[0]):
-            waiting, self._apart = self._apart[1], None
+        if self._waits is not None and not self._isBeside(self._waits[0]):
+            waiting, self._waits = self._waits[1], None
             if not waiting.called:
                 waiting.callback(None)
 
@@ -101,15 +101,15 @@ class RequestTurn:
         self._orders.append(order)
         try:
             if self._isAlone:
-                await order.apart()
+                await order.wait()
         except BaseException:
             self.end(order)
             raise
 
-    async def apart(self, name: str) -> None:
+    async def wait(self, name: str) -> None:
         """Wait for the earlier requests about a consumer."""
         for order in self._orders[-1:]:
-            await order.apart(name)
+            await order.wait(name)
 
     def goOn(self, name: str) -> None:
         """Let others pass: what they must see of the consumer's change is in memory."""

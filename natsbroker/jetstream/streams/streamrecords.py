@@ -4,7 +4,7 @@ The messages of a stream, as its log has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +25,7 @@ from natsbroker.jetstream.model.gojson import EncodedDocument
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
+from natsbroker.steps import SortedRuns
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.searching import searchesFor
 
@@ -60,31 +61,8 @@ MOST_COUNTS = 100
 SUBJECTS = 500
 """The subjects whose tallies are read in one slice."""
 
-
 TALLY = 16
 """The cost of the tally of a subject."""
-
-
-class SortedRuns:
-    """Sorts many numbers, a part at a time: the merge of sorted runs takes little of a turn."""
-
-    def __init__(self) -> None:
-        self._runs: list[list[int]] = []
-
-    def add(self, numbers: Iterable[int]) -> None:
-        run = sorted(numbers)
-        while self._runs and len(self._runs[-1]) <= len(run):
-            run += self._runs.pop()
-            run.sort()
-        self._runs.append(run)
-
-    def merged(self) -> list[int]:
-        """All numbers. Nothing can be added afterwards."""
-        run: list[int] = []
-        while self._runs:
-            run += self._runs.pop()
-            run.sort()
-        return run
 
 
 class StreamRecords:
@@ -360,22 +338,20 @@ class StreamRecords:
         # With every message that comes or goes, the bounds change.
         if self._counts[0] != bounds or len(self._counts[1]) > MOST_COUNTS:
             self._counts = bounds, {}
-        counts = self._counts[1]
-        known = counts.get((filters, sequence))
-        if known is None:
-            known = yield from self._count(filters, sequence)
-            if self.log.bounds() == bounds:
-                counts[filters, sequence] = known
-        return known
+        counts, wanted = self._counts[1], (filters, sequence)
+        if wanted in counts:
+            return counts[wanted]
+        counted: int = yield from self._count(bounds, *wanted)
+        if self.log.bounds() == bounds:
+            counts[wanted] = counted
+        return counted
 
     def _count(
-        self, filters: tuple[bytes, ...], sequence: int
+        self, bounds: Any, filters: tuple[bytes, ...], sequence: int
     ) -> Generator[Deferred[Any], Any, int]:
-        bounds = self.log.bounds()
         if len(filters) == 1 and IShortcutLog.providedBy(self.log):
             isAll = yield self.log.hasOnly(filters[0])
-            filters = () if isAll else filters
-            bounds = self.log.bounds()
+            filters, bounds = () if isAll else filters, self.log.bounds()
         if not filters and (sequence <= self.first):
             return cast(int, bounds.count)
         if not filters and bounds.count == bounds.last - self.first + 1:
@@ -500,11 +476,7 @@ class StreamRecords:
 
     @inlineCallbacks
     def keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:
-        """
-        The first one of the newest messages.
-
-        @param keep: how many there are of them.
-        """
+        """The first one of the C{keep} newest messages."""
         bounds = self.log.bounds()
         if keep >= bounds.count:
             return self.first

@@ -173,7 +173,7 @@ def test_inMemory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mayBeStored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a failed store may have of a consumer that was refused is deleted when it works."""
+    """A consumer that a failed store may have although it refused it is deleted when it works."""
     stage = ApiStage()
     stage.make()
     change = MemoryStates.change

@@ -60,11 +60,11 @@ def test_beside() -> None:
     others = [order.acquire(), order.acquire()]
     order.goOn("a")
     assert [other.called for other in others] == [True, False]
-    assert order.apart("b").called
+    assert order.wait("b").called
     order.goOn("b")
     assert [other.called for other in others] == [True, True]
     passed: list[None] = []
-    order.apart("a").addCallback(passed.append)
+    order.wait("a").addCallback(passed.append)
     order.ended("b")
     assert passed == []
     order.ended("a")
@@ -88,7 +88,7 @@ def test_alone() -> None:
     assert passed == ["alone", "behind"]
 
 
-def test_cancelledApart() -> None:
+def test_cancelledWait() -> None:
     """A request that is cancelled while it waits for others lets the next one pass."""
     order, turn = RequestOrder(), RequestTurn()
     order.acquire()

@@ -215,7 +215,7 @@ def test_begin(bench: Bench) -> None:
 
 
 def test_beginFails(bench: Bench) -> None:
-    """Who begins learns that the store has failed; there is no other attempt."""
+    """The failure of the first write is the answer; there is no other attempt."""
     refused: list[Any] = []
     bench.writer.begin({}).addErrback(refused.append)
     bench.states.written[-1][1].errback(StoreFull("full"))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from random import Random
 from typing import Any, cast
 
 import pytest
@@ -20,7 +19,7 @@ from natsbroker.jetstream.streams import stream as streams
 from natsbroker.jetstream.streams import streamcore
 from natsbroker.jetstream.streams import streamrecords as reading
 from natsbroker.jetstream.streams.stream import Stream
-from natsbroker.jetstream.streams.streamrecords import GAP, SortedRuns
+from natsbroker.jetstream.streams.streamrecords import GAP
 from natsbroker.storage import memory
 from tests.jetstream.support import ReplacingLog, Stage, WorkCounter, filled
 from tests.storage.encodings import encodedBlock
@@ -193,16 +192,6 @@ def test_largeGap() -> None:
     assert [len(piece) for piece in pieces] == [GAP] * 5
     assert (pieces[0].start, pieces[-1].stop) == (2, 2 + 5 * GAP)
     assert turns == [1, 2, 3, 4]
-
-
-def test_sortedRuns() -> None:
-    """Numbers that are added in parts are sorted."""
-    numbers = Random(3).sample(range(10_000), 1000)
-    runs = SortedRuns()
-    for place in range(0, len(numbers), 7):
-        runs.add(numbers[place : place + 7])
-    assert runs.merged() == sorted(numbers)
-    assert SortedRuns().merged() == []
 
 
 class TestWork:
