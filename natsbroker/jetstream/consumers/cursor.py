@@ -247,7 +247,7 @@ class RecordCursor:
         consumers = self._stream.consumers
         if consumers.removals != self._removals:
             self._removals = consumers.removals
-            if self._remaining:
+            if self._remaining and consumers.lastRemoved >= self.position:
                 self._stale()
         if consumers.announced > self._last and self._isCovered:
             self._scan = max(self._scan, consumers.announced + 1)

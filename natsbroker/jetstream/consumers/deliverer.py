@@ -147,6 +147,9 @@ class ConsumerDeliverer:
                 if not count:
                     break
                 delivered += count
+                if not self.canDeliver():
+                    self.isAtEnd = core.isPaused
+                    break
         finally:
             self._isPumping = False
         if delivered:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from natsbroker.jetstream.model.bodies import LONGEST, PullBody
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
@@ -14,6 +15,9 @@ from natsbroker.jetstream.model.documents import JsonError, read
 from natsbroker.wire.durations import nanosecondsText
 
 _NEVER = float("inf")
+
+#: Texts of requests up to this length are remembered.
+_SHORT = 256
 
 #: Where a request without a priority is among those that have one.
 _LAST_PRIORITY = 1 << 31
@@ -23,7 +27,7 @@ class PullRefused(ValueError):
     """The refusal of a pull request. The text is the status and its description."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GroupTerms:
     """
     The fields of a pull request about its priority group.
@@ -108,7 +112,7 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
     if not text.startswith(b"{"):
         return PullRequest(reply, _number(text))
     try:
-        asked = read(text, PullBody, isStrict=False)
+        asked, terms = _read(text) if len(text) > _SHORT else _readShort(text)
     except JsonError as error:
         raise PullRefused(f"400 Bad Request - {error}") from error
     request = PullRequest(reply, asked.batch)
@@ -121,10 +125,18 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
         request.heartbeatDue = now + request.heartbeat
     if asked.expires:
         request.expires = now + asked.expires / 1e9
-    request.terms = GroupTerms(
-        asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
-    )
+    request.terms = terms
     return request
+
+
+def _read(text: bytes) -> tuple[PullBody, GroupTerms]:
+    asked = read(text, PullBody, isStrict=False)
+    ofGroup = asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
+    return asked, GroupTerms(*ofGroup)
+
+
+#: Those who fetch ask with the same text again and again.
+_readShort = lru_cache(maxsize=256)(_read)
 
 
 def _number(text: bytes) -> int:

@@ -70,6 +70,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
     @ivar shown: the number of those that are not a mirror's or source's.
     @ivar announced: the last sequence up to which consumers know the messages that they want.
     @ivar removals: how often single messages were removed.
+    @ivar lastRemoved: the highest sequence of a single message that was removed.
     """
 
     def __init__(self) -> None:
@@ -79,7 +80,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._recent: dict[bytes, tuple[FilterGroup, ...]] = {}
         self._alike: dict[tuple[FilterGroup, ...], tuple[FilterGroup, ...]] = {}
         self._holding: dict[str, Consumer] = {}
-        self.announced = self.removals = self.shown = 0
+        self.announced = self.removals = self.lastRemoved = self.shown = 0
 
     def __getitem__(self, name: str) -> Consumer:
         return self._byName[name]
@@ -182,6 +183,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         """
         if sequences:
             self.removals += 1
+            self.lastRemoved = max(self.lastRemoved, max(sequences))
         isMoved = isPurge and before
         for consumer in list((self._byName if isMoved else self._holding).values()):
             consumer.removed(sequences, before, isPurge)
