@@ -31,20 +31,28 @@ from natsbroker.subjects.searching import PatternSearch
 
 class RecordsAhead:
     """
-    @ivar gone: subjects by sequence, of records here and in the database that limits let go.
+    @ivar gone: subjects by sequence, of records here and in the database that limits let go; empty
+        for those that were deleted.
+    @ivar deleted: the latter. The database has to take them before subjects are counted.
     """
 
     def __init__(self) -> None:
         self.blobs: list[bytes] = []
         self.gone: dict[int, bytes] = {}
+        self.deleted: set[int] = set()
         self._added: dict[bytes, list[int]] = {}
         self._removed: dict[bytes, list[int]] = {}
         self._counted = 0
         self._uncounted = 0
 
-    def add(self, blobs: Sequence[bytes], gone: Mapping[int, bytes]) -> None:
+    def add(
+        self, blobs: Sequence[bytes], gone: Mapping[int, bytes], deleted: Collection[int] = ()
+    ) -> None:
         self.blobs += blobs
         self.gone.update(gone)
+        if deleted:
+            self.gone.update(dict.fromkeys(deleted, b""))
+            self.deleted.update(deleted)
 
     @property
     def first(self) -> int:
@@ -79,11 +87,11 @@ class RecordsAhead:
         return [Block(raw, identity, sequences, starts, self.goneIn(sequences))]
 
     def goneIn(self, sequences: Collection[int]) -> frozenset[int]:
-        return (
-            frozenset(sequence for sequence in self.gone if sequence in sequences)
-            if self.gone
-            else _NONE
-        )
+        gone = self.gone
+        if not gone:
+            return _NONE
+        fewer, others = (gone, sequences) if len(gone) < len(sequences) else (sequences, gone)
+        return frozenset(sequence for sequence in fewer if sequence in others)
 
     def lastOf(self, subject: bytes) -> int:
         if not self.blobs:
@@ -101,7 +109,8 @@ class RecordsAhead:
         for blob in islice(self.blobs, self._counted, None):
             self._added.setdefault(subjectOf(blob, 0), []).append(sequenceOf(blob, 0))
         for sequence, subject in islice(self.gone.items(), self._uncounted, None):
-            self._removed.setdefault(subject, []).append(sequence)
+            if subject:
+                self._removed.setdefault(subject, []).append(sequence)
         self._counted, self._uncounted = len(self.blobs), len(self.gone)
 
     def merged(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from natsbroker.storage.jobs import Job
+from natsbroker.storage.jobs import ChangeJob, Job
+from natsbroker.storage.lmdb.changes import packChanges
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME
 from natsbroker.storage.lmdb.layout import LogRow
-from natsbroker.storage.lmdb.transaction import LMDBAppendJob
+from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBDeleteJob
 from natsbroker.storage.lmdb.trimming import TrimJob, TrimmedLog, Trimming
 from natsbroker.storage.policy import Policy
 
@@ -25,8 +26,16 @@ MOST_ROOM = 16 << 20
 SPARE = 1 << 17
 """The bytes for which the database always has room beyond the backlog."""
 
+MOST_DELETED = 64
+"""The most records of a log that a group deletes by way of the journal."""
+
 STEP = 1 << 21
 """As C{SPARE}, when tallies are among what it needs."""
+
+
+SizeOf = Callable[[int, int], "tuple[bytes, int] | None"]
+
+_NOTHING: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -36,6 +45,8 @@ class LMDBCommit:
     @ivar touched: blocks that are not what they were.
     @ivar ahead: records that are in the journal and not in the database yet, by log.
     @ivar gone: subjects of records that were let go for these, by log and sequence.
+    @ivar deleted: sequences of records that only the journal deletes yet, by log.
+    @ivar hasStates: whether the journal got values of state.
     """
 
     jobs: Sequence[Job]
@@ -44,6 +55,8 @@ class LMDBCommit:
     touched: set[tuple[int, int]] = field(default_factory=set)
     ahead: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
     gone: Mapping[int, Mapping[int, bytes]] = field(default_factory=dict)
+    deleted: Mapping[int, Collection[int]] = field(default_factory=dict)
+    hasStates: bool = False
     caughtUp: bool = False
 
 
@@ -55,11 +68,17 @@ class JournalGroup(LMDBCommit):
     @ivar rows: the logs as they will be.
     @ivar blobs: the records, each log's behind each other.
     @ivar size: bytes of subjects, headers and payloads.
+    @ivar changes: what is deleted, and values of state.
+    @ivar states: the latter by space and key; C{None} for a deleted one.
+    @ivar subjects: logs and subjects from which it is the first to delete a record.
     @ivar weight: the bytes that the database may write for it.
     @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
     """
 
     blobs: Sequence[bytes] = ()
+    changes: Sequence[bytes] = ()
+    states: Mapping[tuple[str, bytes], bytes | None] = field(default_factory=dict)
+    subjects: Collection[tuple[int, bytes]] = ()
     size: int = 0
     weight: int = 0
     room: int = 0
@@ -73,14 +92,31 @@ class Backlog:
     def __init__(self) -> None:
         self._jobs: list[Job] = []
         self._gone: dict[int, list[int]] = {}
+        self._deleted: dict[int, set[int]] = {}
+        self._states: dict[tuple[str, bytes], bytes | None] = {}
+        self._subjects: set[tuple[int, bytes]] = set()
         self.rows: dict[int, LogRow] = {}
         self._weight = 0
         self.room = 0
 
     @property
+    def isEmpty(self) -> bool:
+        return not (self.rows or self._states)
+
+    @property
     def jobs(self) -> list[Job]:
-        """The entries of the journal, and then those that limits per subject let go for it."""
-        return self._jobs + [TrimJob(identity, gone) for identity, gone in self._gone.items()]
+        """
+        The entries of the journal: records, then the records that go, and the last values of state.
+        """
+        gone = [*self._gone.items(), *self._deleted.items()]
+        changes: dict[str, dict[bytes, bytes | None]] = {}
+        for (space, key), value in self._states.items():
+            changes.setdefault(space, {})[key] = value
+        return [
+            *self._jobs,
+            *(TrimJob(identity, sequences) for identity, sequences in gone),
+            *(ChangeJob(space, some) for space, some in changes.items()),
+        ]
 
     def after(
         self,
@@ -88,16 +124,21 @@ class Backlog:
         rows: Mapping[int, LogRow],
         policies: Mapping[int, Policy],
         trimmed: Mapping[int, TrimmedLog],
+        sizeOf: SizeOf | None = None,
     ) -> JournalGroup | None:
         """
-        @return: C{None} if the jobs are not for the journal: they do more than append a few
-            records, a log gets tallies or goes beyond its limits, or it is not known what goes for
-            them.
+        @param sizeOf: gives the subject and the size of a stored record, or C{None} if it is not
+            known; without it nothing is deleted.
+        @return: C{None} if the jobs are not for the journal: they do more than append or delete a
+            few records and change values of state, a log gets tallies or goes beyond its limits, or
+            it is not known what goes for them.
         """
         weight = size = 0
         grown: dict[int, LogRow] = {}
         ahead: dict[int, list[bytes]] = {}
         trimmings: dict[int, Trimming] = {}
+        deletions: dict[int, _Deletion] = {}
+        states: dict[tuple[str, bytes], bytes | None] = {}
         logs = len(self.rows)
         for job in jobs:
             weight += job.weight
@@ -105,7 +146,10 @@ class Backlog:
                 return None
             if not job.writes:
                 continue
-            if not isinstance(job, LMDBAppendJob):
+            if isinstance(job, ChangeJob):
+                states.update(((job.space, key), value) for key, value in job.changes.items())
+                continue
+            if not isinstance(job, (LMDBAppendJob, LMDBDeleteJob)):
                 return None
             identity = job.identity
             row = grown.get(identity)
@@ -117,12 +161,22 @@ class Backlog:
                 if before is None or before.dropped:
                     return None
                 row = grown[identity] = before.copy()
+            policy = policies.get(identity)
+            if isinstance(job, LMDBDeleteJob):
+                if sizeOf is None or (policy is not None and policy.retention.perSubject):
+                    return None
+                deletion = deletions.get(identity)
+                if deletion is None:
+                    before = self._deleted.get(identity, _NOTHING)
+                    deletion = deletions[identity] = _Deletion(row, before, sizeOf)
+                if not deletion.delete(job):
+                    return None
+                continue
             if not job.extend(row):
                 return None
             size += job.encoded.size
             run = ahead.get(identity)
             ahead[identity] = job.blobs if run is None else run + job.blobs
-            policy = policies.get(identity)
             if policy is None:
                 continue
             limit = policy.retention.perSubject
@@ -139,9 +193,12 @@ class Backlog:
                 return None
             if policy.isExceeded(row.count, row.size):
                 return None
-        if not grown:
+        if not (grown or states):
             return None
-        heavy = weight + SUBJECT_WEIGHT * sum(map(_subjectsOf, jobs))
+        deleted = {identity: deletion.gone for identity, deletion in deletions.items()}
+        weight += sum(deletion.size for deletion in deletions.values())
+        subjects = self._touched(deleted)
+        heavy = weight + SUBJECT_WEIGHT * (sum(map(_subjectsOf, jobs)) + len(subjects))
         needed = self._weight + heavy + SPARE + LOG_WEIGHT * logs
         if needed > MOST_ROOM:
             return None
@@ -154,20 +211,87 @@ class Backlog:
             grown,
             ahead=ahead,
             gone={key: known.gone for key, known in trimmings.items() if known.gone},
+            deleted=deleted,
+            hasStates=bool(states),
             blobs=next(iter(runs)) if len(runs) == 1 else list(chain.from_iterable(runs)),
+            changes=packChanges(deleted, states) if deleted or states else (),
+            states=states,
+            subjects=subjects,
             size=size,
             weight=heavy,
             room=room,
             trimmings=trimmings,
         )
 
+    def _touched(self, deleted: Mapping[int, Mapping[int, bytes]]) -> set[tuple[int, bytes]]:
+        """The logs and subjects of deleted records from which none was deleted before."""
+        subjects = {
+            (identity, subject) for identity, gone in deleted.items() for subject in gone.values()
+        }
+        return subjects - self._subjects
+
     def add(self, group: JournalGroup) -> None:
-        self._jobs += [job for job in group.jobs if job.writes]
+        self._jobs += [job for job in group.jobs if isinstance(job, LMDBAppendJob) and job.writes]
+        self._states.update(group.states)
+        self._subjects.update(group.subjects)
+        for identity, deleted in group.deleted.items():
+            self._deleted.setdefault(identity, set()).update(deleted)
         self.rows.update(group.rows)
         self._weight += group.weight
         for identity, trimming in group.trimmings.items():
             trimming.apply()
             self._gone.setdefault(identity, []).extend(trimming.gone)
+
+
+class _Deletion:
+    """
+    Deletes records of a log whose row is a copy.
+
+    @ivar gone: their subjects, by sequence.
+    @ivar size: of their subjects, headers and payloads.
+    """
+
+    def __init__(self, row: LogRow, before: Collection[int], sizeOf: SizeOf) -> None:
+        """C{before} are records that the journal deletes already."""
+        self._row = row
+        self._stored = row.last
+        self._before = before
+        self._sizeOf = sizeOf
+        self.gone: dict[int, bytes] = {}
+        self.size = 0
+
+    def delete(self, job: LMDBDeleteJob) -> bool:
+        """Delete records, and count them in their job; whether all of them are known."""
+        row, gone, job.deleted = self._row, self.gone, 0
+        if len(job.sequences) + len(gone) > MOST_DELETED:
+            return False
+        for sequence in job.sequences:
+            if sequence < row.first or sequence in gone or sequence in self._before:
+                continue
+            known = self._sizeOf(row.identity, sequence)
+            if known is None:
+                return False
+            gone[sequence], size = known
+            job.deleted += 1
+            row.count -= 1
+            row.size -= size
+            self.size += size
+        return self._findFirst()
+
+    def _findFirst(self) -> bool:
+        """Move to the first record that stays; whether it is known."""
+        row, gone, before = self._row, self.gone, self._before
+        if not row.count:
+            row.first = row.last + 1
+        elif row.first in gone:
+            sequence = row.first + 1
+            while sequence in gone or sequence in before:
+                sequence += 1
+            isStored = sequence <= self._stored
+            if isStored and self._sizeOf(row.identity, sequence) is None:
+                return False
+            row.first = sequence
+        return True
 
 
 def _subjectsOf(job: Job) -> int:

@@ -1,12 +1,12 @@
 """
 The thread that writes, and group commit.
 
-A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends a
-few records, one frame of the journal, which needs one sync, or none with an interval between syncs.
-The reactor is notified after that. The next transaction applies the journal: when anything but a
-small append is asked for, or the journal is full. Limits are applied in transactions; so appends to
-a log at its limit are committed to the database at once, unless it is a limit per subject and it is
-known which records go.
+A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends
+or deletes a few records and changes values of state, one frame of the journal, which needs one
+sync, or none with an interval between syncs. The reactor is notified after that. The next
+transaction applies the journal: when anything else is asked for, or the journal is full. Limits are
+applied in transactions; so appends to a log at its limit are committed to the database at once,
+unless it is a limit per subject and it is known which records go.
 
 When a commit fails for lack of space, the whole queue fails with it and the next request is tried
 again. After any other failure, or without space for LMDB's own page, nothing is written with this
@@ -29,22 +29,43 @@ from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.grouping import MOST, MOST_UNSYNCED, GroupPatience
-from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, JournalGroup, LMDBCommit
+from natsbroker.storage.jobs import ChangeJob, Job
+from natsbroker.storage.lmdb.backlog import (
+    LOG_WEIGHT,
+    SPARE,
+    STEP,
+    Backlog,
+    JournalGroup,
+    LMDBCommit,
+)
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journalWriter
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
-from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBTransaction, free, recordsIn
+from natsbroker.storage.lmdb.transaction import (
+    LMDBAppendJob,
+    LMDBDeleteJob,
+    LMDBTransaction,
+    free,
+    recordsIn,
+)
 from natsbroker.storage.lmdb.trimming import MOST_KNOWN, TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
 
+_KINDS = (LMDBAppendJob,)
+_KINDS_PLAIN = (LMDBAppendJob, LMDBDeleteJob, ChangeJob)
+"""The jobs that the journal takes."""
+
+
 class ILMDBCommitOwner(IRefusing, Protocol):
     def committed(self, outcome: LMDBCommit) -> None: ...
 
     def reopened(self, opened: Opened) -> None: ...
+
+    def sizeOf(self, identity: int, sequence: int) -> tuple[bytes, int] | None:
+        """The subject and the size of a record, if that is known without waiting."""
 
 
 class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
@@ -105,12 +126,23 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             return False
         self.tell(self.owner.committed, self._committed(transaction, jobs, gone))
         self._note(transaction)
+        self._makeRoom()
         return True
+
+    def _makeRoom(self) -> None:
+        """Have room for what is handed over from now on."""
+        opened, room = self._opened, SPARE + STEP
+        if opened.journal is not None and opened.environment.full is None:
+            try:
+                if opened.environment.promise(room):
+                    self._backlog.room = room
+            except OSError as failure:
+                self._fail([], failure)
 
     def _journalled(self, jobs: list[Job]) -> bool:
         """Write jobs that only append a little to the journal, and tell the reactor."""
         opened, backlog = self._opened, self._backlog
-        if opened.journal is None or self.leftover:
+        if opened.journal is None or self.leftover or not self._maySuit(jobs):
             return False
         self._learn(jobs)
         group = backlog.after(jobs, self._rows, self._policies, self._trimmed)
@@ -124,7 +156,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened.marks.reserve(opened.mark, group.rows)
         self._begin(group)
         began = perf_counter()
-        if not opened.journal.append(group.generation, opened.generation, group.blobs):
+        if not opened.journal.append(
+            group.generation, opened.generation, group.blobs, group.changes
+        ):
             return False
         self.figures.synced(perf_counter() - began)
         self._add(group)
@@ -153,27 +187,37 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened, backlog, journal = self._opened, self._backlog, self._opened.journal
         if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
-        group = backlog.after(jobs, self._rows, self._policies, self._trimmed)
+        if not self._maySuit(jobs):
+            return False
+        known = self._rows, self._policies, self._trimmed, self.owner.sizeOf
+        group = backlog.after(jobs, *known)
         if group is None or group.room > backlog.room or opened.marks.beyond(group.rows):
             return False
         self._begin(group)
-        frame = journal.frame(group.generation, opened.generation, group.blobs)
+        frame = journal.frame(group.generation, opened.generation, group.blobs, group.changes)
         if not frame:
             return False
         began = perf_counter()
         alone = self._patience.isAlone
-        self._writer.write(journal, frame, opened.commits, group.generation, alone)
+        hasChanges = bool(group.changes)
+        self._writer.write(journal, frame, opened.commits, group.generation, alone, hasChanges)
         self._patience.writes(self._now())
         self._handed = group, began
         return True
 
     def maySuit(self, jobs: list[Job]) -> bool:
+        isWritten = self._writer is not None and self._opened.journal is not None
+        return isWritten and self._maySuit(jobs)
+
+    def _maySuit(self, jobs: Sequence[Job]) -> bool:
+        """Whether jobs are small and of kinds that the journal takes."""
+        kinds = _KINDS if self._opened.environment.codec.isSealed else _KINDS_PLAIN
         weight = 0
         for job in jobs:
             weight += job.weight
-            if weight > LARGEST_FRAME or not isinstance(job, LMDBAppendJob):
+            if weight > LARGEST_FRAME or not (isinstance(job, kinds) or not job.writes):
                 return False
-        return self._writer is not None and self._opened.journal is not None
+        return True
 
     def _written(self, failure: OSError | None, noteFailure: OSError | None) -> None:
         handed, self._handed = self._handed, None
@@ -202,13 +246,16 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _settle(self, group: JournalGroup, seconds: float, noteFailure: OSError | None) -> None:
         self._add(group)
-        self._patience.wrote(len(group.blobs), self._now())
+        if group.blobs:
+            self._patience.wrote(len(group.blobs), self._now())
         self.handedBack(failure=noteFailure)
         self.figures.synced(seconds)
         self.figures.appended(len(group.blobs), group.size, seconds)
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         if self._alarm is None or self._patience.isAlone or not self.maySuit(jobs):
+            return False
+        if not all(isinstance(job, LMDBAppendJob) for job in jobs):
             return False
         if not self._patience.begin(recordsIn(jobs), wereWaiting, self._now()):
             return False
@@ -439,7 +486,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def leave(self) -> None:
         """Let go of everything; the journal is applied now, or when the store is opened next."""
-        if self._backlog.rows:
+        if not self._backlog.isEmpty:
             try:
                 transaction, gone = self._commit([])
                 self._committed(transaction, [], gone)

@@ -30,6 +30,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.files import syncDirectory
+from natsbroker.storage.lmdb.changes import isChange
 from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.files import Commits, readPiece, writeAt
 from natsbroker.storage.records import Damaged, crc32c, identityOf, lengthAt, sequenceOf
@@ -52,24 +53,39 @@ _HEAD = Struct("<8sBBHIQQ")
 _CRC = Struct("<I")
 _HEAD_SIZE = _HEAD.size + _CRC.size
 _KIND = ord("J")
-_VERSION = 1
+_RECORDS, _CHANGES = 1, 2
+"""The versions of the layout: of a frame with nothing but records, and of one with changes too."""
 
 
 class JournalFrame(NamedTuple):
-    """A frame; C{since} is the generation of the database's commit that it builds on."""
+    """
+    A frame.
+
+    @ivar since: the generation of the database's commit that it builds on.
+    @ivar blobs: records.
+    @ivar changes: see L{natsbroker.storage.lmdb.changes}.
+    """
 
     generation: int
     since: int
     blobs: Sequence[bytes]
+    changes: Sequence[bytes] = ()
 
 
-def packFrame(mark: bytes, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
+def packFrame(
+    mark: bytes,
+    generation: int,
+    since: int,
+    blobs: Sequence[bytes],
+    changes: Sequence[bytes] = (),
+) -> bytes:
     """Both copies of a frame, up to the next sector."""
-    if hot.packFrame is not None:
+    if hot.packFrame is not None and not changes:
         frame: bytes = hot.packFrame(mark, generation, since, blobs, SECTOR)
         return frame
-    body = b"".join(blobs)
-    head = _HEAD.pack(mark, _KIND, _VERSION, 0, len(body), generation, since)
+    body = b"".join((*blobs, *changes))
+    version = _CHANGES if changes else _RECORDS
+    head = _HEAD.pack(mark, _KIND, version, 0, len(body), generation, since)
     copy = b"".join((head, _CRC.pack(crc32c(head + body)), body))
     return (copy * 2).ljust(_roundedUp(2 * len(copy)), b"\0")
 
@@ -84,16 +100,21 @@ def _frameAt(data: bytes, position: int, codec: PlainCodec) -> JournalFrame | No
         return None
     _, kind, version, _, length, generation, since = _HEAD.unpack_from(data, position)
     end = body + length
-    if kind != _KIND or version != _VERSION or end > len(data):
+    if kind != _KIND or version not in (_RECORDS, _CHANGES) or end > len(data):
         return None
     checked = data[position : position + _HEAD.size] + data[body:end]
     if crc32c(checked) != _CRC.unpack_from(data, position + _HEAD.size)[0]:
         return None
+    entries = _split(data[body:end])
+    changes: Sequence[bytes] = ()
+    if version == _CHANGES:
+        changes = [entry for entry in entries if isChange(entry)]
+        entries = [entry for entry in entries if not isChange(entry)]
     try:
-        blobs = [codec.openRecord(record) for record in _split(data[body:end])]
+        blobs = [codec.openRecord(record) for record in entries]
     except Damaged:
         return None
-    return JournalFrame(generation, since, blobs)
+    return JournalFrame(generation, since, blobs, changes)
 
 
 def _split(body: bytes) -> list[bytes]:
@@ -197,7 +218,10 @@ WIDEST = _roundedUp(2 * (_HEAD_SIZE + 2 * LARGEST_FRAME))
 
 
 class Journal:
-    """A frame is on disk when it is written if C{isSynced}; else it outlives only the process."""
+    """
+    A frame is on disk when it is written if C{isSynced}; else it outlives only the process, until a
+    frame with changes is written: those are always synced, and all frames before them.
+    """
 
     def __init__(
         self, path: Path, mark: bytes, isSynced: bool = True, codec: PlainCodec = PLAIN
@@ -210,39 +234,72 @@ class Journal:
         self.position = 0
         _fill(path)
         self.descriptor = _openDirect(path) if isSynced else os.open(path, _FLAGS & ~os.O_DSYNC)
+        self._forChanges = -1 if isSynced else os.open(path, _FLAGS)
+        self._unsynced = b""
         self._buffer = mmap.mmap(-1, WIDEST)
 
-    def frame(self, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
-        """A frame as it is to be written next; empty if there is no room for it."""
-        data = packFrame(self._mark, generation, since, self._codec.closeRecords(blobs))
-        return data if self.position + len(data) <= SIZE and len(data) <= WIDEST else b""
+    def descriptorFor(self, hasChanges: bool) -> int:
+        """To which a frame is written."""
+        return self._forChanges if hasChanges and not self.isSynced else self.descriptor
 
-    def append(self, generation: int, since: int, blobs: Sequence[bytes]) -> bool:
+    def positionFor(self, hasChanges: bool) -> int:
+        """Where a frame is written."""
+        return self.position - len(self._unsynced) if hasChanges else self.position
+
+    def written(self, frame: bytes, hasChanges: bool) -> None:
+        """Note that L{frame} is written."""
+        self.position = self.positionFor(hasChanges) + len(frame)
+        if hasChanges:
+            self._unsynced = b""
+        elif not self.isSynced and len(self._unsynced) <= WIDEST:
+            self._unsynced += frame
+
+    def frame(
+        self, generation: int, since: int, blobs: Sequence[bytes], changes: Sequence[bytes] = ()
+    ) -> bytes:
+        """
+        A frame as it is to be written next, behind those that it has to sync; empty if there is no
+        room for it.
+        """
+        data = packFrame(self._mark, generation, since, self._codec.closeRecords(blobs), changes)
+        if self.position + len(data) > SIZE:
+            return b""
+        if changes:
+            data = self._unsynced + data
+        return data if len(data) <= WIDEST else b""
+
+    def append(
+        self, generation: int, since: int, blobs: Sequence[bytes], changes: Sequence[bytes] = ()
+    ) -> bool:
         """Write a frame, and sync it. After an C{OSError}, the frame may be there all the same."""
-        data = self.frame(generation, since, blobs)
+        data = self.frame(generation, since, blobs, changes)
         if not data:
             return False
         self._buffer[: len(data)] = data
+        hasChanges = bool(changes)
+        descriptor, position = self.descriptorFor(hasChanges), self.positionFor(hasChanges)
         with memoryview(self._buffer) as view:
             try:
-                writeAt(self.descriptor, view[: len(data)], self.position)
+                writeAt(descriptor, view[: len(data)], position)
             except OSError as failure:
                 if failure.errno != errno.EINVAL:
                     raise
                 # The file system opens files for such writes, and does not take this one.
                 self.close()
                 self.descriptor = os.open(self._path, _FLAGS)
-                writeAt(self.descriptor, view[: len(data)], self.position)
-        self.position += len(data)
+                writeAt(self.descriptor, view[: len(data)], position)
+        self.written(data, hasChanges)
         return True
 
     def rewind(self) -> None:
         self.position = 0
+        self._unsynced = b""
 
     def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        for descriptor in (self.descriptor, self._forChanges):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.descriptor = self._forChanges = -1
 
 
 @implementer(IReadDescriptor)
@@ -271,6 +328,7 @@ class JournalWriter:
         commits: Commits,
         generation: int,
         isAlone: bool = False,
+        hasChanges: bool = False,
     ) -> None:
         """
         Write what L{Journal.frame} gave, and note it in C{commits} then. Until C{done} is called,
@@ -279,12 +337,12 @@ class JournalWriter:
         @param isAlone: whether no request is expected meanwhile, so that the reactor's thread may
             write to a quick disk itself.
         """
-        isQuick = isAlone or not journal.isSynced
-        self._frame = journal, len(frame)
+        isQuick = isAlone or not (journal.isSynced or hasChanges)
+        self._frame = journal, frame, hasChanges
         self._writer.write(
-            journal.descriptor,
+            journal.descriptorFor(hasChanges),
             frame,
-            journal.position,
+            journal.positionFor(hasChanges),
             commits.descriptor,
             *commits.note(generation),
             isQuick and self._writeSoon is not None,
@@ -305,8 +363,8 @@ class JournalWriter:
             return
         failure, noteFailure = map(_error, errors) if any(errors) else (None, None)
         if failure is None:
-            journal, length = self._frame
-            journal.position += length
+            journal, frame, hasChanges = self._frame
+            journal.written(frame, hasChanges)
         try:
             self._done(failure, noteFailure)
         except Exception:

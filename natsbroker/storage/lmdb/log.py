@@ -30,9 +30,9 @@ from natsbroker.storage.lmdb.fetching import (
 )
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.logreader import LogReader
-from natsbroker.storage.lmdb.transaction import LMDBAppendJob, isTallied
+from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBDeleteJob, isTallied
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.records import Damaged, decode, encodeBatch
+from natsbroker.storage.records import HEAD_SIZE, Damaged, decode, encodeBatch, subjectOf
 from natsbroker.storage.threaded import ThreadedStore
 from natsbroker.subjects.grammar import matches
 
@@ -91,7 +91,7 @@ class LMDBLog(LogReader):
 
     def delete(self, sequences: Collection[int]) -> Deferred[int]:
         self._lasts.clear()
-        return super().delete(sequences).addBoth(self._deleted)
+        return self._ask(LMDBDeleteJob(self.identity, list(sequences))).addBoth(self._deleted)
 
     def _deleted(self, result: int) -> int:
         self._lasts.clear()
@@ -102,13 +102,31 @@ class LMDBLog(LogReader):
             return fail(LogReadOnly(f"log {self.name} is in quarantine"))
         return super()._ask(job)
 
-    def journalled(self, blobs: Sequence[bytes], gone: Mapping[int, bytes]) -> None:
-        """Note durable records, and subjects of records let go for them, by sequence."""
-        self._ahead.add(blobs, gone)
-        for sequence in gone:
+    def journalled(
+        self, blobs: Sequence[bytes], gone: Mapping[int, bytes], deleted: Collection[int]
+    ) -> None:
+        """
+        Note durable records, subjects of records let go for them, by sequence, and deleted ones.
+        """
+        self._ahead.add(blobs, gone, deleted)
+        for sequence in (*gone, *deleted):
             block = self._cache.find(self.identity, sequence)
             if block is not None:
                 block.dead = block.dead.union((sequence,))
+
+    def sizeOf(self, sequence: int) -> tuple[bytes, int] | None:
+        """The subject and the size of a record; C{None} if that is not known without waiting."""
+        known = self.recall(sequence)
+        if known is None:
+            return None
+        blob, start, end = known
+        return subjectOf(blob, start), end - start - HEAD_SIZE
+
+    @inlineCallbacks
+    def _withoutDeleted(self) -> Generator[Deferred[Any], Any, None]:
+        """Have the database take what the journal deletes: its tallies count that still."""
+        if self._ahead.deleted:
+            yield self._ask(Job())
 
     def databaseCaughtUp(self) -> None:
         self._ahead = RecordsAhead()
@@ -124,6 +142,8 @@ class LMDBLog(LogReader):
         if known >= self._bounds.first or self.closed is not None or not self._row.indexed:
             return known
         ahead = self._ahead
+        if ahead.deleted:
+            return 0
         last = ahead.lastOf(subject) or self._quick.lastOf(subject, ahead, self.version)
         if last:
             self._lasts.found(subject, last, self._lasts.epoch)
@@ -172,6 +192,7 @@ class LMDBLog(LogReader):
     def _lastOf(self, subject: bytes) -> Generator[Deferred[Any], Any, int]:
         if self.closed is not None:
             raise self.closed
+        yield self._withoutDeleted()
         if not self._row.indexed:
             if subject != self._row.sole:
                 return 0
@@ -198,6 +219,7 @@ class LMDBLog(LogReader):
     ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
         if self.closed is not None:
             raise self.closed
+        yield self._withoutDeleted()
         if not self._row.indexed:
             sole: dict[bytes, SubjectTally] = yield self._soleTally(pattern, after)
             return sole
@@ -210,9 +232,10 @@ class LMDBLog(LogReader):
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:
         while self.closed is None:
+            if not self._row.indexed:
+                return int(self._row.count > 0)
+            yield self._withoutDeleted()
             row = self._row
-            if not row.indexed:
-                return int(row.count > 0)
             known: int | None = yield self._tallies.count(self._ahead, row.tallies)
             if known is not None:
                 return known

@@ -157,7 +157,8 @@ class LogReader(OwnedLog):
             sequences = yield self._tallies.all(self._ahead, subject)
             if sequences is None:
                 return 0
-            wanted = [later for later in sequences if later >= sequence]
+            deleted = self._ahead.deleted
+            wanted = [later for later in sequences if later >= sequence and later not in deleted]
             # The list has all up to its own last one, also where the reactor's thread has not.
             last = max(last, wanted[-1] if wanted else 0)
             yield self._known(last)

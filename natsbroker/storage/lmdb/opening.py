@@ -16,6 +16,7 @@ import errno
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from lmdb import verify
@@ -25,6 +26,7 @@ from natsbroker.files import syncDirectory
 from natsbroker.interfaces.records import StoreEncrypted, StoreFailed
 from natsbroker.storage.envelopes import unwrapAt
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
+from natsbroker.storage.lmdb.changes import Changes, unpackChanges
 from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.encryption.encrypting import rewrite, rewritten
 from natsbroker.storage.lmdb.encryption.keyring import (
@@ -237,7 +239,7 @@ def _openMarked(
     try:
         noted = commits.read()
         frames = readFrames(directory / JOURNAL, mark, codec)
-        surveyed, repaired = _verified(database, mark, marks, noted, frames, codec)
+        surveyed, repaired, owed = _verified(database, mark, marks, noted, frames, codec)
         ahead, known, isBehind = framesBeyond(surveyed.generation, noted, frames)
         stale = isBehind and not repaired
         if stale:
@@ -264,13 +266,14 @@ def _openMarked(
             repaired = GAPS
         if gaps or stale:
             keep(directory / "none", [repaired])
-        if ahead:
-            opened.replayed = _replay(environment, surveyed, base, ahead, gaps)
+        if ahead or owed:
+            changes = unpackChanges(chain(owed, *(frame.changes for frame in ahead)))
+            opened.replayed = _replay(environment, surveyed, base, ahead, gaps, changes)
         changed = _goBeyond(surveyed, marks) if stale else []
         if stale or surveyed.broken or surveyed.halved:
             opened.states = _persist(environment, surveyed, base, changed)
         environment.sync()
-        if ahead or stale or surveyed.broken or surveyed.halved:
+        if ahead or owed or stale or surveyed.broken or surveyed.halved:
             opened.generation = base + environment.lastTransaction()
         opened.journal = _openJournal(directory / JOURNAL, mark, isSynced, codec)
     except BaseException:
@@ -300,15 +303,17 @@ def _replay(
     base: int,
     frames: Sequence[JournalFrame],
     gaps: Mapping[int, list[tuple[int, int]]],
+    changes: Changes,
 ) -> dict[int, set[bytes]]:
     """
     Put records of the journal beyond the database into it; C{gaps} are missing between the two.
+    What the journal deletes may be among these records, so C{changes} come last.
 
     @return: the subjects of these records, by log, if the log has several.
     """
     subjects: dict[int, set[bytes]] = {}
     runs = [run for run in runsIn(frames) if run[0] in surveyed.rows]
-    weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
+    weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs) + changes.weight
     environment.prepare(weight + LOG_WEIGHT * (len({identity for identity, _ in runs}) + 1))
     with environment.begin() as txn:
         transaction = LMDBTransaction(
@@ -325,6 +330,13 @@ def _replay(
         for identity, ranges in gaps.items():
             surveyed.lost.setdefault(identity, []).extend(ranges)
             transaction.put(lostKey(identity), packRanges(surveyed.lost[identity]))
+        for identity, sequences in changes.deleted.items():
+            row = surveyed.rows.get(identity)
+            if row is not None and not (row.dropped or row.quarantined):
+                transaction.log(identity).delete(sequences)
+        for (space, key), value in changes.states.items():
+            surveyed.broken.pop(environment.codec.stateKey(space, key), None)
+            transaction.change(space, {key: value})
         transaction.finish()
     surveyed.rows.update({key: writer.row for key, writer in transaction.writers.items()})
     return {identity: some for identity, some in subjects.items() if some}
@@ -337,19 +349,20 @@ def _verified(
     noted: int,
     frames: Sequence[JournalFrame],
     codec: PlainCodec,
-) -> tuple[Survey, str]:
+) -> tuple[Survey, str, list[bytes]]:
     """
     Verify a database, and repair it if it is damaged.
 
     @param noted: the generation of the last commit, or of the last frame, or 0.
-    @return: the content, and the repairs in words.
+    @return: the content, the repairs in words, and the changes of the journal that a repaired
+        database has not.
     """
     surveyed, problem = inspectDatabase(database, mark, codec)
     if surveyed is not None:
         if surveyed.isSealed != codec.isSealed:
             isWhat = "is encrypted" if surveyed.isSealed else "is not encrypted"
             raise StoreEncrypted(f"{database} {isWhat}, unlike what is beside it")
-        return surveyed, ""
+        return surveyed, "", []
     newest = max([noted, *(frame.generation for frame in frames)])
     expected = frames[-1].since if frames and frames[-1].generation == newest else noted
     beyond = [frame for frame in frames if frame.generation > expected]
@@ -357,7 +370,8 @@ def _verified(
     surveyed, again = inspectDatabase(database, mark, codec)
     if surveyed is None:
         raise StoreFailed(f"the store cannot be repaired: {again}")
-    return surveyed, "; ".join([problem, *report])
+    owed = [change for frame in beyond for change in frame.changes]
+    return surveyed, "; ".join([problem, *report]), owed
 
 
 def _remember(directory: Path, surveyed: Survey, opened: Opened) -> None:

@@ -161,6 +161,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._holds: dict[int, dict[str, int]] = {}
         self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
         self._ahead: set[LMDBLog] = set()
+        self.hasStatesAhead = False
         self._losses = Losses(reactor, pool, path)
         self._scrubber = Scrubber(reactor, now, self.fetch, self.scrubbed)
 
@@ -333,10 +334,15 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             self.cache.forget(outcome.touched)
         if outcome.caughtUp:
             self._databaseCaughtUp()
-        for identity, blobs in outcome.ahead.items():
+        for identity in outcome.ahead.keys() | outcome.deleted.keys():
             log = self._byIdentity[identity]
-            log.journalled(blobs, outcome.gone.get(identity, {}))
+            log.journalled(
+                outcome.ahead.get(identity, ()),
+                outcome.gone.get(identity, {}),
+                outcome.deleted.get(identity, ()),
+            )
             self._ahead.add(log)
+        self.hasStatesAhead = self.hasStatesAhead or outcome.hasStates
         self._syncLater()
         for identity, row in outcome.rows.items():
             log = self._byIdentity.get(identity)
@@ -349,9 +355,15 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         for log in self._ahead:
             log.databaseCaughtUp()
         self._ahead.clear()
+        self.hasStatesAhead = False
+
+    def sizeOf(self, identity: int, sequence: int) -> tuple[bytes, int] | None:
+        log = self._byIdentity.get(identity)
+        return None if log is None else log.sizeOf(sequence)
 
     def _syncLater(self) -> None:
-        wants = self._ahead and self._syncInterval and self._closed is None
+        isAhead = self._ahead or self.hasStatesAhead
+        wants = isAhead and self._syncInterval and self._closed is None
         if wants and self._syncCall is None:
             self._syncCall = self._reactor.callLater(self._syncInterval, self._sync)
 
@@ -406,6 +418,8 @@ class LMDBStates(OwnedSpace):
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
         try:
             yield self._owner.ask(BarrierJob())
+            if self._owner.hasStatesAhead:
+                yield self._owner.ask(Job())  # The database has to take them first.
         except StoreError:
             pass  # Nothing is taken; what is there can be read.
         head = statePrefix(self._space)

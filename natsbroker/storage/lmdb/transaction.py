@@ -152,6 +152,23 @@ class LMDBAppendJob(AppendJob):
         return True
 
 
+class LMDBDeleteJob(LogJob):
+    """Deletes single records; C{deleted} is how many of them were there."""
+
+    frees = True
+
+    def __init__(self, identity: int, sequences: Sequence[int]) -> None:
+        super().__init__(identity)
+        self.sequences = sequences
+        self.deleted = 0
+
+    def applyTo(self, writer: LMDBLogWriter) -> None:
+        self.deleted = writer.delete(self.sequences)
+
+    def result(self) -> int:
+        return self.deleted
+
+
 def recordsIn(jobs: Sequence[Job]) -> int:
     return sum(len(job.blobs) for job in jobs if isinstance(job, LMDBAppendJob))
 

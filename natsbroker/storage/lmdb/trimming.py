@@ -7,7 +7,7 @@ The thread that writes looks up in the database what is not known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import lmdb
@@ -276,7 +276,7 @@ class Trimming:
 class TrimJob(LogJob):
     """Lets go in the database what was let go for the records of the journal."""
 
-    def __init__(self, identity: int, gone: Sequence[int]) -> None:
+    def __init__(self, identity: int, gone: Collection[int]) -> None:
         super().__init__(identity)
         self._gone = gone
 

@@ -459,8 +459,8 @@ def test_noRoom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record for which the database might have no room later is not left to the journal."""
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
-    log = reactor.wait(store.open("a"))
     monkeypatch.setattr(store._environment, "promise", lambda weight: False)
+    log = reactor.wait(store.open("a"))
     reactor.wait(log.append([(b"s", b"", b"x", 0)]))
     assert _isInDatabase(tmp_path / "store", tmp_path / "after")
     reactor.wait(store.close())

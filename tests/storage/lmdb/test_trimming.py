@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from natsbroker.interfaces.records import Retention, SubjectTally
+from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 
@@ -205,7 +206,7 @@ def test_keptOrLookedUp(tmp_path: Path) -> None:
             bucket.put(b"k.%d" % (number * 3 % 40), b"k.%d" % (38 + turn + number % 4))
             bucket.check()
         if turn % 2:
-            bucket.wait(bucket.store.states("space").put(b"k", b"v"))
+            bucket.wait(bucket.store.ask(Job()))
         else:
             bucket.put(*(b"k.%d" % number for number in range(5)), size=5000)
         bucket.check()

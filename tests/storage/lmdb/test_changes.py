@@ -1,0 +1,224 @@
+"""Deletions and values of state that are in the journal before the database has them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from natsbroker.interfaces.records import Retention, SubjectTally
+from natsbroker.storage.jobs import Job
+from natsbroker.storage.lmdb.backlog import MOST_DELETED
+from natsbroker.storage.lmdb.changes import Changes, isChange, packChanges, unpackChanges
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.storage.records import Damaged, encodeBatch
+from natsbroker.testing.pumped import PumpedReactor
+
+SUBJECTS = [b"w.%d" % number for number in range(4)]
+
+
+def test_packed() -> None:
+    """Changes are read as they were written; of one value the last counts."""
+    written = packChanges({7: {3, 1 << 40}}, {("space", b"k"): b"v", ("space", b"x"): b"y"})
+    written += packChanges({7: [9], 8: []}, {("space", b"k"): None})
+    assert all(map(isChange, written))
+    changes = unpackChanges(written)
+    assert sorted(changes.deleted.pop(7)) == [3, 9, 1 << 40]
+    assert changes == Changes({}, {("space", b"k"): None, ("space", b"x"): b"y"})
+
+
+def test_recordsAreNoChanges() -> None:
+    assert not isChange(encodeBatch(7, 1, [(b"s", b"", b"p", 0)], 5, 0, b"").blobs[0])
+
+
+def test_unknownKind() -> None:
+    """A change that another version wrote is not passed over."""
+    entry = packChanges({7: [1]}, {})[0]
+    with pytest.raises(Damaged, match="kind 9"):
+        unpackChanges([entry[:6] + b"\x09\0" + entry[8:]])
+
+
+class Queue:
+    """A log of messages that are deleted one by one, and what it should show."""
+
+    def __init__(self, path: Path, retention: Retention) -> None:
+        self.path = path
+        self.retention = retention
+        self.expected: dict[int, bytes] = {}
+        self.states: dict[bytes, bytes] = {}
+        self.open()
+
+    def open(self) -> None:
+        self.reactor = PumpedReactor()
+        self.store: Any = self.wait(openLMDB(self.reactor, self.path))
+        self.log: Any = self.wait(self.store.open("log"))
+        self.log.retain(self.retention)
+        self.wait(self.store.ask(Job()))
+
+    def wait(self, deferred: Any) -> Any:
+        return self.reactor.wait(deferred)
+
+    def close(self) -> None:
+        self.wait(self.store.close())
+
+    def crash(self) -> None:
+        """Go on with what is on disk, as after a kill."""
+        copy = self.path.with_name(self.path.name + "+")
+        shutil.copytree(self.path, copy)
+        self.close()
+        self.path = copy
+        self.open()
+
+    def put(self, *subjects: bytes) -> None:
+        entries = [(subject, b"", subject * 3, 0) for subject in subjects]
+        for sequence, subject in zip(self.wait(self.log.append(entries)), subjects, strict=True):
+            self.expected[sequence] = subject
+
+    def delete(self, *sequences: int) -> None:
+        deleted = self.wait(self.log.delete(sequences))
+        assert deleted == len(self.expected.keys() & set(sequences))
+        for sequence in sequences:
+            self.expected.pop(sequence, None)
+
+    def keep(self, key: bytes, value: bytes) -> None:
+        self.wait(self.store.states("space").put(key, value))
+        self.states[key] = value
+
+    def check(self) -> None:
+        """Compare what is shown by what the journal has as well."""
+        bounds = self.log.bounds()
+        assert bounds.count == len(self.expected)
+        assert bounds.size == sum(4 * len(subject) for subject in self.expected.values())
+        assert bounds.first == min(self.expected, default=bounds.last + 1)
+        records = self.wait(self.log.read(1, 10_000))
+        assert {record.sequence: record.subject for record in records} == self.expected
+        for subject in SUBJECTS[:2]:
+            own = [sequence for sequence, other in self.expected.items() if other == subject]
+            matching = self.wait(self.log.readMatching([subject], 1)).records
+            assert [record.sequence for record in matching] == own
+        gone = set(range(1, bounds.last + 1)) - self.expected.keys()
+        assert not any(map(self.log.recall, gone))
+
+    def checkSubjects(self) -> None:
+        """Compare what the database has to catch up for."""
+        subjects = sorted(set(self.expected.values()))
+        tallies = self.wait(self.log.subjects(b">"))
+        assert self.wait(self.log.countSubjects()) == len(subjects) == len(tallies)
+        for subject in SUBJECTS:
+            own = [sequence for sequence, other in self.expected.items() if other == subject]
+            last = self.wait(self.log.lastFor(subject))
+            assert (last.sequence if last else 0) == max(own, default=0)
+            if own:
+                assert tallies[subject] == SubjectTally(len(own), own[0], own[-1])
+        assert self.wait(self.store.states("space").load()) == self.states
+
+    @property
+    def isAhead(self) -> bool:
+        return bool(self.log._ahead.deleted)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    """A queue that is closed afterwards. Its database has twenty messages."""
+    queue = Queue(tmp_path / "store", Retention())
+    queue.put(*SUBJECTS * 5)
+    queue.delete(2, 3)
+    yield queue
+    queue.close()
+
+
+def test_deletedAhead(queue: Queue) -> None:
+    """Deletions go into the journal and are seen by all who read."""
+    queue.delete(1)
+    assert queue.isAhead
+    queue.check()
+    queue.put(b"w.0")
+    queue.delete(21, 4, 4, 20)
+    queue.check()
+    assert queue.isAhead
+    queue.checkSubjects()
+    queue.check()
+
+
+def test_crash(queue: Queue) -> None:
+    """After a kill, deletions and values of state are what was acknowledged."""
+    queue.keep(b"a", b"1")
+    queue.put(b"w.0", b"w.9")
+    queue.delete(1, 7, 22)
+    queue.keep(b"a", b"2")
+    queue.keep(b"b", b"3")
+    assert queue.isAhead
+    queue.crash()
+    queue.check()
+    queue.checkSubjects()
+
+
+def test_stateDeleted(queue: Queue) -> None:
+    """A value of state that was deleted in the journal does not come back."""
+    queue.keep(b"a", b"1")
+    queue.wait(queue.store.ask(Job()))
+    queue.wait(queue.store.states("space").delete(b"a"))
+    del queue.states[b"a"]
+    queue.crash()
+    queue.checkSubjects()
+
+
+def test_allDeleted(queue: Queue) -> None:
+    """A queue can become empty, and be filled again."""
+    for sequence in list(queue.expected):
+        queue.delete(sequence)
+    assert queue.isAhead
+    queue.check()
+    queue.put(b"w.0")
+    queue.check()
+    queue.checkSubjects()
+
+
+def test_many(queue: Queue) -> None:
+    """Many are deleted in the database at once, also some that the journal has deleted."""
+    queue.put(*SUBJECTS * MOST_DELETED)
+    queue.delete(50)
+    queue.delete(*range(1, 50 + MOST_DELETED))
+    assert not queue.isAhead
+    queue.check()
+
+
+def test_limitPerSubject(tmp_path: Path) -> None:
+    """With a limit per subject, deletions go into the database: which records go is not known."""
+    queue = Queue(tmp_path / "store", Retention(perSubject=5))
+    queue.put(*SUBJECTS * 3)
+    queue.delete(2)
+    queue.delete(5)
+    assert not queue.isAhead
+    queue.check()
+    queue.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_anyOrder(tmp_path: Path, seed: int) -> None:
+    """Whatever is asked, in whatever order: the log shows it, also after a kill."""
+    random = Random(seed)
+    queue = Queue(tmp_path / "store", Retention())
+    wasAhead = False
+    for _ in range(60):
+        step = random.random()
+        if step < 0.35:
+            queue.put(*random.choices(SUBJECTS, k=random.randint(1, 4)))
+        elif step < 0.8 and queue.expected:
+            known = range(1, queue.log.bounds().last + 1)
+            queue.delete(*random.choices(known, k=random.randint(1, 3)))
+        elif step < 0.9:
+            queue.keep(b"%d" % random.randint(1, 3), b"%d" % random.randint(1, 9))
+        elif step < 0.93:
+            queue.crash()
+        elif step < 0.96:
+            queue.checkSubjects()
+        wasAhead = wasAhead or queue.isAhead
+        queue.check()
+    queue.checkSubjects()
+    assert wasAhead
+    queue.close()
