@@ -185,6 +185,9 @@ class AccountRegistry:
     def __len__(self) -> int:
         return len(self._places)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
     @property
     def systemAccount(self) -> str:
         return self._system

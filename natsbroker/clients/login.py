@@ -91,6 +91,9 @@ class Login:
         except BaseException:
             self._broken(Failure())
             return
+        if isinstance(answer, Grant):
+            self._answered(answer)
+            return
         if isinstance(answer, Coroutine):
             answer = ensureDeferred(answer)
         if isinstance(answer, Deferred):

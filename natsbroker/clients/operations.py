@@ -314,7 +314,7 @@ class ClientOperations(PeerSession):
 
     @property
     def label(self) -> ClientLabel:
-        """What it is called in the log now, for a line that is perhaps not shown."""
+        """The name in the log as of now, for a line that is perhaps not shown."""
         peer = self.peer
         options = self.options if self._isConnected else {}
         letters = "wid" if peer.connectionType == "WEBSOCKET" else "cid"

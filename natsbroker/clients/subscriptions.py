@@ -74,6 +74,8 @@ class SubscriptionTable:
         self._sids.pop(sid)
 
     def clear(self) -> None:
+        if not self._sids:
+            return
         sids, self._sids = self._sids, hot.SidTable()
         ended: Any = sids
         self.bus.cancelAll(ended)

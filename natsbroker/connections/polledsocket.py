@@ -14,6 +14,9 @@ from twisted.python.failure import Failure
 
 from natsbroker import hot
 
+_DONE = Failure(main.CONNECTION_DONE)
+_LOST = Failure(main.CONNECTION_LOST)
+
 
 class PolledSession(Protocol):
     decoder: hot.Decoder
@@ -93,10 +96,10 @@ class PolledSocket:
         self._isFinishing = True
         self.setReading(False)
         if not self._session.outbox.pending:
-            self._soon(main.CONNECTION_DONE)
+            self._soon(_DONE)
 
     def end(self) -> None:
-        self._soon(main.CONNECTION_DONE)
+        self._soon(_DONE)
 
     def forget(self) -> None:
         connection, self._connection = self._connection, None
@@ -106,7 +109,7 @@ class PolledSocket:
     def _unblocked(self) -> None:
         self._session.writeProgressed()
         if self._isFinishing:
-            self._soon(main.CONNECTION_DONE)
+            self._soon(_DONE)
 
     def _inputEnded(self) -> None:
         self.setReading(False)
@@ -114,12 +117,12 @@ class PolledSocket:
 
     def _lost(self) -> None:
         self.setReading(False)
-        self._soon(main.CONNECTION_LOST)
+        self._soon(_LOST)
 
-    def _soon(self, reason: Exception) -> None:
+    def _soon(self, reason: Failure) -> None:
         self._reactor.callLater(0, self._over, reason)
 
-    def _over(self, reason: Exception) -> None:
+    def _over(self, reason: Failure) -> None:
         if not self._isEnding and self._connection is not None:
             self._isEnding = True
-            self._end(Failure(reason))
+            self._end(reason)

@@ -467,7 +467,7 @@ class BrokerParts:
 
     def _systemBus(self) -> Bus | None:
         name = self.accounts.systemAccount
-        return self.bus(name) if name in self.accounts.names() else None
+        return self.bus(name) if name in self.accounts else None
 
     def _revoked(self, account: str | None = None) -> None:
         for session in sessionsOf(self.clients.connections):

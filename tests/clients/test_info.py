@@ -80,7 +80,7 @@ class TestLine:
         assert read(INFO.line(1, "", limit))["max_payload"] == limit
 
     def test_encodedOnce(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What many connections are told alike is made once, but for its own part of each line."""
+        """The common part of the lines of many connections is made once."""
         written = Mock(wraps=infoLine)
         monkeypatch.setattr(info, "infoLine", written)
         fresh = INFO.changed(server_name='7,"client_id":8')

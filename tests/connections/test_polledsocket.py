@@ -80,7 +80,7 @@ class Desk:
 
     @property
     def watched(self) -> str:
-        """What the kernel is asked to report of the socket, in its own words."""
+        """The events that the kernel is asked to report of the socket, in its own words."""
         lines = Path(f"/proc/self/fdinfo/{self.poller.fileno()}").read_text().splitlines()
         [events] = [
             line.split()[3]
