@@ -369,7 +369,12 @@ def test_tooManyShapes() -> None:
 
     stage.jetstream.bus = cast(
         Any,
-        SimpleNamespace(subscribe=subscribe, publish=bus.publish, hasInterest=bus.hasInterest),
+        SimpleNamespace(
+            subscribe=subscribe,
+            publish=bus.publish,
+            hasInterest=bus.hasInterest,
+            matcher=cast(Any, bus).matcher,
+        ),
     )
     assert stage.make(name="A", subjects=_shapes("a", 600))["did_create"]
     answer = stage.make(name="B", subjects=_shapes("b", 2000))

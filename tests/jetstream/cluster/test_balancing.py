@@ -9,6 +9,7 @@ from typing import Any
 
 from natsbroker.jetstream.cluster.balancing import AT_ONCE, LeaderBalance, Move, movable
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import Placement
 from tests.jetstream.cluster.support import ClusterStage
 from tests.jetstream.support import Stage
@@ -39,7 +40,7 @@ def test_movable() -> None:
     """Streams that a placement keeps stay; those with few consumers go first."""
     stage = Stage()
     busy = stage.stream(name="A", subjects=("a",))
-    counted: Any = SimpleNamespace(name="d", filters=())
+    counted: Any = SimpleNamespace(name="d", filters=(), config=ConsumerConfig())
     busy.consumers.add(counted)
     idle = stage.stream(name="B", subjects=("b",))
     kept = stage.stream(name="C", subjects=("c",), placement=Placement(tags=("nvme",)))
