@@ -68,9 +68,9 @@ class Options(UsageOptions, AuthOptionMixin):
         ["config", "c", None, "Configuration file, in the language of nats-server.conf."],
         ["http", "m", None, "Port for the monitoring pages, on loopback; -1 for any."],
         ["name", "n", None, "Name of the server."],
-        ["user", None, None, "User that clients must be."],
+        ["user", None, None, "User name that clients log in with."],
         ["pass", None, None, "The user's password."],
-        ["token", None, None, "Token that clients must bring."],
+        ["token", None, None, "Token that clients log in with."],
         ["ports_file_dir", None, None, "Folder for the file that lists the ports in use."],
     ]
     compData: Any = None

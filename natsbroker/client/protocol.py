@@ -144,7 +144,7 @@ class ServerConnection(TwistedProtocol):
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict):
-            self.abort(ClientError("INFO makes no sense"))
+            self.abort(ClientError("INFO is malformed"))
             return
         self.info = fields
         if self._phase is _Phase.GREETING:

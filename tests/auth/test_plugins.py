@@ -268,7 +268,7 @@ class TestHtpasswd:
         ],
     )
     def test_wrongReload(self, path: Path, old: str, new: str, why: str) -> None:
-        """A reload that makes no sense changes nothing."""
+        """A reload that is malformed changes nothing."""
         with MemoryBroker(configText=self.text(path)) as broker:
             with pytest.raises(ReloadError, match=why):
                 reload(broker, self.text(path).replace(old, new))
@@ -372,7 +372,7 @@ class TestHTTP:
         assert any("authorization service failed" in line for line in lines)
 
     def test_reload(self, agent: FakeAgent) -> None:
-        """A reload takes another URL, and nothing if it makes no sense."""
+        """A reload takes another URL, and nothing if it is malformed."""
         text = "authorization { plugin: http, url: '%s' }"
         with MemoryBroker(configText=text % "https://x/") as broker:
             reload(broker, text % "https://y/")

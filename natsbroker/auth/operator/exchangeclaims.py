@@ -124,7 +124,7 @@ def _import(fields: Fields, importer: str) -> ImportClaim:
     token = fields.text("token")
     activation = decodeToken(token, "activation") if token else None
     if not account:
-        raise FieldError("imports: from no account")
+        raise FieldError("imports: the account is missing")
     if to and local:
         raise FieldError("imports: to and local_subject exclude each other")
     wanted: Import

@@ -133,7 +133,7 @@ def termsOf(user: UserClaims, account: AccountClaims) -> UserPermissionLimits:
         terms = replace(template, rules=expand(template.rules, _valuesOf(user, account)))
         check(terms)
     except FieldError as error:
-        raise errors.Unauthorized(f"the signer's template makes no sense: {error}") from error
+        raise errors.Unauthorized(f"the signer's template is malformed: {error}") from error
     return terms
 
 

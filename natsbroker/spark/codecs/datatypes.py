@@ -176,7 +176,7 @@ class _ColumnParser:
         words = [(match.lastgroup, match[match.lastindex or 0]) for match in matches]
         self._tokens: deque[tuple[Any, str]] = deque([*words, ("", "")])
         if words and words[-1][0] == "wrong":
-            raise OptionError(f"schema: {words[-1][1]!r} makes no sense")
+            raise OptionError(f"schema: {words[-1][1]!r} is malformed")
 
     def columns(self, end: str = "") -> list[Any]:
         fields: list[Any] = []

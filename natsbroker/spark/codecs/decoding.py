@@ -36,7 +36,9 @@ def withDecoded(
     """
     names = {name.lower() for name in frame.columns}
     if column not in frame.columns or {to.lower(), f"{to}_error".lower()} & names:
-        raise OptionError(f"column {column!r} is wanted, and none called {to!r} or '{to}_error'")
+        raise OptionError(
+            f"column {column!r} is missing, or there is a column {to!r} or '{to}_error'"
+        )
     [mapping] = readMappings([f">={schema}"], {">": "values"}, isUnknownBad, registry)
     kind = nullable(pa.struct(list(codecOf(mapping).columns)))
     added = ddlText(pa.schema([(to, kind), (f"{to}_error", pa.string())]))

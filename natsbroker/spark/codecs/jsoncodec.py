@@ -122,7 +122,7 @@ def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None =
         builder = _ColumnBuilder({textName: json.loads(text) for textName, text in texts.items()})
         kind, _ = builder.kindOf(builder.documents[""], "", "", ())
         if not pa.types.is_struct(kind):
-            raise OptionError("it is not of an object with properties")
+            raise OptionError("not a schema of an object with properties")
         columns = pa.schema(list(kind))
         checkNames(columns)
     return columns

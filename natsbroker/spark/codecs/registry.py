@@ -149,7 +149,7 @@ class SchemaRegistry:
                 with self._opener.open(request, timeout=_TIMEOUT) as answer:
                     return msgspec.json.decode(answer.read(_LARGEST), type=RegisteredSchema)
             except (msgspec.MsgspecError, RecursionError):
-                raise DataSourceError(f"registry {self._url}: an answer makes no sense") from None
+                raise DataSourceError(f"registry {self._url}: an answer is malformed") from None
             except HTTPError as error:
                 error.close()
                 if error.code == 404:

@@ -137,7 +137,7 @@ class StreamApi(LogApi):
         names: list[str] = []
         while True:
             answer = self.call("STREAM.NAMES", {"offset": len(names)}, self._pattern or "names")
-            with sensible("streams: the list of their names makes no sense"):
+            with sensible("streams: the list of their names is malformed"):
                 page, total = (
                     [str(streamName) for streamName in answer["streams"] or ()],
                     int(answer["total"]),
@@ -149,7 +149,7 @@ class StreamApi(LogApi):
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         question = {"deleted_details": True} if withDeleted else {}
         answer = self.call(f"STREAM.INFO.{checkedName(name)}", question, name)
-        with sensible(f"stream {name}: its state makes no sense"):
+        with sensible(f"stream {name}: its state is malformed"):
             config, state = answer["config"], answer["state"]
             stop = int(state["last_seq"]) + 1
             return StreamState(
@@ -191,7 +191,7 @@ class StreamApi(LogApi):
             if error.code == NO_MESSAGE:
                 return None
             raise
-        with sensible(f"stream {name}: its answer makes no sense"):
+        with sensible(f"stream {name}: its answer is malformed"):
             message = answer["message"]
             block, data = (base64.b64decode(message.get(key) or "") for key in ("hdrs", "data"))
             return int(message["seq"]), block, data
@@ -288,14 +288,14 @@ class ChannelApi(ExportApi):
         while True:
             question = {"pattern": pattern, "after": names[-1] if names else ""}
             answer = self.call("NAMES", "", question)
-            with sensible(f"channel {pattern}: the answer makes no sense"):
+            with sensible(f"channel {pattern}: the answer is malformed"):
                 names += [str(name) for name in answer["names"]]
                 if not answer["more"]:
                     return names
 
     def state(self, name: str) -> StreamState:
         answer = self.call("INFO", name)
-        with sensible(f"channel {name}: its state makes no sense"):
+        with sensible(f"channel {name}: its state is malformed"):
             stop = int(answer["last"]) + 1
             return StreamState(
                 name,
@@ -309,6 +309,6 @@ class ChannelApi(ExportApi):
 
     def firstSince(self, name: str, time: str) -> int | None:
         answer = self.call("FIND", name, {"time": nanoseconds(time)})
-        with sensible(f"channel {name}: its answer makes no sense"):
+        with sensible(f"channel {name}: its answer is malformed"):
             sequence, last = int(answer["sequence"]), int(answer["last"])
         return sequence if sequence <= last else None

@@ -177,7 +177,7 @@ class ExportReader:
             if error.code == OTHER_CHANNEL:
                 raise LogGone(str(error)) from None
             raise
-        raise DataSourceError(f"{self._what}: the answer makes no sense")
+        raise DataSourceError(f"{self._what}: the answer is malformed")
 
     def _check(self, frame: ColumnFrame) -> None:
         place = frame.place

@@ -80,7 +80,7 @@ def fetch(
 
 
 def _isEnd(head: bytes, subject: str) -> bool:
-    with sensible(f"{subject}: an answer makes no sense"):
+    with sensible(f"{subject}: an answer is malformed"):
         headers = Headers.fromBlock(head)
         status, left = headers.status, int(headers.get("Nats-Num-Pending") or "0")
     if status == _END:

@@ -166,7 +166,7 @@ class BlockingConnection:
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict):
-            raise self._lost("INFO makes no sense")
+            raise self._lost("INFO is malformed")
         self.info = fields
 
     def _fill(self, deadline: float) -> None:

@@ -145,7 +145,7 @@ class IcebergTable(ArchiveTable):
         except FileNotFoundError:
             there = _OWN if (root / _CATALOG).exists() else ""
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise TableError(f"{root / _OTHER}: makes no sense: {error}") from None
+            raise TableError(f"{root / _OTHER}: is malformed: {error}") from None
         if catalog:
             match = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
             if match is None:

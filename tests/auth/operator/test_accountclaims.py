@@ -232,7 +232,7 @@ class TestAccountClaims:
         ],
     )
     def test_wrongTrace(self, trace: dict[str, Any], why: str) -> None:
-        """A trace that makes no sense is refused with nats-server's text."""
+        """A trace that is malformed is refused with nats-server's text."""
         with pytest.raises(FieldError) as refused:
             AccountClaims.decode(ACCOUNT.jwt({"trace": trace}))
         assert str(refused.value) == f"the account {why}"

@@ -247,7 +247,7 @@ class TestTerms:
 
     @pytest.mark.parametrize("subject", ["{{nothing()}}", "a..b", " ", "{{name()}} x y"])
     def test_brokenTemplates(self, subject: str) -> None:
-        """A template that makes no sense refuses its users."""
+        """A template that is malformed refuses its users."""
         template = {**TEMPLATE, "template": {"pub": {"allow": [subject]}}}
         claims = account({"signing_keys": [template]})
         with pytest.raises(Unauthorized):

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from natsbroker.jetstream.cluster.balancing import AT_ONCE, LeaderBalance, Move, movable
-from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement
 from tests.jetstream.cluster.support import ClusterStage
 from tests.jetstream.support import Stage

@@ -88,5 +88,5 @@ def test_names(spark: Any) -> None:
     """A column that is missing, or one that is there already, is refused."""
     frame = spark.range(1).selectExpr("id", "id AS Value")
     for column in ("data", "id"):
-        with pytest.raises(OptionError, match="is wanted, and none called 'value'"):
+        with pytest.raises(OptionError, match="or there is a column 'value'"):
             withDecoded(frame, 'json:"id BIGINT"', column=column)

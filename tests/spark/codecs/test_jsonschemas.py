@@ -71,7 +71,7 @@ def test_references() -> None:
     [
         ("x", "s: it is no JSON Schema"),
         ("[]", "s: it is no JSON Schema"),
-        ('{"type": "array", "items": {"type": "integer"}}', "it is not of an object"),
+        ('{"type": "array", "items": {"type": "integer"}}', "not a schema of an object"),
         ("{}", "it: no column is for {}"),
         ('{"properties": {"a": {}}}', "a: no column is for {}"),
         ('{"properties": {"a": {"type": "array"}}}', "no JSON Schema"),

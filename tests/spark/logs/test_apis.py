@@ -114,7 +114,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("answer", [b"nonsense", b"[]", b'{"config":{}}', b'{"message":{}}'])
     def test_strangeAnswers(self, answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An answer that makes no sense is an error that names the stream."""
+        """An answer that is malformed is an error that names the stream."""
 
         class Asked:
             def request(self, subject: str, payload: bytes) -> bytes:

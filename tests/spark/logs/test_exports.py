@@ -265,7 +265,7 @@ class TestScripted:
             (b"NBCF" + bytes(100), "version 0"),
             (frame([1], 1, 11)[:-8], "checksum"),
             (b'{"error": {"err_code": 20006, "description": "the store fails: x"}}', "fails: x"),
-            (b'{"hello": 1}', "makes no sense"),
+            (b'{"hello": 1}', "is malformed"),
             (b"{", "not JSON"),
         ],
     )

@@ -168,9 +168,9 @@ class TestStrangeServers:
     @pytest.mark.parametrize(
         ("said", "why"),
         [
-            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no NATS server"),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not a NATS server"),
             (b"PING\r\nPONG\r\n", "no greeting"),
-            (b"INFO nonsense\r\n", "INFO makes no sense"),
+            (b"INFO nonsense\r\n", "INFO is malformed"),
             (b"", "closed the connection"),
             (INFO + b"-ERR 'maximum connections exceeded'\r\n", "maximum connections exceeded"),
             (

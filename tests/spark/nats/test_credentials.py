@@ -105,7 +105,7 @@ class TestFiles:
     def test_noSeed(self, tmp_path: Path, user: KeyPair) -> None:
         """A file with a JWT alone is no file of credentials."""
         text = credentialsFile("a.b.c", user).replace("USER NKEY SEED", "SOMETHING")
-        with pytest.raises(OptionError, match="is no file of credentials"):
+        with pytest.raises(OptionError, match="is not a file of credentials"):
             readCredentials(written(tmp_path, text))
 
     @pytest.mark.parametrize(

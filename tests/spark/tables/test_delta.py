@@ -239,7 +239,7 @@ class TestOthers:
             table.latest()
 
     def test_damaged(self, table: DeltaLakeTable) -> None:
-        """A log that makes no sense is an error that says where."""
+        """A log that is malformed is an error that says where."""
         last = max((table.directory / "_delta_log").glob("*.json"))
         last.write_text("?")
         with pytest.raises(TableError, match=str(table.directory)):

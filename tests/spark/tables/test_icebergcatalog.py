@@ -73,7 +73,7 @@ def test_namedCatalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert place.catalog().list_namespaces("lake") == [("lake", "raw")]
     assert (tmp_path / "prod.db").exists()
     (tmp_path / MARKS["iceberg"][1]).write_text("?")
-    with pytest.raises(TableError, match=r"_nb_catalog\.json: makes no sense"):
+    with pytest.raises(TableError, match=r"_nb_catalog\.json: is malformed"):
         IcebergTable(tmp_path)
 
 

@@ -84,7 +84,7 @@ class CopyTarget:
             self.next = int(headers.get(SEQUENCE) or "0") + 1
             self.known = int(headers.get(TIME) or "0")
         except ValueError:
-            raise DataSourceError(f"stream {self._name}: its last message makes no sense") from None
+            raise DataSourceError(f"stream {self._name}: its last message is malformed") from None
         if (headers.get(LOG), headers.get(IDENTITY)) != self._origin or self.next == 1:
             raise OptionError(
                 f"stream {self._name} has other messages than copies of {log.kind} {log.name}"
@@ -231,7 +231,7 @@ class ChannelReader(StanClient):
                 try:
                     return MsgProto.FromString(body[headerLength:])
                 except Malformed:
-                    raise ApiError(f"channel {self._channel}: a message makes no sense") from None
+                    raise ApiError(f"channel {self._channel}: a message is malformed") from None
             self.heard(subject, reply)
 
 

@@ -79,7 +79,7 @@ class ReplayLedger:
         try:
             entry = msgspec.json.decode(data, type=LedgerEntry)
         except (msgspec.MsgspecError, RecursionError):
-            raise DataSourceError(f"{BUCKET}: the entry {self._key} makes no sense") from None
+            raise DataSourceError(f"{BUCKET}: the entry {self._key} is malformed") from None
         if entry.v != _VERSION:
             raise DataSourceError(
                 f"{BUCKET}: the entry {self._key} is of another version of this job"

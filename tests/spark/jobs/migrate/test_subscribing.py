@@ -188,7 +188,7 @@ def test_reply() -> None:
 
 def test_invalidMessage() -> None:
     """An invalid message is an error, and so is a missing one in the middle."""
-    with pytest.raises(ApiError, match="channel c: a message makes no sense"):
+    with pytest.raises(ApiError, match="channel c: a message is malformed"):
         read(b"\x0a")
     with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored"):
         read(message(1), message(4), stop=5)

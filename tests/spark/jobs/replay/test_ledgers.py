@@ -79,10 +79,10 @@ def test_concurrentChange(station: Station) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"{", "makes no sense"),
-        (b"[]", "makes no sense"),
-        (b'{"v": 1, "plan": ""}', "makes no sense"),
-        (b'{"v":1,"plan":"","created":"","row":"1","at":1}', "makes no sense"),
+        (b"{", "is malformed"),
+        (b"[]", "is malformed"),
+        (b'{"v": 1, "plan": ""}', "is malformed"),
+        (b'{"v":1,"plan":"","created":"","row":"1","at":1}', "is malformed"),
         (b'{"v":2,"plan":"","created":"","row":1,"at":1}', "is of another version"),
     ],
 )
