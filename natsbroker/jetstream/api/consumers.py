@@ -116,8 +116,6 @@ async def _create(
         if not config.sourcing:
             request.turn.goOn(name)
         await updating
-        if consumer.filters != filters:
-            consumer.core.passOver()
         await _store(consumer)
         if consumer.filters != filters:
             await stream.interestLost()

@@ -287,13 +287,14 @@ class Consumer:
         core.cursor.removed(sequences, before)
         if not isHeld and not (isPurge and before):
             return
-        count = len(pending)
+        count, counted = len(pending), len(pending.counts)
         for sequence in sequences if isHeld else ():
             if sequence in pending.entries or sequence in pending.counts:
                 core.gone(sequence, isPurge)
         core.goneBefore(before, isPurge)
-        core.writer.touched()
-        self._inactivity.settled()
+        if isPurge or len(pending) < count or len(pending.counts) < counted:
+            core.writer.touched()
+            self._inactivity.settled()
         if core.isServing and len(pending) < count:
             core.pump()  # There is room for others.
 
@@ -308,6 +309,7 @@ class Consumer:
         self._acks.applyConfig()
         filters = core.cursor.filters
         if filtersOf(config) != filters:
+            core.passOver()
             core.cursor.refilter(filtersOf(config))
             self.stream.consumers.refiltered(self, filters)
         self._inactivity.watch()

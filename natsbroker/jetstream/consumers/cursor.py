@@ -245,9 +245,10 @@ class RecordCursor:
         if self._stream.first > self.position:
             self._discardBefore(self._stream.first)
         consumers = self._stream.consumers
-        if consumers.removals != self._removals:
-            self._removals = consumers.removals
-            if self._remaining and consumers.lastRemoved >= self.position:
+        removals, lastRemoved = consumers.removalsOf(self.filters)
+        if removals != self._removals:
+            self._removals = removals
+            if self._remaining and lastRemoved >= self.position:
                 self._stale()
         if consumers.announced > self._last and self._isCovered:
             self._scan = max(self._scan, consumers.announced + 1)
@@ -263,6 +264,9 @@ class RecordCursor:
         first = records[0].sequence
         if self.position >= first and len({record.subject for record in records}) == len(records):
             return
+        limit = self._stream.config.max_msgs_per_subject
+        if self._isCovered and not self._isStale and len(self._buffer) <= limit:
+            return  # Everything undelivered is known, and too little to replace any of it.
         self._stale()
         if isLast:
             last = {record.subject: record.sequence for record in records}
@@ -285,30 +289,44 @@ class RecordCursor:
                     self._again[sequence] = None
         if before > self.position:
             self._discardBefore(before)
-        if sequences and max(sequences) >= self.position:
-            self._discard(set(sequences))
+        if not sequences:
+            return
+        removals, _ = self._stream.consumers.removalsOf(self.filters)
+        if removals == self._removals + 1:
+            self._removals = removals  # These are the only ones that it did not know of.
+        later = [sequence for sequence in sequences if sequence >= self.position]
+        if later:
+            self._discard(later)
 
     def _discardBefore(self, before: int) -> None:
         self._wake()
-        self._again = {key: record for key, record in self._again.items() if key >= before}
-        self._buffer.drop(self._buffer.countBefore(before))
+        if self._again:
+            self._again = {key: record for key, record in self._again.items() if key >= before}
+        isRead = self._scan >= before and not self._skip
+        dropped = self._buffer.countBefore(before)
+        self._buffer.drop(dropped)
         while self._skip and self._skip[0] < before:
             self._skip.popleft()
         self.position = before
         self._scan = max(self._scan, before)
         if before > self._counted:
             self._remaining = 0
-        else:
+        elif dropped or not (isRead or self._isExactlyNone):
             self._remaining = min(self._remaining, self._counted - before + 1)
             self._stale()
 
-    def _discard(self, gone: set[int]) -> None:
-        # Whether they were there, and matched, is not known any more: they are counted again.
-        self._stale()
-        if any(record.sequence in gone for record in self._buffer):
-            self._buffer.keep(lambda record: record.sequence not in gone)
+    @property
+    def _isExactlyNone(self) -> bool:
+        return not (self._remaining or self._isStale)
+
+    def _discard(self, gone: Sequence[int]) -> None:
+        removed = [self._buffer.remove(sequence) for sequence in gone]
+        if any(removed) or self._skip or max(gone) >= self._scan:
+            # Whether the unread ones matched is not known: all are counted again.
+            self._stale()
         if self._skip:
-            self._skip = deque(sequence for sequence in self._skip if sequence not in gone)
+            skipped = set(gone)
+            self._skip = deque(sequence for sequence in self._skip if sequence not in skipped)
 
     # Reading.
 

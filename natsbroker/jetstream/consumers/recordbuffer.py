@@ -4,6 +4,7 @@ The messages that a consumer has read and not delivered yet.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice, takewhile
@@ -71,6 +72,23 @@ class RecordBuffer:
     def countBefore(self, sequence: int) -> int:
         """The number of records with a lower sequence."""
         return sum(1 for _ in takewhile(lambda record: record.sequence < sequence, self))
+
+    def remove(self, sequence: int) -> bool:
+        """Drop the record with a sequence; whether it was there."""
+        start = self._dropped
+        for place, part in enumerate(self._parts):
+            if part[-1].sequence >= sequence:
+                index = bisect_left(part, sequence, start, key=lambda record: record.sequence)
+                isThere = index < len(part) and part[index].sequence == sequence
+                if isThere:
+                    rest = part if isinstance(part, list) else list(part)
+                    del rest[index]
+                    self._parts[place] = rest
+                    self._length -= 1
+                    self.drop(0)
+                return isThere
+            start = 0
+        return False
 
     def keep(self, isWanted: Callable[[Record], bool]) -> None:
         """Drop all other records."""

@@ -29,7 +29,7 @@ class ConsumerRetention:
         self._stream = stream
         self._owed: set[int] = set()
 
-    async def release(self, sequences: Collection[int], consumer: object = None) -> None:
+    async def release(self, sequences: Collection[int], consumer: Consumer | None = None) -> None:
         """
         Remove those of some messages that no consumer needs. Messages that the store fails to
         remove are remembered until they are gone.
@@ -56,12 +56,12 @@ class ConsumerRetention:
                 self._owed.update(some)
                 raise
 
-    async def _release(self, sequences: Collection[int], consumer: object) -> None:
+    async def _release(self, sequences: Collection[int], consumer: Consumer | None) -> None:
         isShared = self._stream.config.retention is RetentionPolicy.INTEREST
         if isShared or consumer is None:
             await self._releaseUnlessNeeded(sequences, consumer)
         else:
-            await self._stream.remove(sequences)
+            await self._stream.remove(sequences, False, _ownFilters(consumer, sequences))
 
     async def _releaseUnlessNeeded(self, sequences: Collection[int], but: object) -> None:
         waiting = deque(sequences)
@@ -139,6 +139,11 @@ class ConsumerRetention:
                 [record.sequence for record in page.records if isUnneeded(record, stream.consumers)]
             )
             sequence = page.next
+
+
+def _ownFilters(consumer: Consumer, sequences: Collection[int]) -> tuple[bytes, ...]:
+    """The filters of a consumer of a work queue, if it has delivered some messages by these."""
+    return consumer.filters if consumer.core.passedOver < min(sequences) else ()
 
 
 def _isUnneeded(record: Record, consumers: ConsumerTable) -> bool:

@@ -29,12 +29,16 @@ class FilterGroup(StoredCount):
 
     Consumers that cannot deliver sleep. They cost nothing when messages are stored, and count what
     they missed when they are used again.
+
+    @ivar removals: how often messages were removed that no other group wants.
+    @ivar lastRemoved: the highest sequence of these.
     """
 
     def __init__(self, filters: tuple[bytes, ...]) -> None:
         self.filters = filters
         self.members: dict[str, Consumer] = {}
         self._awake: dict[str, Consumer] = {}
+        self.removals = self.lastRemoved = 0
 
     def add(self, consumer: Consumer) -> None:
         self.members[consumer.name] = self._awake[consumer.name] = consumer
@@ -69,8 +73,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     @ivar shown: the number of those that are not a mirror's or source's.
     @ivar announced: the last sequence up to which consumers know the messages that they want.
-    @ivar removals: how often single messages were removed.
-    @ivar lastRemoved: the highest sequence of a single message that was removed.
+    @ivar removals: how often single messages were removed that any group may want.
+    @ivar lastRemoved: the highest sequence of these.
     """
 
     def __init__(self) -> None:
@@ -176,19 +180,41 @@ class ConsumerTable(Mapping[str, "Consumer"]):
                 group.stored(wanted, last)
         self.announced = last
 
-    def removed(self, sequences: Collection[int], before: int = 0, isPurge: bool = False) -> None:
+    def removed(
+        self,
+        sequences: Collection[int],
+        before: int = 0,
+        isPurge: bool = False,
+        filters: tuple[bytes, ...] = (),
+    ) -> None:
         """
         Notify consumers of removed messages: single ones, and all below C{before}. Consumers that
         hold none notice when they are asked for a message, unless a purge moves them.
+
+        @param filters: those of the only consumers that want the single messages; empty if others
+            may want them.
         """
+        group = self._groups.get(filters) if filters else None
         if sequences:
-            self.removals += 1
-            self.lastRemoved = max(self.lastRemoved, max(sequences))
-        isMoved = isPurge and before
-        for consumer in list((self._byName if isMoved else self._holding).values()):
-            consumer.removed(sequences, before, isPurge)
-            if not consumer.isHolding:
-                self._holding.pop(consumer.name, None)
+            noted = self if group is None else group
+            noted.removals += 1
+            noted.lastRemoved = max(noted.lastRemoved, max(sequences))
+        wanting = self._holding if group is None else group.members
+        for consumer in list((self._byName if isPurge and before else wanting).values()):
+            if consumer.name in self._holding or before:
+                consumer.removed(sequences, before, isPurge)
+                if not consumer.isHolding:
+                    self._holding.pop(consumer.name, None)
+
+    def removalsOf(self, filters: tuple[bytes, ...]) -> tuple[int, int]:
+        """
+        The number of removals of single messages that consumers with these filters may want, and
+        the highest sequence among them.
+        """
+        group = self._groups.get(filters)
+        if group is None:
+            return self.removals, self.lastRemoved
+        return self.removals + group.removals, max(self.lastRemoved, group.lastRemoved)
 
     def _shares(self, records: Sequence[Record]) -> dict[FilterGroup, list[Record]]:
         """The records that the filters of groups match. Groups may share a list."""

@@ -209,12 +209,16 @@ class StreamCore(StreamRecords):
 
     @inlineCallbacks
     def remove(
-        self, sequences: Collection[int], isPurge: bool = False
+        self,
+        sequences: Collection[int],
+        isPurge: bool = False,
+        filters: tuple[bytes, ...] = (),
     ) -> Generator[Deferred[Any], Any, int]:
         """
         Remove single messages.
 
         @param isPurge: whether consumers publish no advisories about them.
+        @param filters: those of the only consumers that want them; empty if others may.
         @return: the number of removed messages, once that is durable.
         """
         if not sequences:
@@ -223,7 +227,7 @@ class StreamCore(StreamRecords):
             yield ensureDeferred(self.sources.readOn())
         self.sources.save()
         removed = yield self.change(self.log.delete(sequences))
-        self.consumers.removed(sequences, 0, isPurge)
+        self.consumers.removed(sequences, 0, isPurge, filters)
         self.evicted()
         return cast(int, removed)
 

@@ -175,6 +175,9 @@ class FakeTable(list[Consumer]):
 
     announced = removals = 0
 
+    def removalsOf(self, filters: tuple[bytes, ...]) -> tuple[int, int]:
+        return self.removals, 1 << 60
+
     def mayHold(self, consumer: Any) -> None:
         pass
 

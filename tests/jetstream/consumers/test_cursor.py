@@ -17,6 +17,8 @@ from natsbroker.jetstream.consumers.cursor import (
     RecordCursor,
     fetchRecords,
 )
+from natsbroker.jetstream.streams.streamrecords import StreamRecords
+from tests.jetstream.api.support import ApiStage
 from tests.jetstream.consumers.support import ConsumerStage
 
 
@@ -298,3 +300,93 @@ def test_notReplaced(stage: ConsumerStage) -> None:
     assert reader.take() == 1
     reader.cursor.replaced([Record(2, 0, b"s.a", b"", b"")], False)
     assert reader.cursor.count()
+
+
+class Looks:
+    """
+    The reads of a stream, and the counts of messages in it.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[str] = []
+        for name in ("count", "read", "readEncoded"):
+            monkeypatch.setattr(
+                StreamRecords, name, self._noted(name, getattr(StreamRecords, name))
+            )
+
+    def _noted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(stream: StreamRecords, *arguments: Any) -> Any:
+            self.calls.append(name)
+            return original(stream, *arguments)
+
+        return call
+
+
+def pushed(stage: ApiStage, count: int, **config: Any) -> list[Any]:
+    """The inboxes of push consumers of one subject each."""
+    inboxes = []
+    for number in range(count):
+        name, subject = f"p{number}", f"_INBOX.p{number}"
+        inboxes.append(stage.inbox(subject.encode()))
+        shown = {"name": name, "filter_subject": f"s.{number}", "deliver_subject": subject}
+        body = {"stream_name": "S", "config": {**shown, **config}}
+        assert "error" not in stage.ask(f"CONSUMER.CREATE.S.{name}.s.{number}", body)
+    return inboxes
+
+
+def test_acknowledgedOneByOne(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The removal of an acknowledged message of a work queue has nobody count or read again."""
+    stage = ApiStage()
+    stage.make(retention="workqueue")
+    for number in range(24):
+        stage.send(b"s.%d" % (number % 3))
+    stage.settle()
+    inboxes = pushed(stage, 3, ack_policy="explicit", max_ack_pending=1)
+    stage.settle()
+    looks = Looks(monkeypatch)
+    for _ in range(7):
+        for inbox in inboxes:
+            stage.send(inbox.got[-1].reply, b"+ACK")
+            stage.settle()
+    assert looks.calls == []
+    assert [[int(m.reply.split(b".")[5]) for m in inbox.got] for inbox in inboxes] == [
+        list(range(first, 25, 3)) for first in (1, 2, 3)
+    ]
+    assert [int(inbox.got[0].reply.split(b".")[8]) for inbox in inboxes] == [7] * 3
+    assert [int(inbox.got[-1].reply.split(b".")[8]) for inbox in inboxes] == [0] * 3
+    assert stage.jetstream.streams["S"].messages == 3
+
+
+def test_watchedKeys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts into a bucket with watches of its keys have nobody count or read again."""
+    stage = ApiStage()
+    stage.make(max_msgs_per_subject=1)
+    inboxes = pushed(stage, 3, ack_policy="none", deliver_policy="new")
+    stage.settle()
+    looks = Looks(monkeypatch)
+    for number in range(12):
+        stage.send(b"s.%d" % (number % 3 if number < 6 else 2 - number % 3))
+        stage.settle()
+    assert looks.calls == []
+    assert [len(inbox.got) for inbox in inboxes] == [4] * 3
+    assert [stage.ask(f"CONSUMER.INFO.S.p{n}")["num_pending"] for n in range(3)] == [0] * 3
+
+
+def test_deletedUndelivered(stage: ConsumerStage) -> None:
+    """A deleted message is counted and delivered no more, whether it was read or not."""
+    stage.publish(3, "s.a")
+    reader = Reader(stage, b"s.a")
+    reader.cursor.peek()
+    stage.publish(2, "s.a")
+    reader.cursor.stored(stage.stream.records()[3:], 5, False)
+    for gone, pending in ((2, 4), (5, 3)):
+        stage.stream.log.delete([gone])
+        reader.cursor.removed([gone], 0)
+        assert not reader.cursor.isCounted
+        ensureDeferred(reader.cursor.recount())
+        assert reader.cursor.numPending == pending
+    taken = []
+    for _ in range(5):
+        taken.append(reader.take())
+        stage.advance(1)
+    assert [sequence for sequence in taken if sequence] == [1, 3, 4]

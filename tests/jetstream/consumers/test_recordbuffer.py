@@ -27,6 +27,7 @@ if COMPILED is not None:
             st.tuples(st.just("extend"), st.integers(0, 5), st.sampled_from(KINDS)),
             st.tuples(st.just("drop"), st.integers(0, 5), st.none()),
             st.tuples(st.just("keep"), st.integers(1, 3), st.none()),
+            st.tuples(st.just("remove"), st.integers(1, 40), st.none()),
             st.tuples(st.just("clear"), st.just(0), st.none()),
         ),
         max_size=20,
@@ -50,6 +51,10 @@ def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Rec
         elif action == "keep":
             buffer.keep(lambda record, step=number: record.sequence % step == 0)  # type: ignore[misc]
             model = [record for record in model if record.sequence % number == 0]
+        elif action == "remove":
+            rest = [record for record in model if record.sequence != number]
+            assert buffer.remove(number) is (len(rest) < len(model))
+            model = rest
         else:
             buffer.clear()
             model.clear()

@@ -126,6 +126,21 @@ def test_removed() -> None:
     assert made.removals == 6
 
 
+def test_removedOfOneGroup() -> None:
+    """A removal that concerns the consumers with some filters is no matter of others."""
+    wanting, other = Listed("w", b"x"), Listed("o", b"y")
+    made: Any = tableOf(wanting, other)
+    for consumer in (wanting, other):
+        consumer.isHolding = True
+    made.removed([5, 4], 0, False, (b"x",))
+    assert (wanting.gone, other.gone) == ([([5, 4], 0, False)], [])
+    assert (made.removalsOf((b"x",)), made.removalsOf((b"y",))) == ((1, 5), (0, 0))
+    made.removed([3], 0, False, (b"z",))
+    made.removed([7])
+    assert other.gone == wanting.gone[1:] == [([3], 0, False), ([7], 0, False)]
+    assert (made.removalsOf((b"x",)), made.removalsOf((b"y",))) == ((3, 7), (2, 7))
+
+
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}])
 def test_sleeping(monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]) -> None:
     """
