@@ -276,6 +276,12 @@ class Consumer:
         isReading = core.cursor.isHolding or not core.isServing
         return bool(pending.entries or pending.counts or isReading)
 
+    @property
+    def lowest(self) -> float:
+        """A sequence below which it holds no message."""
+        pending = self.core.pending
+        return 0 if pending.counts else min(pending.lowest, self.core.cursor.position)
+
     def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
         """
         Take note of removed messages: single ones, and all below C{before}. After a purge the

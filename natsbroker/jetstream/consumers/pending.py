@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice, repeat, takewhile
+from math import inf
 
 #: Timers and the order are cleared of settled messages when they are this many and over half.
 _MANY = 1024
@@ -52,6 +53,11 @@ class PendingAcks:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    @property
+    def lowest(self) -> float:
+        """A stream sequence below which none is pending."""
+        return self._order[0] if self._order else inf
 
     def __contains__(self, sequence: object) -> bool:
         return sequence in self.entries

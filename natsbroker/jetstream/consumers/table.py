@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from natsbroker import hot
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Wildcard shapes are not capped: a consumer brings one for each of its filters at most.
 _SHAPES = 1 << 30
+
+#: Outdated notes that are kept of what consumers held.
+_OUTDATED = 64
 
 #: Subjects of which the consumers are remembered.
 _SUBJECTS = 8192
@@ -84,6 +88,9 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._recent: dict[bytes, tuple[FilterGroup, ...]] = {}
         self._alike: dict[tuple[FilterGroup, ...], tuple[FilterGroup, ...]] = {}
         self._holding: dict[str, Consumer] = {}
+        # Of those that hold messages, a sequence below which there is none of these.
+        self._lowest: dict[str, float] = {}
+        self._lows: list[tuple[float, str]] = []
         self.announced = self.removals = self.lastRemoved = self.shown = 0
 
     def __getitem__(self, name: str) -> Consumer:
@@ -102,7 +109,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
     def add(self, consumer: Consumer) -> None:
         self._byName[consumer.name] = consumer
         self.shown += not consumer.config.direct
-        self._holding[consumer.name] = consumer
+        self.mayHold(consumer)
         self._list(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -110,13 +117,27 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         if self._byName.get(consumer.name) is consumer:
             del self._byName[consumer.name]
             self.shown -= not consumer.config.direct
-            self._holding.pop(consumer.name, None)
+            self._release(consumer.name)
             self._unlist(consumer, consumer.filters)
 
     def mayHold(self, consumer: Consumer) -> None:
         """Notify a consumer of removals: it may have read or delivered messages."""
         if self._byName.get(consumer.name) is consumer:
             self._holding[consumer.name] = consumer
+            self._noteLowest(consumer)
+
+    def _noteLowest(self, consumer: Consumer) -> None:
+        name, lowest = consumer.name, consumer.lowest
+        if lowest < self._lowest.get(name, lowest + 1):
+            self._lowest[name] = lowest
+            heappush(self._lows, (lowest, name))
+            if len(self._lows) > _OUTDATED + 2 * len(self._lowest):
+                self._lows = [(known, noted) for noted, known in self._lowest.items()]
+                heapify(self._lows)
+
+    def _release(self, name: str) -> None:
+        self._holding.pop(name, None)
+        self._lowest.pop(name, None)
 
     def refiltered(self, consumer: Consumer, previous: tuple[bytes, ...]) -> None:
         if self._byName.get(consumer.name) is consumer:
@@ -199,12 +220,34 @@ class ConsumerTable(Mapping[str, "Consumer"]):
             noted = self if group is None else group
             noted.removals += 1
             noted.lastRemoved = max(noted.lastRemoved, max(sequences))
-        wanting = self._holding if group is None else group.members
-        for consumer in list((self._byName if isPurge and before else wanting).values()):
-            if consumer.name in self._holding or before:
-                consumer.removed(sequences, before, isPurge)
-                if not consumer.isHolding:
-                    self._holding.pop(consumer.name, None)
+        for consumer in self._concerned(bool(sequences), before, isPurge, group):
+            consumer.removed(sequences, before, isPurge)
+            if not consumer.isHolding:
+                self._release(consumer.name)
+            elif consumer.name in self._holding:
+                self._noteLowest(consumer)
+
+    def _concerned(
+        self, isSingle: bool, before: int, isPurge: bool, group: FilterGroup | None
+    ) -> list[Consumer]:
+        """The consumers to notify of a removal."""
+        if isPurge and before:
+            return list(self._byName.values())
+        if not isSingle:
+            return [self._holding[name] for name in self._takeBelow(before)]
+        if group is None or before:
+            return list(self._holding.values())
+        return [consumer for name, consumer in group.members.items() if name in self._holding]
+
+    def _takeBelow(self, before: int) -> list[str]:
+        """The consumers that may hold messages below a sequence; what they hold is to be noted."""
+        names: list[str] = []
+        while self._lows and self._lows[0][0] < before:
+            lowest, name = heappop(self._lows)
+            if self._lowest.get(name) == lowest:
+                del self._lowest[name]
+                names.append(name)
+        return names
 
     def removalsOf(self, filters: tuple[bytes, ...]) -> tuple[int, int]:
         """

@@ -30,6 +30,7 @@ class Needing:
 
     isHolding = False
     config = ConsumerConfig()
+    lowest = 0
 
     def __init__(self, filters: tuple[bytes, ...] = (), needed: Collection[int] = ()) -> None:
         self.name = str(id(self))
@@ -105,6 +106,7 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
             removed=lambda *_: None,
             isHolding=False,
             config=ConsumerConfig(),
+            lowest=0,
         )
         stream.consumers.add(consumer)
     _, busiest = stage.busiest(stream, lambda: ensureDeferred(stream.interestLost()))

@@ -27,6 +27,7 @@ class Listed:
 
     isHolding = False
     config = ConsumerConfig()
+    lowest = 0
 
     def __init__(self, name: str, *filters: bytes) -> None:
         self.gone: list[Any] = []
@@ -139,6 +140,34 @@ def test_removedOfOneGroup() -> None:
     made.removed([7])
     assert other.gone == wanting.gone[1:] == [([3], 0, False), ([7], 0, False)]
     assert (made.removalsOf((b"x",)), made.removalsOf((b"y",))) == ((3, 7), (2, 7))
+
+
+def test_evicted() -> None:
+    """Only consumers that hold evicted messages are notified, however often they hold others."""
+    old, new = Listed("o"), Listed("n")
+    old.isHolding = new.isHolding = True
+    old.lowest, new.lowest = 5, 9
+    made: Any = tableOf(old, new)
+    made.removed((), 5)
+    assert (old.gone, new.gone) == ([], [])
+    made.removed((), 6)
+    old.lowest = 7
+    made.removed((), 7)
+    assert (old.gone, new.gone) == ([((), 6, False), ((), 7, False)], [])
+    for _ in range(300):
+        new.isHolding = False
+        made.removed([12])
+        new.isHolding = True
+        made.mayHold(new)
+    assert len(made._lows) < 100
+    old.gone.clear()
+    new.lowest = 3  # It was reset.
+    made.mayHold(new)
+    made.removed((), 4)
+    assert (old.gone, new.gone[-1]) == ([], ((), 4, False))
+    made.remove(old)
+    made.removed((), 90)
+    assert (old.gone, new.gone[-1]) == ([], ((), 90, False))
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}])
