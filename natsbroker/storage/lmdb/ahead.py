@@ -175,18 +175,26 @@ def tighten(
     """Find the first records of subjects of which only a lower bound is known."""
     wanted = {loose.subject: loose for loose in tallies}
     sequence = max(min((loose.first for loose in tallies), default=0), bounds.first)
+    enough = 1  # Mostly the records just removed were the oldest, and the next ones are near.
     while wanted and sequence <= bounds.last:
-        blocks = yield fetch(sequence, AHEAD)
+        blocks = yield fetch(sequence, enough)
         if not blocks:
             break
         for block in blocks:
-            for index in block.living(bounds.first):
-                subject = block.subject(index)
-                tally = wanted.get(subject)
-                if tally is not None and block.sequences[index] >= tally.first:
-                    tally.first = block.sequences[index]
-                    del wanted[subject]
-        sequence = blocks[-1].last + 1
+            _findFirsts(wanted, block, sequence)
+        sequence, enough = blocks[-1].last + 1, AHEAD
+
+
+def _findFirsts(wanted: dict[bytes, Tally], block: Block, start: int) -> None:
+    """Look for the first records of subjects, from a sequence on until all are known."""
+    for index in block.living(start):
+        if not wanted:
+            break
+        subject = block.subject(index)
+        tally = wanted.get(subject)
+        if tally is not None and block.sequences[index] >= tally.first:
+            tally.first = block.sequences[index]
+            del wanted[subject]
 
 
 MOST_LASTS = 20_000

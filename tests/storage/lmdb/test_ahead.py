@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred, succeed
 
-from natsbroker.interfaces.records import Retention, SubjectTally
+from natsbroker.interfaces.records import LogBounds, Retention, SubjectTally
+from natsbroker.storage.blocks import Block
 from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.ahead import QUICK, LastSequences, RecordsAhead
+from natsbroker.storage.lmdb.ahead import QUICK, LastSequences, RecordsAhead, tighten
 from natsbroker.storage.lmdb.environment import SLOW, QuickReads
 from natsbroker.storage.lmdb.fetching import TallyPage
 from natsbroker.storage.lmdb.layout import Tally
@@ -292,3 +294,29 @@ class TestOnlySubjects:
         stage.wait(log.append([(b"b.1", b"", b"", 0)]))
         assert stage.wait(log.hasOnly(b"b.*"))
         assert not stage.wait(log.hasOnly(b"a.>"))
+
+
+def test_tighten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first records behind removed ones are found without a look at those before or after."""
+    ahead = RecordsAhead()
+    batch = [(b"%d" % (number % 4), b"", b"", 1) for number in range(400)]
+    ahead.add(encodeBatch(1, 1, batch, 1, 0, b"").blobs, {})
+    looked: list[int] = []
+    original = Block.subject
+
+    def subject(block: Block, index: int) -> bytes:
+        looked.append(block.sequences[index])
+        return original(block, index)
+
+    def fetch(sequence: int, enough: int) -> Deferred[list[Block]]:
+        return succeed(ahead.block(1, sequence, enough))
+
+    monkeypatch.setattr(Block, "subject", subject)
+    tallies = [Tally(b"0", 80, 202), Tally(b"3", 80, 203), Tally(b"none", 1, 399)]
+    done: list[None] = []
+    tighten(tallies[:2], LogBounds(100, 400, 301, 3010, 1), fetch).addCallback(done.append)
+    assert done == [None]
+    assert [tally.first for tally in tallies] == [205, 204, 399]
+    assert looked == [202, 203, 204, 205]
+    tighten(tallies[2:], LogBounds(100, 400, 301, 3010, 1), fetch).addCallback(done.append)
+    assert done == [None, None] and tallies[2].first == 399
