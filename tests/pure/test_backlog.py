@@ -61,7 +61,7 @@ class TestTurns:
         assert batch.isSpent
 
     def test_theRestOfTheRound(self, names: Names) -> None:
-        """The next turns have what is left of the round, and a little at least."""
+        """The next turns have the rest of the round, and a small share at least."""
         batch = Room(names).batch
         for _ in range(3):
             batch.enter()
@@ -74,7 +74,7 @@ class TestTurns:
         batch.enter()
         assert batch.until - batch.work == SHARE
 
-    def test_within(self, names: Names) -> None:
+    def test_innerTurn(self, names: Names) -> None:
         """A turn within another one has no share of its own."""
         batch = Room(names).batch
         batch.enter()
@@ -97,7 +97,7 @@ class TestRounds:
         room.iterate()
         assert room.done == ["a"]
 
-    def test_together(self, names: Names) -> None:
+    def test_oneRound(self, names: Names) -> None:
         """Entries with little work are served in one round."""
         room = Room(names)
         for name in "abc":

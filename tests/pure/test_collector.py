@@ -50,8 +50,8 @@ def test_oneCall(names: Names) -> None:
 
 
 @onEach
-def test_end(names: Names) -> None:
-    """When a subscription ends, what came before it is delivered first."""
+def test_endedSubscription(names: Names) -> None:
+    """When a subscription ends, earlier messages are delivered first."""
     recorder = RunRecorder()
     later: list[Any] = []
     collector = names.Collector(recorder, names.FlushBatch(later.append), print)
@@ -88,8 +88,8 @@ def test_raises(names: Names) -> None:
         max_size=12,
     )
 )
-def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
-    """The implementations make the same runs, and the messages come back as they were."""
+def test_sameRuns(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
+    """Both implementations make the same runs, and the messages come back unchanged."""
     runs = []
     for names in (PURE, COMPILED):
         assert names is not None

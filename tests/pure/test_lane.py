@@ -84,7 +84,7 @@ def test_takesARun(names: Names) -> None:
     ],
 )
 def test_stopsInFront(names: Names, stop: bytes) -> None:
-    """In front of what it is not sure of the lane stops, and has done none of it."""
+    """The lane stops before a message that it is not sure of, and has done no part of it."""
     with using(names):
         pair = Pair()
         pair.subscriber.send(b"SUB a.b 7\r\n")
@@ -338,7 +338,7 @@ def test_mappedPermissions(names: Names) -> None:
 
 @onEach
 def test_mappedToReserved(names: Names) -> None:
-    """In front of what leads to a reserved subject the lane stops."""
+    """The lane stops before a mapping to a reserved subject."""
     with using(names):
         assert Mapped(None, **{"a.b": "$NRG.x"}).lanes(PUB) == 0
 

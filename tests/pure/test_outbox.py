@@ -190,7 +190,7 @@ class TestTurn:
         assert stage.writes == [b"inner"]
 
     def test_callThatFails(self, names: Names) -> None:
-        """A call that raises does not take those after it, nor what they write, with it."""
+        """A call that raises does not keep later calls, or their writes, from running."""
         stage = Stage(names)
 
         def fail() -> None:
@@ -269,7 +269,7 @@ class TestTurn:
 class TestOutbox:
     """Output that waits for one peer."""
 
-    def test_sent(self, names: Names) -> None:
+    def test_sentBytes(self, names: Names) -> None:
         """Sent bytes are counted, without those that a full transport still holds."""
         stage = Stage(names)
         held = [4]
@@ -285,7 +285,7 @@ class TestOutbox:
         stage.outbox.resume()
         assert stage.outbox.sent == 11
 
-    def test_fresh(self, names: Names) -> None:
+    def test_newOutbox(self, names: Names) -> None:
         """A new outbox is empty, open, and for a peer that knows no headers and wants echoes."""
         outbox = Stage(names, 77).outbox
         assert (outbox.pending, outbox.messages, outbox.messageBytes, outbox.limit) == (0, 0, 0, 77)
@@ -398,7 +398,7 @@ class TestOutbox:
         assert stage.owner.overflows == 1
 
     def test_limitWithoutAPause(self, names: Names) -> None:
-        """The limit holds for a single turn too: nobody may use memory without bound in it."""
+        """The limit holds within a single turn too, so that memory stays bounded."""
         stage = Stage(names, limit=3 * HIGH)
         stage.batch.enter()
         for _ in range(4):
@@ -418,7 +418,7 @@ class TestOutbox:
         assert stage.outbox.closed
 
     def test_closed(self, names: Names) -> None:
-        """A closed outbox has dropped what waited and takes nothing more, without a word."""
+        """A closed outbox has dropped its waiting bytes, and drops later writes silently."""
         stage = Stage(names)
         stage.outbox.write(b"a")
         stage.outbox.close()
@@ -649,7 +649,7 @@ class TestProperties:
     def test_nothingLostOrReordered(
         self, names: Names, steps: list[tuple[bytes, bool, bool]]
     ) -> None:
-        """Whatever pauses there are, what is written comes out in order and without a gap."""
+        """With any pauses, the written bytes come out in order and without a gap."""
         stage = Stage(names)
         for data, pause, resume in steps:
             stage.outbox.write(data)

@@ -207,7 +207,7 @@ class IndexBehaviour:
         assert index.match(b"a.b") == [other]
 
     def test_entriesForIsExact(self) -> None:
-        """Entries are listed by the text of their pattern, not by what it matches."""
+        """Entries are listed by the text of their pattern, not by its matches."""
         index = self.filled(b"a.*", b"a.b")
         assert index.entriesFor(b"a.*") == (b"a.*",)
         assert index.entriesFor(b"a.b") == (b"a.b",)

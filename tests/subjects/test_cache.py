@@ -201,7 +201,7 @@ class TestMatchCache:
         )
     )
     def test_withAnIndex(self, steps: list[tuple[str, bytes]]) -> None:
-        """In front of an index, with epochs, what is remembered is what would be found."""
+        """In front of an index, with epochs, the remembered answers are the index's."""
         index: SubjectIndex[bytes] = SubjectIndex()
         epochs = Epochs(16)
         cache = MatchCache(index.match, epochs.epochOf, 8)

@@ -59,7 +59,7 @@ def test_changed(
     assert finish(index.meets(patterns, "E")) == _meets(known, patterns, "E")
 
 
-def test_between() -> None:
+def test_changeWithinAQuestion() -> None:
     """A change between the steps of a question is part of the answer."""
     owned = {str(number): (f"a.{number}.x",) for number in range(1000)}
     index = CollisionIndex()
@@ -70,7 +70,7 @@ def test_between() -> None:
     assert finish(asking)
 
 
-def test_work() -> None:
+def test_workOfAQuestion() -> None:
     """A question about one pattern costs the same with any number of owners, a change a look-up."""
     calls = []
     for count in (1000, 4000):

@@ -46,8 +46,8 @@ def test_overlap(patterns: list[bytes]) -> None:
 
 
 @given(LISTS)
-def test_inside(patterns: list[bytes]) -> None:
-    """The first that lies within another is that which comparing each with each finds."""
+def test_overlaps(patterns: list[bytes]) -> None:
+    """The first pattern within another is the one that a comparison of all pairs finds."""
     inside = [
         place
         for place, one in enumerate(patterns)
@@ -97,7 +97,9 @@ def _flat(count: int) -> list[bytes]:
         lambda some: firstMeeting(some, some[:1]),
     ],
 )
-def test_work(make: Callable[[int], list[bytes]], look: Callable[[Any], Steps[Any]]) -> None:
+def test_workIsLinear(
+    make: Callable[[int], list[bytes]], look: Callable[[Any], Steps[Any]]
+) -> None:
     """Twice as long a list is about twice the work."""
     once, twice = (callsOf(partial(finish, look(make(count)))) for count in (2000, 4000))
     assert 2000 < once < 40_000

@@ -38,7 +38,7 @@ def test_examples() -> None:
     ],
 )
 def test_limits(what: str, limit: int) -> None:
-    """The limits on the page are the ones that hold."""
+    """The limits on the page are the limits in force."""
     assert f"| {what} | {limit} |" in TEXT
 
 
@@ -52,13 +52,13 @@ def test_byteLimitHolds() -> None:
 
 
 def test_longestSubject() -> None:
-    """The length up to which subjects are remembered is the one on the page."""
+    """The page has the length up to which subjects are remembered."""
     assert f"subjects of more than {cache.DEFAULT_LONGEST} bytes are not remembered" in TEXT
 
 
 @pytest.mark.parametrize("row", re.findall(r"^\| (`.*`) \| (made.*|refused.*) \|$", TEXT, re.M))
 def test_queueTables(row: tuple[str, str]) -> None:
-    """Each row about queue entries says what becomes of the three subscriptions."""
+    """Each row about queue entries says which of the three subscriptions are allowed."""
     entries = [text.encode() for text in re.findall(r"`([^`]*)`", row[0])]
     denying = TEXT.index(" | ".join(row)) > TEXT.index("| denied entries |")
     permissions = SubscribePermissions(None, entries) if denying else SubscribePermissions(entries)

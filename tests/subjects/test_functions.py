@@ -57,8 +57,8 @@ class TestPartitionOf:
         """Of three partitions, nats-server 2.15.1 was seen to choose these."""
         assert partitionOf(key, 3) == partition
 
-    def test_none(self) -> None:
-        """Without partitions all is in partition 0."""
+    def test_noPartitions(self) -> None:
+        """Without partitions every subject is in partition 0."""
         assert partitionOf(b"abc", 0) == 0
 
 
@@ -68,7 +68,7 @@ class TestLiterals:
     @pytest.mark.parametrize(
         "token", [b"a", b"$", b"$x", b"$1x", b"{{", b"{{}}", b"{a}", b"x{{wildcard(1)}}", b"{{a}}x"]
     )
-    def test_kept(self, token: bytes) -> None:
+    def test_otherTokens(self, token: bytes) -> None:
         """A token that is neither a number after a dollar nor wholly in braces stays as it is."""
         assert not isCall(token)
         assert compileToken(token, Wildcards(b"*"))[0] == ""
@@ -147,7 +147,7 @@ class TestSplit:
             (b"--", b""),
         ],
     )
-    def test_split(self, token: bytes, made: bytes) -> None:
+    def test_splitTokens(self, token: bytes, made: bytes) -> None:
         """The pieces become tokens, empty ones are left out."""
         assert called(b"{{split(1,-)}}", b"*", token) == made
 
@@ -228,7 +228,7 @@ class TestErrors:
             compileToken(token, Wildcards(source))
         assert caught.value.reason == f"invalid mapping destination: {reason}"
 
-    def test_odd(self) -> None:
+    def test_bytesThatAreNoText(self) -> None:
         """Bytes that are no text can be shown."""
         with pytest.raises(InvalidMapping, match=r"unknown function in \{\{\\xff\}\}"):
             compileToken(b"{{\xff}}", Wildcards(b"*"))

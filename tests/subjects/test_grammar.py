@@ -225,7 +225,7 @@ class TestRelations:
         assert not isSubset(other, one)
 
     @pytest.mark.parametrize(("one", "other"), APART)
-    def test_apart(self, one: bytes, other: bytes) -> None:
+    def test_disjointPatterns(self, one: bytes, other: bytes) -> None:
         """Patterns that share no subject neither overlap nor lie within each other."""
         assert not overlaps(one, other)
         assert not overlaps(other, one)

@@ -61,7 +61,7 @@ def test_originOf(
     assert told == origin
 
 
-def test_apart() -> None:
+def test_ownSubscriptions() -> None:
     """A subscriber's own subscriptions are not selected."""
     own, other = Subscriber(), Subscriber()
     interestFilter = InterestFilter({1}, exclude=own)

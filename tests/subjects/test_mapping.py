@@ -47,13 +47,13 @@ def test_unmapped() -> None:
 class TestMapping:
     """Weights."""
 
-    def test_whole(self) -> None:
-        """A single destination of full weight gets all, without a draw."""
+    def test_fullWeight(self) -> None:
+        """A single destination of full weight gets every message, without a draw."""
         mapping = Mapping(b"a.*", [Destination(b"b.$1")])
         assert MappingTable([mapping], noChance).map(b"a.x") == b"b.x"
 
     def test_shares(self) -> None:
-        """Destinations get what their weights say."""
+        """Destinations get messages in proportion to their weights."""
         mapping = Mapping(b"a.*", [Destination(b"b.$1", 30), Destination(b"c.$1", 70)])
         assert outcomes(mapping, b"a.x") == {b"b.x": 30, b"c.x": 70}
 
@@ -199,8 +199,8 @@ class TestMappingTable:
         assert 300 < counts[b"b"] < 500
         assert counts[b"b"] + counts[b"c"] == 2000
 
-    def test_fixed(self) -> None:
-        """Where everything goes is known beforehand; what chance decides is not."""
+    def test_fixedDestination(self) -> None:
+        """A fixed destination is known beforehand; one that is drawn is not."""
         table = self.table((b"a.*", b"b.$1"), (b"c", b"d.{{random(2)}}"))
         weighted = MappingTable([Mapping(b"e", [Destination(b"f", 50)])], noChance)
         assert (table.fixed(b"a.x"), table.fixed(b"z")) == (b"b.x", b"z")
@@ -208,7 +208,7 @@ class TestMappingTable:
 
     @given(st.lists(PATTERNS, max_size=6), DELIVERABLE)
     def test_firstMatch(self, sources: list[bytes], subject: bytes) -> None:
-        """The mapping found is the one that a search from the first on would find."""
+        """The mapping is the first one that matches."""
         mappings = [
             Mapping(s, [Destination(b"to%d" % n + b".>" * (s.split(b".")[-1] == b">"))])
             for n, s in enumerate(dict.fromkeys(sources))

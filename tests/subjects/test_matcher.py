@@ -63,8 +63,8 @@ class Desk:
 class TestSorting:
     """The form of an answer."""
 
-    def test_nobody(self, names: Names) -> None:
-        """An answer without anybody is empty and false."""
+    def test_emptyAnswer(self, names: Names) -> None:
+        """An empty answer is false."""
         answer = Desk(names).matcher.match(b"foo")
         assert (answer.plain, answer.groups, answer.links) == ((), (), ())
         assert not answer
@@ -86,7 +86,7 @@ class TestSorting:
         assert groups == {b"q": (set(here), set(there)), b"r": (set(), set(other))}
 
     def test_eachMakesItTrue(self, names: Names) -> None:
-        """An answer with anybody at all is true."""
+        """An answer with any receiver is true."""
         for queue, kind in [(b"", 0), (b"q", 0), (b"", 2), (b"q", 2)]:
             desk = Desk(names)
             desk.add(b"foo", queue, kind)
@@ -219,7 +219,7 @@ class TestRemembering:
     ],
 )
 class TestMalformed:
-    """Subjects of messages that reach nobody."""
+    """Subjects of messages that reach no subscription."""
 
     def test_isDeliverable(self, subject: bytes, answer: bool) -> None:
         """A subject with an empty token or a control byte is not delivered."""
@@ -270,7 +270,7 @@ class TestAnything:
     def test_neverStale(
         self, names: Names, steps: list[tuple[bool, bytes, bytes, int, bytes]], limit: int
     ) -> None:
-        """An answer is always what the router would say now."""
+        """An answer is always the one that the router would give now."""
         desk = Desk(names, limit=limit)
         asked: list[bytes] = []
         for removes, pattern, queue, kind, subject in steps:

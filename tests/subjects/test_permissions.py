@@ -153,10 +153,13 @@ class TestSubscribePermissions:
             ([b"a.b"], [b"a.>"], b"a.b", DENIED),
         ],
     )
-    def test_plain(
+    def test_truthTableOfVerdicts(
         self, allow: list[bytes] | None, deny: list[bytes], pattern: bytes, verdict: Verdict
     ) -> None:
-        """Wider than allowed or within denied is refused; what overlaps a deny is filtered."""
+        """
+        A pattern wider than allowed, or within a denied one, is refused; one that overlaps a denied
+        one is filtered.
+        """
         assert SubscribePermissions(allow, deny).verdict(pattern) is verdict
 
     @pytest.mark.parametrize(
@@ -294,7 +297,7 @@ class TestQueueMatches:
 class TestValues:
     """Permissions are values."""
 
-    def test_everything(self, kind: PermissionsType) -> None:
+    def test_withoutLists(self, kind: PermissionsType) -> None:
         """Only permissions without any list allow everything."""
         assert kind().allowsEverything
         assert kind(None, []).allowsEverything
@@ -429,7 +432,7 @@ class TestAgainstReference:
         st.lists(DELIVERABLE, min_size=5, max_size=5),
         st.lists(QUEUES, min_size=2, max_size=2),
     )
-    def test_may(
+    def test_sameAsReference(
         self, user: dict[str, list[bytes] | None], subjects: list[bytes], queues: list[bytes]
     ) -> None:
         """Six thousand questions and more are answered as the reference answers them."""

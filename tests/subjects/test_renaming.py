@@ -104,7 +104,7 @@ class TestRenaming:
         assert Renaming(b"pub.>", b"x.pub.>").toTheirs(b"x.pub.*.a.>") == b"pub.*.a.>"
 
     def test_oneSubject(self) -> None:
-        """A subject of theirs without wildcards is what any subject of ours becomes."""
+        """A subject of theirs without wildcards is the new name of any subject of ours."""
         renaming = Renaming(b"req", b"local.>")
         assert renaming.toTheirs(b"local.a") == renaming.toTheirs(b"local.b.c") == b"req"
         assert renaming.ours == b"local.>"

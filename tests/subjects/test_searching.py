@@ -47,7 +47,7 @@ def test_passesOver() -> None:
 
 @given(st.lists(PATTERNS, max_size=30), st.lists(SUBJECTS, max_size=20))
 def test_together(patterns: list[bytes], subjects: list[bytes]) -> None:
-    """Searches for many patterns together find what each of them finds."""
+    """Searches for many patterns together find the same as one by one."""
     hits = {
         subject
         for pattern, isWanted in searchesFor(patterns)
@@ -59,7 +59,7 @@ def test_together(patterns: list[bytes], subjects: list[bytes]) -> None:
     }
 
 
-def test_alike() -> None:
+def test_sharedSearch() -> None:
     """Patterns that look at the same subjects are one search; subjects are one each."""
     patterns = [b"*.x%d" % number for number in range(3000)] + [b"a.b", b"c.*"]
     assert [pattern for pattern, _ in searchesFor(patterns)] == [b"a.b", b">", b"c.*"]

@@ -29,7 +29,7 @@ class TestSubscription:
     """One subscription."""
 
     def test_attributes(self, names: Names) -> None:
-        """A subscription holds what it was made of, and has had nothing yet."""
+        """A subscription has the given attributes, and no deliveries yet."""
         parts = [object() for _ in range(5)]
         owner, subscriber, tag, outbox, permissions = parts
         subscription = names.Subscription(
@@ -166,8 +166,8 @@ class TestSidTable:
         assert table.pop(b"two") is None
         assert (b"two" in table, table.get(b"two"), len(table)) == (False, None, 2)
 
-    def test_taken(self, names: Names) -> None:
-        """A tag that is taken is refused, and stays with its subscription."""
+    def test_tagInUse(self, names: Names) -> None:
+        """A tag in use is refused, and stays with its subscription."""
         table, [first] = self.make(names, b"1")
         with pytest.raises(KeyError):
             table.add(names.Subscription(None, b"bar", b"", 0, None, b"1"))
@@ -184,7 +184,7 @@ class TestSidTable:
         assert set(seen) == set(made)
         assert len(table) == 0
 
-    def test_many(self, names: Names) -> None:
+    def test_manySubscriptions(self, names: Names) -> None:
         """Thousands of subscriptions that come and go are all found."""
         table = names.SidTable()
         alive: dict[bytes, Any] = {}

@@ -131,7 +131,7 @@ CHANGES = st.sampled_from([b"SUB a.> 1\r\n", b"SUB a.b q 2\r\n", b"UNSUB 1\r\n",
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.lists(CHANGES, max_size=2), st.lists(MESSAGES)), max_size=6))
 def test_lanesCountAlike(names: Names, script: list[tuple[list[bytes], list[bytes]]]) -> None:
-    """Whatever is published, a lane counts what the readable path does."""
+    """With any messages, a lane has the same counts as the readable path."""
     rows = []
     with using(names):
         for lane in (True, False):

@@ -55,7 +55,7 @@ class TestApply:
     def test_apply(
         self, source: bytes, destination: bytes, subject: bytes, result: bytes | None
     ) -> None:
-        """A subject that the source matches becomes another; what cannot be one becomes empty."""
+        """A subject that matches the source is mapped to another; an invalid result is empty."""
         assert applied(source, destination, subject) == result
 
     def test_random(self) -> None:

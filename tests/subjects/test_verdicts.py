@@ -27,7 +27,7 @@ def test_asTheGrammar(patterns: list[bytes], subjects: list[bytes]) -> None:
 
 
 def test_prefixes() -> None:
-    """A pattern that ends with a wildcard for the rest matches what is longer than it."""
+    """A pattern that ends with C{>} matches longer subjects."""
     verdicts = SubjectVerdicts([b"load.>"])
     answers = [
         verdicts[subject] for subject in (b"load.1", b"load", b"load.", b"loads.1", b"load.a.b")
@@ -35,7 +35,7 @@ def test_prefixes() -> None:
     assert answers == [True, False, False, False, True]
 
 
-def test_many() -> None:
+def test_manyPatterns() -> None:
     """The verdict on a subject costs about the same with any number of patterns."""
     few, many = (SubjectVerdicts([b"a.%d" % number for number in range(n)]) for n in (10, 3000))
     calls = [callsOf(partial(known.__missing__, b"a.x")) for known in (few, many)]

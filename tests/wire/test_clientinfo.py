@@ -30,8 +30,8 @@ def block(*lines: bytes) -> bytes:
 class TestInfo:
     """The description of a client."""
 
-    def test_order(self) -> None:
-        """Everything has nats-server's name, in its order."""
+    def test_orderOfFields(self) -> None:
+        """All fields have nats-server's names, in its order."""
         info = ClientInfo(
             start=1.5,
             host="h",

@@ -118,7 +118,7 @@ class TestFrames:
         assert rowsOf(frame) == many
 
     def test_leavesOut(self) -> None:
-        """A column that nobody asked for is not there; neither are headers that are all empty."""
+        """A column that was not asked for is left out; so are headers that are all empty."""
         for name, place in (("subject", 2), ("headers", 3), ("data", 4)):
             frame = readFrame(encodeFrame(columns(ROWS), PLACE, [name]))
             assert rowsOf(frame) == [(*row[:place], b"", *row[place + 1 :]) for row in ROWS]

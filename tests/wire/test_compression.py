@@ -51,20 +51,23 @@ class TestSelection:
     @pytest.mark.parametrize("mode", [ACCEPT, *S2])
     @pytest.mark.parametrize("peer", ["gzip", "s2", "S2_FAST", "true"])
     def test_unknown(self, mode: str, peer: str) -> None:
-        """A mode that nobody knows is an error."""
+        """An unknown mode is an error."""
         with pytest.raises(ValueError, match="unsupported compression mode"):
             wanted(mode).selected(peer)
 
     def test_accepting(self) -> None:
-        """A side that accepts takes what the peer asks for; two of them have none."""
+        """
+        A side that accepts takes the mode that the peer asks for; two accepting sides do not
+        compress.
+        """
         assert wanted(ACCEPT).selected(ACCEPT) == OFF
         assert wanted(ACCEPT).selected(AUTO) == FAST
         assert [wanted(ACCEPT).selected(level) for level in LEVELS] == list(LEVELS)
 
     @pytest.mark.parametrize("mode", S2)
     @pytest.mark.parametrize("peer", [ACCEPT, *S2])
-    def test_own(self, mode: str, peer: str) -> None:
-        """A side that asks sends as it likes."""
+    def test_ownMode(self, mode: str, peer: str) -> None:
+        """A side that asks for a mode uses it for its own output."""
         assert wanted(mode).selected(peer) == mode
 
     def test_symmetric(self) -> None:
@@ -95,7 +98,7 @@ class TestLevels:
         trips = [0.0, 0.01, 0.02, 0.08, 9.0]
         assert [auto.levelFor(AUTO, trip) for trip in trips] == levels
 
-    def test_fixed(self) -> None:
+    def test_fixedModes(self) -> None:
         """Other modes are levels themselves."""
         assert [wanted(ACCEPT).levelFor(level, 1.0) for level in LEVELS] == list(LEVELS)
 
@@ -122,8 +125,8 @@ class Used:
 class TestLink:
     """From the first INFO to a reload."""
 
-    def test_before(self) -> None:
-        """Before anything is agreed on, nothing is compressed."""
+    def test_beforeTheAgreement(self) -> None:
+        """Before a mode is agreed on, nothing is compressed."""
         used = Used(FAST)
         assert used.link.level == UNSUPPORTED and not used.levels
         used.link.measured(1.0)
@@ -131,7 +134,7 @@ class TestLink:
         assert not used.levels
 
     @pytest.mark.parametrize("peer, level", [("", UNSUPPORTED), (OFF, OFF)])
-    def test_without(self, peer: str, level: str) -> None:
+    def test_withoutS2(self, peer: str, level: str) -> None:
         """A link without S2 shows why."""
         used = Used(FAST, peer)
         assert not used.link.isOn and used.link.level == level and not used.levels
@@ -168,7 +171,9 @@ class TestLink:
             (BEST, FAST, UNSUPPORTED, False, UNSUPPORTED),
         ],
     )
-    def test_change(self, mode: str, peer: str, after: str, isOver: bool, level: str) -> None:
+    def test_reloadChangesLevel(
+        self, mode: str, peer: str, after: str, isOver: bool, level: str
+    ) -> None:
         """A reload changes the level in place, unless the two sides must agree once more."""
         used = Used(mode, peer)
         assert used.link.change(wanted(after), 0.001) is isOver

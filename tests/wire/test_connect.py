@@ -74,12 +74,14 @@ class TestParse:
     """Good and bad CONNECTs."""
 
     @pytest.mark.parametrize(("text", "options"), GOOD)
-    def test_good(self, text: bytes, options: dict[str, Any]) -> None:
-        """Names match in any case, the last one wins, null and the unknown change nothing."""
+    def test_optionsInAnySpelling(self, text: bytes, options: dict[str, Any]) -> None:
+        """
+        Names match in any case, the last one wins, and null and unknown options change nothing.
+        """
         assert parseConnect(text) == options
 
     @pytest.mark.parametrize("text", BAD, ids=lambda text: repr(text[:24]))
-    def test_bad(self, text: bytes) -> None:
+    def test_invalidOptions(self, text: bytes) -> None:
         """A text that is no JSON object, or has an option of a wrong type, is refused."""
         with pytest.raises(ValueError):
             parseConnect(text)

@@ -280,7 +280,7 @@ class TestRows:
     """Each row, in each way that its bytes can come."""
 
     @eachRow
-    def test_whole(self, names: Names, row: Row) -> None:
+    def test_oneChunk(self, names: Names, row: Row) -> None:
         """The row in one piece gives its frames."""
         assert run(make(names, **row.settings), row.data) == row.frames
 
@@ -418,7 +418,7 @@ class TestDecoder:
         assert decoder.next() == pub(b"a", b"012345678")
 
     def test_piecesAppendedTogether(self, names: Names) -> None:
-        """Pieces of a payload that come while nobody reads stay in order."""
+        """Pieces of a payload that come while the reader is paused stay in order."""
         decoder = names.Decoder()
         decoder.append(b"PUB a 10\r\n01")
         assert decoder.next() is None
@@ -492,7 +492,7 @@ class TestDecoder:
         assert run(decoder, b"\r\n") == [pub(b"a", b"x" * size)]
 
     def test_framesOwnTheirBytes(self, names: Names) -> None:
-        """A frame stays what it was while more input is read."""
+        """A frame keeps its bytes while more input is read."""
         decoder = names.Decoder()
         frames = []
         for number in range(200):
@@ -504,7 +504,7 @@ class TestDecoder:
             assert type(frame[4]) is bytes
 
     def test_largeInputIsNotSlow(self, names: Names) -> None:
-        """A chunk of very many frames is read in order without keeping what was read."""
+        """A chunk of very many frames is read in order without keeping the read bytes."""
         decoder = names.Decoder()
         decoder.append(b"PUB a 1\r\nx\r\n" * 50_000)
         count = 0
@@ -546,7 +546,7 @@ CUTS = st.lists(st.integers(0, 400), max_size=8)
 
 @onEach
 class TestAnyBytes:
-    """Bytes that nobody chose."""
+    """Random bytes."""
 
     @given(INPUT, CUTS, SETTINGS)
     def test_splitsDoNotMatter(

@@ -83,8 +83,8 @@ class TestGrant:
             ("expires", "tomorrow"),
         ],
     )
-    def test_nonsense(self, name: str, value: Any) -> None:
-        """A value of a wrong type is refused, so that no grant means less than was meant."""
+    def test_invalidValues(self, name: str, value: Any) -> None:
+        """A value of a wrong type is refused, so that no grant allows more than was meant."""
         with pytest.raises(
             TypeError, match=f"^{name} of a grant is .*, not {type(value).__name__}$"
         ):
@@ -96,12 +96,12 @@ class TestGrant:
 class TestMay:
     """The permissions of the owner; tests/authorization/ tries them on all rules together."""
 
-    def test_everything(self) -> None:
-        """Without permissions, everything."""
+    def test_withoutPermissions(self) -> None:
+        """Without permissions everything is allowed."""
         assert {Grant().may(verb, b"a", b"q") for verb in Verb} == {Verdict.ALLOWED}
 
     def test_publish(self) -> None:
-        """Publishing is what the one set says, whatever may be heard."""
+        """Publishing is decided by the one set, independently of subscriptions."""
         grant = Grant(publish=PermissionSet([b"a.*"], [b"a.b"]), subscribe=SubscribePermissions([]))
         for subject, verdict in ((b"a.c", Verdict.ALLOWED), (b"a.b", Verdict.DENIED)):
             assert grant.may(Verb.PUBLISH, subject) is verdict
@@ -116,7 +116,7 @@ class TestMay:
         assert both.may(Verb.PUBLISH, b"a") is Verdict.ALLOWED
 
     def test_subscribe(self) -> None:
-        """Subscribing, and hearing, is what the other set says, queues included."""
+        """Subscribing and delivery are decided by the other set, queues included."""
         grant = Grant(
             publish=PermissionSet([]), subscribe=SubscribePermissions(None, [b"a.b", b"c q"])
         )

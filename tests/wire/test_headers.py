@@ -48,10 +48,10 @@ class TestReading:
     """Blocks that were received."""
 
     @pytest.mark.parametrize(("block", "status", "description", "items"), BLOCKS)
-    def test_good(
+    def test_validBlock(
         self, block: bytes, status: int, description: str, items: list[tuple[str, str]]
     ) -> None:
-        """Status, names and values are read in order, and the block stays as it was."""
+        """Status, names and values are read in order, and the block stays unchanged."""
         headers = Headers.fromBlock(block)
         assert (headers.status, headers.description) == (status, description)
         assert headers.items() == list(headers) == items
@@ -70,7 +70,7 @@ class TestReading:
         with pytest.raises(ValueError):
             assert headers.status
 
-    def test_none(self) -> None:
+    def test_emptyBlock(self) -> None:
         """An empty block has no headers."""
         headers = Headers.fromBlock(b"")
         assert not headers
@@ -97,7 +97,7 @@ class TestReading:
 class TestWriting:
     """Blocks that are made."""
 
-    def test_made(self) -> None:
+    def test_encodedHeaders(self) -> None:
         """Headers are made of pairs or of a mapping, with or without a status."""
         assert Headers().block() == b"NATS/1.0\r\n\r\n"
         assert Headers({"A": "b", "C": ""}).block() == b"NATS/1.0\r\nA: b\r\nC: \r\n\r\n"

@@ -19,6 +19,6 @@ from natsbroker.wire.instants import instant
         (1_795_190_400.5, "2026-11-20T16:00:00.5Z"),
     ],
 )
-def test_instant(seconds: float, text: str) -> None:
+def test_rfc3339(seconds: float, text: str) -> None:
     """A time is RFC 3339 in UTC, its fraction without trailing zeros."""
     assert instant(seconds) == text

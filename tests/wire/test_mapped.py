@@ -26,7 +26,7 @@ from natsbroker.wire.mapped import prefixOf, splitMapped, splitReply
         (b"", b"", b""),
     ],
 )
-def test_split(subject: bytes, prefix: bytes, rest: bytes) -> None:
+def test_splitSubject(subject: bytes, prefix: bytes, rest: bytes) -> None:
     """The prefix is cut from the subject; a subject cut elsewhere is not mapped."""
     assert splitMapped(subject) == (prefix, rest)
     assert prefixOf(subject) == prefix

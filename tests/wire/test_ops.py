@@ -30,7 +30,9 @@ def test_spellings() -> None:
 
 
 def test_dialectAgrees() -> None:
-    """The client dialect reads the spellings that the table writes, but for what servers say."""
+    """
+    The client dialect reads the spellings that the table writes, except for the lines of servers.
+    """
     read = {op: name for name, (op, _) in client.LINE_OPERATIONS.items()}
     read |= {op: name for name, op in client.BARE_OPERATIONS.items()}
     servers = {ops.MSG, ops.HMSG, ops.RMSG, ops.LMSG}

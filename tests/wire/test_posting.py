@@ -200,7 +200,7 @@ def test_postsToGroups(names: Names, many: bool) -> None:
 @onEach
 @byItself
 def test_postsAnswerable(names: Names, many: bool) -> None:
-    """A client that may only answer what it was sent is asked by posts as well."""
+    """A client that may only reply to delivered messages is checked for posts as well."""
     with using(names):
         grant = Grant(responses=ResponsePermission(1, 60))
         world = World(authorizer=Doorkeeper(lambda hello: grant))

@@ -11,7 +11,7 @@ from natsbroker.wire.reserved import isReserved, isReservedReply
 
 @pytest.mark.parametrize("subject", [b"_GR_.a.b.c", b"$GR.x"])
 def test_reservedSubjects(subject: bytes) -> None:
-    """Replies mapped between clusters, in either spelling, are nobody's to publish to."""
+    """No client may publish to replies mapped between clusters, in either spelling."""
     assert isReserved(subject)
 
 
@@ -36,5 +36,5 @@ def test_reservedReplies(reply: bytes) -> None:
     "reply", [b"", b"_INBOX.x", b"$JS.ACKS.a", b"$JS.ACK.", b"_GR_.", b"$GR.", b"$SYS.x", b"rep"]
 )
 def test_otherReplies(reply: bytes) -> None:
-    """An inbox, or what only resembles a reserved reply, can."""
+    """An inbox, or a subject that only resembles a reserved reply, may be published to."""
     assert not isReservedReply(reply)

@@ -27,7 +27,7 @@ REAL = (
 )
 
 
-def test_real() -> None:
+def test_realDocument() -> None:
     """The document of nats-server 2.15.1 about itself is read."""
     document = parseDocument(REAL)
     assert document == ServerDocument(
@@ -108,7 +108,7 @@ def test_line() -> None:
 
 
 def test_passedOn() -> None:
-    """A document is passed on with what we know nothing of."""
+    """A document is passed on with its unknown fields."""
     document = parseDocument(REAL).changed(ip="nats-route://h:1/", nonce="", gossip_mode=2)
     told = json.loads(infoLine(document.raw)[5:])
     assert told["ln"] is True and told["ip"] == "nats-route://h:1/" and told["gossip_mode"] == 2

@@ -84,8 +84,8 @@ class TestRows:
     """Each row in each way that it can come."""
 
     @eachRow
-    def test_whole(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:
-        """In one piece."""
+    def test_oneChunk(self, data: bytes, frames: list[tuple[Any, ...]]) -> None:
+        """In one chunk."""
         assert run(data) == frames
 
     @eachRow
@@ -200,7 +200,7 @@ class TestLines:
 
     @pytest.mark.parametrize("subject", [b"", b"a b", b"a\r\nPING", b"a.*", b"a..b", b"a\x00"])
     def test_badSubjects(self, subject: bytes) -> None:
-        """A name that would break a line, or that nobody can publish to, is refused."""
+        """A name that would break a line, or that is no valid subject, is refused."""
         with pytest.raises(ValueError, match="publish to"):
             publishLine(subject, b"", 0, 0)
         if subject:

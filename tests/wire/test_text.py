@@ -48,8 +48,8 @@ def test_encoded(data: bytes) -> None:
         (r'"\\\ud800"', "\\\ufffd"),
     ],
 )
-def test_whole(text: str, value: str) -> None:
-    """Half of a surrogate pair is U+FFFD, and everything else as it was."""
+def test_surrogates(text: str, value: str) -> None:
+    """Half of a surrogate pair becomes U+FFFD, and all else stays as it was."""
     assert json.loads(whole(text)) == value
 
 
@@ -209,7 +209,7 @@ class TestEverywhere:
             client.request(b"SUB $SYS.ACCOUNT.> 3\r\nSUB $SYS.SERVER.> 4\r\n")
             assert self.check(self.ask(client, SYSTEM, b"$SYS.REQ."))
 
-    def test_ours(self, broker: MemoryBroker) -> None:
+    def test_exportPrefix(self, broker: MemoryBroker) -> None:
         """C{$NB.API}."""
         client = self.login(broker, "a")
         self.store(client)

@@ -56,8 +56,8 @@ def test_headersAreSorted() -> None:
     ("value", "expected"),
     [(b"1", True), (b"TRUE", True), (b"on", True), (b"yes", False), (b"0", False)],
 )
-def test_only(value: bytes, expected: bool) -> None:
-    """Three values have a message traced without being delivered."""
+def test_noDelivery(value: bytes, expected: bool) -> None:
+    """With three values of the header a message is traced without being delivered."""
     request = readRequest(block(b"Nats-Trace-Dest: x", b"Nats-Trace-Only: " + value))
     assert request is not None and request.isOnly is expected
 

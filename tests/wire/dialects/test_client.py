@@ -104,5 +104,5 @@ def test_splitSubscription(line: bytes, parts: object) -> None:
     ],
 )
 def test_splitUnsubscription(line: bytes, parts: object) -> None:
-    """UNSUB has a sid and perhaps a count; what is no count means at once."""
+    """UNSUB has a sid and perhaps a count; another text than a count means at once."""
     assert splitUnsubscription(line) == parts

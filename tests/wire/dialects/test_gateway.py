@@ -133,7 +133,7 @@ def test_everySplit(names: Names, data: bytes, frames: list[tuple[Any, ...]]) ->
 
 
 def test_document() -> None:
-    """The INFO of a real gateway is read, also what only gateways say."""
+    """The INFO of a real gateway is read, with the fields of gateways."""
     document = parseDocument(INFO)
     assert (document.gateway, document.gateway_url) == ("GA", "127.0.0.1:14301")
     assert document.gateway_urls == ("127.0.0.1:14301",)

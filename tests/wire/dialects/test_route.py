@@ -124,7 +124,7 @@ def test_everySplit(names: Names, data: bytes, frames: list[tuple[Any, ...]]) ->
 
 @onEach
 def test_dedicated(names: Names) -> None:
-    """On a connection that is dedicated to an account, nobody names it."""
+    """On a connection that is dedicated to an account, lines have no account."""
     lines = (b"RMSG foo 2", b"RMSG foo rep 2", b"RMSG foo | q 2", b"LMSG LC up 0 2")
     data = b"".join(line + b"\r\nhi\r\n" for line in lines)
     assert decoded(names, data, account=b"A") == [
@@ -257,6 +257,6 @@ def test_splitLost(
 
 
 def test_linesAreShared() -> None:
-    """Connections that are dedicated to nobody share one reader."""
+    """Connections that are not dedicated share one reader."""
     assert routeLines() is FROM_ROUTE
     assert routeLines(b"A") is not FROM_ROUTE
