@@ -420,7 +420,7 @@ class TestExchange:
             assert two.receive() == b""
 
     def test_nonsenseIsLeftOut(self, memory: Memory) -> None:
-        """Imports that make no sense are left out, and do no harm to the others."""
+        """Imports that make malformed are left out, and do no harm to the others."""
         self.accounts(memory, False)
         imports = [
             {"subject": "nothing", "type": "service", "account": ONE.key},

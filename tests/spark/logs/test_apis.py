@@ -122,5 +122,5 @@ class TestRefusals:
 
         streams = StreamApi(Asked())  # type: ignore[arg-type]
         for ask in (streams.state, lambda name: streams.next(name, 1)):
-            with pytest.raises(ApiError, match=r"stream X: .*(not JSON|no sense)"):
+            with pytest.raises(ApiError, match=r"stream X: .*(not JSON|malformed)"):
                 ask("X")

@@ -91,7 +91,7 @@ class TestOffsets:
     def test_invalidOffsets(
         self, options: dict[str, str], why: str, station: Station, stream: Stream
     ) -> None:
-        """Offsets that make no sense are refused."""
+        """Offsets that make malformed are refused."""
         values = readOptions({"servers": "h", "stream": stream.name, **options})
         with pytest.raises(OptionError, match=why):
             planRanges(station.streams, values)
