@@ -27,7 +27,7 @@ class PullRefused(ValueError):
     """The refusal of a pull request. The text is the status and its description."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GroupTerms:
     """
     The fields of a pull request about its priority group.
@@ -112,7 +112,7 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
     if not text.startswith(b"{"):
         return PullRequest(reply, _number(text))
     try:
-        asked, terms = _read(text) if len(text) > _SHORT else _readShort(text)
+        asked = _read(text) if len(text) > _SHORT else _readShort(text)
     except JsonError as error:
         raise PullRefused(f"400 Bad Request - {error}") from error
     request = PullRequest(reply, asked.batch)
@@ -125,14 +125,14 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
         request.heartbeatDue = now + request.heartbeat
     if asked.expires:
         request.expires = now + asked.expires / 1e9
-    request.terms = terms
+    request.terms = GroupTerms(
+        asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
+    )
     return request
 
 
-def _read(text: bytes) -> tuple[PullBody, GroupTerms]:
-    asked = read(text, PullBody, isStrict=False)
-    ofGroup = asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
-    return asked, GroupTerms(*ofGroup)
+def _read(text: bytes) -> PullBody:
+    return read(text, PullBody, isStrict=False)
 
 
 #: Those who fetch ask with the same text again and again.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from natsbroker.storage.changes import packChanges
 from natsbroker.storage.jobs import ChangeJob, Job
-from natsbroker.storage.lmdb.changes import packChanges
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBDeleteJob
@@ -167,8 +167,8 @@ class Backlog:
                     return None
                 deletion = deletions.get(identity)
                 if deletion is None:
-                    before = self._deleted.get(identity, _NOTHING)
-                    deletion = deletions[identity] = _Deletion(row, before, sizeOf)
+                    earlier = self._deleted.get(identity, _NOTHING)
+                    deletion = deletions[identity] = _Deletion(row, earlier, sizeOf)
                 if not deletion.delete(job):
                     return None
                 continue

@@ -30,7 +30,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.files import syncDirectory
-from natsbroker.storage.lmdb.changes import isChange
+from natsbroker.storage.changes import isChange
 from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.files import Commits, readPiece, writeAt
 from natsbroker.storage.records import Damaged, crc32c, identityOf, lengthAt, sequenceOf
@@ -63,7 +63,7 @@ class JournalFrame(NamedTuple):
 
     @ivar since: the generation of the database's commit that it builds on.
     @ivar blobs: records.
-    @ivar changes: see L{natsbroker.storage.lmdb.changes}.
+    @ivar changes: see L{natsbroker.storage.changes}.
     """
 
     generation: int

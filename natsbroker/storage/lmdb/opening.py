@@ -24,9 +24,9 @@ from twisted.logger import Logger
 
 from natsbroker.files import syncDirectory
 from natsbroker.interfaces.records import StoreEncrypted, StoreFailed
+from natsbroker.storage.changes import Changes, unpackChanges
 from natsbroker.storage.envelopes import unwrapAt
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
-from natsbroker.storage.lmdb.changes import Changes, unpackChanges
 from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.encryption.encrypting import rewrite, rewritten
 from natsbroker.storage.lmdb.encryption.keyring import (

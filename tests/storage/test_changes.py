@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from natsbroker.interfaces.records import Retention, SubjectTally
+from natsbroker.storage.changes import Changes, isChange, packChanges, unpackChanges
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.backlog import MOST_DELETED
-from natsbroker.storage.lmdb.changes import Changes, isChange, packChanges, unpackChanges
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import Damaged, encodeBatch
 from natsbroker.testing.pumped import PumpedReactor
