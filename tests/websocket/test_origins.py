@@ -30,7 +30,7 @@ class TestOriginOf:
             ("ftp://example.com", "must be absolute URLs with http or https scheme"),
             ("http://", "host is required"),
             ("http://a:b:c", "could not parse address"),
-            ("http://[::1", "is no URL"),
+            ("http://[::1", "is not a URL"),
         ],
     )
     def test_refusesOthers(self, url: str, problem: str) -> None:

@@ -4,10 +4,8 @@ Streams that move to brokers that join.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 from natsbroker.jetstream.cluster.balancing import AT_ONCE, LeaderBalance, Move, movable
+from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement
@@ -40,8 +38,7 @@ def test_movable() -> None:
     """Streams that a placement keeps stay; those with few consumers go first."""
     stage = Stage()
     busy = stage.stream(name="A", subjects=("a",))
-    counted: Any = SimpleNamespace(name="d", filters=(), config=ConsumerConfig())
-    busy.consumers.add(counted)
+    busy.consumers.add(Consumer(busy, "d", ConsumerConfig(durable_name="d"), 0))
     idle = stage.stream(name="B", subjects=("b",))
     kept = stage.stream(name="C", subjects=("c",), placement=Placement(tags=("nvme",)))
     assert movable([busy, idle, kept], peers("n1", "n2"), "n2") == [idle, busy]
