@@ -174,7 +174,7 @@ def test_deliversMeanwhile(tmp_path: Path) -> None:
         def take(message: Any) -> bool:
             sequences.append(message.sequence)
             if len(sequences) == 1:
-                orders.give(Plan(Act.FAIL, Call.SYNC))
+                orders.give(Plan(Act.FAIL, Call.WRITE | Call.SYNC, 1, FOR_EVER))
             if len(sequences) == 200:
                 complete.set()
             return True
@@ -256,6 +256,8 @@ def test_lateIsFullForNobodyElse(tmp_path: Path) -> None:
     asyncio.run(subscribe(broker.port))
     os.kill(broker.pid, signal.SIGKILL)
     broker.stop()
+    # The database takes what the journal has; a disk that fails every write is none with a journal.
+    start(disk / "store").stop()
     orders = Orders(tmp_path / "orders")
     orders.give(Plan(Act.FAIL, Call.WRITE | Call.SIZE, 1, FOR_EVER, errno.ENOSPC))
     broker = start(disk / "store", shim.environment(disk, orders.path))

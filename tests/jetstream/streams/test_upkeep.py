@@ -18,6 +18,7 @@ from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
 from natsbroker.jetstream.streams.streamrecords import SLICE
 from natsbroker.storage.lmdb.environment import Environment
+from natsbroker.storage.lmdb.journal import Journal
 from natsbroker.storage.memory import MemoryLog, MemoryStates
 from natsbroker.storage.retrying import MOST
 from natsbroker.wire.values import Message
@@ -365,6 +366,8 @@ def test_onDisk(number: int, tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Environment, "prepareNext", full)
             patch.setattr(Environment, "promise", full)
+            patch.setattr(Journal, "frame", lambda *_: b"")
+            patch.setattr(Journal, "append", lambda *_: False)
             for message in messages:
                 place.send(message.reply, b"+ACK", answers.append)
             place.until(lambda: bool(place.watcher.writing))
