@@ -28,6 +28,8 @@ REASONS = {
         "no-untyped-call",
         r"MemoryReactor\(\)|self\.assert\w+\(",
     ): "Twisted does not annotate it",
+    ("no-untyped-call", r"datetimeToString\(\)"): "Twisted does not annotate it",
+    ("arg-type", r"__init__\(timeout=None, reactor=clock\)"): "Twisted wants a whole reactor",
     ("no-untyped-call", r"getName\(\)"): "zope.interface does not annotate it",
     ("no-untyped-call", r"verify\.verify\("): "the module is one for programs, without annotations",
     ("assignment", r"__hash__ = None"): "Python's way to say that something has no hash",

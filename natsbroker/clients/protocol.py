@@ -102,11 +102,6 @@ class ClientProtocol(SessionProtocol):
             self.session.outbox.resume()
         super().finish()
 
-    @property
-    def _mayLinger(self) -> bool:
-        isPlain = hasattr(self.transport, "attachSession")
-        return not isPlain or (self.session is not None and self.session.outbox.pending > 0)
-
     def pauseReading(self) -> None:
         self._stream.pauseProducing()
 

@@ -165,13 +165,8 @@ class SessionProtocol(StreamProtocol):
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
-        if self.owner is not None and self._mayLinger:
+        if self.owner is not None:
             self._schedule(self.owner.context.reactor, LINGER, self.abort)
-
-    @property
-    def _mayLinger(self) -> bool:
-        """Whether the connection may outlast this turn, as something waits or the peer answers."""
-        return True
 
     def readConnectionLost(self) -> None:
         if self.owner is not None:

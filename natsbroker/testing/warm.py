@@ -72,8 +72,10 @@ class ForkedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            ready, _, _ = select.select([self._reports], [], [], timeout)
-            if not ready:
+            # Not select, which takes no descriptor above 1,023: a run of tests may have as many.
+            poll = select.poll()
+            poll.register(self._reports, select.POLLIN)
+            if not poll.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired("natsbroker", timeout or 0)
             with self._lock:
                 if self.returncode is None:

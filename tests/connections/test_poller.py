@@ -33,7 +33,6 @@ from tests.support import COMPILED, QUIET, Accounts, Doorkeeper, using
 
 if sys.platform == "linux":
     from natsbroker.connections import poller
-from natsbroker.connections.sessionprotocol import LINGER
 
 pytestmark = POLLED
 
@@ -276,21 +275,6 @@ class TestTalk:
             assert one.read(len(expected)) == expected
             two.send(message[place:])
             assert one.read(len(expected)) == expected
-
-    def test_closed(self, server: Server) -> None:
-        """A connection that has nothing to say at its end is given no time for it."""
-        peer = server.client()
-        delays = []
-        schedule = server.reactor.callLater
-
-        def noted(delay: float, *arguments: Any) -> Any:
-            delays.append(delay)
-            return schedule(delay, *arguments)
-
-        server.reactor.callLater = noted
-        peer.socket.shutdown(socket.SHUT_WR)
-        server.until(lambda: not len(server.context.connections))
-        assert LINGER not in delays
 
     def test_together(self, server: Server) -> None:
         """The output for many connections at once is sent before the turn is over."""
