@@ -184,8 +184,11 @@ class _Server:
     def serve(self) -> None:
         """Fork what is asked for until nobody can ask any more."""
         channel = self._channel.fileno()
+        poll = select.poll()
+        poll.register(channel, select.POLLIN)
+        poll.register(self._woken, select.POLLIN)
         while True:
-            ready, _, _ = select.select([channel, self._woken], [], [])
+            ready = [descriptor for descriptor, _ in poll.poll()]
             if self._woken in ready:
                 os.read(self._woken, 4096)
                 self._reap()
