@@ -163,7 +163,7 @@ class ServerProcess:
             gc.freeze()
             gc.enable()
             waiting = broker.whenReady()
-            # What is there now lives as long as the process.
+            # Objects made until now live as long as the process.
             waiting.addCallback(lambda _: gc.freeze())
             waiting.addErrback(self._giveUp)
 

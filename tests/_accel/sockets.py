@@ -230,7 +230,7 @@ def room(limits: Settings | None = None, authorizer: Doorkeeper | None = None) -
 
 
 def body(publisher: int, number: int, size: int) -> bytes:
-    """A body that nobody else has published."""
+    """A body that only this publisher has sent."""
     return (b"%d/%d " % (publisher, number) * (size // 4 + 1))[:size]
 
 

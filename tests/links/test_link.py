@@ -247,7 +247,7 @@ def test_came(frame: tuple[Any, ...], longest: int, line: str) -> None:
 
 
 def test_noOperation() -> None:
-    """A text that is no operation of the wire is not shown."""
+    """A line without a known operation is not shown."""
     with everything() as said:
         traceCame("L", (ops.FAULT, b"x"), 0)
     assert said == []

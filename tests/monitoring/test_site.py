@@ -162,7 +162,7 @@ class TestRequests:
         "line", [b"", b"GET", b"GET /", b"GET / HTTP/2.0", b"GET / x", b" GET / HTTP/1.1"]
     )
     def test_noRequest(self, line: bytes) -> None:
-        """A text that is no request of HTTP/1 is refused."""
+        """A malformed HTTP request is refused."""
         port = Port()
         answer, _ = port.ask(line + b"\r\n\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 400 ")

@@ -76,6 +76,6 @@ class TestChannelPermissions:
 
     @pytest.mark.parametrize("pattern", ["", "a..b", "a b", "a/b"])
     def test_mistakes(self, pattern: str) -> None:
-        """A text that is no pattern of channels is refused."""
+        """A malformed channel pattern is refused."""
         with pytest.raises(ValueError, match="invalid channel pattern"):
             channelPermissions(publish=[pattern])

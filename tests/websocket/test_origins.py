@@ -34,7 +34,7 @@ class TestOriginOf:
         ],
     )
     def test_refusesOthers(self, url: str, problem: str) -> None:
-        """A text that is no URL of a page is an error that gives the reason."""
+        """A malformed origin is an error that gives the reason."""
         with pytest.raises(ValueError, match=problem):
             originOf(url)
 

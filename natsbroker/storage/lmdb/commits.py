@@ -54,9 +54,11 @@ from natsbroker.storage.policy import Policy, sweepAgain
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
 
-_KINDS = (LMDBAppendJob,)
-_KINDS_PLAIN = (LMDBAppendJob, LMDBDeleteJob, ChangeJob)
+_JOURNALLED = (LMDBAppendJob, LMDBDeleteJob, ChangeJob)
 """The jobs that the journal takes."""
+
+_JOURNALLED_SEALED = (LMDBAppendJob,)
+"""The same in an encrypted store: deletions and states have no place for the key's number."""
 
 
 class ILMDBCommitOwner(IRefusing, Protocol):
@@ -211,7 +213,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _maySuit(self, jobs: Sequence[Job]) -> bool:
         """Whether jobs are small and of kinds that the journal takes."""
-        kinds = _KINDS if self._opened.environment.codec.isSealed else _KINDS_PLAIN
+        isSealed = self._opened.environment.codec.isSealed
+        kinds = _JOURNALLED_SEALED if isSealed else _JOURNALLED
         weight = 0
         for job in jobs:
             weight += job.weight

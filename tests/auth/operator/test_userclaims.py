@@ -132,7 +132,7 @@ class TestChecking:
         "time", ["", "24:00:00", "08:00", "8:0:0", "08:60:00", "x", "\u0661\u0660:00:00"]
     )
     def test_times(self, time: str) -> None:
-        """A text that is no time of a day is refused."""
+        """A malformed time of day is refused."""
         for span in ((time, "10:00:00"), ("10:00:00", time)):
             with pytest.raises(FieldError):
                 check(UserPermissionLimits(times=(span,)))

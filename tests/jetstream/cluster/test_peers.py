@@ -57,7 +57,7 @@ def test_nobody() -> None:
 
 
 def test_foreign() -> None:
-    """A message that is no request of a broker is passed over."""
+    """A malformed request between brokers is ignored."""
     stage = Channels()
     stage.send(b"$NB.JS.PEER." + peerId("two").encode(), b"hello")
     assert stage.failure(stage.one.ask("two", "unknown")) is RequestTimeout

@@ -128,7 +128,7 @@ def test_removed() -> None:
 
 
 def test_removedOfOneGroup() -> None:
-    """A removal that concerns the consumers with some filters is no matter of others."""
+    """A removal for consumers with certain filters leaves the other consumers alone."""
     wanting, other = Listed("w", b"x"), Listed("o", b"y")
     made: Any = tableOf(wanting, other)
     for consumer in (wanting, other):

@@ -30,7 +30,7 @@ class TestArchives:
 
 
 def test_freeze() -> None:
-    """A loaded object is no part of the next collection."""
+    """The next collection skips objects that were loaded before."""
     freezeModules.cache_clear()
     try:
         freezeModules()

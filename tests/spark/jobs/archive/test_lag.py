@@ -122,7 +122,7 @@ def test_places(tmp_path: Path) -> None:
 
 
 def test_noCheckpoint(tmp_path: Path) -> None:
-    """A directory that is no checkpoint of such a query is an error."""
+    """A directory without a checkpoint of such a query is an error."""
     with pytest.raises(DataSourceError, match="there is no checkpoint"):
         placesOf(tmp_path)
     for name in ("offsets", "commits"):
