@@ -59,7 +59,7 @@ def menuOf(index: str) -> str:
     tables = []
     for title, text in zip(sections[::2], sections[1::2], strict=True):
         pages = dict.fromkeys(
-            found["page"] for found in _PAGE.finditer(text) if not found["page"].startswith("../")
+            link["page"] for link in _PAGE.finditer(text) if not link["page"].startswith("../")
         )
         if pages:
             listed = "\n".join(pages)
@@ -73,8 +73,8 @@ def outsideOf(page: str, text: str) -> dict[str, str]:
     @return: each link in C{text} that leaves C{docs}, with the path of its file from the top.
     """
     up = "../" * (page.count("/") + 1)
-    links = {found["path"] for found in _OUTSIDE.finditer(text)}
-    return {each: each.removeprefix(up) for each in links if each.startswith(up)}
+    links = {link["path"] for link in _OUTSIDE.finditer(text)}
+    return {link: link.removeprefix(up) for link in links if link.startswith(up)}
 
 
 def readSource(app: Sphinx, page: str, source: list[str]) -> None:
@@ -100,10 +100,10 @@ def resolveFiles(app: Sphinx, document: nodes.document, page: str) -> None:
     """
     Lead the marked links to the pages of their files.
     """
-    for each in document.findall(nodes.reference):
-        scheme, _, path = each.get("refuri", "").partition(":")
+    for link in document.findall(nodes.reference):
+        scheme, _, path = link.get("refuri", "").partition(":")
         if scheme == SCHEME:
-            each["refuri"] = app.builder.get_relative_uri(page, f"files/{path}")
+            link["refuri"] = app.builder.get_relative_uri(page, f"files/{path}")
 
 
 def lexerOf(name: str) -> Lexer:
@@ -142,20 +142,20 @@ def described(text: str) -> list[nodes.Node]:
         raise ExtensionError(f"a docstring cannot be read: {errors[0]}: {text}")
     body = list(parsed.to_node().children) if parsed.has_body else []
     fields = nodes.field_list()
-    for each in parsed.fields:
-        tag = f"{_LABELS.get(each.tag(), each.tag())} {each.arg() or ''}".strip()
-        content = nodes.field_body("", *each.body().to_node().children)
+    for field in parsed.fields:
+        tag = f"{_LABELS.get(field.tag(), field.tag())} {field.arg() or ''}".strip()
+        content = nodes.field_body("", *field.body().to_node().children)
         fields += nodes.field("", nodes.field_name("", tag), content)
     return [*body, fields] if len(fields) else body
 
 
-def plain(found: list[nodes.Node]) -> list[nodes.Node]:
+def plain(paragraphs: list[nodes.Node]) -> list[nodes.Node]:
     """
-    @return: C{found} without references to Python names, which the site shows as code.
+    @return: C{paragraphs} without references to Python names, which the site shows as code.
     """
-    holder = nodes.container("", *found)
-    for each in list(holder.findall(nodes.title_reference)):
-        each.replace_self(nodes.literal("", each.astext()))
+    holder = nodes.container("", *paragraphs)
+    for reference in list(holder.findall(nodes.title_reference)):
+        reference.replace_self(nodes.literal("", reference.astext()))
     return list(holder.children)
 
 
@@ -186,25 +186,25 @@ class Interfaces(SphinxDirective):
     def _section(self, name: str, interface: InterfaceClass) -> nodes.section:
         section = nodes.section(ids=[name.lower()], names=[name.lower()])
         section += nodes.title("", "", nodes.literal("", name))
-        bases = [each.__name__ for each in interface.__bases__ if each.__name__ != "Interface"]
+        bases = [base.__name__ for base in interface.__bases__ if base.__name__ != "Interface"]
         if bases:
             section += nodes.paragraph("", f"Everything of {', '.join(bases)}, and more.")
         section += plain(described(interface.__doc__ or ""))
         entries = nodes.definition_list()
-        for key, each in sorted(
+        for key, member in sorted(
             interface.namesAndDescriptions(), key=lambda pair: isinstance(pair[1], Method)
         ):
-            entries += self._entry(key, each)
+            entries += self._entry(key, member)
         if len(entries):
             section += entries
         return section
 
-    def _entry(self, name: str, each: Attribute) -> nodes.definition_list_item:
-        line = signatureOf(name, each) if isinstance(each, Method) else name
+    def _entry(self, name: str, member: Attribute) -> nodes.definition_list_item:
+        line = signatureOf(name, member) if isinstance(member, Method) else name
         return nodes.definition_list_item(
             "",
             nodes.term("", "", nodes.literal("", line)),
-            nodes.definition("", *plain(described(each.__doc__ or ""))),
+            nodes.definition("", *plain(described(member.__doc__ or ""))),
         )
 
 
@@ -220,9 +220,9 @@ def typedSignature(function: Callable[..., Any]) -> Signature:
     """
     signature = inspect.signature(function)
     parameters = [
-        each.replace(annotation=_annotation(each.annotation))
-        for each in signature.parameters.values()
-        if each.name not in ("self", "cls")
+        parameter.replace(annotation=_annotation(parameter.annotation))
+        for parameter in signature.parameters.values()
+        if parameter.name not in ("self", "cls")
     ]
     returned = _annotation(signature.return_annotation)
     return Signature(parameters, return_annotation=returned)
@@ -240,12 +240,12 @@ def declaration(name: str, function: Callable[..., Any], isLong: bool = False) -
     signature = typedSignature(function)
     text = f"{name}{signature}"
     if isLong and signature.parameters:
-        arguments = [str(each) for each in signature.parameters.values()]
-        kinds = [each.kind for each in signature.parameters.values()]
+        arguments = [str(parameter) for parameter in signature.parameters.values()]
+        kinds = [parameter.kind for parameter in signature.parameters.values()]
         if Parameter.KEYWORD_ONLY in kinds and Parameter.VAR_POSITIONAL not in kinds:
             arguments.insert(kinds.index(Parameter.KEYWORD_ONLY), "*")
         end = str(signature.replace(parameters=[])).removeprefix("()")
-        lines = "".join(f"    {each},\n" for each in arguments)
+        lines = "".join(f"    {argument},\n" for argument in arguments)
         text = f"{name}(\n{lines}){end}"
     return re.sub(r"<([\w.]+): \w+>", r"\1", text.replace("<factory>", "..."))
 

@@ -43,7 +43,7 @@ def announce(reach: Reach, needs: Sequence[Need]) -> None:
     """
     Say what is going to be installed, before anything is.
     """
-    plan = [name for each in needs if not each.isThere() for name in each.packages]
+    plan = [name for need in needs if not need.isThere() for name in need.packages]
     if plan:
         say(f"will install, if this user may: {' '.join(plan)}")
     places = {

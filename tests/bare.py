@@ -68,12 +68,14 @@ def sourcesOf(targets: str, release: str) -> list[Source]:
     """
     rows = [line.split() for line in targets.splitlines()]
     suites = re.compile(rf"{re.escape(release)}(-(updates|security))?")
-    found = {
+    sources = {
         Source(suite, uri, component)
         for origin, suite, uri, component in (row for row in rows if len(row) == 4)
         if origin == "Debian" and suites.fullmatch(suite)
     }
-    ordered = sorted(found, key=lambda each: (each.suite, each.component != "main", each.uri))
+    ordered = sorted(
+        sources, key=lambda source: (source.suite, source.component != "main", source.uri)
+    )
     if not ordered or ordered[0].suite != release or ordered[0].component != "main":
         raise Unfit(f"apt has no Debian {release} here; after apt-get update it may")
     return ordered
@@ -104,7 +106,7 @@ def makeRoot(root: Path) -> None:
     options = ("--variant=minbase", "--include=python3")
     command = ("debootstrap", *options, release, str(root), sources[0].uri)
     subprocess.run(command, check=True, stdout=sys.stderr)
-    lines = [f"deb {each.uri} {each.suite} {each.component}\n" for each in sources]
+    lines = [f"deb {source.uri} {source.suite} {source.component}\n" for source in sources]
     (root / "etc/apt/sources.list").write_text("".join(lines))
     # Without it, nothing knows localhost.
     shutil.copy("/etc/hosts", root / "etc/hosts")

@@ -67,7 +67,7 @@ class Part:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-_LINKS = tuple(f"{INTEROP}/{each}" for each in ("cluster", "gateways", "leafnodes"))
+_LINKS = tuple(f"{INTEROP}/{folder}" for folder in ("cluster", "gateways", "leafnodes"))
 
 # Apart from the others only to make the lanes equally long.
 _STORES, _SIMULATION = "tests/storage", "tests/simulation"
@@ -75,8 +75,8 @@ _STORES, _SIMULATION = "tests/storage", "tests/simulation"
 # Modules that choose between the compiled lane and pure Python, and what is built from them. With
 # python -O, under which the tests keep their asserts and the product would lose its own.
 _HOT = tuple(
-    f"tests/{each}"
-    for each in (
+    f"tests/{folder}"
+    for folder in (
         *("accounts", "connections", "clients", "links", "routes", "gateways", "leafnodes"),
         "websocket",
         *("client", "server", "testing", "conformance", "examples"),
@@ -87,7 +87,7 @@ _OPTIMIZED = (sys.executable, "-O", "-W", "ignore::pytest.PytestConfigWarning", 
 
 
 def _without(*paths: str) -> tuple[str, ...]:
-    return tuple(f"--ignore={each}" for each in paths)
+    return tuple(f"--ignore={path}" for path in paths)
 
 
 LANES: tuple[tuple[Part, ...], ...] = (
@@ -312,10 +312,10 @@ class Checks:
 
         @return: whether everything passed, some realtime tests perhaps when they were repeated.
         """
-        threads = [threading.Thread(target=self._lane, args=(each,)) for each in self._lanes]
+        threads = [threading.Thread(target=self._lane, args=(lane,)) for lane in self._lanes]
         try:
-            for each in threads:
-                each.start()
+            for thread in threads:
+                thread.start()
             self._report(threads)
             return self._conclude()
         except KeyboardInterrupt:
@@ -327,7 +327,7 @@ class Checks:
 
     def _report(self, threads: Sequence[threading.Thread]) -> None:
         due = time.monotonic() + INTERVAL
-        while any(each.is_alive() for each in threads):
+        while any(thread.is_alive() for thread in threads):
             time.sleep(0.2)
             if time.monotonic() < due:
                 continue
@@ -342,24 +342,24 @@ class Checks:
         Stop what runs, side by side, and start nothing more.
         """
         self._stopping = True
-        running = [each for each in list(self.runs) if each.process.poll() is None]
-        stoppers = [threading.Thread(target=each.stop) for each in running]
-        for each in stoppers:
-            each.start()
-        for each in stoppers:
-            each.join()
+        running = [run for run in list(self.runs) if run.process.poll() is None]
+        stoppers = [threading.Thread(target=run.stop) for run in running]
+        for stopper in stoppers:
+            stopper.start()
+        for stopper in stoppers:
+            stopper.join()
 
     def _conclude(self) -> bool:
-        broken = [each for each in self.runs if each.code != 0]
+        broken = [run for run in self.runs if run.code != 0]
         for run in broken:
             run.explain()
         names = [(run, name) for run in broken for name in run.failed]
         repeatable = all(
-            each.code == 1 and each.failed and all(each.failed.values()) for each in broken
+            run.code == 1 and run.failed and all(run.failed.values()) for run in broken
         )
         repeated: list[str] = []
         # A part that did not even start, because its program is missing, has no run.
-        complete = len(self.runs) == sum(len(each) for each in self._lanes)
+        complete = len(self.runs) == sum(len(lane) for lane in self._lanes)
         good = complete and not broken
         if names and repeatable and len(names) <= REPEATS:
             repeated = [name for _, name in names]
@@ -369,7 +369,7 @@ class Checks:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         # On two cores the run takes more than half of it, however the lanes are filled.
         say(f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of a processor")
-        passed = sum(each.passed for each in self.runs)
+        passed = sum(run.passed for run in self.runs)
         say(
             f"{passed} passed, {len(names)} failed"
             + (f", {len(repeated)} of them repeated alone: {', '.join(repeated)}" * bool(repeated))
@@ -385,8 +385,8 @@ def repeat(part: Part, name: str) -> bool:
     @return: whether it passed.
     """
     say(f"{part.name}: once more, alone: {name}")
-    paths = tuple(each for each in part.command if each.startswith(("tests/", "--ignore=")))
-    command = tuple(each for each in part.command if each not in paths)
+    paths = tuple(word for word in part.command if word.startswith(("tests/", "--ignore=")))
+    command = tuple(word for word in part.command if word not in paths)
     run = Run(Part(f"{part.name}-again", 5, (*command, name), 0, part.variables))
     run.wait()
     if run.code != 0:
@@ -406,7 +406,7 @@ def laneIsBuilt() -> bool:
         say("without the compiled lane: no C compiler, or it is switched off")
         return True
     places = (ROOT / "natsbroker" / "_accel").glob("*.pyx")
-    missing = [each.name for each in places if not list(each.parent.glob(f"{each.stem}.*.so"))]
+    missing = [place.name for place in places if not list(place.parent.glob(f"{place.stem}.*.so"))]
     if missing:
         say(f"not compiled, though there is a compiler: {' '.join(missing)}")
         subprocess.run(
@@ -437,9 +437,9 @@ def main(arguments: list[str]) -> int:
         os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments])
     if not laneIsBuilt():
         return 1
-    for each in WORK.glob("*.*"):
-        if each != LEDGER:
-            each.unlink()
+    for file in WORK.glob("*.*"):
+        if file != LEDGER:
+            file.unlink()
     WORK.mkdir(parents=True, exist_ok=True)
     return 0 if Checks().run() else 1
 

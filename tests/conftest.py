@@ -36,9 +36,9 @@ __all__ = ["postgres", "postgresOfClass"]
 # The tests' helpers check with asserts too. Those of a rewritten module count with python -O.
 pytest.register_assert_rewrite(
     *(
-        f"tests.{each.stem}"
-        for each in Path(__file__).parent.iterdir()
-        if each.stem.isidentifier() and f"tests.{each.stem}" not in sys.modules
+        f"tests.{path.stem}"
+        for path in Path(__file__).parent.iterdir()
+        if path.stem.isidentifier() and f"tests.{path.stem}" not in sys.modules
     )
 )
 
@@ -190,8 +190,8 @@ class FailureCollector:
         @return: the failures fetched, which no longer fail the test.
         """
         wanted = types or (BaseException,)
-        flushed = [each for each in self.failures if isinstance(each.value, wanted)]
-        self.failures = [each for each in self.failures if each not in flushed]
+        flushed = [failure for failure in self.failures if isinstance(failure.value, wanted)]
+        self.failures = [failure for failure in self.failures if failure not in flushed]
         return flushed
 
 
@@ -208,7 +208,7 @@ def flushLoggedErrors(request: pytest.FixtureRequest) -> Iterator[FlushLoggedErr
     finally:
         globalLogPublisher.removeObserver(collector)
     if collector.failures and not isinstance(request.instance, SynchronousTestCase):
-        traces = "\n".join(each.getTraceback() for each in collector.failures)
+        traces = "\n".join(failure.getTraceback() for failure in collector.failures)
         pytest.fail(f"{len(collector.failures)} failure(s) logged and not flushed:\n{traces}")
 
 

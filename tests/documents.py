@@ -41,12 +41,12 @@ def blocksOf(document: str) -> Iterator[Block]:
     """
     @return: the fenced blocks of C{document}, in order.
     """
-    for found in FENCE.finditer(document):
-        before = document.count("\n", 0, found.start("text"))
-        kind, _, path = found["kind"].strip().partition(" ")
+    for fence in FENCE.finditer(document):
+        before = document.count("\n", 0, fence.start("text"))
+        kind, _, path = fence["kind"].strip().partition(" ")
         if kind == INCLUDE:
             path = re.sub(r"^(\.\./)+", "", path.strip())
             yield Block(kind, (ROOT / path).read_text("utf-8"), before, path)
             continue
-        file = _FILE.search(document, max(0, found.start() - 200), found.start())
-        yield Block(found["kind"].strip(), found["text"], before, file["name"] if file else "")
+        file = _FILE.search(document, max(0, fence.start() - 200), fence.start())
+        yield Block(fence["kind"].strip(), fence["text"], before, file["name"] if file else "")

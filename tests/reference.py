@@ -33,18 +33,18 @@ def _supported(schema: BlockSchema = ROOT) -> Iterator[tuple[str, str]]:
 
 
 def _supportedBelow(key: Key) -> Iterator[tuple[str, str]]:
-    for each in key.types:
-        if isinstance(each, BlockSchema):
-            yield from _supported(each)
-        elif isinstance(each, ListType | MapType):
-            yield from _supportedBelow(each.item)
+    for kind in key.types:
+        if isinstance(kind, BlockSchema):
+            yield from _supported(kind)
+        elif isinstance(kind, ListType | MapType):
+            yield from _supportedBelow(kind.item)
 
 
 def _rows(schema: BlockSchema, written: dict[str, tuple[str, str]]) -> Iterator[str]:
     supported = set(_supported())
     for name, key in schema.keys.items():
         meaning, default = written.get(name, (name, "none"))
-        names = ", ".join(f"`{each}`" for each in (name, *key.aliases))
+        names = ", ".join(f"`{spelling}`" for spelling in (name, *key.aliases))
         state = "yes" if (schema.title, name) in supported else "not yet"
         yield f"| {names} | {meaning} | {default} | {key.typeNames} | {state} |"
 
@@ -54,7 +54,7 @@ def rendered(text: str) -> str:
     @param text: the manual.
     @return: the manual with the rows of each section as the table has them, in its order.
     """
-    schemas = {each.title: each for each in everySection()}
+    schemas = {schema.title: schema for schema in everySection()}
     lines: list[str] = []
     written: dict[str, tuple[str, str]] = {}
     schema: BlockSchema | None = None

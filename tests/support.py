@@ -331,8 +331,8 @@ class Router:
         return bool(self._index.remove(pattern, entry))
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        found: Iterable[Any] = self._index.match(subject)
-        return found
+        matched: Iterable[Any] = self._index.match(subject)
+        return matched
 
     def hasInterest(self, subject: bytes) -> bool:
         return bool(self._index.hasInterest(subject))
@@ -440,8 +440,8 @@ class Wire:
 
     def send(self, *data: bytes) -> None:
         """Send bytes, each piece by itself."""
-        for each in data:
-            self.transport.send(each)
+        for piece in data:
+            self.transport.send(piece)
 
     def receive(self) -> bytes:
         """The bytes since the last call."""

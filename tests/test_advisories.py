@@ -16,8 +16,8 @@ ALL = [getattr(advisories, name) for name in advisories.__all__]
 
 def test_listIsComplete() -> None:
     """Every advisory is in the list, and everything in the list is one."""
-    made = [each for each in vars(advisories).values() if isinstance(each, type)]
-    assert {each for each in made if issubclass(each, Advisory)} == set(ALL)
+    made = [value for value in vars(advisories).values() if isinstance(value, type)]
+    assert {kind for kind in made if issubclass(kind, Advisory)} == set(ALL)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -29,9 +29,9 @@ class TestEach:
         assert is_dataclass(kind)
         made = kind(*["x" for _ in fields(kind)])
         assert made == kind(*["x" for _ in fields(kind)])
-        for each in fields(kind):
+        for field in fields(kind):
             with pytest.raises(FrozenInstanceError):
-                setattr(made, each.name, "y")
+                setattr(made, field.name, "y")
 
     def test_isDocumented(self, kind: type[Advisory]) -> None:
         """An advisory has a description."""

@@ -51,13 +51,13 @@ def blocks(*kinds: str) -> list[object]:
     """
     @return: the blocks of these kinds in the documents, as test parameters.
     """
-    found: list[object] = []
+    cases: list[object] = []
     for path in sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]):
         for block in blocksOf(path.read_text("utf-8")):
             if block.kind in kinds and ">>>" not in block.text:
                 name = f"{path.relative_to(ROOT).as_posix()}:{block.line}"
-                found.append(pytest.param(block, id=name))
-    return found
+                cases.append(pytest.param(block, id=name))
+    return cases
 
 
 def mistakesIn(configuration: str) -> list[str]:
@@ -66,8 +66,8 @@ def mistakesIn(configuration: str) -> list[str]:
     """
     try:
         buildText(configuration, Values(), read=lambda path: PEM)
-    except ConfigErrors as found:
-        return [str(each) for each in found.errors if not isinstance(each, NotSupportedYet)]
+    except ConfigErrors as failure:
+        return [str(error) for error in failure.errors if not isinstance(error, NotSupportedYet)]
     return []
 
 
@@ -94,7 +94,7 @@ def missingNames(program: str) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("natsbroker"):
             if not str(node.module).startswith(NOT_HERE):
                 module = import_module(str(node.module))
-                yield from (each.name for each in node.names if not hasattr(module, each.name))
+                yield from (alias.name for alias in node.names if not hasattr(module, alias.name))
 
 
 @pytest.mark.parametrize("block", blocks("python"))
@@ -118,15 +118,15 @@ def unknownOptions(line: str) -> list[str]:
     """
     @return: the options in a command of the package that its help does not have.
     """
-    words = [Path(each).name if n == 0 else each for n, each in enumerate(shlex.split(line, True))]
+    words = [Path(word).name if n == 0 else word for n, word in enumerate(shlex.split(line, True))]
     if words[0] == "twistd":
-        words = [each for each in words if each != "-n"]
+        words = [word for word in words if word != "-n"]
     if words[0] not in ("natsbroker", "twistd") or len(words) < 2:
         return []
     deep = {"spark": 3, "streaming": 2, "natsbroker": 2}.get(words[1], 1)
-    options = [each.partition("=")[0] for each in words[deep:] if re.match(r"--?[a-zA-Z]", each)]
+    options = [word.partition("=")[0] for word in words[deep:] if re.match(r"--?[a-zA-Z]", word)]
     shown = helpOf(*words[:deep])
-    return [each for each in options if not re.search(rf"(?<![\w-])-?{each}(?![\w-])", shown)]
+    return [option for option in options if not re.search(rf"(?<![\w-])-?{option}(?![\w-])", shown)]
 
 
 @pytest.mark.slow
@@ -134,20 +134,20 @@ def unknownOptions(line: str) -> list[str]:
 def test_optionsAreThere(block: Block) -> None:
     """The commands of the package have the options that the documents show."""
     text = block.text if block.text.startswith("$ ") else f"$ {block.text}"
-    lines = [each.text.replace("\\\n", " ") for each in commandsOf(Block("", text, 0))]
+    lines = [command.text.replace("\\\n", " ") for command in commandsOf(Block("", text, 0))]
     unknown = {line: unknownOptions(line) for line in lines if "$(" not in line}
-    assert {line: found for line, found in unknown.items() if found} == {}
+    assert {line: options for line, options in unknown.items() if options} == {}
 
 
 def test_kindsAreKnown() -> None:
     """Every block has a kind for which there is a check here, or one that is only shown."""
     known = {"", "json", "python", *SHOWN}
-    found = {
+    kinds = {
         block.kind
         for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
         for block in blocksOf(path.read_text("utf-8"))
     }
-    assert found - known == set()
+    assert kinds - known == set()
 
 
 def test_mistakesAreSeen() -> None:

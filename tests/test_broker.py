@@ -52,9 +52,9 @@ from tests.support import Recorder, needsCompiled
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
     """The outcome of a Deferred."""
-    found: list[Any] = []
-    deferred.addBoth(found.append)
-    return found
+    results: list[Any] = []
+    deferred.addBoth(results.append)
+    return results
 
 
 class Denying(Authenticator):
@@ -173,8 +173,8 @@ class TestHost:
         stop()
         client.transport.hangUp()
         host.settle()
-        assert [type(each) for each in first.seen] == [ClientConnected, ClientDisconnected]
-        assert [type(each) for each in second.seen] == [ClientConnected]
+        assert [type(event) for event in first.seen] == [ClientConnected, ClientDisconnected]
+        assert [type(event) for event in second.seen] == [ClientConnected]
 
 
 class TestReading:
@@ -379,7 +379,7 @@ class TestStarting:
         """Each listener takes the socket of its name; none is opened."""
         names = ("client", "monitoring", "cluster", "gateway", "leafnodes", "websocket")
         sockets = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
-        numbers = {each.fileno() for each in sockets.values()}
+        numbers = {listener.fileno() for listener in sockets.values()}
         text = (
             "host: 127.0.0.1\nhttp: 1\nleafnodes { port: 1 }\n"
             'cluster { name: c, listen: "127.0.0.1:1" }\n'
@@ -387,7 +387,7 @@ class TestStarting:
             "websocket { port: 1, no_tls: true }"
         )
         host = Host(text, sockets=sockets).start()
-        assert {each[0] for each in host.reactor.adoptedPorts} == numbers
+        assert {port[0] for port in host.reactor.adoptedPorts} == numbers
         assert not host.reactor.tcpServers
         host.broker.stopService()
 
@@ -497,7 +497,9 @@ class TestLoading:
         """
         A module that the settings ask for is loaded with the broker, and not when a client comes.
         """
-        assert self.loaded(text) >= {part for part, each in self.PARTS.items() if each == text}
+        assert self.loaded(text) >= {
+            part for part, example in self.PARTS.items() if example == text
+        }
 
 
 class TestClosedConnections:
@@ -557,7 +559,7 @@ class TestStopping:
         host.client()
         outcome(host.broker.stopService())
         host.settle()
-        assert [each for each in host.reactor.getDelayedCalls() if each.active()] == []
+        assert [call for call in host.reactor.getDelayedCalls() if call.active()] == []
 
 
 class TestLameDuck:
@@ -597,7 +599,7 @@ class TestLameDuck:
         healthz = host.broker.monitoring.healthz
         assert healthz.problems(HealthQuery()) == []
         host.broker.lameDuck()
-        assert [each.status for each in healthz.problems(HealthQuery())] == [500]
+        assert [problem.status for problem in healthz.problems(HealthQuery())] == [500]
 
     def test_lameDuckModeBeginsOnce(self) -> None:
         """Lame duck mode begins once."""

@@ -44,8 +44,8 @@ class TestLoggedFailures:
         """A failure that the test fetches from the log does not fail it."""
         logFailure(ValueError("expected"))
         logFailure(KeyError("expected too"))
-        assert [each.type for each in flushLoggedErrors(KeyError)] == [KeyError]
-        assert [str(each.value) for each in flushLoggedErrors()] == ["expected"]
+        assert [failure.type for failure in flushLoggedErrors(KeyError)] == [KeyError]
+        assert [str(failure.value) for failure in flushLoggedErrors()] == ["expected"]
         assert flushLoggedErrors() == []
 
     def test_unflushedFails(self, pytester: pytest.Pytester) -> None:

@@ -34,8 +34,8 @@ def linksOf(document: str) -> list[str]:
     """
     @return: the targets of all links in C{document} that stay inside the project.
     """
-    targets = [found["target"] for found in LINK.finditer(proseOf(document))]
-    return [each for each in targets if not re.match(r"[a-z][a-z0-9+.-]*:", each)]
+    targets = [link["target"] for link in LINK.finditer(proseOf(document))]
+    return [target for target in targets if not re.match(r"[a-z][a-z0-9+.-]*:", target)]
 
 
 def anchorsOf(document: str) -> set[str]:
@@ -43,8 +43,8 @@ def anchorsOf(document: str) -> set[str]:
     @return: the fragment of every heading, as Markdown hosts make them: lower case, blanks to
         hyphens, other punctuation dropped.
     """
-    headings = [found["text"].lower() for found in HEADING.finditer(FENCE.sub("", document))]
-    return {re.sub(r"[^\w\- ]", "", each).replace(" ", "-") for each in headings}
+    headings = [heading["text"].lower() for heading in HEADING.finditer(FENCE.sub("", document))]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
 
 
 def brokenLinks(path: Path, document: str) -> list[str]:
@@ -69,9 +69,9 @@ def missingFiles(document: str) -> list[str]:
     written = {block.file for block in blocksOf(document)}
     named = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:pyx?|pxi))`", FENCE.sub("", document))
     return [
-        each
-        for each in named
-        if each not in written and not (ROOT / each).exists() and not (PACKAGE / each).exists()
+        path
+        for path in named
+        if path not in written and not (ROOT / path).exists() and not (PACKAGE / path).exists()
     ]
 
 
@@ -104,17 +104,17 @@ def documents() -> list[Path]:
     """
     @return: every Markdown document of the project.
     """
-    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     for folder in ("examples", "benchmarks", "tests"):
-        found += ROOT.glob(f"{folder}/*.md")
-    return sorted(found)
+        pages += ROOT.glob(f"{folder}/*.md")
+    return sorted(pages)
 
 
 def named(paths: list[Path]) -> list[object]:
     """
     @return: C{paths} as test parameters that are called by their place in the project.
     """
-    return [pytest.param(each, id=each.relative_to(ROOT).as_posix()) for each in paths]
+    return [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in paths]
 
 
 @pytest.mark.parametrize("path", named(documents()))
@@ -149,13 +149,13 @@ def test_everyPageIsReachable() -> None:
             seen.add(page)
             links = linksOf(page.read_text("utf-8"))
             waiting += [(page.parent / link.partition("#")[0]).resolve() for link in links]
-    assert sorted(each.relative_to(ROOT).as_posix() for each in pages - seen) == []
+    assert sorted(page.relative_to(ROOT).as_posix() for page in pages - seen) == []
 
 
 def test_readmeCommandIsWhatRunsInCI() -> None:
     """The README's second command is the one that continuous integration runs."""
     readme = (ROOT / "README.md").read_text("utf-8")
-    start, check = [each.text.strip() for each in blocksOf(readme) if each.kind == "sh"][:2]
+    start, check = [block.text.strip() for block in blocksOf(readme) if block.kind == "sh"][:2]
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     commands = [line for line in script.splitlines() if line and not line.startswith("#")]
     assert commands[-1] == f"exec {check}"
@@ -170,7 +170,7 @@ def test_readmeFigures() -> None:
     page = (ROOT / "docs" / "topics" / "performance.md").read_text("utf-8")
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     (row,) = re.findall(r"^\| 1 to 1, 128 B \| ([\d.]+) \|.*\| ([\d.]+) \|$", page, re.M)[:1]
-    compiled, pure = (f"{float(each):.1f}" for each in row)
+    compiled, pure = (f"{float(ratio):.1f}" for ratio in row)
     assert f"{compiled} times as many messages of 128 bytes as nats-server" in readme
     assert f"{pure} times as many in pure Python" in readme
 

@@ -16,7 +16,7 @@ from natsbroker.errors import (
     printableASCII,
 )
 
-TABLE = {name: each for name, each in vars(errors).items() if isinstance(each, WireError)}
+TABLE = {name: value for name, value in vars(errors).items() if isinstance(value, WireError)}
 
 #: The texts that clients' libraries look for, from nats-server.
 TEXTS = {

@@ -19,20 +19,20 @@ def examples() -> list[object]:
     @return: the programs in C{examples/}, as test parameters.
     """
     folder = ROOT / "examples"
-    found = [path for path in folder.rglob("*") if path.suffix in (".py", ".tac")]
-    return [pytest.param(path, id=path.relative_to(folder).as_posix()) for path in sorted(found)]
+    programs = [path for path in folder.rglob("*") if path.suffix in (".py", ".tac")]
+    return [pytest.param(path, id=path.relative_to(folder).as_posix()) for path in sorted(programs)]
 
 
 def privateImports(text: str) -> list[str]:
     """
     @return: the modules of the package that C{text} imports and that are not for its readers.
     """
-    found = []
+    private = []
     for edge in edgesOf("example", text):
         names = f"{edge.base}.{edge.name}".split(".")
-        if names[0] == "natsbroker" and any(each.startswith("_") for each in names[1:]):
-            found.append(".".join(names))
-    return found
+        if names[0] == "natsbroker" and any(name.startswith("_") for name in names[1:]):
+            private.append(".".join(names))
+    return private
 
 
 @pytest.mark.parametrize("path", examples())

@@ -25,13 +25,13 @@ def declared() -> dict[str, InterfaceClass]:
     """
     @return: every interface that a module of C{natsbroker.interfaces} declares, by name.
     """
-    found = {}
+    contracts = {}
     for path in sorted((ROOT / "interfaces").glob("[a-z]*.py")):
         module = importlib.import_module(f"natsbroker.interfaces.{path.stem}")
         for name, value in vars(module).items():
             if isinstance(value, InterfaceClass) and value.__module__ == module.__name__:
-                found[name] = value
-    return found
+                contracts[name] = value
+    return contracts
 
 
 #: Values of the wire that contracts take or give.
@@ -68,4 +68,4 @@ class TestInterface:
     def test_isSmall(self, name: str) -> None:
         """An interface has few enough methods to be implemented by others."""
         members = [member for _, member in declared()[name].namesAndDescriptions()]
-        assert len([each for each in members if isinstance(each, Method)]) <= LARGEST
+        assert len([member for member in members if isinstance(member, Method)]) <= LARGEST

@@ -89,7 +89,7 @@ class TestNames:
     def test_sameInterface(self, name: str) -> None:
         """The compiled twin has every public attribute of the pure one."""
         pure, compiled = getattr(PURE, name), getattr(COMPILED, name)
-        public = {each for each in dir(pure) if not each.startswith("_")}
+        public = {member for member in dir(pure) if not member.startswith("_")}
         assert public - set(dir(compiled)) - FOR_THE_PURE_LANE == set()
 
 

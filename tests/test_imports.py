@@ -45,7 +45,7 @@ def row(about: str, ours: str = "", others: str = "", typing: str = "") -> Row:
     """
     @return: a L{Row} from names separated by blanks.
     """
-    names = (frozenset(each.split()) for each in (ours, others, typing))
+    names = (frozenset(rooms.split()) for rooms in (ours, others, typing))
     return Row(about, *names)
 
 
@@ -241,7 +241,9 @@ class Edge:
         @return: whether the target is the module C{prefix} or something inside it.
         """
         spellings = (self.base, f"{self.base}.{self.name}" if self.name else self.base)
-        return any(each == prefix or each.startswith(prefix + ".") for each in spellings)
+        return any(
+            spelling == prefix or spelling.startswith(prefix + ".") for spelling in spellings
+        )
 
 
 class ImportReader(ast.NodeVisitor):
@@ -363,17 +365,17 @@ def violations(module: str, text: str, isPackage: bool = False) -> list[str]:
     layer = layerOf(module)
     if layer not in MAP:
         return [f"{module} has no row in the import map"]
-    found = []
+    refusals = []
     for edge in edgesOf(module, text, isPackage):
         target = f"{edge.base}.{edge.name}" if edge.name else edge.base
         if not isAllowed(layer, edge):
-            found.append(f"{module}:{edge.line} may not import {target}")
+            refusals.append(f"{module}:{edge.line} may not import {target}")
         elif edge.within("natsbroker._accel") and layer == "hot":
             if not (edge.guarded or edge.typing):
-                found.append(f"{module}:{edge.line} imports {target} without a guard")
+                refusals.append(f"{module}:{edge.line} imports {target} without a guard")
         elif edge.within("twisted.internet.reactor") and edge.atTop:
-            found.append(f"{module}:{edge.line} imports the global reactor when it is loaded")
-    return found
+            refusals.append(f"{module}:{edge.line} imports the global reactor when it is loaded")
+    return refusals
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -444,7 +446,7 @@ def floorOf(name: str) -> int:
     """
     @return: one more than the highest floor of the rooms that a room imports.
     """
-    return 1 + max((floorOf(each) for each in MAP[name].ours), default=-1)
+    return 1 + max((floorOf(room) for room in MAP[name].ours), default=-1)
 
 
 def picture() -> str:
@@ -469,9 +471,9 @@ class TestCycles:
             if module not in known:
                 continue
             named = {
-                each
+                name
                 for edge in edgesOf(module, path.read_text("utf-8"))
-                for each in (f"{edge.base}.{edge.name}", edge.base)
+                for name in (f"{edge.base}.{edge.name}", edge.base)
             }
             imports[module] = (named & known) - {module}
         assert cycleIn(imports) == []
@@ -486,7 +488,7 @@ class TestImportMap:
     """The map, held against the source of every module."""
 
     @pytest.mark.parametrize(
-        ("module", "path"), [pytest.param(*each, id=each[0]) for each in modules()]
+        ("module", "path"), [pytest.param(*case, id=case[0]) for case in modules()]
     )
     def test_moduleKeepsToItsRow(self, module: str, path: Path) -> None:
         """A module imports only what the row of its layer allows."""
@@ -495,16 +497,16 @@ class TestImportMap:
 
     def test_cythonKeepsToItsRow(self) -> None:
         """Cython sources import only what the row of C{_accel} allows."""
-        found: list[str] = []
+        refusals: list[str] = []
         for path in sorted((ROOT / "_accel").glob("*.p[xy][dxi]")):
-            found += cythonViolations(f"natsbroker._accel.{path.stem}", path.read_text("utf-8"))
-        assert found == []
+            refusals += cythonViolations(f"natsbroker._accel.{path.stem}", path.read_text("utf-8"))
+        assert refusals == []
 
     def test_rowsNameRoomsBelow(self) -> None:
         """No row names a room that stands under it, so no two rooms can import each other."""
         below: set[str] = set()
-        for name, each in MAP.items():
-            assert each.ours <= below, name
+        for name, entry in MAP.items():
+            assert entry.ours <= below, name
             below.add(name)
 
     def test_rowsAreUsed(self) -> None:
@@ -513,10 +515,10 @@ class TestImportMap:
         used: dict[str, set[str]] = {name: set() for name in MAP}
         for module, edges in sources:
             if module != "natsbroker":
-                found = {
+                imported = {
                     other for other in MAP for edge in edges if edge.within(f"natsbroker.{other}")
                 }
-                used[layerOf(module)] |= found - {layerOf(module)}
+                used[layerOf(module)] |= imported - {layerOf(module)}
         del used["_accel"]
         assert used == {name: set(MAP[name].ours) for name in used}
 
@@ -531,8 +533,8 @@ class TestImportMap:
         names = [name for name, _ in modules() if name != "natsbroker" and layerOf(name) in layers]
         if not names:
             pytest.skip(f"{', '.join(layers)} not written yet")
-        wanted = {each for layer in layers for each in MAP[layer].others}
-        lacking = sorted(each for each in wanted if importlib.util.find_spec(each) is None)
+        wanted = {package for layer in layers for package in MAP[layer].others}
+        lacking = sorted(package for package in wanted if importlib.util.find_spec(package) is None)
         if lacking and not os.environ.get("CI"):
             pytest.skip(f"not installed: {', '.join(lacking)}")
         assert loadedBy(names) & set(PURE[layers]) == set()

@@ -70,8 +70,8 @@ def test_help() -> None:
     """C{help(natsbroker.interfaces)} shows every interface with its methods and attributes."""
     text = pydoc.plain(pydoc.render_doc(interfaces))
     exported = [getattr(interfaces, name) for name in interfaces.__all__]
-    contracts = [each for each in exported if isinstance(each, InterfaceClass)]
+    contracts = [value for value in exported if isinstance(value, InterfaceClass)]
     assert len(contracts) > 30
-    for each in contracts:
-        for member in each.names():
-            assert f" {member}" in text, (each.__name__, member)
+    for contract in contracts:
+        for member in contract.names():
+            assert f" {member}" in text, (contract.__name__, member)

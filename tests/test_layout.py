@@ -54,4 +54,4 @@ def test_classNamesAreUnique() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path.relative_to(PACKAGE).as_posix())
     assert len(places) > 500
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}

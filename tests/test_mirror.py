@@ -71,9 +71,9 @@ def modules() -> list[str]:
     @return: the path below C{natsbroker/} of every module that should have a test file.
     """
     package = ROOT / "natsbroker"
-    found = [path for path in package.rglob("*.py") if path.name != "__init__.py"]
-    found += (package / "_accel").glob("*.pyx")
-    return sorted(path.relative_to(package).as_posix() for path in found)
+    paths = [path for path in package.rglob("*.py") if path.name != "__init__.py"]
+    paths += (package / "_accel").glob("*.pyx")
+    return sorted(path.relative_to(package).as_posix() for path in paths)
 
 
 def mirrorOf(module: str) -> Path:
@@ -84,7 +84,7 @@ def mirrorOf(module: str) -> Path:
     return path.with_name(f"test_{path.stem}.py")
 
 
-@pytest.mark.parametrize("module", [each for each in modules() if each not in ELSEWHERE])
+@pytest.mark.parametrize("module", [module for module in modules() if module not in ELSEWHERE])
 def test_moduleHasTests(module: str) -> None:
     """A module's tests lie at the same place under C{tests/} as the module under its package."""
     assert (ROOT / mirrorOf(module)).is_file(), f"{mirrorOf(module)} is missing"
@@ -105,7 +105,9 @@ def test_excusesHold() -> None:
 def test_testDirectoriesArePackages() -> None:
     """Each directory of tests is a package, so that files of one name may stand in several."""
     directories = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
-    missing = [str(each) for each in directories if not (each / "__init__.py").is_file()]
+    missing = [
+        str(directory) for directory in directories if not (directory / "__init__.py").is_file()
+    ]
     assert missing == []
 
 

@@ -141,12 +141,12 @@ class TestInstalled:
         """C{twistd --help} lists the broker with its description."""
         script = (
             "import sys; root, target = sys.argv[1:3]; del sys.argv[1:3]\n"
-            "sys.path[:] = [target] + [each for each in sys.path if each != root]\n"
+            "sys.path[:] = [target] + [path for path in sys.path if path != root]\n"
             "from twisted.scripts.twistd import run; run()"
         )
         command = (sys.executable, "-c", script, str(ROOT), str(installed), "--help")
         shown = run(*command, cwd=tmp_path).stdout
-        (line,) = (each for each in shown.splitlines() if each.split()[:1] == ["natsbroker"])
+        (line,) = (line for line in shown.splitlines() if line.split()[:1] == ["natsbroker"])
         assert "NATS" in line
 
     def test_announcesItsCommandAndPlugin(self, installed: Path) -> None:

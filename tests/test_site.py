@@ -43,9 +43,9 @@ def publicInterfaces() -> list[str]:
     """
     exported = natsbroker.interfaces.__all__
     return [
-        each
-        for each in exported
-        if isinstance(getattr(natsbroker.interfaces, each), InterfaceClass)
+        name
+        for name in exported
+        if isinstance(getattr(natsbroker.interfaces, name), InterfaceClass)
     ]
 
 
@@ -78,7 +78,7 @@ def test_lexerOf(name: str, lexer: str) -> None:
 def test_described() -> None:
     """Epytext becomes paragraphs and fields."""
     nodes = siteparts.described("Say C{this}.\n\n@param what: the thing.")
-    assert "\n".join(each.astext() for each in nodes) == "Say this.\nwhat\n\nthe thing."
+    assert "\n".join(node.astext() for node in nodes) == "Say this.\nwhat\n\nthe thing."
 
 
 class Shop:
@@ -137,10 +137,10 @@ def test_classes() -> None:
     listed = {
         name for block in blocksOf(page) if block.kind == "{classes}" for name in block.text.split()
     }
-    names = {each.rpartition(".")[2] for each in listed}
+    names = {entry.rpartition(".")[2] for entry in listed}
     assert names >= {"Broker", "Settings", "Grant", "Message", "MemoryBroker", "BrokerProcess"}
-    for each in listed:
-        module, _, name = each.rpartition(".")
+    for entry in listed:
+        module, _, name = entry.rpartition(".")
         assert f"from {module} import {name}" in siteparts.classSection(module, name).astext()
 
 
@@ -161,8 +161,8 @@ def test_acceptedDifferencesAreDocumented() -> None:
     page = (DOCS / "topics" / "compatibility.md").read_text("utf-8")
     items = page.partition("## Protocol and logins")[2].replace("\n  ", " ")
     listed = re.findall(r"^- (.+)\.$", items, re.M)
-    reasons = {each.reason for each in ALLOWANCES} | {each.reason for each in VERDICTS}
-    assert sorted(listed) == sorted(each[0].upper() + each[1:] for each in reasons)
+    reasons = {rule.reason for rule in ALLOWANCES} | {rule.reason for rule in VERDICTS}
+    assert sorted(listed) == sorted(reason[0].upper() + reason[1:] for reason in reasons)
 
 
 def test_eachInterfaceHasAPlaceAmongPlugins() -> None:

@@ -50,13 +50,13 @@ def source(module: str) -> str:
 
 def test_noAsserts() -> None:
     """C{python -O} takes assert statements out: there is none, in Python or compiled."""
-    found = [
+    places = [
         f"{path.relative_to(PACKAGE)}:{number}"
         for pattern in ("*.py", "*.pyx", "*.pxi")
         for path in PACKAGE.rglob(pattern)
         for number in _asserts(path)
     ]
-    assert found == []
+    assert places == []
 
 
 def _asserts(path: Path) -> list[int]:
@@ -72,9 +72,9 @@ def test_ignored(module: str) -> None:
     """A suppression of mypy is named, and known."""
     unknown = []
     for number, line in enumerate(source(module).split("\n"), 1):
-        found = _IGNORED.search(line)
-        if found is not None and not any(
-            code == found[1] and re.search(pattern, line) for code, pattern in REASONS
+        comment = _IGNORED.search(line)
+        if comment is not None and not any(
+            code == comment[1] and re.search(pattern, line) for code, pattern in REASONS
         ):
             unknown.append(f"{number}: {line.strip()}")
     assert unknown == []

@@ -338,7 +338,7 @@ class TestService:
     def test_portsFile(self, tmp_path: Path) -> None:
         """The ports file is there while it runs."""
         host = self.made("--ports_file_dir", str(tmp_path)).start()
-        assert [each.name for each in tmp_path.iterdir()] == [f"natsbroker_{os.getpid()}.ports"]
+        assert [file.name for file in tmp_path.iterdir()] == [f"natsbroker_{os.getpid()}.ports"]
         host.broker.stopService()
         assert list(tmp_path.iterdir()) == []
 

@@ -102,9 +102,9 @@ def test_freePorts(tmp_path: Path) -> None:
     """Each port of a document is replaced everywhere by one that is free; other numbers stay."""
     page = "```console\n$ echo 4222 6222 4222 14222 4096\n...\n```\n"
     (typed,) = walk(page, tmp_path)
-    found = re.fullmatch(r"echo (\d+) (\d+) \1 14222 4096", typed)
-    assert found
-    assert {"4222", "6222"}.isdisjoint(found.groups())
+    numbers = re.fullmatch(r"echo (\d+) (\d+) \1 14222 4096", typed)
+    assert numbers
+    assert {"4222", "6222"}.isdisjoint(numbers.groups())
     assert sorted(freePorts(page)) == ["4222", "6222"]
 
 

@@ -16,7 +16,7 @@ from tests.wheels import PLATFORMS, ROOT, Platform, Unbuilt, checkModules
 pytest.importorskip("elftools")
 
 SUFFIX = f"{sys.implementation.cache_tag}-x86_64-linux-gnu"
-GLIBC = next(each for each in PLATFORMS if each.suffix == "x86_64-linux-gnu")
+GLIBC = next(platform for platform in PLATFORMS if platform.suffix == "x86_64-linux-gnu")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_loadable(module: bytes, tmp_path: Path) -> None:
 )
 def test_otherPlatform(suffix: str, why: str, module: bytes, tmp_path: Path) -> None:
     """A module of another machine or C library is named with the reason."""
-    platform = next(each for each in PLATFORMS if each.suffix == suffix)
+    platform = next(platform for platform in PLATFORMS if platform.suffix == suffix)
     with pytest.raises(Unbuilt, match=why):
         checkModules(wheelOf(tmp_path, module, platform), 1, platform)
 

@@ -147,9 +147,12 @@ def freePorts(document: str) -> dict[str, str]:
     names = sorted(set(_PORT.findall(document)))
     with ExitStack() as stack:
         bound = [stack.enter_context(socket.socket()) for _ in names]
-        for each in bound:
-            each.bind(("127.0.0.1", 0))
-        return {name: str(each.getsockname()[1]) for name, each in zip(names, bound, strict=True)}
+        for listener in bound:
+            listener.bind(("127.0.0.1", 0))
+        return {
+            name: str(listener.getsockname()[1])
+            for name, listener in zip(names, bound, strict=True)
+        }
 
 
 def isShown(shown: str, printed: str) -> bool:
@@ -254,18 +257,19 @@ class Shell:
         ending = re.compile(rb"\n%b (\d+)\n\Z" % _MARK.encode())
         poll = select.poll()
         poll.register(self._process.stdout, select.POLLIN)
-        while not (found := ending.search(printed)):
+        while not (end := ending.search(printed)):
             # select() takes no descriptor above 1,023, which a run of all tests has.
             ready = poll.poll(max(due - time.monotonic(), 0) * 1000)
             piece = os.read(self._process.stdout.fileno(), 65536) if ready else b""
             if not piece:
                 raise Stumbled(f"no end of: {text}\n{printed.decode()}\n{self._logs()}")
             printed += piece
-        return printed[: found.start()].decode("utf-8", "replace"), int(found[1])
+        return printed[: end.start()].decode("utf-8", "replace"), int(end[1])
 
     def _logs(self) -> str:
         return "\n".join(
-            f"{each.name}:\n{each.read_text('utf-8', 'replace')}" for each in self._background
+            f"{process.name}:\n{process.read_text('utf-8', 'replace')}"
+            for process in self._background
         )
 
 
@@ -278,7 +282,7 @@ def walk(document: str, folder: Path, variables: Mapping[str, str] | None = None
     @raise Stumbled: at the first step that does not do what is shown.
     """
     ports = freePorts(document)
-    text = _PORT.sub(lambda found: ports[found[0]], document)
+    text = _PORT.sub(lambda match: ports[match[0]], document)
     typed = []
     with Shell(folder, variables or {}) as shell:
         for step in stepsOf(text):
@@ -293,4 +297,4 @@ def walk(document: str, folder: Path, variables: Mapping[str, str] | None = None
 
 
 def _isPossible(command: Command) -> bool:
-    return all(shutil.which(each) for each in WHERE_INSTALLED if command.begins(each))
+    return all(shutil.which(program) for program in WHERE_INSTALLED if command.begins(program))

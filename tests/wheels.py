@@ -174,7 +174,9 @@ def faultsOf(path: PurePosixPath, module: bytes, platform: Platform) -> Iterator
     if platform.isMusl and elf.get_section_by_name(".gnu.version_r"):
         yield "has symbols with versions, which musl does not have"
     initializer = f"PyInit_{path.name.partition('.')[0]}"
-    defined = {each.name for each in symbols.iter_symbols() if each["st_shndx"] != "SHN_UNDEF"}
+    defined = {
+        symbol.name for symbol in symbols.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF"
+    }
     if initializer not in defined:
         yield f"has no {initializer}"
 
@@ -188,8 +190,8 @@ def checkTag(wheel: Path, platform: Platform) -> None:
         return
     command = (sys.executable, "-m", "auditwheel", "show", str(wheel))
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = _PLATFORM_TAG.search(shown)
-    if found is None or _version(found[1]) > _version(platform.tag):
+    tag = _PLATFORM_TAG.search(shown)
+    if tag is None or _version(tag[1]) > _version(platform.tag):
         raise Unbuilt(f"{wheel.name} is not of its platform:\n{shown}")
 
 

@@ -216,7 +216,7 @@ _SCHEDULE = (
 def _archive(count: int) -> bytes:
     """A stream with schedules that are past due, as an archive."""
     entries = [
-        encodeEntry(b"r.%d" % each, 1, each, _SCHEDULE, b"x") for each in range(1, count + 1)
+        encodeEntry(b"r.%d" % number, 1, number, _SCHEDULE, b"x") for number in range(1, count + 1)
     ]
     state = encodeEntry(b"state.json", 1, 0, b"", b'{"messages":%d,"last_seq":%d}' % (count, count))
     return bytes(S2Encoder("s2_fast").encode(b"".join([MAGIC, state, *entries, END])))
@@ -241,15 +241,15 @@ def test_restored() -> None:
     stage = Attacked()
     _restore(stage, stage.client(), _archive(MESSAGES))
     assert stage.pinged() < PING
-    found = 0
-    while found < 2 * MESSAGES:
+    sequence = 0
+    while sequence < 2 * MESSAGES:
         stage.reactor.rightNow += 0.3
         for _ in range(20):
             assert stage.pinged() < PING
             assert stage.published("t") < OTHER
         assert stage.published("r.new") < SAME
         answer = stage.ask("$JS.API.STREAM.INFO.R")
-        found = json.loads(answer[answer.index(b"{") :])["state"]["last_seq"]
+        sequence = json.loads(answer[answer.index(b"{") :])["state"]["last_seq"]
     assert stage.healthy() < STOP
     assert stage.longest < PING
     assert stage.stopped() < STOP

@@ -488,7 +488,7 @@ class TestGrants:
     def test_fields(self) -> None:
         """Each field of a user is a field of its grant, or is needed for the login."""
         login = {"password", "permissions", "allowed_connection_types", "nkey", "proxy_required"}
-        names = {each.name for each in fields(User)}
+        names = {field.name for field in fields(User)}
         assert names == {*GRANTED, *login, "isOutside"}
         assert {key.attribute or name for name, key in USER.keys.items()} <= names
 

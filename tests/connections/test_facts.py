@@ -56,7 +56,7 @@ class TestFactsOf:
         assert wire.session.facts().type == "websocket"
         wire.protocol.connectionType = "IN_PROCESS"
         assert wire.session.facts().type == "nats"
-        assert [typeOf(each) for each in ("MQTT_WS", "LINES")] == ["mqtt", "lines"]
+        assert [typeOf(kind) for kind in ("MQTT_WS", "LINES")] == ["mqtt", "lines"]
 
     def test_noSecrets(self) -> None:
         """Nothing of the credentials in CONNECT gets into the facts."""

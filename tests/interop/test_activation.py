@@ -21,7 +21,7 @@ from tests.server.managers import listeningManager
 PASSING = """
 import os, sys
 given, names, *command = sys.argv[1:]
-numbers = [int(each) for each in given.split(",")]
+numbers = [int(number) for number in given.split(",")]
 assert min(numbers) >= 3 + len(numbers)
 for place, number in enumerate(numbers, 3):
     os.dup2(number, place)

@@ -67,18 +67,18 @@ class World:
 
     def staple(self, context: SSL.Context) -> bytes:
         """The response that a client is shown."""
-        found: list[bytes] = []
+        staples: list[bytes] = []
         asking = SSL.Context(SSL.TLS_CLIENT_METHOD)
 
         def keep(connection: SSL.Connection, staple: bytes, data: object) -> bool:
-            found.append(staple)
+            staples.append(staple)
             return True
 
         asking.set_ocsp_client_callback(keep)
         ends = Handshake(context, asking)
         ends.client.request_ocsp()
         ends.run()
-        return found[0] if found else b""
+        return staples[0] if staples else b""
 
 
 def test_everyBlock(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_everyBlock(tmp_path: Path) -> None:
         leafnodes=Leafnodes(tls=tls, remotes=remotes),
         websocket=Websocket(tls=tls),
     )
-    found: Any = World(tmp_path).desk.within(settings)
-    assert found == settings
-    blocks = [found, found.websocket, found.cluster, found.gateway, found.leafnodes]
-    blocks += [found.gateway.gateways[0], found.leafnodes.remotes[0]]
+    checked: Any = World(tmp_path).desk.within(settings)
+    assert checked == settings
+    blocks = [checked, checked.websocket, checked.cluster, checked.gateway, checked.leafnodes]
+    blocks += [checked.gateway.gateways[0], checked.leafnodes.remotes[0]]
     kinds = ["client", "client", "route", "gateway", "leaf", "gateway", "leaf"]
-    assert [each.tls.ocsp.kind for each in blocks] == kinds
-    assert found.gateway.gateways[1].tls is None and found.leafnodes.remotes[1].tls is None
+    assert [block.tls.ocsp.kind for block in blocks] == kinds
+    assert checked.gateway.gateways[1].tls is None and checked.leafnodes.remotes[1].tls is None
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ class Connection:
     """
 
     def __init__(self, *chain: Issued, staple: bytes = b"") -> None:
-        self.chain = [each.certificate for each in chain]
+        self.chain = [issued.certificate for issued in chain]
         self.staple = staple
 
     def get_verified_chain(self, as_cryptography: bool = False) -> Any:

@@ -101,46 +101,46 @@ def commands(url: str, servers: str, broker: str, directory: Path) -> dict[str, 
 
 def told(spark: Any, servers: str) -> list[str]:
     """The errors for a stream that does not exist: of a query, and of a job."""
-    found = []
+    errors = []
     try:
         reading(spark, servers=servers, stream="NOWHERE").count()
     except Exception as error:
-        found.append(str(error))
+        errors.append(str(error))
     try:
         archive(spark, {"servers": servers, "stream": "NOWHERE"}, "unused")
     except DataSourceError as error:
-        found.append(str(error))
-    return found
+        errors.append(str(error))
+    return errors
 
 
 def main(url: str, servers: str, broker: str, place: str) -> dict[str, Any]:
     """Everything, with one session."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     directory = Path(place)
     spark = session(url, {"spark.ui.enabled": "false"})
     assert session(url) is spark
     said = io.StringIO()
-    found["doctor"] = cli.main(["doctor", "--master", url], said, io.StringIO())
+    results["doctor"] = cli.main(["doctor", "--master", url], said, io.StringIO())
     assert "natsbroker" in said.getvalue()
-    found["pushdown"] = spark.conf.get("spark.sql.python.filterPushdown.enabled")
+    results["pushdown"] = spark.conf.get("spark.sql.python.filterPushdown.enabled")
     stream = reading(spark, servers=servers, stream="IN", pushdown="true", includeHeaders="true")
-    found["few"] = [row.seq for row in stream.where("seq > 97").orderBy("seq").collect()]
-    found["channel"] = reading(spark, servers=broker, channel="c").count()
+    results["few"] = [row.seq for row in stream.where("seq > 97").orderBy("seq").collect()]
+    results["channel"] = reading(spark, servers=broker, channel="c").count()
     rows = spark.range(50).selectExpr("concat('row ', id) AS data")
     target = {"servers": servers, "stream": "NEW", "subject": "NEW.x"}
     rows.write.format("natsbroker").mode("append").options(**target).save()
-    found["written"] = reading(spark, servers=servers, stream="NEW").count()
+    results["written"] = reading(spark, servers=servers, stream="NEW").count()
     rows.write.format("natsbroker").mode("append").options(servers=broker, channel="w").save()
-    found["writtenToChannel"] = reading(spark, servers=broker, channel="w").count()
-    found["copied"] = copied(spark, servers, directory)
+    results["writtenToChannel"] = reading(spark, servers=broker, channel="w").count()
+    results["copied"] = copied(spark, servers, directory)
     source = {"servers": broker, "channel": "c"}
     root = str(directory / "archive")
-    found["archived"] = archive(spark, source, root)["rows"]
-    found["verified"] = verified(spark, {"servers": broker}, root)["rows"]
-    found["tiered"] = tiered(spark, root, {"servers": broker}).count()
-    found["told"] = told(spark, servers)
-    found["jobs"] = commands(url, servers, broker, directory)
-    return found
+    results["archived"] = archive(spark, source, root)["rows"]
+    results["verified"] = verified(spark, {"servers": broker}, root)["rows"]
+    results["tiered"] = tiered(spark, root, {"servers": broker}).count()
+    results["told"] = told(spark, servers)
+    results["jobs"] = commands(url, servers, broker, directory)
+    return results
 
 
 def tables(url: str, *names: str) -> dict[str, list[list[Any]]]:

@@ -44,7 +44,9 @@ class TestHello:
 class TestGrant:
     """The grant of a connection."""
 
-    @pytest.mark.parametrize("name", [each.name for each in fields(Grant) if each.name != "memo"])
+    @pytest.mark.parametrize(
+        "name", [field.name for field in fields(Grant) if field.name != "memo"]
+    )
     def test_types(self, name: str) -> None:
         """Each field refuses a value of another type."""
         given: dict[str, Any] = {name: object()}

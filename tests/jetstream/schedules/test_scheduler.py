@@ -228,8 +228,8 @@ def test_many(storage: StorageType, monkeypatch: pytest.MonkeyPatch) -> None:
     _pass(stage, 5)
     assert calls == [("append", TOGETHER), ("delete", TOGETHER), ("append", 10), ("delete", 10)]
     stored = stage.stored(stream)
-    assert [each[2] for each in stored] == [b"%d" % each for each in range(TOGETHER + 10)]
-    assert {each[1] for each in stored} == {b"s.target"}
+    assert [message[2] for message in stored] == [b"%d" % number for number in range(TOGETHER + 10)]
+    assert {message[1] for message in stored} == {b"s.target"}
 
 
 @pytest.mark.parametrize("isBefore", [True, False])
@@ -264,7 +264,7 @@ def test_replacedMeanwhile(isBefore: bool, monkeypatch: pytest.MonkeyPatch) -> N
     _pass(stage, 5)
     waiting[0].callback(None)
     stage.settle()
-    bodies = [each[1:] for each in stage.stored(stream)]
+    bodies = [message[1:] for message in stage.stored(stream)]
     assert bodies.count((b"s.target", b"old")) == 2
     assert (b"s.1", b"new") in bodies
 

@@ -457,16 +457,16 @@ def test_doubtsMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
         positions.failed(batch)
 
     def reading(this: Stream, *args: Any) -> Deferred[Any]:
-        found = read(this, *args)
+        messages = read(this, *args)
         if this is stream and not late:
             late.append(taken(7))
             doubt(7, 6)
-        return found
+        return messages
 
     def append(this: Any, batch: Any) -> Deferred[Any]:
         if this is log and late and not batch:
             batch, late[:] = late[:1], [()]
-        done: Deferred[Any] = real(this, [each for each in batch if each])
+        done: Deferred[Any] = real(this, [record for record in batch if record])
         return done
 
     stage.wait(real(log, [taken(6)]))

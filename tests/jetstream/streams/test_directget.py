@@ -322,7 +322,7 @@ def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(AccountTurns, "take", note)
     answer = stage.ask({"seq": 7, "batch": 90, "no_hdr": True})
-    assert [each[1] for each in answer[:-1]] == [b"%d" % each for each in range(90)]
+    assert [message[1] for message in answer[:-1]] == [b"%d" % number for number in range(90)]
     assert sum(costs) >= 90 * SENT
     assert max(costs) <= TOGETHER * SENT <= SHARE // 2
 

@@ -33,9 +33,9 @@ def codecOf(schema: Any) -> AvroCodec:
 
 def seen(codec: Any, data: bytes) -> dict[str, Any]:
     """The content of a payload, as Arrow returns it."""
-    [found] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
-    assert isinstance(found, dict)
-    return found
+    [content] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
+    assert isinstance(content, dict)
+    return content
 
 
 class TestBare:
@@ -51,10 +51,10 @@ class TestBare:
     def test_noRecord(self, kind: Kind, data: st.DataObject) -> None:
         """A value that is no record is one column."""
         value = data.draw(kind.values)
-        found = seen(codecOf(kind.schema), written(kind.schema, value))
+        content = seen(codecOf(kind.schema), written(kind.schema, value))
         isRecord = isinstance(kind.schema, dict) and kind.schema["type"] == "record"
         if not isRecord:
-            assert found == {"value": kind.seen(value)}
+            assert content == {"value": kind.seen(value)}
 
     @given(records, st.data(), st.binary(min_size=1, max_size=3))
     def test_garbage(self, kind: Kind, data: st.DataObject, more: bytes) -> None:
@@ -74,9 +74,9 @@ class TestBare:
         if whole:
             whole[drawn.draw(st.integers(0, len(whole) - 1))] ^= drawn.draw(st.integers(1, 255))
         codec = codecOf(kind.schema)
-        for each in (data, bytes(whole)):
+        for payload in (data, bytes(whole)):
             try:
-                row = codec.decode(each)
+                row = codec.decode(payload)
             except BadPayload:
                 continue
             structsOf([row], pa.struct(list(codec.columns)))
@@ -172,8 +172,8 @@ class TestSingleObjects:
 
     def test_fingerprint(self) -> None:
         """The fingerprint is the one of Avro's specification, little endian."""
-        found = byFingerprint(readAvro(b'"int"', "x"))
-        assert bytes.fromhex(found) == (0x7275D51A3F395C8F).to_bytes(8, "little")
+        fingerprint = byFingerprint(readAvro(b'"int"', "x"))
+        assert bytes.fromhex(fingerprint) == (0x7275D51A3F395C8F).to_bytes(8, "little")
 
     def test_versions(self) -> None:
         """Every schema of the directory is read, into the columns of one of them."""

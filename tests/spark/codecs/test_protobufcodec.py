@@ -70,8 +70,8 @@ def field(name: str, kind: str, **more: Any) -> FieldDescriptorProto:
 def fileOf(*messages: DescriptorProto, **more: Any) -> Any:
     """A file with messages, whose fields are numbered."""
     for message in messages:
-        for number, each in enumerate(message.field, 1):
-            each.number = each.number or number
+        for number, field in enumerate(message.field, 1):
+            field.number = field.number or number
     syntax = more.pop("syntax", "proto3")
     named = {"name": "t.proto", "package": "t", "syntax": syntax, **more}
     return descriptor_pb2.FileDescriptorProto(message_type=messages, **named)
@@ -85,18 +85,18 @@ def setOf(*files: Any) -> bytes:
 def classOf(*files: Any, name: str = "t.M") -> Any:
     """The class of the messages."""
     pool = descriptor_pool.DescriptorPool()
-    for each in (timestamp_pb2, wrappers_pb2):
-        pool.AddSerializedFile(each.DESCRIPTOR.serialized_pb)
-    for each in files:
-        pool.AddSerializedFile(each.SerializeToString())
+    for module in (timestamp_pb2, wrappers_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    for file in files:
+        pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
 
 def seen(codec: ProtobufCodec, data: bytes) -> dict[str, Any]:
     """The content of a payload, as Arrow returns it."""
-    [found] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
-    assert isinstance(found, dict)
-    return found
+    [content] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
+    assert isinstance(content, dict)
+    return content
 
 
 def _rich() -> Any:
@@ -178,10 +178,10 @@ class TestRight:
         message = MESSAGE(**{f"one_{kind}": one, f"many_{kind}": many})
         if maybe is not None:
             setattr(message, f"maybe_{kind}", maybe)
-        found = seen(CODEC, message.SerializeToString())
-        assert found[f"one_{kind}"] == _seenScalar(kind, one)
-        assert found[f"many_{kind}"] == [_seenScalar(kind, each) for each in many]
-        assert found[f"maybe_{kind}"] == (None if maybe is None else _seenScalar(kind, maybe))
+        content = seen(CODEC, message.SerializeToString())
+        assert content[f"one_{kind}"] == _seenScalar(kind, one)
+        assert content[f"many_{kind}"] == [_seenScalar(kind, value) for value in many]
+        assert content[f"maybe_{kind}"] == (None if maybe is None else _seenScalar(kind, maybe))
 
     @given(st.data())
     def test_nested(self, data: st.DataObject) -> None:
@@ -195,33 +195,33 @@ class TestRight:
         message = MESSAGE(ids=ids, colour=data.draw(st.integers(0, 1)))
         if inner is not None:
             message.inner.x = inner
-        for each in inners:
-            message.inners.add(x=each)
+        for number in inners:
+            message.inners.add(x=number)
         for key, value in texts.items():
             message.texts[key].x = value
         if at is not None:
             message.at.FromDatetime(at)
         if wrapped is not None:
             message.wrapped.value = wrapped
-        found = seen(CODEC, message.SerializeToString())
-        assert found["inner"] == (None if inner is None else {"x": inner})
-        assert found["inners"] == [{"x": each} for each in inners]
-        assert dict(found["texts"]) == {key: {"x": value} for key, value in texts.items()}
-        assert dict(found["ids"]) == {Decimal(key): value for key, value in ids.items()}
-        assert found["colour"] == ("RED", "GREEN")[message.colour]
-        assert (found["at"], found["wrapped"]) == (at, wrapped)
+        content = seen(CODEC, message.SerializeToString())
+        assert content["inner"] == (None if inner is None else {"x": inner})
+        assert content["inners"] == [{"x": number} for number in inners]
+        assert dict(content["texts"]) == {key: {"x": value} for key, value in texts.items()}
+        assert dict(content["ids"]) == {Decimal(key): value for key, value in ids.items()}
+        assert content["colour"] == ("RED", "GREEN")[message.colour]
+        assert (content["at"], content["wrapped"]) == (at, wrapped)
 
     def test_presence(self) -> None:
         """Of an empty message fields without presence have their defaults, others are null."""
-        found = seen(CODEC, b"")
-        assert (found["one_int32"], found["one_string"], found["many_bool"]) == (0, "", [])
-        assert found["colour"] == "RED"
+        content = seen(CODEC, b"")
+        assert (content["one_int32"], content["one_string"], content["many_bool"]) == (0, "", [])
+        assert content["colour"] == "RED"
         for name in ("maybe_int32", "left", "right", "inner", "at", "wrapped", "nothing"):
-            assert found[name] is None
+            assert content[name] is None
         message = MESSAGE(right="")
         message.nothing.SetInParent()
-        found = seen(CODEC, message.SerializeToString())
-        assert (found["left"], found["right"], found["nothing"]) == (None, "", True)
+        content = seen(CODEC, message.SerializeToString())
+        assert (content["left"], content["right"], content["nothing"]) == (None, "", True)
 
     def test_nanoseconds(self) -> None:
         """A time has its microseconds."""
@@ -245,8 +245,8 @@ class TestWrong:
     def test_broken(self, data: bytes) -> None:
         """Bytes that are no fields, also behind a message, are bad."""
         whole = MESSAGE(one_string="x").SerializeToString()
-        for each in (data, whole + data):
-            assert "it is no such message" in bad(each)
+        for payload in (data, whole + data):
+            assert "it is no such message" in bad(payload)
 
     def test_unknown(self) -> None:
         """Fields that a message has not, also deep inside, are bad, or passed over."""

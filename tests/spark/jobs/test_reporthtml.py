@@ -92,15 +92,15 @@ def test_escapes() -> None:
 def test_loadsNothing() -> None:
     """Nothing is loaded and nothing runs, and the policy says so to browsers."""
     page = pageOf(full("x"))
-    found = Reader(page)
-    for tag, attrs in found.tags:
+    reader = Reader(page)
+    for tag, attrs in reader.tags:
         assert tag not in {"script", "link", "img", "iframe", "object", "image", "use", "a"}
         assert not {"src", "href", "xlink:href", "srcset"} & set(attrs)
         assert not [name for name in attrs if name.startswith("on")]
     spaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
     assert set(re.findall(r"https?://[^\"]+", page)) == spaces
     (policy,) = [
-        attrs["content"] for tag, attrs in found.tags if attrs.get("http-equiv") is not None
+        attrs["content"] for tag, attrs in reader.tags if attrs.get("http-equiv") is not None
     ]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
     assert "@import" not in page and "url(" not in page
@@ -132,12 +132,12 @@ def drawn(chart: Chart) -> str:
 def widths(chart: Chart) -> list[float]:
     """The lengths of the bars of a plot."""
     (marks,) = re.findall(r'<g class="mark-rect role-mark[^"]*"[^>]*>(.*?)</g>', drawn(chart))
-    return [abs(float(each)) for each in re.findall(r' d="M[-\d.]+,[-\d.]+h([-\d.]+)v', marks)]
+    return [abs(float(width)) for width in re.findall(r' d="M[-\d.]+,[-\d.]+h([-\d.]+)v', marks)]
 
 
 def labels(chart: Chart) -> list[str]:
     """The labels of a plot."""
-    return [unescape(each) for each in re.findall(r"<text[^>]*>([^<]*)</text>", drawn(chart))]
+    return [unescape(label) for label in re.findall(r"<text[^>]*>([^<]*)</text>", drawn(chart))]
 
 
 def test_tables() -> None:
@@ -196,8 +196,8 @@ def test_longNames() -> None:
 )
 def test_heights(top: float, mark: str) -> None:
     """Round numbers stand at the lines, and the unit beside them."""
-    found = labels(Chart("lines", {"a": [(0.0, top)]}, "msgs/s"))
-    assert {"0", mark, "msgs/s", "1970-01-01 00:00:00Z", "a"} <= set(found)
+    texts = labels(Chart("lines", {"a": [(0.0, top)]}, "msgs/s"))
+    assert {"0", mark, "msgs/s", "1970-01-01 00:00:00Z", "a"} <= set(texts)
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_amounts() -> None:
     """Bars say bytes as tables do, and other numbers with their unit."""
     for unit, shown in (("B", "2.0 KiB"), ("B/s", "2.0 KiB/s"), ("sequences", "2,048 sequences")):
         assert labels(Chart("bars", {"": [("a", 2048.0)]}, unit)) == ["a", shown]
-    found = labels(Chart("bars", {"": [("a", 0.25), ("b", 2.0**64), ("c", 0.0)]}))
-    assert found == ["a", "b", "c", "0.25", "1.84467e+19", "0"]
+    texts = labels(Chart("bars", {"": [("a", 0.25), ("b", 2.0**64), ("c", 0.0)]}))
+    assert texts == ["a", "b", "c", "0.25", "1.84467e+19", "0"]
 
 
 def test_spanAxis() -> None:
@@ -235,6 +235,6 @@ def test_writes(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     writePage(full("x"), str(path), {})
     assert path.read_text("utf-8") == pageOf(full("x"))
-    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(DataSourceError, match="No such file or directory"):
         writePage(full("x"), str(tmp_path / "nowhere" / "report.html"), {})

@@ -74,13 +74,13 @@ class ReadTests(PostgresHarness, SynchronousTestCase):
         self.patch(store, "committed", kept.append)  # type: ignore[no-untyped-call]
         appending = log.append(numbered(1, 4))
         self.reactor.turn()
-        found: list[Any] = []
-        log.read(1).addCallback(found.append)
+        pages: list[Any] = []
+        log.read(1).addCallback(pages.append)
         self.reactor.turn()
-        assert (len(kept), found, log.bounds().last) == (1, [], 0)
+        assert (len(kept), pages, log.bounds().last) == (1, [], 0)
         self.patch(store, "committed", type(store).committed.__get__(store))  # type: ignore[no-untyped-call]
         givingUp = store.giveUp("log")
-        assert [each.sequence for each in found[0]] == [1, 2, 3]
+        assert [record.sequence for record in pages[0]] == [1, 2, 3]
         store.committed(kept[0])
         self.successResultOf(appending)
         self.wait(givingUp)

@@ -36,9 +36,9 @@ def archived(
 
 def compared(station: Station | BrokerStation, table: ArchiveTable, block: int = 16) -> Comparison:
     """The result of a comparison."""
-    found = verified(None, {"servers": station.url}, str(table.root), block)
-    findings = tuple(Difference(**each) for each in found["findings"])
-    return Comparison(findings, found["rows"], found["deleted"])
+    report = verified(None, {"servers": station.url}, str(table.root), block)
+    findings = tuple(Difference(**finding) for finding in report["findings"])
+    return Comparison(findings, report["rows"], report["deleted"])
 
 
 @pytest.fixture(params=["channel", "stream", "channel-iceberg", "stream-delta"])
@@ -64,8 +64,8 @@ class TestBoth:
     def test_noFindings(self, log: tuple[Any, ArchiveTable], block: int) -> None:
         """A new archive has no findings, with any blocks."""
         station, table = log
-        found = compared(station, table, block)
-        assert found == Comparison((), table.require().rows, 0)
+        comparison = compared(station, table, block)
+        assert comparison == Comparison((), table.require().rows, 0)
 
     def test_damage(self, log: tuple[Any, ArchiveTable]) -> None:
         """
@@ -73,14 +73,14 @@ class TestBoth:
         sequence.
         """
         station, table = log
-        paths = [table.directory / each.path for each in table.require().files]
+        paths = [table.directory / file.path for file in table.require().files]
         rows = pq.read_table(paths[0])
-        isKept = pa.array([each not in (5, 6, 7, 20) for each in rows["seq"].to_pylist()])
+        isKept = pa.array([sequence not in (5, 6, 7, 20) for sequence in rows["seq"].to_pylist()])
         pq.write_table(pa.concat_tables([rows.filter(isKept), rows.slice(30, 1)]), paths[0])
         forge(paths[1], 60)
         paths[2].write_bytes(paths[2].read_bytes()[:-20])
-        found = compared(station, table).findings
-        assert [(each.kind, each.first, each.last) for each in found] == [
+        findings = compared(station, table).findings
+        assert [(finding.kind, finding.first, finding.last) for finding in findings] == [
             ("file", 1, 40),
             ("doubled", 31, 31),
             ("missing", 5, 7),
@@ -90,7 +90,7 @@ class TestBoth:
             ("file", 81, 100),
             ("missing", 81, 100),
         ]
-        assert "has 37 rows and not 40" in found[0].detail
+        assert "has 37 rows and not 40" in findings[0].detail
 
     def test_pages(self, log: tuple[Any, ArchiveTable]) -> None:
         """A damaged page is found; the readable messages are compared."""
@@ -103,7 +103,7 @@ class TestBoth:
         path.write_bytes(data)
         first, *others = compared(station, table).findings
         assert (first.kind, first.first, first.last) == ("file", 41, 80)
-        assert {each.kind for each in others} == {"missing"}
+        assert {finding.kind for finding in others} == {"missing"}
 
     def test_replaced(self, log: tuple[Any, ArchiveTable]) -> None:
         """A message that was replaced together with its checksum is found as well."""

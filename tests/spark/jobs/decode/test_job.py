@@ -243,7 +243,7 @@ from natsbroker.spark.jobs.decode.job import decode
 
 log, to, schema, how, kills = sys.argv[1:]
 if how == "broken":
-    archiver.min = lambda *found: (max if len(found) == 1 else min)(*found)
+    archiver.min = lambda *values: (max if len(values) == 1 else min)(*values)
 
 def audit(event, arguments):
     global steps
@@ -252,7 +252,7 @@ def audit(event, arguments):
         if not steps:
             os.kill(os.getpid(), signal.SIGKILL)
 
-for steps in [int(each) for each in kills.split()] + [-1]:
+for steps in [int(count) for count in kills.split()] + [-1]:
     child = os.fork()
     if not child:
         sys.addaudithook(audit)

@@ -15,10 +15,10 @@ from tests.spark.jobs.interestrows import receiver, sender
 
 def folded(*events: bytes) -> EventTotals:
     """All of some events."""
-    found = EventTotals()
-    for each in events:
-        found.add(readEvent(each))
-    return found
+    totals = EventTotals()
+    for entry in events:
+        totals.add(readEvent(entry))
+    return totals
 
 
 def findings(*events: bytes) -> InterestFindings:
@@ -26,16 +26,16 @@ def findings(*events: bytes) -> InterestFindings:
     return InterestFindings(folded(*events))
 
 
-def advised(found: InterestFindings, least: int, share: float, quiet: int) -> list[Any]:
+def advised(summary: InterestFindings, least: int, share: float, quiet: int) -> list[Any]:
     """The mode of each advice."""
-    return [each["mode"] for each in found.advice(least, share, quiet)]
+    return [entry["mode"] for entry in summary.advice(least, share, quiet)]
 
 
 def test_wasted() -> None:
     """The reports of both sides are combined."""
-    found = findings(*receiver(), *sender())
-    assert found.noInterest == [NoInterest(("A", "X", "B"), 150, 1500, 7, 200, "optimistic", 1)]
-    assert found.prefixes == {(("A", "X", "B"), "a.b.>"): [150, 1500, 7]}
+    summary = findings(*receiver(), *sender())
+    assert summary.noInterest == [NoInterest(("A", "X", "B"), 150, 1500, 7, 200, "optimistic", 1)]
+    assert summary.prefixes == {(("A", "X", "B"), "a.b.>"): [150, 1500, 7]}
     right = NoInterest(("A", "X", "B"), 150, 1500, 7, 150, "", 1)
     assert findings(*receiver()).noInterest == [right]
     assert findings(*sender()).noInterest == []
@@ -43,8 +43,8 @@ def test_wasted() -> None:
 
 def test_advice() -> None:
     """Advice is given for many unwanted messages that are a large share of those sent."""
-    found = findings(*receiver(), *sender())
-    assert list(found.advice(150, 0.75, 1000)) == [
+    summary = findings(*receiver(), *sender())
+    assert list(summary.advice(150, 0.75, 1000)) == [
         {
             "cluster": "A",
             "account": "X",
@@ -54,18 +54,18 @@ def test_advice() -> None:
             "no_interest_bytes": 1500,
         }
     ]
-    assert advised(found, 151, 0.0, 1000) == []
-    assert advised(found, 1, 0.76, 1000) == []
+    assert advised(summary, 151, 0.0, 1000) == []
+    assert advised(summary, 1, 0.76, 1000) == []
     assert advised(findings(*receiver(), *sender(mode="interest-only")), 1, 0, 1000) == []
 
 
 def test_keepOptimistic() -> None:
     """Telling a great many patterns because of a few refusals is not worth it."""
-    found = findings(*receiver(messages=50, patterns=2000), *sender())
-    (entry,) = found.advice(100, 0.1, 1000)
+    summary = findings(*receiver(messages=50, patterns=2000), *sender())
+    (entry,) = summary.advice(100, 0.1, 1000)
     assert (entry["mode"], entry["max_no_interest"]) == ("optimistic", 2000)
     assert (entry["no_interest_msgs"], entry["no_interest_bytes"]) == (50, 500)
-    assert advised(found, 100, 0.1, 2000) == []
+    assert advised(summary, 100, 0.1, 2000) == []
     many = findings(*receiver(messages=99, patterns=900), *sender())
     assert advised(many, 100, 0.1, 100) == []
 
@@ -73,9 +73,9 @@ def test_keepOptimistic() -> None:
 def test_withoutClusters() -> None:
     """An event that does not name its cluster gives no advice."""
     row = traffic("X", "a", "gateway", "B", no_interest=500, bytes_in=5)
-    found = findings(event("traffic", 1, [row]))
-    assert found.noInterest[0].messages == 500
-    assert advised(found, 1, 0, 1) == []
+    summary = findings(event("traffic", 1, [row]))
+    assert summary.noInterest[0].messages == 500
+    assert advised(summary, 1, 0, 1) == []
 
 
 def test_newestEvent() -> None:
@@ -95,7 +95,7 @@ def test_unheard() -> None:
     """
     A subject without a subscriber, or without a publisher, is found; the broker's own are left out.
     """
-    found = findings(
+    summary = findings(
         event(
             "traffic",
             1,
@@ -124,8 +124,8 @@ def test_unheard() -> None:
             cluster="A",
         ),
     )
-    assert found.unsubscribed == [("Y", "lost.>", 5, 70), ("X", "lost.>", 5, 50)]
-    assert found.unpublished == [("X", "silent.>", "A"), ("Z", "lost.>", "A")]
+    assert summary.unsubscribed == [("Y", "lost.>", 5, 70), ("X", "lost.>", 5, 50)]
+    assert summary.unpublished == [("X", "silent.>", "A"), ("Z", "lost.>", "A")]
 
 
 def test_merge() -> None:
