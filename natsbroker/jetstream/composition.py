@@ -19,18 +19,12 @@ from zope.interface import implementer
 from natsbroker.advisories import Advisory, LameDuckStarted
 from natsbroker.config.diff import Change
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
-from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.figures import JetStreamFigures
-from natsbroker.jetstream.model.limits import (
-    DEFAULT_MAX_CONSUMERS,
-    AccountAllowance,
-    ConfiguredLimits,
-    JetStreamLimits,
-)
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.jetstream.totals import withTotals
 from natsbroker.runtime.deadlines import Deadlines
@@ -38,7 +32,7 @@ from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.plugins import Plugins
 from natsbroker.runtime.reload import Planner, Step, nothing
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
-from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
+from natsbroker.storage.stores import storeOpener
 
 if TYPE_CHECKING:
     from natsbroker.auth.operator.accountclaims import AccountClaims, OperatorLimits
@@ -52,7 +46,6 @@ CLUSTER = "natsbroker"
 
 def jetStreamService(
     host: IBrokerHost,
-    server: str,
     plugins: Plugins,
     locate: Callable[[str], object] = lambda account: None,
     channels: ChannelStreams | None = None,
@@ -100,28 +93,13 @@ def jetStreamService(
             raise StartError(settings.placed("streaming.jetstream_accounts", text))
         cluster = "" if settings.cluster is None else settings.cluster.name or CLUSTER
         tags = settings.server_tags
+        server = host.describe()["name"]
         bus = host.bus(settings.system_account)
         return ClusterLeadership(store, cluster, server, tags, bus, deadlines)
 
-    service = JetStreamService(
-        host.bus,
-        host.reactor,
-        openFiles,
-        lambda: MemoryOpener().openStore(host, {}),
-        limitsIn(settings),
-        configuredLimits(effective),
-        server,
-        monotonicOf(host.reactor),
-        wallClockOf(host.reactor),
-        jetstream.domain,
-        jetstream.strict,
-        share,
-        lambda bus: exportServiceFor(host, bus),
-        locate,
-        channels,
-        jetstream,
-        host.turns,
-    )
+    service = JetStreamService(host, effective, openFiles, share, locate, channels)
+    for name, limits in limitsIn(settings).items():
+        service.change(name, AccountAllowance(limits))
     host.observe(LeavingObserver(service))
     figures = JetStreamFigures(service.accounts, effective, directory, lambda: service.isRunning)
     figures.configure(effective, isSized(jetstream))
@@ -162,7 +140,7 @@ def storeDirectory(jetstream: JetStream) -> str:
 
 def reconfigure(service: JetStreamService, figures: JetStreamFigures, block: JetStream) -> None:
     effective = withTotals(block, figures.directory)
-    service.configure(configuredLimits(effective), block)
+    service.configure(effective)
     figures.configure(effective, isSized(block))
 
 
@@ -195,17 +173,6 @@ def streamsPlanner(
         return apply
 
     return plan
-
-
-def configuredLimits(block: JetStream) -> ConfiguredLimits:
-    return ConfiguredLimits(
-        block.max_ack_pending,
-        block.max_request_batch,
-        round(block.duplicate_window * 1_000_000_000),
-        default_max_consumers=block.default_max_consumers or DEFAULT_MAX_CONSUMERS,
-        max_memory=block.max_memory_store,
-        max_storage=block.max_file_store,
-    )
 
 
 def isSized(block: JetStream) -> bool:

@@ -4,21 +4,20 @@ JetStream as a Twisted service: opens the stores, recovers the streams, serves t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, succeed
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.config.model import JetStream
-from natsbroker.connections.turns import Turns, turnsOn
 from natsbroker.export.logs import ILogConsumer
-from natsbroker.interfaces import ILeasedStore, IMessageBus, IReadiness, IStreamStore
+from natsbroker.export.service import exportServiceFor
+from natsbroker.interfaces import IBrokerHost, ILeasedStore, IReadiness, IStreamStore
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.accountcore import JetStreamServer
 from natsbroker.jetstream.api.answering import shownStream
@@ -34,17 +33,20 @@ from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.cluster.metarequests import MetaResponder
 from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.exporting import StreamDirectory
-from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.model.limits import (
+    DEFAULT_MAX_CONSUMERS,
+    AccountAllowance,
+    ConfiguredLimits,
+)
 from natsbroker.jetstream.streams.recovery import recover
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.runtime.readiness import Readiness
 from natsbroker.storage.leases import StoreWatch
+from natsbroker.storage.stores import MemoryOpener, monotonicOf, wallClockOf
 
 ROUTES = (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
 
 _log = Logger(namespace="natsbroker.jetstream")
-
-OpenStore = Callable[[], Deferred[IStreamStore]]
 
 ShareStore = Callable[[ILeasedStore, Deadlines], ClusterLeadership]
 
@@ -59,48 +61,26 @@ class JetStreamService(Service):
 
     def __init__(
         self,
-        busOf: Callable[[str], IMessageBus],
-        reactor: IReactorTime,
-        openFiles: OpenStore,
-        openMemory: OpenStore,
-        limits: Mapping[str, JetStreamLimits],
-        serverLimits: ConfiguredLimits,
-        server: str,
-        monotonic: Callable[[], float],
-        now: Callable[[], int],
-        domain: str = "",
-        strict: bool = True,
+        host: IBrokerHost,
+        block: JetStream,
+        openFiles: Callable[[], Deferred[IStreamStore]],
         share: ShareStore | None = None,
-        exporter: Callable[[IMessageBus], ILogConsumer] | None = None,
         locate: Callable[[str], object] = lambda account: None,
         channels: ChannelStreams | None = None,
-        batches: JetStream | None = None,
-        turns: Turns | None = None,
     ) -> None:
         """
+        @param block: with the totals in force.
         @param openFiles: opens the store of streams in files.
-        @param openMemory: opens the store of streams in memory.
-        @param limits: the limits of the accounts that have JetStream at first.
-        @param monotonic: seconds of a clock that is never set.
-        @param now: the wall clock, in nanoseconds.
         @param share: makes what serves a store together with other brokers.
-        @param exporter: makes what gives the streams of an account to jobs. Brokers that share a
-            store do not: each of them would answer for the streams of the others.
         @param locate: has L{change} called for an account with streams, if it has JetStream still.
         @param channels: the channels of NATS Streaming that are streams too.
         """
-        self._busOf = busOf
+        self._host = host
+        self._block = block
         self._openFiles = openFiles
-        self._openMemory = openMemory
-        self._serverLimits = serverLimits
-        self._server = server
-        self._domain = domain
-        self._strict = strict
-        self._now = now
-        self._deadlines = Deadlines(reactor, monotonic)
-        self._turns = turns or turnsOn(reactor)
+        self._now = wallClockOf(host.reactor)
+        self._deadlines = Deadlines(host.reactor, monotonicOf(host.reactor))
         self._share = share
-        self._exporter = exporter
         self._exports: dict[str, ILogConsumer] = {}
         self._leadership: ClusterLeadership | None = None
         self._meta: MetaResponder | None = None
@@ -111,13 +91,11 @@ class JetStreamService(Service):
         self._shared: ClusterLeadership | None = None
         self._locate = locate
         self._channels = channels
-        self._wanted: dict[str, AccountAllowance | None] = {
-            name: AccountAllowance(limit) for name, limit in limits.items()
-        }
+        self._wanted: dict[str, AccountAllowance | None] = {}
         self._locks: dict[str, DeferredLock] = {}
         self._isOpen = False
         self._watch = StoreWatch()
-        self._batches = BatchBudget(batches or JetStream())
+        self._batches = BatchBudget(block)
         self.accounts: dict[str, JetStreamAccount] = {}
 
     def startService(self) -> None:
@@ -155,7 +133,7 @@ class JetStreamService(Service):
             memory: Any = files
             leadership = self._share(files, self._deadlines)
         else:
-            memory = await self._openMemory()
+            memory = await MemoryOpener().openStore(self._host, {})
             self._stores.append(memory)
         self._shared = leadership
         await self._locateOwners(files)
@@ -164,7 +142,7 @@ class JetStreamService(Service):
         if leadership is not None:
             self._leadership = leadership
             await leadership.start()
-            self._meta = MetaResponder(leadership.bus, leadership, self._now, self._domain)
+            self._meta = MetaResponder(leadership.bus, leadership, self._now, self._block.domain)
             self._meta.open()
         streams = sum(len(account.streams) for account in self.accounts.values())
         _log.info("JetStream: {streams} streams recovered", streams=streams)
@@ -180,15 +158,15 @@ class JetStreamService(Service):
             memory=self._stores[-1],
             deadlines=self._deadlines,
             now=self._now,
-            name=self._server,
-            domain=self._domain,
-            strict=self._strict,
-            limits=self._serverLimits,
+            name=self._host.describe()["name"],
+            domain=self._block.domain,
+            strict=self._block.strict,
+            limits=configuredLimits(self._block),
             accounts=self.accounts,
             batches=self._batches,
         )
-        turns = self._turns.of(name)
-        account = JetStreamAccount(name, self._busOf(name), server, allowance, turns)
+        turns = self._host.turns.of(name)
+        account = JetStreamAccount(name, self._host.bus(name), server, allowance, turns)
         if leadership is not None:
             cluster = AccountCluster(leadership, account)
             router = ApiRouter(cluster, lambda: leadership.loads)
@@ -206,10 +184,10 @@ class JetStreamService(Service):
             if self._channels is not None:
                 await self._channels.serve(account)
             dispatcher.release()
-            if self._exporter is not None:
-                exports = self._exporter(account.bus)
-                await exports.begin(StreamDirectory(account))
-                self._exports[name] = exports
+            # Brokers that share a store export nothing: each would answer for the others' streams.
+            exports = exportServiceFor(self._host, account.bus)
+            await exports.begin(StreamDirectory(account))
+            self._exports[name] = exports
 
     async def _end(self, name: str) -> None:
         """Serve an account no more. Its streams stay in the store."""
@@ -267,12 +245,16 @@ class JetStreamService(Service):
                 lambda why: _log.failure("JetStream of account {name} failed", why, name=name)
             )
 
-    def configure(self, limits: ConfiguredLimits, batches: JetStream) -> None:
-        """Change what all accounts may use together."""
-        self._serverLimits = limits
-        self._batches.configure(batches)
+    def configure(self, block: JetStream) -> None:
+        """
+        Change what all accounts may use together.
+
+        @param block: with the totals in force.
+        """
+        self._block = block
+        self._batches.configure(block)
         for account in self.accounts.values():
-            account.configure(limits)
+            account.configure(configuredLimits(block))
 
     async def _settle(self, name: str) -> None:
         """Apply the last change that was asked for an account."""
@@ -326,6 +308,17 @@ class JetStreamService(Service):
         if self._starting is not None:
             self._starting.cancel()
         return ensureDeferred(self._stop())
+
+
+def configuredLimits(block: JetStream) -> ConfiguredLimits:
+    return ConfiguredLimits(
+        block.max_ack_pending,
+        block.max_request_batch,
+        round(block.duplicate_window * 1_000_000_000),
+        default_max_consumers=block.default_max_consumers or DEFAULT_MAX_CONSUMERS,
+        max_memory=block.max_memory_store,
+        max_storage=block.max_file_store,
+    )
 
 
 def ownerOf(log: str) -> str:

@@ -349,10 +349,9 @@ class BrokerParts:
         if settings.jetstream.enabled:
             from natsbroker.jetstream.composition import grantJetStream, jetStreamService
 
-            server = settings.server_name or self._keys.id
             operators = self._operators
             locate = (lambda account: None) if operators is None else operators.require
-            jetstream, figures = jetStreamService(self._host, server, plugins, locate, channels)
+            jetstream, figures = jetStreamService(self._host, plugins, locate, channels)
             self.services["jetstream"], self.jetstream = jetstream, figures
             figures.nameOf = self.authority.nameOf
             refusals = jetstream.refusals(self.accounts.systemAccount)

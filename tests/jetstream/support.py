@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -16,6 +17,8 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.config.model import Settings
+from natsbroker.connections.turns import turnsOn
 from natsbroker.interfaces import ISubscriber
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.accountcore import JetStreamServer
@@ -57,28 +60,44 @@ class Inbox:
         return [message.payload for message in got]
 
 
+def hostOf(account: Account, clock: Clock, name: str = "S1") -> Any:
+    """
+    @return: the broker of a service that serves C{account} alone.
+    """
+    return SimpleNamespace(
+        describe=lambda: {"name": name},
+        reactor=clock,
+        settings=Settings(),
+        turns=turnsOn(clock),
+        bus=lambda name: account.busFor(Kind.INTERNAL),
+    )
+
+
 class Stage:
     """
     An account with JetStream.
 
     @ivar bus: for clients.
+    @ivar host: the broker, as the service sees it.
     @ivar jetstream: the account's JetStream.
     """
 
     def __init__(self) -> None:
         self.clock = Clock()
+        self.clock.advance(BEGINNING // SECOND)
         self._turn = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), AccountDependencies(self._turn, Random(1)))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.files: Any = MemoryStore(self.clock, now=self.now)
         self.memory: Any = MemoryStore(self.clock, now=self.now)
         deadlines = Deadlines(self.clock, self.clock.seconds)
+        self.host = hostOf(self.account, self.clock)
         self.server = JetStreamServer(self.files, self.memory, deadlines, self.now, "S1")
         self.jetstream = JetStreamAccount("A", self.account.busFor(Kind.INTERNAL), self.server)
 
     def now(self) -> int:
         """The wall clock, in nanoseconds."""
-        return BEGINNING + round(self.clock.seconds() * SECOND)
+        return round(self.clock.seconds() * SECOND)
 
     def settle(self) -> None:
         """Let what is due happen."""

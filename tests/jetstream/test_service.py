@@ -10,14 +10,10 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
+from natsbroker.config.model import JetStream
 from natsbroker.interfaces import IStreamStore
 from natsbroker.interfaces.records import StoreLocked
-from natsbroker.jetstream.model.limits import (
-    NO_ACCOUNT_LIMITS,
-    NO_SERVER_LIMITS,
-    AccountAllowance,
-    JetStreamLimits,
-)
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService, ownerOf
 from natsbroker.jetstream.storenames import logName
 from tests.jetstream.support import Stage
@@ -25,17 +21,9 @@ from tests.jetstream.support import Stage
 
 def service(stage: Stage, opening: Deferred[IStreamStore]) -> JetStreamService:
     """A service whose store is opened by a Deferred."""
-    return JetStreamService(
-        lambda name: stage.jetstream.bus,
-        stage.clock,
-        lambda: opening,
-        lambda: succeed(stage.memory),
-        {"A": NO_ACCOUNT_LIMITS},
-        NO_SERVER_LIMITS,
-        "S1",
-        stage.clock.seconds,
-        stage.now,
-    )
+    made = JetStreamService(stage.host, JetStream(), lambda: opening)
+    made.change("A", AccountAllowance())
+    return made
 
 
 def test_serves() -> None:
@@ -107,16 +95,7 @@ def test_doesNotStart() -> None:
 def granted(stage: Stage, located: list[str]) -> JetStreamService:
     """A service without accounts, which notes those that it looks for."""
     return JetStreamService(
-        lambda name: stage.jetstream.bus,
-        stage.clock,
-        lambda: succeed(stage.files),
-        lambda: succeed(stage.memory),
-        {},
-        NO_SERVER_LIMITS,
-        "S1",
-        stage.clock.seconds,
-        stage.now,
-        locate=located.append,
+        stage.host, JetStream(), lambda: succeed(stage.files), locate=located.append
     )
 
 

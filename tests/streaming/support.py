@@ -63,6 +63,8 @@ class Stage:
         clock: Clock | None = None,
     ) -> None:
         self.clock = clock or Clock()
+        if clock is None:
+            self.clock.advance(BEGINNING // SECOND)
         self.steps = 0
         self._batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), AccountDependencies(self._batch, Random(1)))
@@ -92,7 +94,7 @@ class Stage:
 
     def now(self) -> int:
         """The wall clock, in nanoseconds; C{steps} seconds are what somebody set it by."""
-        return BEGINNING + round((self.clock.seconds() + self.steps) * SECOND)
+        return round((self.clock.seconds() + self.steps) * SECOND)
 
     def newInbox(self) -> bytes:
         """A subject that nobody else has."""

@@ -10,14 +10,15 @@ from typing import Any
 
 from twisted.internet.defer import succeed
 
+from natsbroker.config.model import JetStream
 from natsbroker.config.settings.streaming import Streaming
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
-from natsbroker.jetstream.model.limits import NO_SERVER_LIMITS, JetStreamLimits
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.service import StreamingService
 from natsbroker.wire.values import Kind, Message
-from tests.jetstream.support import Inbox
+from tests.jetstream.support import Inbox, hostOf
 from tests.streaming.support import Stage
 
 
@@ -56,18 +57,10 @@ class SharedStage(Stage):
 
     def _makeJetStream(self) -> JetStreamService:
         files: Any = _Kept(self.files)
-        return JetStreamService(
-            lambda name: self.account.busFor(Kind.INTERNAL),
-            self.clock,
-            lambda: succeed(files),
-            lambda: succeed(MemoryStore(self.clock, now=self.now)),
-            {"A": self._limits},
-            NO_SERVER_LIMITS,
-            "S1",
-            self.clock.seconds,
-            self.now,
-            channels=self.links,
-        )
+        host = hostOf(self.account, self.clock)
+        made = JetStreamService(host, JetStream(), lambda: succeed(files), channels=self.links)
+        made.change("A", AccountAllowance(self._limits))
+        return made
 
     def startJetStream(self) -> None:
         """Start JetStream; it is ready afterwards."""

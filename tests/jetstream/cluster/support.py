@@ -15,6 +15,7 @@ from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.config.model import JetStream
 from natsbroker.interfaces import IStateStore, IViewableStore
 from natsbroker.interfaces.records import (
     LeaseCensus,
@@ -24,11 +25,11 @@ from natsbroker.interfaces.records import (
     StoreFailed,
 )
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
-from natsbroker.jetstream.model.limits import NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS
+from natsbroker.jetstream.model.limits import AccountAllowance
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.jetstream.streams.recovery import abandonStream
 from natsbroker.wire.values import Kind
-from tests.jetstream.support import Stage
+from tests.jetstream.support import Stage, hostOf
 from tests.support import Router
 
 
@@ -250,17 +251,9 @@ class ClusterStage(Stage):
             return made
 
         service = self.services[name] = JetStreamService(
-            lambda _: self.account.busFor(Kind.INTERNAL),
-            self.clock,
-            lambda: succeed(store),
-            lambda: succeed(self.memory),
-            {"A": NO_ACCOUNT_LIMITS},
-            NO_SERVER_LIMITS,
-            name,
-            self.clock.seconds,
-            self.now,
-            share=share,
+            hostOf(self.account, self.clock, name), JetStream(), lambda: succeed(store), share
         )
+        service.change("A", AccountAllowance())
         service.startService()
         self.settle()
         self.clock.advance(1)
