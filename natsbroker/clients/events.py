@@ -48,10 +48,6 @@ class ConnectionEvents:
     now: Callable[[], float]
     random: Random
 
-    def isWanted(self, subject: str) -> bool:
-        bus = self.bus()
-        return bus is not None and bus.hasInterest(subject.encode("utf-8"))
-
     def publish(self, subject: str, make: Callable[[], dict[str, Any]]) -> None:
         bus, topic = self.bus(), subject.encode("utf-8")
         if bus is not None and bus.hasInterest(topic):
@@ -149,7 +145,7 @@ class ClientEvents:
         reason: str | None = None,
     ) -> None:
         session = self.session(advisory.cid)
-        if session is None or not self.events.isWanted(subject):
+        if session is None:
             return
         account = advisory.account or GLOBAL_ACCOUNT
         get = session.lastFacts if isinstance(advisory, ClientDisconnected) else session.facts

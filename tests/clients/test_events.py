@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from natsbroker.clients.events import ConnectionEvents
+from natsbroker.clients import events as clientevents
 from natsbroker.connections import labels
 from natsbroker.connections.labels import clientLabel
 from natsbroker.errors import Unauthorized
@@ -199,9 +199,9 @@ def test_nobodyListens(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(ACCOUNTS).start()
     made = Mock(wraps=clientLabel)
     monkeypatch.setattr(labels, "clientLabel", made)
-    tell = Mock()
-    monkeypatch.setattr(ConnectionEvents, "tell", tell)
+    describe = Mock()
+    monkeypatch.setattr(clientevents, "clientInfoOf", describe)
     client = host.client(login("a", "a"))
     client.transport.hangUp()
     host.advance(1)
-    assert (made.call_count, tell.call_count) == (0, 0)
+    assert (made.call_count, describe.call_count) == (0, 0)
