@@ -175,16 +175,13 @@ class JetStreamAccountCore:
         )
         return self.bus.publish(message)
 
-    def isAdvised(self, subject: str) -> bool:
-        """Whether somebody listens to the advisories with a subject after C{$JS.EVENT.}."""
-        return self.bus.hasInterest(f"$JS.EVENT.{subject}".encode())
-
-    def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
+    def advise(self, subject: str, kind: str, fields: Callable[[], Mapping[str, Any]]) -> None:
         """
         Publish an advisory, or a metric, if somebody listens.
 
         @param subject: after C{$JS.EVENT.}.
         @param kind: its type, after C{io.nats.jetstream.}.
+        @param fields: gives the other fields; called only if somebody listens.
         """
         target = f"$JS.EVENT.{subject}".encode()
         if not self.bus.hasInterest(target):
@@ -193,7 +190,7 @@ class JetStreamAccountCore:
             "type": f"io.nats.jetstream.{kind}",
             "id": eventId(self._random),
             "timestamp": formatTime(self.now()),
-            **fields,
+            **fields(),
         }
         if self.domain:
             event["domain"] = self.domain
@@ -229,7 +226,7 @@ class JetStreamAccountCore:
     def _adviseDropped(self) -> None:
         dropped, self._dropped = self._dropped, 0
         fields = {"server": self.server, "dropped": dropped}
-        self.advise("ADVISORY.API.LIMIT_REACHED", "advisory.v1.api_limit_reached", **fields)
+        self.advise("ADVISORY.API.LIMIT_REACHED", "advisory.v1.api_limit_reached", lambda: fields)
         text = "JetStream API queue limit of account {name} reached, dropping {count} requests"
         _log.warn(text, name=self.name, count=dropped)
 

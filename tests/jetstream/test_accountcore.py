@@ -14,7 +14,7 @@ def test_advisory() -> None:
     stage = Stage()
     stage.jetstream.domain = "hub"
     inbox = stage.inbox(b"$JS.EVENT.>")
-    stage.jetstream.advise("ADVISORY.X", "advisory.v1.x", subject="s", kind="k")
+    stage.jetstream.advise("ADVISORY.X", "advisory.v1.x", lambda: {"subject": "s", "kind": "k"})
     (message,) = inbox.got
     event = json.loads(message.payload)
     assert message.subject == b"$JS.EVENT.ADVISORY.X"

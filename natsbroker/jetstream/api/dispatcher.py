@@ -258,18 +258,16 @@ class ApiDispatcher:
         body = encode(answer)
         self._account.send(request.reply, body, headers)
         if route.isAudited:
-            self._audit(request, body)
+            self._account.advise(
+                _AUDIT, "advisory.v1.api_audit", partial(self._audit, request, body)
+            )
 
-    def _audit(self, request: Request, body: bytes) -> None:
-        account, message = self._account, request.message
-        if not account.isAdvised(_AUDIT):
-            return
-        fields: dict[str, Any] = {"server": account.server, "client": clientOf(message)}
-        fields["subject"] = decoded(message.subject)
+    def _audit(self, request: Request, body: bytes) -> dict[str, Any]:
+        fields = {"server": self._account.server, "client": clientOf(request.message)}
+        fields["subject"] = decoded(request.message.subject)
         if request.body:
             fields["request"] = decoded(request.body)
-        fields["response"] = body.decode()
-        account.advise(_AUDIT, "advisory.v1.api_audit", **fields)
+        return {**fields, "response": body.decode()}
 
 
 async def _nothing() -> None:

@@ -70,20 +70,11 @@ async def _send(
 ) -> None:
     account: Any = stream.account
     client = clientOf(request.message)
-    subject = f"ADVISORY.STREAM.SNAPSHOT_CREATE.{stream.name}"
-    kind = "advisory.v1.snapshot_create"
-    account.advise(subject, kind, stream=stream.name, state=state, client=client)
+    stream.advise("SNAPSHOT_CREATE", "snapshot_create", state=state, client=client)
     reason = await SnapshotSender(stream, parsed, archive, _token()).send()
-    fields: dict[str, Any] = {
-        "stream": stream.name,
-        "start": formatTime(start),
-        "end": formatTime(account.now()),
-        "client": client,
-    }
-    if reason:
-        fields["error"] = reason
-    subject = f"ADVISORY.STREAM.SNAPSHOT_COMPLETE.{stream.name}"
-    account.advise(subject, "advisory.v1.snapshot_complete", **fields)
+    times = {"start": formatTime(start), "end": formatTime(account.now())}
+    failure = {"error": reason} if reason else {}
+    stream.advise("SNAPSHOT_COMPLETE", "snapshot_complete", **times, client=client, **failure)
 
 
 async def _restore(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
@@ -104,31 +95,30 @@ async def _restore(account: JetStreamAccount, request: Request) -> Mapping[str, 
         raise errors.STREAM_NAME_EXIST_RESTORE_FAILED()
     start, client = account.now(), clientOf(request.message)
     created = f"ADVISORY.STREAM.RESTORE_CREATE.{name}"
-    account.advise(created, "advisory.v1.restore_create", stream=name, client=client)
+    who = {"stream": name, "client": client}
+    account.advise(created, "advisory.v1.restore_create", lambda: who)
 
     async def ended(reply: bytes, failure: JetStreamError | None) -> None:
         account.advise(
             f"ADVISORY.STREAM.RESTORE_COMPLETE.{name}",
             "advisory.v1.restore_complete",
-            stream=name,
-            start=formatTime(start),
-            end=formatTime(account.now()),
-            bytes=receiver.bytes,
-            client=client,
+            lambda: {
+                "stream": name,
+                "start": formatTime(start),
+                "end": formatTime(account.now()),
+                "bytes": receiver.bytes,
+                "client": client,
+            },
         )
         if reply:
             account.send(reply, encode(await _result(account, restore, failure)))
 
     subject = f"$JS.SNAPSHOT.RESTORE.{name}.{_token()}"
-    restore = StreamRestore(account, config, _adviseCreated)
+    restore = StreamRestore(
+        account, config, lambda stream: stream.advise("CREATED", "stream_action", action="create")
+    )
     receiver = RestoreReceiver(account, name, subject, restore, ended)
     return {"deliver_subject": subject}
-
-
-def _adviseCreated(stream: Stream) -> None:
-    subject = f"ADVISORY.STREAM.CREATED.{stream.name}"
-    kind = "advisory.v1.stream_action"
-    stream.account.advise(subject, kind, stream=stream.name, action="create")
 
 
 async def _result(

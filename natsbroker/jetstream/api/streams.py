@@ -119,7 +119,7 @@ async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, A
     if stream is None:
         with account.change(config):
             stream = await createStream(account, config)
-        _advise(stream, "CREATED", "create")
+        stream.advise("CREATED", "stream_action", action="create")
         if account.cluster is not None:
             account.cluster.elected(stream)
     return {**await shownStream(account, stream), "did_create": True}
@@ -144,7 +144,7 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     await stream.log.append([])  # By then the log has removed what a lower limit allows no more.
     if stream.last:
         stream.evicted()
-    _advise(stream, "UPDATED", "modify")
+    stream.advise("UPDATED", "stream_action", action="modify")
     shown = await shownStream(account, stream)
     if account.domain:
         place = list(shown).index("ts")
@@ -180,7 +180,7 @@ async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, A
         if not consumer.config.direct:
             consumer.core.advise("DELETED", "consumer_action", action="delete")
     await deleteStream(account, stream)
-    _advise(stream, "DELETED", "delete")
+    stream.advise("DELETED", "stream_action", action="delete")
     return _SUCCESS
 
 
@@ -341,15 +341,6 @@ async def _accountInfo(account: JetStreamAccount, request: Request) -> Mapping[s
     if allowance.tiers:
         info["tiers"] = tiersInfo(allowance, info)
     return info
-
-
-def _advise(stream: Stream, event: str, action: str) -> None:
-    stream.account.advise(
-        f"ADVISORY.STREAM.{event}.{stream.name}",
-        "advisory.v1.stream_action",
-        stream=stream.name,
-        action=action,
-    )
 
 
 async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

@@ -136,7 +136,7 @@ class ChannelStreams:
         account.streams.pop(stream.name, None)
         forget = partial(self._forget, stream, channel.name, changes)
         account.run(stream.upkeep.retry.untilDone(forget))
-        _advise(stream, "DELETED", "delete")
+        stream.advise("DELETED", "stream_action", action="delete")
 
     async def _forget(
         self, stream: ChannelStream, channel: str, changes: Mapping[bytes, bytes | None]
@@ -268,7 +268,7 @@ class ChannelStreams:
         for consumer in list(stream.consumers.values()):
             await consumer.start()
         if channel.name not in kept.streams:
-            _advise(stream, "CREATED", "create")
+            stream.advise("CREATED", "stream_action", action="create")
 
     async def _endAll(self) -> None:
         self._channels = None
@@ -293,12 +293,3 @@ class ChannelStreams:
 
 def _isThere(channel: Channel) -> bool:
     return channel.isOpen and not channel.isDeleted
-
-
-def _advise(stream: ChannelStream, event: str, action: str) -> None:
-    stream.account.advise(
-        f"ADVISORY.STREAM.{event}.{stream.name}",
-        "advisory.v1.stream_action",
-        stream=stream.name,
-        action=action,
-    )

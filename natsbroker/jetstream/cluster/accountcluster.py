@@ -305,10 +305,9 @@ class AccountCluster:
         """Report that this broker leads a stream, if it has several replicas."""
         members, replicas = self.members, stream.config.num_replicas
         if members is not None and replicas > 1:
-            self.account.advise(
-                f"ADVISORY.STREAM.LEADER_ELECTED.{stream.name}",
-                "advisory.v1.stream_leader_elected",
-                stream=stream.name,
+            stream.advise(
+                "LEADER_ELECTED",
+                "stream_leader_elected",
                 leader=members.own,
                 replicas=members.group(replicas),
             )
@@ -318,11 +317,9 @@ class AccountCluster:
         members, stream = self.members, consumer.stream
         replicas = replicasOf(stream.config, consumer.config)
         if members is not None and replicas > 1:
-            self.account.advise(
-                f"ADVISORY.CONSUMER.LEADER_ELECTED.{stream.name}.{consumer.name}",
-                "advisory.v1.consumer_leader_elected",
-                stream=stream.name,
-                consumer=consumer.name,
+            consumer.core.advise(
+                "LEADER_ELECTED",
+                "consumer_leader_elected",
                 leader=members.own,
                 replicas=members.group(replicas),
             )
@@ -345,8 +342,7 @@ class AccountCluster:
             self.account.advise(
                 f"ADVISORY.{kind.upper()}.QUORUM_LOST.{'.'.join(fields.values())}",
                 f"advisory.v1.{kind}_quorum_lost",
-                **fields,
-                replicas=members.group(replicas),
+                lambda: {**fields, "replicas": members.group(replicas)},
             )
 
     # What other brokers know.

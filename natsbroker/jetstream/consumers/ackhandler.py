@@ -175,12 +175,14 @@ class ConsumerAckHandler:
         core.account.advise(
             f"METRIC.CONSUMER.ACK.{core.stream.name}.{core.name}",
             "metric.v1.consumer_ack",
-            stream=core.stream.name,
-            consumer=core.name,
-            consumer_seq=delivery.consumerSequence,
-            stream_seq=delivery.sequence,
-            ack_time=round(max(delay, 0.0) * 1e9),
-            deliveries=delivery.deliveries,
+            lambda: {
+                "stream": core.stream.name,
+                "consumer": core.name,
+                "consumer_seq": delivery.consumerSequence,
+                "stream_seq": delivery.sequence,
+                "ack_time": round(max(delay, 0.0) * 1e9),
+                "deliveries": delivery.deliveries,
+            },
         )
 
     # The other kinds.

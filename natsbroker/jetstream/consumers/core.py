@@ -214,7 +214,7 @@ class ConsumerCore:
         """Publish an advisory; C{event} follows C{$JS.EVENT.ADVISORY.CONSUMER.}, without names."""
         subject = f"ADVISORY.CONSUMER.{event}.{self.stream.name}.{self.name}"
         names = {"stream": self.stream.name, "consumer": self.name}
-        self.account.advise(subject, f"advisory.v1.{kind}", **names, **fields)
+        self.account.advise(subject, f"advisory.v1.{kind}", lambda: {**names, **fields})
 
     def adviseTerminated(
         self, sequence: int, consumerSequence: int, deliveries: int, reason: str

@@ -281,7 +281,8 @@ class PullDeliverer(ConsumerDeliverer):
         core = self.core
         names = {"account": core.account.name, "stream": core.stream.name, "consumer": core.name}
         subject = f"ADVISORY.CONSUMER.{event}.{core.stream.name}.{core.name}"
-        core.account.advise(subject, f"advisory.v1.{kind}", **names, group=group, **fields)
+        fields = {**names, "group": group, **fields}
+        core.account.advise(subject, f"advisory.v1.{kind}", lambda: fields)
 
     # The end.
 

@@ -142,11 +142,6 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
 
     def _abandon(self, batchId: bytes, reason: str) -> None:
         super()._abandon(batchId, reason)
-        name = self._stream.name
-        self._stream.account.advise(
-            f"ADVISORY.STREAM.BATCH_ABANDONED.{name}",
-            "advisory.v1.stream_batch_abandoned",
-            stream=name,
-            batch=decoded(batchId),
-            reason=reason,
+        self._stream.advise(
+            "BATCH_ABANDONED", "stream_batch_abandoned", batch=decoded(batchId), reason=reason
         )

@@ -69,6 +69,11 @@ class StreamCore(StreamRecords):
         """Whether another broker may lead it later."""
         return self.account.isShared
 
+    def advise(self, event: str, kind: str, **fields: Any) -> None:
+        """Publish an advisory; C{event} follows C{$JS.EVENT.ADVISORY.STREAM.}, without the name."""
+        subject = f"ADVISORY.STREAM.{event}.{self.name}"
+        self.account.advise(subject, f"advisory.v1.{kind}", lambda: {"stream": self.name, **fields})
+
     def caughtUp(self) -> None:
         """Answer for the origin: the mirror has caught up with it."""
 

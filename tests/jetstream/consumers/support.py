@@ -98,8 +98,8 @@ class FakeAccount(JetStreamAccountCore):
     async def inSteps(self, steps: Steps[T]) -> T:
         return finish(steps)
 
-    def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
-        self.advisories.append((kind.rpartition(".")[2], fields))
+    def advise(self, subject: str, kind: str, fields: Callable[[], Any]) -> None:
+        self.advisories.append((kind.rpartition(".")[2], fields()))
 
     def watchInterest(
         self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
