@@ -174,10 +174,6 @@ class JetStreamPeers:
         return [_replica(JetStreamPeer(self.own)), *self.replicas(count)]
 
 
-def _rank(name: str, log: str) -> bytes:
-    return sha256(f"{name} {log}".encode()).digest()
-
-
 def _replica(member: JetStreamPeer) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": member.name, "current": member.isAlive}
     if not member.isAlive:
