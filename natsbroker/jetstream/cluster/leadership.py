@@ -9,7 +9,7 @@ free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -388,6 +388,3 @@ class ClusterLeadership:
 def _noAnswer(failure: Failure) -> None:
     """Ignore a broker that does not answer: it is asked again."""
     failure.trap(BrokerError)
-
-
-LeadershipMaker = Callable[[ILeasedStore], ClusterLeadership]
