@@ -11,9 +11,6 @@ from typing import NamedTuple
 from natsbroker.wire.durations import nanosecondsFrom
 from natsbroker.wire.text import decoded
 
-#: Tokens of an acknowledgement subject.
-TOKENS = 9
-
 
 class DeliveredAs(NamedTuple):
     """
