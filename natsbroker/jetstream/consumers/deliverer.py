@@ -23,7 +23,8 @@ from natsbroker.jetstream.recordsender import Sent
 SLICE = 1024
 SLICE_BYTES = 1 << 20
 
-#: Messages that are delivered at once although a slice would have to wait.
+#: Messages that are delivered at once although a slice would have to wait, and runs of one slice: a
+#: message by itself costs as much as some dozens of a run.
 FEW = 64
 
 #: What a slice costs besides what is put into outboxes; see L{natsbroker.pure.backlog}.
@@ -139,10 +140,11 @@ class ConsumerDeliverer:
             return
         core.stream.consumers.mayHold(core.owner)
         self._isPumping = True
-        self._sliceBytes = delivered = 0
+        self._sliceBytes = delivered = runs = 0
         held = self._heldCount
         try:
-            while delivered < most and self._sliceBytes < SLICE_BYTES:
+            while delivered < most and runs < FEW and self._sliceBytes < SLICE_BYTES:
+                runs += 1
                 count = self._deliverRun(most - delivered) or self._deliverNext()
                 if not count:
                     break
@@ -156,7 +158,7 @@ class ConsumerDeliverer:
             self._finished()
         elif self._heldCount > held:
             self._releaseLater()  # A status, of a request that gets nothing.
-        if delivered >= most or self._sliceBytes >= SLICE_BYTES:
+        if delivered >= most or runs >= FEW or self._sliceBytes >= SLICE_BYTES:
             self._isWaiting = True
             core.account.run(self._goOn())
         else:

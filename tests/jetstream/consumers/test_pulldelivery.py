@@ -4,8 +4,12 @@ Deliveries to pull requests.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import pytest
 
+from natsbroker.jetstream.consumers.deliverer import FEW
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 from natsbroker.wire.values import Message
 from tests.jetstream.consumers.support import SECOND, ConsumerStage, numbers
@@ -161,6 +165,23 @@ class TestRequests:
         assert consumer.info()["num_waiting"] == 1
         inbox.close()
         assert consumer.info()["num_waiting"] == 0
+
+    def test_oneByOne(self, stage: ConsumerStage) -> None:
+        """Many messages that go out one by one take several turns."""
+        stage.publish(300)
+        stage.consumer(headers_only=True)
+        inbox = stage.inbox()
+        counts: list[int] = []
+        later = stage.clock.callLater
+
+        def callLater(*arguments: Any) -> Any:
+            counts.append(len(inbox.got))
+            return later(*arguments)
+
+        vars(stage.clock)["callLater"] = callLater
+        stage.pull(inbox, b"300")
+        assert max(after - before for before, after in pairwise(counts)) == FEW
+        assert [numbers(message)[1] for message in inbox.take()] == [*range(1, 301)]
 
     def test_manyMessages(self, stage: ConsumerStage) -> None:
         """A batch of more messages than are read at once is delivered in order."""
