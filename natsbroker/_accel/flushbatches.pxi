@@ -4,20 +4,26 @@
 cdef class FlushBatch:
     cdef object _schedule
     cdef bint _scheduled, _isFlushing
-    cdef public object congested
+    cdef public object congested, worked
     cdef int _depth
     cdef list _dirty, _ended, _borrowers
     cdef object _failed, _trouble
     cdef Py_ssize_t filled
     cdef public int64_t work, until, round
+    cdef int64_t _look
+    # Below zero before the first look.
+    cdef double _end
     cdef readonly object backlog
 
     HIGH = WAITING_HIGH
     LOW = WAITING_LOW
 
-    def __init__(self, schedule, failed=None):
+    def __init__(self, schedule, failed=None, worked=None):
         self._schedule = schedule
         self._failed = failed
+        self.worked = worked
+        self._look = UNLIMITED
+        self._end = -1
         self._scheduled = False
         self.congested = None
         self._depth = 0
@@ -32,7 +38,25 @@ cdef class FlushBatch:
 
     @property
     def isSpent(self):
+        return self.spent()
+
+    cdef bint spent(self) except -1:
+        if self.work >= self._look:
+            self._lookAtTime()
         return self.work >= self.until
+
+    cdef int _lookAtTime(self) except -1:
+        cdef double now
+        if self.worked is None:
+            return 0
+        now = self.worked()
+        self._look = self.work + LOOK
+        if self._end < 0:
+            self._end = now + LONGEST_BATCH
+        elif now >= self._end:
+            self.round = self.work - SHARE
+            self.until = min(self.until, self.work)
+        return 0
 
     cpdef renew(self):
         self.round = self.work + SHARE
@@ -40,12 +64,15 @@ cdef class FlushBatch:
     cpdef enter(self):
         if self._depth == 0:
             self.until = max(self.round, self.work + LEAST)
+            self._look = self.work
+            self._end = -1
         self._depth += 1
 
     cpdef leave(self):
         self._depth -= 1
         if self._depth == 0:
             self.until = UNLIMITED
+            self._look = UNLIMITED
             self.flush()
 
     cpdef dirty(self, Outbox outbox):

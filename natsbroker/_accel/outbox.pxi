@@ -43,6 +43,8 @@ cdef struct Loan:
 
 # See natsbroker.pure.backlog.
 cdef int64_t SHARE = backlog.SHARE, LEAST = backlog.LEAST, UNLIMITED = backlog.UNLIMITED
+cdef int64_t LOOK = backlog.LOOK
+cdef double LONGEST_BATCH = backlog.LONGEST_BATCH
 cdef int64_t FLUSH = backlog.FLUSH, LOOK_UP = backlog.LOOK_UP, DIVISIBLE = backlog.DIVISIBLE
 
 cdef char* SPARE[SPARES]

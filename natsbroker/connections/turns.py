@@ -32,9 +32,6 @@ from natsbroker.connections.peersession import Stall
 from natsbroker.interfaces import ITurns
 from natsbroker.pure.backlog import SHARE
 
-LONGEST = 0.003
-"""Seconds of the processor after which the slices of one turn end."""
-
 SLICE = SHARE // 8
 """The cost of a slice in the flush batch: less than a millisecond in most cases."""
 
@@ -216,16 +213,15 @@ class Turns:
 
     def _serve(self) -> None:
         self._isPlanned = False
-        batch, worked = self._batch, self.worked
-        end = worked() + LONGEST
+        batch = self._batch
         batch.enter()
         self._isServing = True
         try:
             # Who waits again meanwhile waits for a later turn.
             for _ in range(self._queued):
-                self._resume(*self._next())
-                if batch.work >= batch.round or worked() >= end:
+                if batch.isSpent:
                     break
+                self._resume(*self._next())
         finally:
             self._isServing = False
             self._plan()
@@ -313,7 +309,14 @@ class AccountTurns:
 
 def turnsOn(reactor: IReactorTime, batch: hot.FlushBatch | None = None) -> Turns:
     """A service without the broker's batch has one of its own."""
-    batch = batch or hot.FlushBatch(lambda call: reactor.callLater(0, call))
-    # A clock of tests is that of the work too: then the same input gives the same turns.
-    isReal = reactor.seconds is time.time
-    return Turns(reactor, batch, time.thread_time if isReal else reactor.seconds)
+    if batch is None:
+        batch = hot.FlushBatch(lambda call: reactor.callLater(0, call), None, workedOf(reactor))
+    return Turns(reactor, batch, workedOf(reactor))
+
+
+def workedOf(reactor: IReactorTime) -> Callable[[], float]:
+    """
+    Gives the seconds of this thread's work. A clock of tests is that of the work too: then the same
+    input gives the same turns.
+    """
+    return time.thread_time if reactor.seconds is time.time else reactor.seconds

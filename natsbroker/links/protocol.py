@@ -68,6 +68,9 @@ class S2Link:
 
     def _proceed(self) -> None:
         self._isBusy = True
+        batch = self._link.context.batch
+        # Decompression takes of the time that the session has in an iteration.
+        batch.enter()
         try:
             self._decode()
         except S2Error as error:
@@ -75,12 +78,14 @@ class S2Link:
             self._link.close(errors.S2_DAMAGED)
         finally:
             self._isBusy = False
+            batch.leave()
 
     def _decode(self) -> None:
         """Give the session what has come, but for what is for a later iteration."""
         link, decoder, left = self._link, self._decoder, _IN_AN_ITERATION
+        batch = link.context.batch
         while not (link.reason or self._isPaused or decoder.isStarved):
-            if left <= 0:
+            if left <= 0 or batch.isSpent:
                 self._later()
                 break
             isTrusted = link.decoder.authorized

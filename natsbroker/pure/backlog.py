@@ -7,7 +7,9 @@ its share. What it leaves over waits here, and is served round robin: each entry
 after every round the reactor sees to sockets and timers.
 
 The unit of work is what it costs to put a short message into one outbox in the compiled lane:
-about a tenth of a microsecond. Times do not decide, so the same input gives the same batches.
+about a tenth of a microsecond. Some work takes longer than it is counted for, so a batch on the
+readable path also ends after a time of the processor. Under a clock that stands still the same
+input gives the same batches.
 """
 
 from __future__ import annotations
@@ -23,6 +25,12 @@ SHARE = 32768
 
 #: What a batch may do at least where many share a round.
 LEAST = 512
+
+#: Seconds of the processor after which a batch leaves the rest for later, whatever its work.
+LONGEST_BATCH = 0.003
+
+#: The work between two looks at the time: some operations on the readable path.
+LOOK = 256
 
 #: Outside of batches nothing is limited.
 UNLIMITED = 1 << 62

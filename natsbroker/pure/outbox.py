@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from natsbroker.pure.backlog import FLUSH, LEAST, SHARE, UNLIMITED, WorkQueue
+from natsbroker.pure.backlog import FLUSH, LEAST, LONGEST_BATCH, LOOK, SHARE, UNLIMITED, WorkQueue
 from natsbroker.wire.values import Message
 
 
@@ -37,6 +37,9 @@ class FlushBatch:
     @ivar _schedule: called with L{flush} to have it called soon, but not at once.
     @ivar _failed: called with a sentence while an exception is handled; without it, L{flush} raises
         the first exception after everything else was done.
+    @ivar worked: gives the seconds of the thread's work; without it, time ends no batch.
+    @ivar _look: the C{work} at which the time is looked at next.
+    @ivar _end: when the time of the batch is used up; C{None} before the first look.
     @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
         a session that runs in the batch sets it to C{None} to learn whether it caused it.
     @ivar work: how much was done so far, in the units of L{natsbroker.pure.backlog}.
@@ -49,11 +52,14 @@ class FlushBatch:
 
     _schedule: Callable[[Callable[[], None]], object]
     _failed: Callable[[str], object] | None = None
+    worked: Callable[[], float] | None = None
     congested: Outbox | None = field(default=None, init=False)
     work: int = field(default=0, init=False)
     until: int = field(default=UNLIMITED, init=False)
     round: int = field(default=SHARE, init=False)
     backlog: WorkQueue = field(init=False)
+    _look: int = field(default=UNLIMITED, init=False)
+    _end: float | None = field(default=None, init=False)
     _trouble: BaseException | None = field(default=None, init=False)
     _scheduled: bool = field(default=False, init=False)
     _depth: int = field(default=0, init=False)
@@ -66,7 +72,21 @@ class FlushBatch:
 
     @property
     def isSpent(self) -> bool:
+        if self.work >= self._look:
+            self._lookAtTime()
         return self.work >= self.until
+
+    def _lookAtTime(self) -> None:
+        if self.worked is None:
+            return
+        now = self.worked()
+        self._look = self.work + LOOK
+        if self._end is None:
+            self._end = now + LONGEST_BATCH
+        elif now >= self._end:
+            # No other batch has a share of this round either.
+            self.round = self.work - SHARE
+            self.until = min(self.until, self.work)
 
     def renew(self) -> None:
         self.round = self.work + SHARE
@@ -74,12 +94,13 @@ class FlushBatch:
     def enter(self) -> None:
         if not self._depth:
             self.until = max(self.round, self.work + LEAST)
+            self._look, self._end = self.work, None
         self._depth += 1
 
     def leave(self) -> None:
         self._depth -= 1
         if not self._depth:
-            self.until = UNLIMITED
+            self.until = self._look = UNLIMITED
             self.flush()
 
     def dirty(self, outbox: Outbox) -> None:

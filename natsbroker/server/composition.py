@@ -29,7 +29,7 @@ from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings
 from natsbroker.connections.listener import addressEndpoint
 from natsbroker.connections.poller import SocketPoller
-from natsbroker.connections.turns import turnsOn
+from natsbroker.connections.turns import turnsOn, workedOf
 from natsbroker.interfaces import IConnectionKind
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.services import Links
@@ -133,7 +133,9 @@ class BrokerParts:
         self.observers = Observers([events, *self._given.observers])
 
     def _makeAccounts(self) -> None:
-        self._batch = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
+        self._batch = hot.FlushBatch(
+            lambda call: self._reactor.callLater(0, call), _log.failure, workedOf(self._reactor)
+        )
         self.turns = turnsOn(self._reactor, self._batch)
         router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
         self.accounts = AccountRegistry(

@@ -45,7 +45,7 @@ class Attacked:
         self.reactor = self._memory.reactor
         # What is measured is what a broker measures: the clock stands still.
         broker: Any = self._memory.broker
-        broker.turns.worked = time.thread_time
+        broker.turns.worked = broker.clientContext.batch.worked = time.thread_time
         jetstream = broker.getServiceNamed("jetstream")
         for account in jetstream.accounts.values():
             account.turns.worked = time.thread_time

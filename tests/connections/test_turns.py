@@ -10,8 +10,8 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from natsbroker import hot
-from natsbroker.connections.turns import LEVEL, LONGEST, SLICE, Turns, WorkEnded
-from natsbroker.pure.backlog import SHARE
+from natsbroker.connections.turns import LEVEL, SLICE, Turns, WorkEnded
+from natsbroker.pure.backlog import LONGEST_BATCH, LOOK, SHARE
 
 
 class World:
@@ -24,7 +24,7 @@ class World:
     def __init__(self) -> None:
         self.clock = Clock()
         self.calls: list[Callable[[], None]] = []
-        self.batch = hot.FlushBatch(self.calls.append)
+        self.batch = hot.FlushBatch(self.calls.append, None, lambda: self.worked)
         self.turns = Turns(self.clock, self.batch, lambda: self.worked)
         self.worked = 0.0
         self.seconds = 0.0
@@ -107,7 +107,7 @@ def test_behindOthers() -> None:
 def test_fair() -> None:
     """Accounts take turns, whatever number of tasks each has; so do the connections of each."""
     world = World()
-    world.seconds = LONGEST
+    world.seconds = LONGEST_BATCH
     one, other = object(), object()
     for _ in range(3):
         world.begin("a", 1, "A", one)
@@ -119,7 +119,7 @@ def test_fair() -> None:
 def test_oldestFirst() -> None:
     """The first task of a connection is finished first, so that it has only one half answer."""
     world = World()
-    world.seconds = LONGEST
+    world.seconds = LONGEST_BATCH
     for name in "abc":
         world.begin(name, 2, origin=world)
     assert world.run() == "a|a|b|b|c|c"
@@ -136,7 +136,8 @@ def test_longWorkStepsBack() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "cost", "most"), [(LONGEST, 0, 1), (LONGEST / 3, 0, 3), (0.0, SLICE, 8)]
+    ("seconds", "cost", "most"),
+    [(LONGEST_BATCH, LOOK, 1), (LONGEST_BATCH / 3, LOOK, 3), (0.0, SLICE, 8)],
 )
 def test_oneTurn(seconds: float, cost: int, most: int) -> None:
     """A turn ends by its time of the processor, or by the work that is counted."""

@@ -4,7 +4,7 @@ Links over transports.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +19,7 @@ from zope.interface.verify import verifyObject
 from natsbroker.config.model import TLSSettings
 from natsbroker.links.protocol import LinkFactory, LinkProtocol
 from natsbroker.links.tls import LinkTLS
+from natsbroker.pure.backlog import LONGEST_BATCH
 from natsbroker.routes.route import Route
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.compression import Compression
@@ -292,6 +293,29 @@ def test_budget(names: Names) -> None:
         sizes = [after - before for before, after in pairwise(turns)]
         assert 0 < max(sizes) <= TURN + (1 << 16)
         assert wire.unpack()[1] == b"PONG\r\n" * 200_000
+
+
+@onEach
+def test_time(names: Names) -> None:
+    """A turn ends by its time of the processor, too, and no input is lost."""
+    with using(names):
+        node, wire = joined()
+        batch = wire.link.context.batch
+        ticks = count()
+        batch.worked = lambda: next(ticks) * LONGEST_BATCH / 2
+        turns: list[int] = []
+        later = node.clock.callLater
+
+        def callLater(*arguments: Any) -> Any:
+            turns.append(wire.link.decoder.received)
+            return later(*arguments)
+
+        vars(node.clock)["callLater"] = callLater
+        wire.protocol.dataReceived(BEGIN + block(b"PING\r\n" * 40_000))
+        node.settle()
+        sizes = [after - before for before, after in pairwise(turns)]
+        assert 0 < max(sizes) <= TURN // 2
+        assert wire.unpack()[1] == b"PONG\r\n" * 40_000
 
 
 def test_emptyChunks() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from natsbroker.pure.backlog import LEAST, SHARE
+from natsbroker.pure.backlog import LEAST, LONGEST_BATCH, LOOK, SHARE
 from tests.support import Names, onEach
 
 pytestmark = onEach
@@ -21,7 +21,8 @@ class Room:
 
     def __init__(self, names: Names) -> None:
         self.soon: list[Callable[[], None]] = []
-        self.batch = names.FlushBatch(self.soon.append)
+        self.worked = 0.0
+        self.batch = names.FlushBatch(self.soon.append, None, lambda: self.worked)
         self.done: list[str] = []
 
     def iterate(self) -> None:
@@ -83,6 +84,69 @@ class TestTurns:
         assert batch.isSpent
         batch.leave()
         assert batch.isSpent
+
+
+class TestTime:
+    """The time of a turn, whose work takes longer than it is counted for."""
+
+    def test_over(self, names: Names) -> None:
+        """A turn ends with its time, which begins at the first look."""
+        room = Room(names)
+        batch = room.batch
+        batch.enter()
+        assert not batch.isSpent
+        room.worked += LONGEST_BATCH * 0.9
+        batch.work += LOOK
+        assert not batch.isSpent
+        room.worked += LONGEST_BATCH * 0.2
+        batch.work += LOOK
+        assert batch.isSpent
+
+    def test_betweenLooks(self, names: Names) -> None:
+        """The time is looked at once in some operations."""
+        room = Room(names)
+        room.batch.enter()
+        assert not room.batch.isSpent
+        room.worked += 1.0
+        room.batch.work += LOOK - 1
+        assert not room.batch.isSpent
+        room.batch.work += 1
+        assert room.batch.isSpent
+
+    def test_roundOver(self, names: Names) -> None:
+        """With the time of a turn its round is over: others have the least share until the next."""
+        room = Room(names)
+        batch = room.batch
+        batch.enter()
+        assert not batch.isSpent
+        room.worked += LONGEST_BATCH
+        batch.work += LOOK
+        assert batch.isSpent
+        assert batch.work >= batch.round + SHARE
+        batch.leave()
+        assert not batch.isSpent
+        batch.enter()
+        assert batch.until - batch.work == LEAST
+        assert not batch.isSpent
+
+    def test_othersNextTime(self, names: Names) -> None:
+        """An entry behind one that takes long is called in the next round."""
+        room = Room(names)
+
+        def slow() -> None:
+            room.batch.enter()
+            assert not room.batch.isSpent
+            room.worked += LONGEST_BATCH
+            room.batch.work += LOOK
+            assert room.batch.isSpent
+            room.batch.leave()
+
+        room.batch.backlog.add(slow)
+        room.batch.backlog.add(room.worker("a", 1))
+        room.iterate()
+        assert room.done == []
+        room.iterate()
+        assert room.done == ["a"]
 
 
 class TestRounds:

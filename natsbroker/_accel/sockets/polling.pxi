@@ -327,6 +327,8 @@ cdef class Poller:
                 if found is None:
                     found = self.watched.get(events[place].data.fd)
                     if found is not None:
+                        # It knows nothing of shares; its time counts for those that do.
+                        self.batch.spent()
                         self.batch.contain(found)
                     continue
                 connection = <Connection> found
