@@ -423,11 +423,13 @@ class Wire:
         self._world = world
         self.transport = transport
         self.protocol = protocol
+        self._session = getattr(protocol, "session", None)
 
     @property
     def session(self) -> Any:
-        """The broker's session."""
-        return self.protocol.session
+        """The broker's session, which the protocol forgets at the end."""
+        self._session = getattr(self.protocol, "session", None) or self._session
+        return self._session
 
     @property
     def closed(self) -> str:

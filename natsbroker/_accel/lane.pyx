@@ -30,7 +30,7 @@ from natsbroker.wire import ops
 from natsbroker.pure.backlog import WorkQueue
 from natsbroker.wire.reach import MASKS
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
-from natsbroker.pure.outbox import frameFor
+from natsbroker.pure.outbox import CLOSED, frameFor
 from natsbroker.subjects.requests import isRequest
 from natsbroker.wire.values import AckRun, Message, Run
 from natsbroker import errors

@@ -304,8 +304,9 @@ cdef class Outbox:
     cdef int heavy(self) except -1:
         self.spill()
         if self.waiting() + self.heldAtMost > self.limit and self.total() > self.limit:
+            overflowed = self.owner.outboxOverflowed
             self.close()
-            self.batch.atEnd(self.owner.outboxOverflowed)
+            self.batch.atEnd(overflowed)
         elif not self.lagging and self.waiting() > WAITING_HIGH:
             self.batch.congested = self
         return 0
@@ -335,12 +336,15 @@ cdef class Outbox:
     cpdef close(self):
         self.closed = True
         self.held = None
+        self.owner = CLOSED
+        self.writer = CLOSED.write
         self.giveBack()
         self.relieve()
 
     cpdef fail(self):
+        failed = self.owner.outboxFailed
         self.close()
-        self.batch.atEnd(self.owner.outboxFailed)
+        self.batch.atEnd(failed)
 
     cpdef flush(self):
         self.isDirty = False

@@ -152,13 +152,18 @@ class Admission:
         self.rules = PublishRules(grant, isSystem, context.reactor.seconds)
         self.state = LoginState.ADMITTED
 
+    def end(self) -> None:
+        """Forget a session that is over, after it has left."""
+        self.session = None
+
     def leave(self, reason: str) -> None:
         grant, self.grant = self.grant, None
         if grant is None:
             return
         self.state = LoginState.NEW
-        if self.subscriptions is not None:
-            self.subscriptions.clear()
+        subscriptions, self.subscriptions = self.subscriptions, None
+        if subscriptions is not None:
+            subscriptions.clear()
         self.context.accounts.dismiss(grant)
         cid = self.session.cid
         self.context.notify(ClientDisconnected(cid, grant.account, grant.user, reason))

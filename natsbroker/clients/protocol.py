@@ -94,8 +94,9 @@ class ClientProtocol(SessionProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stopTimer()
-        if self.session is not None:
-            self.session.lost()
+        session, self.session = self.session, None
+        if session is not None:
+            session.lost()
 
     def finish(self) -> None:
         if self.session is not None:

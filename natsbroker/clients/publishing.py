@@ -52,12 +52,13 @@ class ReplyTracker:
 
 class PublishRule(NamedTuple):
     """
-    @ivar violation: what is wrong with a publish, by its subject and its reply subject.
+    @ivar violation: what is wrong with a publish, by the rules of its connection, its subject and
+        its reply subject.
     @ivar isInLane: whether the fast lane leaves each publish that breaks the rule to the readable
         path. Of a connection with another rule, it leaves all.
     """
 
-    violation: Callable[[bytes, bytes], errors.ProtocolViolation | None]
+    violation: Callable[[PublishRules, bytes, bytes], errors.ProtocolViolation | None]
     isInLane: bool = False
 
 
@@ -77,12 +78,7 @@ class PublishRules:
         self.replies: ReplyTracker | None = None
         if grant.responses is not None:
             self.replies = ReplyTracker(grant.responses, now)
-        self.rules: tuple[PublishRule, ...] = (
-            PublishRule(_reservedSubject, isInLane=True),
-            PublishRule(self._forbidden, isInLane=True),
-            PublishRule(self._ofCluster, isInLane=True),
-            PublishRule(_reservedReply, isInLane=True),
-        )
+        self.rules = _RULES
 
     @property
     def areInLane(self) -> bool:
@@ -91,7 +87,7 @@ class PublishRules:
 
     def violation(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
         for rule in self.rules:
-            violation = rule.violation(subject, reply)
+            violation = rule.violation(self, subject, reply)
             if violation is not None:
                 return violation
         return None
@@ -108,13 +104,19 @@ class PublishRules:
             return _denied(errors.PUBLISH_DENIED, subject)
         return None
 
+    def _reservedSubject(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
+        return _denied(errors.PUBLISH_DENIED, subject) if isReserved(subject) else None
 
-def _reservedSubject(subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
-    return _denied(errors.PUBLISH_DENIED, subject) if isReserved(subject) else None
+    def _reservedReply(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
+        return _denied(errors.REPLY_DENIED, reply) if isReservedReply(reply) else None
 
 
-def _reservedReply(subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
-    return _denied(errors.REPLY_DENIED, reply) if isReservedReply(reply) else None
+_RULES = (
+    PublishRule(PublishRules._reservedSubject, isInLane=True),
+    PublishRule(PublishRules._forbidden, isInLane=True),
+    PublishRule(PublishRules._ofCluster, isInLane=True),
+    PublishRule(PublishRules._reservedReply, isInLane=True),
+)
 
 
 def _denied(error: errors.WireError, subject: bytes) -> errors.ProtocolViolation:

@@ -442,6 +442,7 @@ class ClientSession(ClientOperations):
         self._leaveAccount()
         closed = ClosedClient(facts, context.reactor.seconds(), self.reason)
         context.connections.remove(self.cid, closed, self.traffic)
+        self._admission.end()
         _log.debug("{client} - Client connection closed: {why}", client=label, why=self.reason)
 
 

@@ -47,7 +47,7 @@ class PolledSocket:
         """C{end} ends the connection: L{forget} must have been called when the socket is closed."""
         self._session = session
         self._reactor = reactor
-        self._end = end
+        self._end: Callable[[Failure], None] | None = end
         self._isFinishing = False
         self._isEnding = False
         self._connection: Any = hot.Connection(
@@ -102,6 +102,7 @@ class PolledSocket:
         self._soon(_DONE)
 
     def forget(self) -> None:
+        self._end = None
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.forget()
@@ -123,6 +124,7 @@ class PolledSocket:
         self._reactor.callLater(0, self._over, reason)
 
     def _over(self, reason: Failure) -> None:
-        if not self._isEnding and self._connection is not None:
+        end = self._end
+        if not self._isEnding and end is not None:
             self._isEnding = True
-            self._end(reason)
+            end(reason)

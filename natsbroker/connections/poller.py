@@ -222,8 +222,10 @@ class PolledServer(tcp.Server):
             reactor.callLater(0, self.connectionLost, Failure(main.CONNECTION_DONE))
 
     def connectionLost(self, reason: Failure) -> None:
-        if self._socket is not None:
-            self._socket.forget()
+        self._session = None
+        polled, self._socket = self._socket, None
+        if polled is not None:
+            polled.forget()
         super().connectionLost(reason)
 
 

@@ -255,8 +255,8 @@ class Outbox:
         self._waiting = 0
         self._held = _nothing
         # A lane may remember the outbox for a while, but not whose it was.
-        self._owner = _CLOSED
-        self._write = _CLOSED.write
+        self._owner = CLOSED
+        self._write = CLOSED.write
         self._relieve()
 
     def flush(self) -> None:
@@ -315,7 +315,7 @@ class _ClosedOwner:
         """Do nothing: a closed connection has nothing to write."""
 
 
-_CLOSED = _ClosedOwner()
+CLOSED = _ClosedOwner()
 
 
 def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:

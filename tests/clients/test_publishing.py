@@ -188,7 +188,7 @@ def fewer(isInLane: bool) -> type[PublishRules]:
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             self._left = 2
-            self.rules += (PublishRule(self._tooMany, isInLane),)
+            self.rules += (PublishRule(Fewer._tooMany, isInLane),)
 
         def _tooMany(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
             self._left -= subject == b"a"

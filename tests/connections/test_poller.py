@@ -4,6 +4,7 @@ Plain TCP connections with compiled buffers, over real sockets and a reactor of 
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import socket
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from weakref import ref
 
 import pytest
 from twisted.internet.interfaces import IReactorFromThreads
@@ -301,6 +303,23 @@ class TestTalk:
             server.until(lambda: not len(server.context.connections))
             assert len(server.poller.sockets) == 0
             assert len(server.accounts["$G"]) == 0
+
+    def test_noCycles(self, server: Server) -> None:
+        """A connection that has ended is freed at once, not when the collector runs."""
+        peer = server.client()
+        peer.ask(b"SUB foo 1\r\nPING\r\n" + pub(b"foo", b"x") + b"PING\r\n", b"PONG\r\n")
+        session, peer.session = peer.session, None
+        parts = [ref(session), ref(session.outbox), ref(session.peer.transport)]
+        peer.socket.close()
+        gc.collect()
+        gc.disable()
+        try:
+            del session
+            server.until(lambda: not len(server.context.connections))
+            server.reactor.iterate(0)
+            assert [part() for part in parts] == [None, None, None]
+        finally:
+            gc.enable()
 
 
 class TestSlowReceivers:

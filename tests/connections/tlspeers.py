@@ -76,6 +76,7 @@ class Peer:
         if isBeforeUs:
             directlyProvides(self.transport, ISSLTransport)
         self.transport.connect()
+        self.session = self.protocol.session
 
     def ask(self, data: bytes) -> bytes:
         """Send bytes and give what comes."""
@@ -107,5 +108,5 @@ class Peer:
     @property
     def reason(self) -> str:
         """The closed reason."""
-        assert self.protocol.session is not None
-        return self.protocol.session.reason
+        assert self.session is not None
+        return self.session.reason

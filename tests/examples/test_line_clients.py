@@ -103,7 +103,7 @@ def test_type() -> None:
     """A user for lines alone cannot log in as a client of NATS; C{/connz} names the kind."""
     bench = Bench()
     wire = bench.host.client(b'CONNECT {"user":"device","pass":"secret"}\r\n')
-    assert wire.protocol.session.reason == "Authentication Failure"
+    assert wire.session.reason == "Authentication Failure"
     bench.ask(bench.dial(), LOGIN)
     page = bench.host.broker.monitoring.connz({"auth": "1"})
     (row,) = json.loads(b"".join(page.body))["connections"]

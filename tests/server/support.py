@@ -65,11 +65,13 @@ class Client:
         self._host = host
         self.transport = transport
         self.protocol = protocol
+        self._session = getattr(protocol, "session", None)
 
     @property
     def session(self) -> Any:
-        """The broker's session."""
-        return self.protocol.session
+        """The broker's session, which the protocol forgets at the end."""
+        self._session = getattr(self.protocol, "session", None) or self._session
+        return self._session
 
     def ask(self, *data: bytes) -> bytes:
         """Send bytes and give what comes."""
