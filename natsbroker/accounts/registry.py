@@ -192,6 +192,12 @@ class AccountRegistry:
     def systemAccount(self) -> str:
         return self._system
 
+    @property
+    def system(self) -> Account | None:
+        """The system account itself; C{None} if there is none."""
+        place = self._places.get(self._system)
+        return None if place is None else place.account
+
     def names(self) -> Iterable[str]:
         return list(self._places)
 

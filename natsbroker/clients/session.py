@@ -29,6 +29,7 @@ from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IOrigin, IOutboxSubscriber
 from natsbroker.pure.backlog import FRAME, LOGIN, RECEIVER
+from natsbroker.runtime.debugging import debugging
 from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -97,7 +98,8 @@ class ClientSession(ClientOperations):
         if context.authorizer.deadline:
             self._handshakeBy = self.started + context.settings.authorization.timeout
         self._schedule()
-        _log.debug("{client} - Client connection created", client=self.label)
+        if debugging.isShown:
+            _log.debug("{client} - Client connection created", client=self.label)
 
     def secured(self) -> None:
         """Count the time to log in again, when a greeted connection is encrypted."""
@@ -174,9 +176,9 @@ class ClientSession(ClientOperations):
         self._logIn()
 
     def _logIn(self) -> None:
+        # The wheel may call once too early for it, and then learns of the next deadline.
         self._handshakeBy = None
         self._batch.work += LOGIN
-        self._schedule()
         self._ask(LoginState.ASKED)
 
     def _ask(self, state: LoginState, isHeld: bool = False) -> None:
@@ -222,7 +224,6 @@ class ClientSession(ClientOperations):
         granted = admission.grant
         if granted is None:
             return
-        self._settleDirect()
         if ended is None:
             self.decoder.authorized = True
             self._useLimits()
@@ -231,7 +232,8 @@ class ClientSession(ClientOperations):
         self._expires = granted.expires
         if granted.expires is not None and granted.expires <= self.context.reactor.seconds():
             _log.warn("{client} - {text}", client=str(self), text=_EXPIRED)
-        self._schedule()
+        if granted.expires is not None:
+            self._schedule()
         self._configure()
         if ended is None:
             self.context.notify(ClientConnected(self.cid, granted.account, granted.user))
@@ -310,10 +312,12 @@ class ClientSession(ClientOperations):
         self.tracingChanged()
 
     def _takeLane(self, lane: Any) -> None:
-        if self._lane is not None:
-            self._lane.complete()
-        self._lane = lane
-        self.peer.useLane(lane)
+        before = self._lane
+        if before is not None:
+            before.complete()
+        if lane is not before:
+            self._lane = lane
+            self.peer.useLane(lane)
 
     def _makeLane(self) -> Any:
         options, context, admission = self.options, self.context, self._admission
@@ -430,8 +434,9 @@ class ClientSession(ClientOperations):
 
     def _gone(self) -> None:
         context = self.context
-        facts, label = self.lastFacts(), self.label
-        self._last = facts
+        facts = self._last = self.lastFacts()
+        # Once it has left its account, nothing says who it was.
+        label = self.label if debugging.isShown else None
         self.outbox.close()
         context.wheel.forget(self)
         login = self._admission.withdraw()
@@ -443,7 +448,8 @@ class ClientSession(ClientOperations):
         closed = ClosedClient(facts, context.reactor.seconds(), self.reason)
         context.connections.remove(self.cid, closed, self.traffic)
         self._admission.end()
-        _log.debug("{client} - Client connection closed: {why}", client=label, why=self.reason)
+        if label is not None:
+            _log.debug("{client} - Client connection closed: {why}", client=label, why=self.reason)
 
 
 #: What CONNECT begins with; or nothing at all.

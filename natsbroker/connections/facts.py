@@ -112,7 +112,10 @@ def atEnd(
     facts: ConnectionFacts, subscriptions: Iterable[tuple[bytes, Any]] | None
 ) -> ConnectionFacts:
     """Bounded facts to keep of a connection that ends, with subscriptions by sid."""
-    tls = facts.tls
+    tls, details = facts.tls, _firstOf(subscriptions) if facts.subscriptions else ()
+    longest = max(len(facts.name), len(facts.lang), len(facts.version))
+    if not (facts.pending or tls or facts.jwt or details) and longest <= LONGEST_TEXT:
+        return facts
     return facts._replace(
         pending=0,
         name=facts.name[:LONGEST_TEXT],
@@ -120,7 +123,7 @@ def atEnd(
         version=facts.version[:LONGEST_TEXT],
         tls=None if tls is None else Security(tls.version, tls.cipher, isFirst=tls.isFirst),
         jwt=facts.jwt if len(facts.jwt) <= LONGEST_JWT else "",
-        details=_firstOf(subscriptions),
+        details=details,
     )
 
 

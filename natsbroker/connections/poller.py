@@ -170,6 +170,9 @@ class SocketPoller:
 class PolledServer(tcp.Server):
     """A server's side of a TCP connection whose bytes go through a L{SocketPoller}."""
 
+    # No other process has the descriptor, so closing it sends what a shutdown would.
+    _shouldShutdown = False
+
     def __init__(self, poller: SocketPoller, *arguments: Any) -> None:
         self._poller = poller
         self._socket: PolledSocket | None = None

@@ -22,6 +22,7 @@ from natsbroker.config.model import Logging, Settings
 from natsbroker.daemon.logfile import LogOutput
 from natsbroker.daemon.syslog import SyslogError
 from natsbroker.errors import printableASCII
+from natsbroker.runtime.debugging import debugging
 from natsbroker.runtime.reload import Step
 
 _LABELS = {
@@ -174,11 +175,13 @@ class ProcessLog:
 
     def open(self) -> None:
         self._output.prepare(self._logging)()
+        debugging.isShown = self._logging.debug
 
     def reopen(self) -> None:
         self._output.reopen()
 
     def close(self) -> None:
+        debugging.isShown = True
         self._output.close()
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
@@ -192,6 +195,7 @@ class ProcessLog:
 
         def apply() -> None:
             self.observer.settings = logging
+            debugging.isShown = logging.debug
             redirect()
 
         return apply

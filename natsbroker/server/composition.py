@@ -467,8 +467,8 @@ class BrokerParts:
         return self.clients.info
 
     def _systemBus(self) -> Bus | None:
-        name = self.accounts.systemAccount
-        return self.bus(name) if name in self.accounts else None
+        account = self.accounts.system
+        return None if account is None else account.busFor(Kind.INTERNAL)
 
     def _revoked(self, account: str | None = None) -> None:
         for session in sessionsOf(self.clients.connections):

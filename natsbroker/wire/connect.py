@@ -82,10 +82,16 @@ def parseConnect(text: bytes) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for given, value in pairs:
         name = given if given in DEFAULTS else given.lower()
-        if value is None or (name not in DEFAULTS and name not in _OBJECTS):
-            continue
-        options[name] = _checked(name, value)
+        kind = type(value)
+        if kind is _SIMPLE.get(name):
+            options[name] = value
+        elif value is not None and (name in DEFAULTS or name in _OBJECTS):
+            options[name] = _checked(name, value)
     return options
+
+
+#: The types of options of which every value will do.
+_SIMPLE = {name: type(value) for name, value in DEFAULTS.items() if type(value) is not int}
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -96,9 +102,7 @@ def _checked(name: str, value: Any) -> Any:
     wanted = type(DEFAULTS[name])
     if type(value) is not wanted:
         raise ValueError(f"{name} must be a JSON {wanted.__name__}")
-    if wanted is str:
-        return value
-    if wanted is int and not -(1 << 63) <= value < 1 << 63:
+    if not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"{name} is out of range")
     return value
 

@@ -47,7 +47,7 @@ class TestNames:
         """The system account is not there if it is not wanted."""
         accounts = registry("no_system_account: true")
         assert list(accounts.names()) == ["$G"]
-        assert accounts.systemAccount == ""
+        assert (accounts.systemAccount, accounts.system) == ("", None)
         assert not accounts.isSystem("")
 
     def test_namedAccounts(self) -> None:
@@ -61,6 +61,7 @@ class TestNames:
         """Another account than $SYS may be the system account."""
         accounts = registry(TWO + "\nsystem_account: A\nno_auth_user: a")
         assert accounts.isSystem("A")
+        assert accounts.system is accounts["A"]
         assert not accounts.isSystem("$SYS")
 
     @pytest.mark.parametrize(("text", "remembered"), [("true", 0), ("false", 1)])

@@ -7,10 +7,12 @@ The rows of the conformance table are played elsewhere; here is what they leave 
 from __future__ import annotations
 
 import pytest
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import Logging, Settings
 from natsbroker.interfaces import IOrigin
+from natsbroker.runtime.debugging import debugging
 from tests.clients.lines import info, msg, pub
 from tests.support import (
     HEADERS,
@@ -20,6 +22,28 @@ from tests.support import (
 )
 
 pytestmark = pytest.mark.usefixtures("implementation")
+
+
+@onEach
+@pytest.mark.parametrize("isShown", [True, False])
+def test_debugging(monkeypatch: pytest.MonkeyPatch, isShown: bool) -> None:
+    """The beginning and the end of a connection are debug events where these are shown."""
+    monkeypatch.setattr(debugging, "isShown", isShown)
+    told: list[str] = []
+
+    def observe(event: LogEvent) -> None:
+        told.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(observe)
+    try:
+        wire = World().client()
+        wire.transport.hangUp()
+        assert wire.closed == "left"
+    finally:
+        globalLogPublisher.removeObserver(observe)
+    ours = [text.partition(" - ")[2] for text in told if "Client connection" in text]
+    expected = ["cid:1 - Client connection created", "cid:1 - Client connection closed: "]
+    assert [text.removesuffix("Client Closed") for text in ours] == (expected if isShown else [])
 
 
 @onEach

@@ -19,9 +19,16 @@ from twisted.python.failure import Failure
 
 from natsbroker.config.model import Logging
 from natsbroker.daemon.logs import LineLog, ProcessLog
+from natsbroker.runtime.debugging import debugging
 from tests.server.support import settingsOf
 
 MOMENT = 1_795_192_302.469933
+
+
+@pytest.fixture(autouse=True)
+def afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests see debug events again."""
+    monkeypatch.setattr(debugging, "isShown", True)
 
 
 class Log:
@@ -285,6 +292,18 @@ def test_reload(tmp_path: Path) -> None:
     say(log, "back")
     assert "moved" in other.read_text() and "back" not in other.read_text()
     assert "back" in default.read_text() and log.observer.settings.debug
+
+
+def test_debugging(tmp_path: Path) -> None:
+    """Frequent debug events are made while the log shows them, and when it is closed again."""
+    log = ProcessLog(io.StringIO(), Logging())
+    log.open()
+    shown = [debugging.isShown]
+    for text in ("debug: true", "debug: false"):
+        log.plan(settingsOf(text), ())()
+        shown.append(debugging.isShown)
+    log.close()
+    assert [*shown, debugging.isShown] == [False, True, False, True]
 
 
 def test_reopen(tmp_path: Path) -> None:

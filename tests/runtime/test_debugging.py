@@ -1,0 +1,12 @@
+"""
+Whether debug events are made.
+"""
+
+from __future__ import annotations
+
+from natsbroker.runtime.debugging import Debugging
+
+
+def test_shownAtFirst() -> None:
+    """Debug events are made until a log says that it leaves them out."""
+    assert Debugging().isShown
