@@ -89,7 +89,7 @@ class LineDialect(ClientDialect):
         try:
             call(argument)
         except ProtocolViolation as violation:
-            text = violation.error.told(*violation.arguments)
+            text = violation.error.filled(*violation.arguments)
             self.session.write(b"ERR %b\n" % text.encode("utf-8", "replace"))
 
     def _connect(self, argument: bytes) -> None:

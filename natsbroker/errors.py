@@ -71,13 +71,13 @@ class WireError:
         return bool(self.reason)
 
     def line(self, *arguments: str) -> bytes:
-        """The C{-ERR} line with the L{escaped} values of C{%s}; empty for a silent error."""
+        """The C{-ERR} line with the values of C{%s}; empty for a silent error."""
         if not self.text:
             return b""
-        return b"-ERR '" + self.told(*arguments).encode("utf-8", "surrogateescape") + b"'\r\n"
+        return b"-ERR '" + self.filled(*arguments).encode("utf-8", "surrogateescape") + b"'\r\n"
 
-    def told(self, *arguments: str) -> str:
-        """The text with these values."""
+    def filled(self, *arguments: str) -> str:
+        """The text with the L{escaped} values of C{%s}."""
         return self.text % tuple(map(escaped, arguments)) if arguments else self.text
 
 

@@ -25,18 +25,18 @@ _Key = tuple[bytes, bytes, bytes]
 
 #: The work of counting a subscription, and of reporting one key to a watcher.
 _COUNT = 10
-_TELL = 24
+_REPORT = 24
 
 #: The binary logarithm of the entries that are copied in a unit of work.
 _COPY = 2
 
 
 class _Watch:
-    __slots__ = ("told", "watcher")
+    __slots__ = ("reported", "watcher")
 
     def __init__(self, watcher: IInterestWatcher) -> None:
         self.watcher = watcher
-        self.told: set[_Key] | None = set()
+        self.reported: set[_Key] | None = set()
 
 
 class _Count:
@@ -53,9 +53,9 @@ class _Count:
         self._namesClusters = interestFilter.namesClusters
         self._weights: dict[_Key, int] = {}
         self._watches: dict[int, _Watch] = {}
-        there = list(subscriptions)
-        self._size = len(there)
-        self._there = iter(there)
+        old = list(subscriptions)
+        self._size = len(old)
+        self._old = iter(old)
         # While subscriptions are counted: those that are, and those that ended before they were.
         self._known: set[Subscription] | None = set()
         self._gone: set[Subscription] = set()
@@ -69,12 +69,12 @@ class _Count:
     def __len__(self) -> int:
         return self._size
 
-    def counted(self) -> Iterator[int]:
+    def count(self) -> Iterator[int]:
         """Count the old subscriptions that still are, giving the work of each step."""
         known, weights = self._known, self._weights
         if known is None:
             return
-        for subscription in self._there:
+        for subscription in self._old:
             if subscription not in known and subscription not in self._gone:
                 known.add(subscription)
                 key = self._keyOf(subscription)
@@ -84,23 +84,23 @@ class _Count:
         self._known = None
         self._gone = set()
 
-    def told(self, number: int, watcher: IInterestWatcher) -> Iterator[int]:
+    def report(self, number: int, watcher: IInterestWatcher) -> Iterator[int]:
         """Report all interest and later changes to a watcher, giving the work of each step."""
         watch = self._watches[number] = _Watch(watcher)
         keys = list(self._weights)
         yield len(keys) >> _COPY
         for key in keys:
-            told = watch.told
-            if told is None or number not in self._watches:
+            reported = watch.reported
+            if reported is None or number not in self._watches:
                 return
             weight = self._weights.get(key)
-            if weight is not None and key not in told:
-                told.add(key)
+            if weight is not None and key not in reported:
+                reported.add(key)
                 pattern, queue, origin = key
                 cluster = (origin,) if self._namesClusters else ()
                 watcher.interestGained(pattern, queue, weight, *cluster)
-            yield _TELL
-        watch.told = None
+            yield _REPORT
+        watch.reported = None
 
     def stop(self, number: int) -> None:
         self._watches.pop(number, None)
@@ -133,14 +133,14 @@ class _Count:
         else:
             self._weights.pop(key, None)
         for watch in list(self._watches.values()):
-            told, watcher = watch.told, watch.watcher
-            if told is not None:
-                if before and key not in told:
+            reported, watcher = watch.reported, watch.watcher
+            if reported is not None:
+                if before and key not in reported:
                     continue
                 if weight:
-                    told.add(key)
+                    reported.add(key)
                 else:
-                    told.remove(key)
+                    reported.remove(key)
             try:
                 if not weight:
                     watcher.interestLost(pattern, queue, *cluster)
@@ -188,11 +188,11 @@ class AccountInterest:
         isWatching = True
 
         def steps() -> Iterator[None]:
-            for work in watched.counted():
+            for work in watched.count():
                 self._batch.work += work
                 yield
             if isWatching:
-                for work in watched.told(number, watcher):
+                for work in watched.report(number, watcher):
                     self._batch.work += work
                     yield
             if isWatching and whenTold is not None:

@@ -24,6 +24,8 @@ _NO_RESPONDERS = b"NATS/1.0 503"
 
 @implementer(IOrigin)
 class ProgramOrigin:
+    """The origin of messages from a program in the broker's process."""
+
     def __init__(self, account: str) -> None:
         self.grant = Grant(account)
 
@@ -51,8 +53,8 @@ def request(
 ) -> Deferred[Message]:
     """
     @param timeout: seconds.
-    @param origin: who asks, such as a L{ProgramOrigin}; without one no service of a broker answers,
-        so that a user who names the subject commands none.
+    @param origin: the requester, such as a L{ProgramOrigin}. Without one, the services of a broker
+        do not answer: so a user who may choose the subject cannot command them.
     @param makeInbox: makes the subject for the answer.
     @return: fires with the first answer. Fails with L{NoResponders} if nobody is there, with
         L{RequestTimeout} if nobody answers in time. Cancelling it gives up.
@@ -74,7 +76,7 @@ class _PendingRequest:
     def ask(self, message: Message) -> Deferred[Message]:
         answer = self._answer
         if answer is None:
-            raise RuntimeError("a question is asked once")
+            raise RuntimeError("a request is sent once")
         self._subject = message.subject
         try:
             self._subscription = self._bus.subscribe(message.reply, self)

@@ -1,8 +1,8 @@
 """
 Clients that speak another protocol than that of NATS. See L{natsbroker.interfaces.IClientDialect}.
 
-The session is that of any client with another decoder: it never takes the fast lane, and every
-message for it is put into bytes by its dialect.
+The session is that of any client, with another decoder. Its publishes take the readable path, and
+its dialect encodes every message for it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ if TYPE_CHECKING:
 #: Makes the dialect of a client, by its session.
 DialectMaker = Callable[[Any], Any]
 
-#: The only operation for the session: the dialect has the others.
+#: The operation under which the session passes everything to the dialect.
 _OPERATION = -1
 
 
 @implementer(IClientDialect, IClientEvents)
 class ClientDialect:
     """
-    A dialect that says nothing by itself. Others have C{feed}, C{next}, C{handle} and C{encode}.
+    The base of dialects, which sends nothing by itself. A subclass has C{feed}, C{next}, C{handle}
+    and C{encode}.
     """
 
     def __init__(self, session: Any) -> None:
@@ -96,9 +97,9 @@ class ClientDialect:
 
 class DialectInput:
     """
-    The input of a client, in the place of a NATS decoder, with the counters and limits of one.
+    The decoder of a client with a dialect, with the counters and limits of a NATS decoder.
 
-    @ivar dialect: known once the session is made.
+    @ivar dialect: set once the session is made.
     """
 
     def __init__(self, maxControlLine: int, maxPayload: int) -> None:
@@ -122,7 +123,11 @@ class DialectInput:
         return None if operation is None else (_OPERATION, operation)
 
     def _read(self) -> Any:
-        """Raise C{ValueError} if the client sends on and on without completing an operation."""
+        """
+        The next operation; C{None} if more input is needed.
+
+        @raise ValueError: if an operation is too long.
+        """
         while True:
             operation = self.dialect.next()
             if operation is not None:
@@ -140,8 +145,8 @@ class DialectInput:
 @implementer(IClientSession)
 class DialectSession(ClientSession):
     """
-    @ivar _violation: what was wrong with the last publish.
-    @ivar _isHandling: whether an operation of the client is at work.
+    @ivar _violation: the violation of the last publish; C{None} without one.
+    @ivar _isHandling: whether the dialect is handling an operation.
     """
 
     __slots__ = ("_dialect", "_isHandling", "_violation")
@@ -231,7 +236,7 @@ class DialectSession(ClientSession):
         for _ in steps or ():
             pass
 
-    # What a client of NATS does otherwise
+    # Overridden from ClientSession
 
     def _makeDecoder(self, settings: Settings) -> Any:
         return DialectInput(settings.max_control_line, settings.max_payload)
@@ -246,7 +251,7 @@ class DialectSession(ClientSession):
         self._inBatch(self._dialect.opened)
 
     def _greet(self) -> None:
-        """A dialect greets the client itself."""
+        """Do nothing: the dialect greets the client."""
 
     def _isGuest(self) -> bool:
         return False
@@ -262,7 +267,7 @@ class DialectSession(ClientSession):
             self._dialect.admitted()
 
     def say(self, line: bytes) -> None:
-        """Lines of the protocol of NATS are not for this client."""
+        """Do nothing: lines of the NATS protocol are not for this client."""
 
     def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
         super()._violated(violation, sid)
@@ -317,7 +322,7 @@ class DialectSession(ClientSession):
         super()._gone()
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """A violation that a client of NATS would survive ends this one if its dialect says so."""
+        """Close the connection, also for an error after which that of a NATS client stays open."""
         if not error.closes:
             error = replace(error, reason=errors.UNKNOWN_OPERATION.reason)
         super().close(error, *arguments, abort=abort)
@@ -330,7 +335,7 @@ class DialectContext(ListenerContext):
     """
     The context of the clients of one kind.
 
-    @ivar tls: of the kind; C{None} without.
+    @ivar tls: the TLS settings of the kind; C{None} without TLS.
     """
 
     fastLane = False
@@ -348,18 +353,18 @@ class DialectContext(ListenerContext):
         self.forget(everyone)
 
     def forget(self, everyone: ClientContext) -> None:
-        """Ask again for the settings, and for the authorizer."""
-        self._laidOver: tuple[Settings, Settings] | None = None
+        """Forget the settings and the authorizer, so that they are made again."""
+        self._overlaidSettings: tuple[Settings, Settings] | None = None
         source = AuthorizerSource(everyone, lambda: self.authorizerFor(everyone.settings, self.tls))
         super().__init__(everyone, self._settings, lambda info: info, source)
 
     def _settings(self, general: Settings) -> Settings:
-        known = self._laidOver
+        known = self._overlaidSettings
         if known is None or known[0] is not general:
-            known = self._laidOver = general, self._laid(general, self.tls)
+            known = self._overlaidSettings = general, self._overlaid(general, self.tls)
         return known[1]
 
-    def _laid(self, general: Settings, tls: TLSSettings | None) -> Settings:
+    def _overlaid(self, general: Settings, tls: TLSSettings | None) -> Settings:
         settings = replace(general, tls=tls)
         return settings if self._overlay is None else self._overlay(settings)
 
@@ -369,14 +374,14 @@ class DialectContext(ListenerContext):
 
         @raise ValueError: if the settings leave open who may connect.
         """
-        settings = self._laid(general, tls)
+        settings = self._overlaid(general, tls)
         if _logins(settings) == _logins(general):
             return None
         return self._makeAuthorizer(settings)
 
 
 def _logins(settings: Settings) -> object:
-    """Whatever decides who may log in."""
+    """The settings that decide who may log in."""
     tls = settings.tls
     mapsCertificates = tls is not None and tls.verify_and_map
     return replace(settings.authorization, timeout=0.0), settings.no_auth_user, mapsCertificates
@@ -441,7 +446,11 @@ class DialectFactory(Factory):
 
 
 def _securedFactory(kind: DialectFactory, tls: TLSSettings | None) -> TLSClientFactory | None:
-    """Raise C{ValueError} for wrong files or names."""
+    """
+    The factory of connections over TLS; C{None} without TLS.
+
+    @raise ValueError: for files or names that cannot be used.
+    """
     if tls is None:
         return None
     from natsbroker.clients.tls import TLSClientFactory

@@ -107,7 +107,7 @@ class ClientOperations(PeerSession):
         violation = rules.violation(mapped, message.reply)
         if violation is not None:
             if trace is not None:
-                trace.failed(violation.error.told(*violation.arguments))
+                trace.failed(violation.error.filled(*violation.arguments))
                 trace.release()
             self._violated(violation)
             return
@@ -192,8 +192,8 @@ class ClientOperations(PeerSession):
         """Not answered."""
 
     def _peerFailed(self, text: bytes) -> None:
-        told = decoded(text[:256])
-        _log.error("{client} - Client Error {text}", client=str(self), text=told)
+        shown = decoded(text[:256])
+        _log.error("{client} - Client Error {text}", client=str(self), text=shown)
         self.close(errors.PEER_ERROR)
 
     def _fault(

@@ -44,7 +44,7 @@ _EXPIRED = (
     " time.time() + 60"
 )
 
-#: How a client learns that a subscription ended.
+#: The line by which a client learns that a subscription ended.
 _REMOVED = b"-ERR 'Permissions Violation for Subscription to "
 
 
@@ -393,7 +393,7 @@ class ClientSession(ClientOperations):
         """
         self._isInputEnded = True
         isAsked = self._admission.login is not None
-        if not isAsked and not self.reason and not self._isDeferred(self.inputEnded):
+        if not isAsked and not self.reason and not self._postpone(self.inputEnded):
             self.outbox.flush()
             self.peer.finish()
 
@@ -452,7 +452,7 @@ class ClientSession(ClientOperations):
             _log.debug("{client} - Client connection closed: {why}", client=label, why=self.reason)
 
 
-#: What CONNECT begins with; or nothing at all.
+#: The first byte of CONNECT, or -1 without any input.
 _CONNECT = frozenset([*b"Cc", -1])
 
 ClientSession._early = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PONG, ops.ERR})

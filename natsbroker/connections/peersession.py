@@ -1,10 +1,11 @@
 """
-The base of client and link sessions: input is handled in batches, each with a share of work; the
-peer has deadlines; the connection ends once.
+The base of client and link sessions. Input is handled in batches, each with a share of work. The
+peer has deadlines, and the connection ends once.
 
 No exception escapes, not even one that is meant to end the process: it ends the session that
-caused it and no other. A peer that fills an outbox that holds much has to wait, and so does one
-whose share of work is used up: its input is not read, and the rest of it waits in the backlog.
+caused it and no other. A peer has to wait when it fills an outbox that is too full already, and
+when its share of work is used up. Meanwhile its socket is not read, and the input that was read
+waits in the backlog.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ class PeerSession(ABC):
         transport became full.
     @ivar context: reactor, settings, wheel and more that all sessions of a kind share.
     @ivar reason: why the connection was closed; empty while it is open.
-    @ivar _batch: collects what one chunk of input causes.
-    @ivar _handshakeBy: when the peer must have said who it is; C{None} if that does not matter.
-    @ivar _expires: when the peer's permission to be connected ends; C{None} for never.
-    @ivar _stuckSince: since when the transport is full; C{None} while it is not.
-    @ivar _sentBefore: how many bytes had left at that time.
-    @ivar _holds: how many reasons there are to read nothing.
-    @ivar _isQueued: whether the backlog will go on with it.
-    @ivar _steps: what is left to do for the last operation.
+    @ivar _batch: the flush batch, which sends what a chunk of input causes.
+    @ivar _handshakeBy: the time by which the peer must have logged in; C{None} if it need not.
+    @ivar _expires: the time at which the peer's login expires; C{None} for never.
+    @ivar _stuckSince: the time since which the transport is full; C{None} while it is not.
+    @ivar _sentBefore: the number of bytes that were sent before that time.
+    @ivar _holds: the number of reasons not to read.
+    @ivar _isQueued: whether the session waits in the backlog.
+    @ivar _steps: the steps that the last operation still has to do.
     @ivar _afterwards: the end of the connection, which waits until no input is left.
     """
 
@@ -111,7 +112,7 @@ class PeerSession(ABC):
 
     @abstractmethod
     def _handshakeLate(self) -> None:
-        """The peer did not say in time who it is: close the connection."""
+        """Close the connection of a peer that did not log in in time."""
 
     @abstractmethod
     def _closing(self, error: errors.WireError) -> None:
@@ -140,7 +141,7 @@ class PeerSession(ABC):
         try:
             batch.leave()
         except BaseException:
-            _log.failure("{peer} - What its input caused failed", peer=str(self))
+            _log.failure("{peer} - Cannot finish the work of its input", peer=str(self))
 
     def internalFailure(self) -> None:
         try:
@@ -149,11 +150,11 @@ class PeerSession(ABC):
             self.close(errors.INTERNAL)
 
     def outboxFailed(self) -> None:
-        """Sending raised, which the batch has reported: cut the connection."""
+        """Cut the connection, since sending raised an error. The batch has logged it."""
         self.close(errors.INTERNAL, abort=True)
 
     def _mustRest(self) -> bool:
-        """Go on with the last operation; whether the batch's share of work is used up."""
+        """Continue the last operation, and return whether the batch's share of work is used up."""
         batch, steps = self._batch, self._steps
         if steps is not None:
             for _ in steps:
@@ -192,8 +193,8 @@ class PeerSession(ABC):
             self._holds -= 1
             afterwards()
 
-    def _isDeferred(self, call: Callable[[], None]) -> bool:
-        """Whether the connection's end waits for the end of input, and is called then."""
+    def _postpone(self, call: Callable[[], None]) -> bool:
+        """Postpone the end of the connection until no input waits; whether that was necessary."""
         if self._isResting:
             self._afterwards = call
         return self._isResting
@@ -202,7 +203,7 @@ class PeerSession(ABC):
         self._steps = steps
 
     def _hold(self) -> None:
-        """Read nothing until everybody who asked for it has called L{_release}."""
+        """Stop reading until L{_release} was called as often as this."""
         self._holds += 1
         if self._holds == 1:
             self._setReading(False)
@@ -220,8 +221,8 @@ class PeerSession(ABC):
 
     def _waitFor(self, outbox: hot.Outbox) -> None:
         """
-        Something was put into an outbox that holds much: read nothing until it holds less, or it
-        had its chance.
+        Stop reading if the peer has filled an outbox that is too full, until it holds less, for at
+        most C{PATIENCE} seconds.
         """
         if self.context.settings.no_fast_producer_stall or self.reason or self._stall is not None:
             return
@@ -339,18 +340,20 @@ class PeerSession(ABC):
 
     def lost(self, reason: str = "Client Closed") -> None:
         """Note that the transport is gone, exactly once; C{reason} if it was not closed here."""
-        if not self.reason and self._isDeferred(partial(self.lost, reason)):
+        if not self.reason and self._postpone(partial(self.lost, reason)):
             self.outbox.close()
             return
         self.reason = self.reason or reason
         self._gone()
 
 
-#: How long a publisher waits for one receiver, in seconds.
+#: The longest wait of a publisher for one receiver, in seconds.
 PATIENCE = 0.1
 
 
 class Stall:
+    """The wait of a publisher for a receiver whose outbox is too full."""
+
     __slots__ = ("_call", "_outbox", "_resume")
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A broker's pid file, ports file, and configuration file for a reload."""
+"""The files of a process: pid file, ports file, and the configuration file that a reload reads."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ProcessFiles(Service):
                 file.remove()
 
     def reload(self) -> list[str]:
-        """Give what prevents it, which is logged."""
+        """Reload the configuration; return and log the problems that prevent it."""
         try:
             if self._read is None:
                 raise BrokerError(

@@ -140,7 +140,7 @@ class InboundTraffic:
         known.bus.publishOver(message, self._link.later, self._peer)
 
     def _peer(self) -> TracePeer:
-        return TracePeer(GATEWAY, self._link.number, self._link.remote)
+        return TracePeer(GATEWAY, self._link.number, self._link.remoteName)
 
     def _unwanted(self, account: str, subject: bytes, size: int, isTold: bool) -> None:
         self._notify(GatewayUnwanted(self._name, account, subject, size, isTold))

@@ -69,7 +69,7 @@ class OutboundTraffic:
         replies = dependencies.replies
         link.outbox.headers = dependencies.headers and document.headers
         isTracing = link.outbox.headers and document.proto >= TRACING_PROTOCOL
-        self._tracePeer = TracePeer(GATEWAY, link.number, link.remote, isTracing)
+        self._tracePeer = TracePeer(GATEWAY, link.number, link.remoteName, isTracing)
         self._link: Link = link
         self._name: str = link.gateway
         self._tellsAll = document.gateway_iom

@@ -39,25 +39,25 @@ from natsbroker.wire.serverinfo import GatewayCommand, LinkConnect, ServerDocume
 
 _log = Logger(namespace="natsbroker")
 
-#: What an INFO ends with between gateways.
+#: The end of an INFO line between gateways.
 END = b"\r\n"
 
-#: What the server id of gossip to members begins with: it is the id of no server.
+#: The prefix of the server id in gossip to members, so that it is the id of no server.
 _GOSSIP = "GW"
 
 
 class GatewayLink(Link):
     """
-    A connection to another cluster. Two clusters have two for each pair of members that talk, one
-    dialled by each side. Messages go to the side that was dialled, and interest goes back.
+    A connection to another cluster. Two members of two clusters that both dial each other have two
+    connections. Messages go to the side that was dialled, and interest goes back.
 
     @ivar cluster: the cluster that was dialled; C{None} for an inbound connection.
-    @ivar mayRedial: the cluster is dialled again when the connection is lost.
+    @ivar mayRedial: whether the cluster is dialled again when the connection is lost.
     """
 
     CREATED = "Gateway"
     KIND = "Gateway"
-    LETTER = "gid"
+    ID_PREFIX = "gid"
 
     cluster: Remote | None = None
     mayRedial = False
@@ -69,7 +69,7 @@ class GatewayLink(Link):
         self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
 
     @property
-    def remote(self) -> str:
+    def remoteName(self) -> str:
         return self.document.server_name if self.document is not None else ""
 
     @property
@@ -105,9 +105,11 @@ class GatewayLink(Link):
 
 class GatewayRegistry(LinkRegistry[GatewayLink]):
     """
+    All gateway connections of one broker.
+
     @ivar outbound: the started outbound connections, by the name of the cluster.
     @ivar url: our C{host:port} for other clusters.
-    @ivar isLeaving: whether they are to dial our cluster's other members.
+    @ivar isLeaving: whether other clusters shall dial other members, since this broker stops.
     """
 
     def __init__(
@@ -168,7 +170,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         )
         link.begin(self._traffic.arriving(link))
         self.learned(document.gateway, document.gateway_urls)
-        self.gossip.tellOthers(link, document.gateway)
+        self.gossip.tellClusters(link, document.gateway)
 
     def reached(self, link: GatewayLink, remote: Remote, document: ServerDocument) -> None:
         if self.isOver or remote.name in self.outbound:
@@ -281,9 +283,9 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
 
 class GatewayGossip:
     """
-    The gossip of one broker: a L{natsbroker.routes.members.GatewayGossipListener} for its cluster.
-    A dialling cluster learns of all others, our members of each cluster that one reaches, and other
-    clusters of all our members.
+    The gossip of one broker, which is the L{natsbroker.routes.members.GatewayGossipListener} of its
+    cluster. A cluster that dials the broker learns of all other clusters. The other members learn
+    of each cluster that the broker reaches. Other clusters learn the addresses of all members.
     """
 
     def __init__(self, gateways: GatewayRegistry) -> None:
@@ -296,7 +298,7 @@ class GatewayGossip:
         others = [url for url in self._urls if url != gateways.url]
         return others if gateways.isLeaving and others else own + others
 
-    def tellOthers(self, link: GatewayLink, name: str) -> None:
+    def tellClusters(self, link: GatewayLink, name: str) -> None:
         gateways = self._gateways
         for remote in gateways.remotes.values():
             addresses = remote.addresses
@@ -324,7 +326,12 @@ class GatewayGossip:
             self._gateways.learned(document.gateway, document.gateway_urls)
 
     def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
-        """Announce the member's gateway address; empty for none."""
+        """
+        Announce the gateway address of a new member to other clusters, and send the member the
+        gossip about the clusters that this broker reaches.
+
+        @param url: the address; empty for none.
+        """
         gateways = self._gateways
         if url:
             self._urls[url] += 1

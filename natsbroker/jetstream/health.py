@@ -12,11 +12,12 @@ _MISSING = 404
 
 def jetStreamCheck(find: Callable[[], Any]) -> HealthCheck:
     """
-    Fails while JetStream is configured and does not run, and for an account, stream or consumer
-    that is asked for and missing; while nothing can be stored; and for each damaged stream. As with
-    nats-server, an account without streams is missing.
+    A check that fails while JetStream is configured and does not run, while nothing can be stored,
+    and for each damaged stream. It also fails for an account, stream or consumer that the request
+    names and that does not exist; as in nats-server, this includes an account without streams.
 
-    @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}; C{None} without JetStream.
+    @param find: returns L{natsbroker.jetstream.figures.JetStreamFigures}; C{None} without
+        JetStream.
     """
 
     def check(wanted: HealthQuery) -> Iterable[HealthProblem]:

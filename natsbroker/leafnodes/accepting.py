@@ -216,7 +216,7 @@ class AcceptedLeaf(LeafLink):
             self.close(errors.AUTH_GONE)
         elif grant != before or grant.expires != before.expires:
             self.grant = traffic.target.grant = grant
-            self.usePayload(grant)
+            self.limitPayload(grant)
             self.say(self._permissions(grant))
             traffic.permit(self._rulesFor(grant))
             self._watchExpiry(grant)
@@ -247,9 +247,9 @@ class AcceptedLeaf(LeafLink):
         if timer is not None:
             timer.cancel()
 
-    def failed(self, told: bytes) -> None:
+    def failed(self, text: bytes) -> None:
         """Close on a loop; otherwise the peer decides when to connect again."""
-        if b"Loop detected" in told:
+        if b"Loop detected" in text:
             self.close(errors.PEER_ERROR)
 
     def ended(self) -> None:

@@ -192,14 +192,14 @@ class DialledLeaf(LeafLink):
             self.target.delay = _PAUSES[b"Loop detected"]
         super().close(error, *arguments, abort=abort)
 
-    def failed(self, told: bytes) -> None:
-        for text, pause in _PAUSES.items():
-            if text in told:
+    def failed(self, text: bytes) -> None:
+        for known, pause in _PAUSES.items():
+            if known in text:
                 self.target.delay = pause
                 _log.error(
                     "{link} - Delaying attempt to reconnect for {pause:.0f}s",
                     link=str(self),
                     pause=pause,
                 )
-        if b"Loop detected" in told:
+        if b"Loop detected" in text:
             super().close(errors.PEER_ERROR)

@@ -65,9 +65,9 @@ class LeafLink(Link):
     themselves, and the peer's interest goes the moment the connection ends.
 
     @ivar grant: the peer's permissions here; C{None} before it is authenticated.
-    @ivar kind: what the peer is to us.
+    @ivar kind: C{HUB} or C{SPOKE}, which the peer is to this broker.
     @ivar cluster: the peer's cluster; empty for none.
-    @ivar protocol: the level that the peer understands.
+    @ivar protocol: the level of the protocol that the peer understands.
     @ivar isIsolated: the peer gets no interest of other leafnodes.
     @ivar isOverWebSocket: the connection is a WebSocket, whose compression is not S2, and which is
         encrypted from its beginning or never.
@@ -76,7 +76,7 @@ class LeafLink(Link):
 
     CREATED = "Leafnode"
     KIND = "Leafnode"
-    LETTER = "lid"
+    ID_PREFIX = "lid"
 
     peer: LeafPeer
     target: LeafRemote | None = None
@@ -100,11 +100,11 @@ class LeafLink(Link):
         self.decoder.maxPayload = leafs.settings.max_payload
 
     @property
-    def letter(self) -> str:
-        return f"{self.LETTER}_ws" if self.isOverWebSocket else self.LETTER
+    def idPrefix(self) -> str:
+        return f"{self.ID_PREFIX}_ws" if self.isOverWebSocket else self.ID_PREFIX
 
     @property
-    def remote(self) -> str:
+    def remoteName(self) -> str:
         return self.name
 
     @property
@@ -126,7 +126,10 @@ class LeafLink(Link):
     def secured(self) -> None: ...
 
     def admit(self, grant: Grant) -> Bus | None:
-        """The account's bus; C{None} closes the connection, as the account is missing or full."""
+        """
+        Enter the account and return its bus. If the account is missing or full, close the
+        connection and return C{None}.
+        """
         try:
             bus = self.leafs.accounts.admit(grant, self.kind)
         except errors.ConnectionLimit as limit:
@@ -148,23 +151,23 @@ class LeafLink(Link):
         if grant is None:
             raise RuntimeError("a leafnode begins before it has a grant")
         self.agreed()
-        self.usePayload(grant)
+        self.limitPayload(grant)
         self.outbox.headers = headers and not self.leafs.settings.no_header_support
         target = leafAccount(self, self.kind, encoded(self.cluster), grant, self._describe)
         isTracing = self.outbox.headers and self.protocol >= TRACING_PROTOCOL
-        target.tracePeer = TracePeer(LEAF, self.number, self.remote, isTracing)
+        target.tracePeer = TracePeer(LEAF, self.number, self.remoteName, isTracing)
         loopSubject = self.leafs.loopSubjectOf(grant.account)
         traffic = self.traffic = LeafTraffic(self, bus, target, rules, loopSubject, self.isIsolated)
         self.handlers.update(traffic.handlers)
         traffic.tell()
 
-    def usePayload(self, grant: Grant | None) -> None:
+    def limitPayload(self, grant: Grant | None) -> None:
         most = None if grant is None else grant.maxPayload
         self.decoder.maxPayload = self.leafs.settings.max_payload if most is None else most
 
     def limitsChanged(self) -> None:
         super().limitsChanged()
-        self.usePayload(self.grant)
+        self.limitPayload(self.grant)
 
     def facts(self) -> ConnectionFacts:
         """Facts for C{/connz}; the dialling end shows no name, no user and no version."""
@@ -219,15 +222,15 @@ class LeafLink(Link):
         )
 
     def _peerFailed(self, text: bytes) -> None:
-        told = text.strip().strip(b"'")[:256]
-        _log.error("{link} - Leafnode Error {text}", link=str(self), text=inQuotes(told))
-        self.failed(told)
+        text = text.strip().strip(b"'")[:256]
+        _log.error("{link} - Leafnode Error {text}", link=str(self), text=inQuotes(text))
+        self.failed(text)
 
-    def failed(self, told: bytes) -> None:
-        """Handle the peer's -ERR: close the connection if it cannot continue."""
+    def failed(self, text: bytes) -> None:
+        """Handle the peer's C{-ERR}: close the connection if it cannot continue."""
 
     def reauthorize(self) -> None:
-        """Nothing: a peer that we dialled needs no permission of ours."""
+        """Do nothing: a peer that this broker dialled needs no permission here."""
 
 
 class LeafRegistry(LinkRegistry[LeafLink]):
@@ -270,6 +273,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return sum(leaf.traffic is not None for leaf in self.everyone())
 
     def denialsFor(self, account: str, domain: str) -> tuple[bytes, ...]:
+        """The L{domainDenials} between this broker and a peer with a JetStream domain."""
         settings = self.settings
         jetStream = settings.jetstream
         return domainDenials(
@@ -327,9 +331,13 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return known
 
     def established(self, leaf: LeafLink) -> None:
-        """A connection is in its account: an older one of the same leafnode is closed."""
+        """Close an older connection of the same leafnode, now that this one is in its account."""
         for other in self if not leaf.isDialled and leaf.name and leaf.remoteAccount else ():
-            if other is not leaf and not other.isDialled and _sameness(other) == _sameness(leaf):
+            if (
+                other is not leaf
+                and not other.isDialled
+                and _leafnodeOf(other) == _leafnodeOf(leaf)
+            ):
                 other.close(errors.DUPLICATE_LEAF)
                 _log.warn("{link} - Replacing connection from same server", link=str(leaf))
                 break
@@ -381,6 +389,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         self.announce()
 
 
-def _sameness(leaf: LeafLink) -> tuple[str, ...]:
-    """Equal for two connections of the same leafnode."""
+def _leafnodeOf(leaf: LeafLink) -> tuple[str, ...]:
+    """The identity of a leafnode: equal for two connections of the same one."""
     return leaf.name, leaf.cluster, leaf.account, leaf.remoteAccount

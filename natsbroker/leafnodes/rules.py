@@ -17,11 +17,11 @@ from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.permissions import SubscribePermissions, Verdict, queueMatches
 from natsbroker.wire.grants import Grant
 
-#: How the subjects begin that detect loops.
+#: The beginning of the subjects that detect loops.
 LOOP_SUBJECT = b"$LDS."
 
 #: Interest in these is always sent: without it, loops would not be detected and answers lost.
-_ALWAYS_TOLD = (LOOP_SUBJECT, b"_GR_.", b"$GR.")
+_ALWAYS_PASSING = (LOOP_SUBJECT, b"_GR_.", b"$GR.")
 
 #: Answers to services, which always pass: their subjects cannot be guessed.
 _RESPONSES = b"_R_."
@@ -116,15 +116,15 @@ class LeafRules:
     outgoing: Gate
 
     @property
-    def taken(self) -> Gate:
+    def exports(self) -> Gate:
         return self.outgoing
 
-    def mayTell(self, pattern: bytes) -> bool:
-        isAlways = pattern.startswith(_ALWAYS_TOLD)
+    def mayImport(self, pattern: bytes) -> bool:
+        isAlways = pattern.startswith(_ALWAYS_PASSING)
         return isAlways or self.incoming.verdict(pattern) is not Verdict.DENIED
 
-    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        if pattern.startswith(_ALWAYS_TOLD):
+    def mayExport(self, pattern: bytes, queue: bytes = b"") -> Verdict:
+        if pattern.startswith(_ALWAYS_PASSING):
             return Verdict.ALLOWED
         return self.outgoing.verdict(pattern, queue)
 

@@ -112,7 +112,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         others: tuple[str, ...] = ()
         webSockets: tuple[str, ...] = ()
         if cluster is not None:
-            cluster.useLeafPlace(self.told)
+            cluster.useLeafPlace(self.advertised)
             others = cluster.cluster.leafUrls()
             webSockets = cluster.cluster.webSocketConnectUrls()
         self.leafs.useUrls(dict.fromkeys([place, *others] if place else others), webSockets)
@@ -139,7 +139,8 @@ class LeafnodeService(LinkService[LeafRemote]):
         return self.leafs.identity.ip if self.port else ""
 
     @property
-    def told(self) -> str:
+    def advertised(self) -> str:
+        """The L{place} that other members of the cluster learn; empty for none."""
         return "" if self.block.no_advertise else self.place
 
     def _redial(self, remote: LeafRemote) -> None:

@@ -202,7 +202,7 @@ class LeafTraffic:
     def _isForbidden(self, pattern: bytes, queue: bytes) -> bool:
         if hasWildcard(pattern):
             return False
-        return self._rules.takes(pattern, queue) is Verdict.DENIED
+        return self._rules.mayExport(pattern, queue) is Verdict.DENIED
 
     def _isFull(self) -> bool:
         most = self.target.grant.maxSubscriptions
@@ -248,7 +248,7 @@ class LeafTraffic:
         if mapped is not subject and not self._mayRequest(mapped):
             if trace is not None:
                 trace.mapped(message, mapped)
-                trace.failed(errors.LEAF_PUBLISH.told(_text(mapped)))
+                trace.failed(errors.LEAF_PUBLISH.filled(_text(mapped)))
                 trace.release()
             self._refuse(mapped)
             return True

@@ -1,7 +1,7 @@
 """
-Interest between two members of a cluster, in both directions. The peer's is in the account's
-subscriptions until it is withdrawn or the connection ends; for an unknown account it is kept until
-that exists.
+Interest between two members of a cluster, in both directions. The peer's interest is among the
+account's subscriptions until it is withdrawn or the connection ends. Interest in an unknown account
+is kept until the account exists.
 """
 
 from __future__ import annotations
@@ -28,46 +28,49 @@ _log = Logger(namespace="natsbroker")
 
 class LinkPermissions(Protocol):
     """
-    The interest that passes over a link.
+    The interest that passes over a link. A broker imports a pattern by sending the peer its
+    interest, and exports one by accepting the peer's.
 
-    @ivar taken: whose C{mayDeliver} is asked about each message for partly honoured interest;
-        C{None} for nobody's.
+    @ivar exports: its C{mayDeliver} is asked about each message for a pattern that is exported in
+        part; C{None} if there is no such pattern.
     """
 
     @property
-    def taken(self) -> Any: ...
+    def exports(self) -> Any: ...
 
-    def mayTell(self, pattern: bytes) -> bool: ...
+    def mayImport(self, pattern: bytes) -> bool: ...
 
-    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict: ...
+    def mayExport(self, pattern: bytes, queue: bytes = b"") -> Verdict: ...
 
 
 @dataclass(slots=True)
 class RoutePermissions:
-    """Interest that other members receive, and of them that is honoured; C{None} for all."""
+    """The C{import} and C{export} of a cluster's C{permissions}; C{None} permits everything."""
 
-    told: PermissionSet | None = None
-    taken: SubscribePermissions | None = None
+    imports: PermissionSet | None = None
+    exports: SubscribePermissions | None = None
     _grant: Grant = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._grant = Grant(publish=self.told, subscribe=self.taken)
+        self._grant = Grant(publish=self.imports, subscribe=self.exports)
 
-    def mayTell(self, pattern: bytes) -> bool:
+    def mayImport(self, pattern: bytes) -> bool:
         return self._grant.may(Verb.PUBLISH, pattern) is not Verdict.DENIED
 
-    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
+    def mayExport(self, pattern: bytes, queue: bytes = b"") -> Verdict:
         return self._grant.may(Verb.SUBSCRIBE, pattern, queue)
 
 
-#: What the peer was told of: a pattern, a queue group, and the cluster of a leafnode.
-_Told = tuple[bytes, bytes, bytes]
+#: Interest that the peer knows of: a pattern, a queue group, and the cluster of a leafnode.
+_Advertised = tuple[bytes, bytes, bytes]
 
 
 @implementer(IClusterInterestWatcher)
 @dataclass(eq=False)
 class InterestAdvertiser:
     """
+    Sends the peer the interest of one account.
+
     @ivar gained: sends the peer a pattern, a queue group, its weight, and the cluster of the
         leafnode; C{lost} withdraws it.
     @ivar interestFilter: the subscriptions that count; by default those of this broker.
@@ -78,29 +81,32 @@ class InterestAdvertiser:
     gained: Callable[[bytes, bytes, int, bytes], None]
     lost: Callable[[bytes, bytes, bytes], None]
     interestFilter: InterestFilter | None = None
-    _told: set[_Told] = field(default_factory=set, init=False)
+    _advertised: set[_Advertised] = field(default_factory=set, init=False)
     _stops: list[Callable[[], None]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._watch()
 
     def _watch(self) -> None:
-        """Report all interest in shares; the former watch goes on until then."""
+        """
+        Report all interest, a share in each iteration of the reactor. A former watch goes on until
+        that is done, so that no change is missed.
+        """
         former = list(self._stops)
 
-        def told() -> None:
+        def reported() -> None:
             for stop in former:
                 stop()
             self._stops = [stopping for stopping in self._stops if stopping not in former]
 
-        stop = self.bus.watchInterest(self, self.interestFilter, True, told)
+        stop = self.bus.watchInterest(self, self.interestFilter, True, reported)
         self._stops.append(stop)
 
     def interestGained(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
     ) -> None:
-        if self.permissions.mayTell(pattern):
-            self._told.add((pattern, queue, origin))
+        if self.permissions.mayImport(pattern):
+            self._advertised.add((pattern, queue, origin))
             self.gained(pattern, queue, weight, origin)
         else:
             self.interestLost(pattern, queue, origin)
@@ -108,12 +114,12 @@ class InterestAdvertiser:
     def interestWeightChanged(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
     ) -> None:
-        if (pattern, queue, origin) in self._told:
+        if (pattern, queue, origin) in self._advertised:
             self.gained(pattern, queue, weight, origin)
 
     def interestLost(self, pattern: bytes, queue: bytes, origin: bytes = b"") -> None:
-        if (pattern, queue, origin) in self._told:
-            self._told.discard((pattern, queue, origin))
+        if (pattern, queue, origin) in self._advertised:
+            self._advertised.discard((pattern, queue, origin))
             self.lost(pattern, queue, origin)
 
     def permit(self, permissions: LinkPermissions) -> None:
@@ -121,16 +127,17 @@ class InterestAdvertiser:
         self.permissions = permissions
         self._watch()
 
-    def end(self, isHeard: bool) -> None:
+    def end(self, isConnected: bool) -> None:
+        """End the watch. A peer that is still connected is sent the end of all interest."""
         for stop in self._stops:
             stop()
-        told, self._told = self._told, set()
-        if isHeard:
-            for key in told:
+        advertised, self._advertised = self._advertised, set()
+        if isConnected:
+            for key in advertised:
                 self.lost(*key)
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._advertised)
 
 
 #: Tells the interests of one account apart: the cluster of the leafnode that they are behind, the
@@ -145,7 +152,9 @@ _Place = tuple[IMessageBus, Any, Any]
 @dataclass(eq=False)
 class RemoteInterest:
     """
-    @ivar target: gives the L{ILinkSubscriber} of an account, and the cluster of a leafnode; an
+    The peer's interest in all accounts.
+
+    @ivar target: makes the L{ILinkSubscriber} of an account and the cluster of a leafnode; an
         L{IOutboxLink} may be written to directly.
     """
 
@@ -154,7 +163,7 @@ class RemoteInterest:
     label: object
     permissions: LinkPermissions = field(default_factory=RoutePermissions)
     _weights: dict[bytes, dict[_Key, int]] = field(default_factory=dict, init=False)
-    _made: dict[bytes, dict[_Key, Any]] = field(default_factory=dict, init=False)
+    _subscriptions: dict[bytes, dict[_Key, Any]] = field(default_factory=dict, init=False)
     _buses: dict[bytes, IMessageBus] = field(default_factory=dict, init=False)
     _places: dict[tuple[bytes, bytes], _Place] = field(default_factory=dict, init=False)
 
@@ -169,20 +178,20 @@ class RemoteInterest:
             self._subscribe(account, key, weight)
             return
         weights[key] = weight
-        made = self._made.get(account, {}).get(key)
-        if made is not None:
-            made.reweigh(max(weight, 1))
+        subscription = self._subscriptions.get(account, {}).get(key)
+        if subscription is not None:
+            subscription.reweigh(max(weight, 1))
 
     def lost(self, interest: LinkInterest) -> None:
         key = interest.origin, interest.pattern, interest.queue
         weights = self._weights.get(interest.account, {})
         weights.pop(key, None)
-        made = self._made.get(interest.account, {}).pop(key, None)
-        if made is not None:
-            made.cancel()
+        subscription = self._subscriptions.get(interest.account, {}).pop(key, None)
+        if subscription is not None:
+            subscription.cancel()
         if not weights:
             self._weights.pop(interest.account, None)
-            self._made.pop(interest.account, None)
+            self._subscriptions.pop(interest.account, None)
 
     def _place(self, account: bytes, origin: bytes) -> _Place | None:
         place = self._places.get((account, origin))
@@ -206,7 +215,7 @@ class RemoteInterest:
                 subject=inQuotes(pattern),
             )
             return
-        verdict = self.permissions.takes(pattern, queue)
+        verdict = self.permissions.mayExport(pattern, queue)
         if verdict is Verdict.DENIED:
             _log.debug(
                 "{link} - Can not export {subject}, ignoring remote subscription request",
@@ -216,7 +225,7 @@ class RemoteInterest:
             return
         bus, target, tag = place
         try:
-            made: Any = bus.subscribe(pattern, target, tag, queue, max(weight, 1))
+            subscription: Any = bus.subscribe(pattern, target, tag, queue, max(weight, 1))
         except (ValueError, TooManyShapes, errors.BrokerError) as error:
             _log.error(
                 "{link} - Could not insert subscription: {why}",
@@ -225,16 +234,16 @@ class RemoteInterest:
             )
             return
         if verdict is Verdict.FILTERED:
-            made.permissions = self.permissions.taken
+            subscription.permissions = self.permissions.exports
             bus.refresh()
-        known = self._made.get(account)
+        known = self._subscriptions.get(account)
         if known is None:
-            known = self._made[account] = {}
+            known = self._subscriptions[account] = {}
             self._buses[account] = bus
-        known[key] = made
+        known[key] = subscription
 
     def permit(self, permissions: LinkPermissions) -> None:
-        if permissions.taken == self.permissions.taken:
+        if permissions.exports == self.permissions.exports:
             return
         self.permissions = permissions
         self._cancel()
@@ -242,14 +251,14 @@ class RemoteInterest:
 
     def accountsChanged(self) -> None:
         self._places.clear()
-        for account in [name for name in self._made if self._isUnknown(name)]:
+        for account in [name for name in self._subscriptions if self._isUnknown(name)]:
             self._cancelAll(account)
         for account, weights in list(self._weights.items()):
             if not self._isUnknown(account):
-                made = self._made.get(account, {})
-                missing = len(made) < len(weights)
-                for key in [missed for missed in weights if missed not in made] if missing else ():
-                    self._subscribe(account, key, weights[key])
+                subscriptions = self._subscriptions.get(account, {})
+                if len(subscriptions) < len(weights):
+                    for key in [key for key in weights if key not in subscriptions]:
+                        self._subscribe(account, key, weights[key])
 
     def _isUnknown(self, account: bytes) -> bool:
         return self.busOf(account.decode("utf-8", "surrogateescape")) is None
@@ -263,23 +272,23 @@ class RemoteInterest:
         self._weights.clear()
 
     def _cancel(self) -> None:
-        for account in list(self._made):
+        for account in list(self._subscriptions):
             self._cancelAll(account)
 
     def _cancelAll(self, account: bytes) -> None:
-        made = self._made.pop(account, None)
-        if made:
-            self._buses[account].cancelAll(made.values())
+        subscriptions = self._subscriptions.pop(account, None)
+        if subscriptions:
+            self._buses[account].cancelAll(subscriptions.values())
 
     def __len__(self) -> int:
         return sum(map(len, self._weights.values()))
 
     def counted(self) -> Iterator[tuple[LinkInterest, int]]:
-        """All interest, and how many messages the peer has had for each."""
+        """All interest, with the number of messages that the peer received for each."""
         for interest in list(self):
             key = interest.origin, interest.pattern, interest.queue
-            made = self._made.get(interest.account, {}).get(key)
-            yield interest, 0 if made is None else made.delivered
+            subscription = self._subscriptions.get(interest.account, {}).get(key)
+            yield interest, 0 if subscription is None else subscription.delivered
 
     def __iter__(self) -> Iterator[LinkInterest]:
         for account, weights in self._weights.items():

@@ -33,7 +33,7 @@ from natsbroker.wire.lines import LineReader
 
 _log = Logger(namespace="natsbroker")
 
-#: What a handler does with a frame: a callable that takes what follows the operation.
+#: The handler of a frame; it receives the parts after the operation.
 Handler = Callable[..., None]
 
 
@@ -58,11 +58,12 @@ class ILinkOwner(Interface):
 
 class Link(PeerSession):
     """
-    @cvar CREATED: what the kind of link is called when it is made, as C{KIND} when it is closed.
-    @cvar LETTER: begins the link's number in the log.
-    @ivar isHeld: whether nothing more is read before something that was asked is answered.
-    @ivar lane: takes messages before they are frames; C{None} for nothing that does.
-    @ivar traffic: what passes over it; C{None} before it is agreed on.
+    @cvar CREATED: the name of the kind in the log line of a new connection.
+    @cvar KIND: the name of the kind in the log line of a closed connection.
+    @cvar ID_PREFIX: the word before the link's number in the log, such as C{rid}.
+    @ivar isHeld: whether no more input is read until an answer has come.
+    @ivar lane: the lane of messages; C{None} if all take the readable path.
+    @ivar traffic: the handlers of messages and interest; C{None} before the dialect is agreed on.
     @ivar isQuiet: whether no PING may be sent, since the peer is about to switch to S2.
     @ivar measures: whether the round trip is measured in every interval, whatever comes, where the
         compression depends on it.
@@ -70,7 +71,7 @@ class Link(PeerSession):
 
     CREATED: ClassVar[str]
     KIND: ClassVar[str]
-    LETTER: ClassVar[str]
+    ID_PREFIX: ClassVar[str]
 
     toleratesProgress = True
 
@@ -111,27 +112,27 @@ class Link(PeerSession):
 
     @abstractmethod
     def greet(self) -> None:
-        """The connection is there, and encrypted if it is to be: say what comes first."""
+        """Send the first line of a new connection, which is encrypted by now if it has to be."""
 
     def secured(self) -> None:
-        """Links of most kinds are never encrypted after they were talked on in the clear."""
+        """Refuse a handshake after lines in the clear, as most kinds of links do."""
         raise RuntimeError("a handshake in the middle of a conversation")
 
     def ended(self) -> None:
-        """Take back what the peer stood for. Called exactly once, and at once."""
+        """Withdraw the interest of the peer. Called exactly once, as soon as the link ends."""
         traffic, self.traffic = self.traffic, None
         if traffic is not None:
             traffic.end()
         self._registry.linkEnding(self)
 
     @property
-    def remote(self) -> str:
-        """The peer's name for itself; empty while it has not said."""
+    def remoteName(self) -> str:
+        """The name of the peer; empty while it is not known."""
         return ""
 
     @property
-    def letter(self) -> str:
-        return self.LETTER
+    def idPrefix(self) -> str:
+        return self.ID_PREFIX
 
     @property
     def timeoutError(self) -> errors.WireError:
@@ -190,8 +191,8 @@ class Link(PeerSession):
         self.compression.measured(self.roundTrip)
 
     def _peerFailed(self, text: bytes) -> None:
-        told = inQuotes(text.strip().strip(b"'")[:256])
-        _log.error("{link} - {kind} Error {text}", link=str(self), kind=self.CREATED, text=told)
+        quoted = inQuotes(text.strip().strip(b"'")[:256])
+        _log.error("{link} - {kind} Error {text}", link=str(self), kind=self.CREATED, text=quoted)
         self.close(errors.PEER_ERROR)
 
     def judge(self, outcome: bool | Deferred[bool], decided: Callable[[bool], None]) -> None:
@@ -309,7 +310,7 @@ class Link(PeerSession):
         self._over()
 
     def inputEnded(self) -> None:
-        if not self.reason and not self._isDeferred(self.inputEnded):
+        if not self.reason and not self._postpone(self.inputEnded):
             self.reason = "Client Closed"
             self._over()
             self.peer.finish()
@@ -317,7 +318,7 @@ class Link(PeerSession):
     def _gone(self) -> None:
         self._over()
         self.outbox.close()
-        name = f" - Remote: {logText(self.remote)}" if self.remote else ""
+        name = f" - Remote: {logText(self.remoteName)}" if self.remoteName else ""
         _log.info(
             "{link} - {kind} connection closed: {why}{name}",
             link=str(self),
@@ -342,7 +343,7 @@ class Link(PeerSession):
             _log.failure("{link} - Internal failure", link=str(self))
 
     def __str__(self) -> str:
-        return f"{joined(self.peer.host, self.peer.port)} - {self.letter}:{self.number}"
+        return f"{joined(self.peer.host, self.peer.port)} - {self.idPrefix}:{self.number}"
 
 
 def _unproven(failure: Failure) -> bool:

@@ -17,7 +17,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-#: How many bytes the headers of an answer may have.
+#: The most bytes of headers of an answer.
 _LARGEST = 1 << 14
 
 
@@ -66,13 +66,13 @@ class TunnelEndpoint:
         if user:
             text = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
             headers.append(("Proxy-Authorization", f"Basic {text}"))
-        asking = h11.Request(method="CONNECT", target=self._target, headers=headers)
+        request = h11.Request(method="CONNECT", target=self._target, headers=headers)
         http = h11.Connection(h11.CLIENT)
-        return (http.send(asking) or b"") + (http.send(h11.EndOfMessage()) or b"")
+        return (http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b"")
 
 
 class _Tunnel(Protocol):
-    """The connection until the proxy has answered; then it is the peer's protocol's."""
+    """The protocol of the connection until the proxy has answered; then the peer's takes over."""
 
     def __init__(
         self,
@@ -117,9 +117,9 @@ class _Tunnel(Protocol):
             reason = bytes(getattr(answer, "reason", b"")).decode("latin-1")
             self._fail(TunnelRefused(f"proxy CONNECT failed: {status} {reason}".strip()))
             return
-        self._pass(rest)
+        self._handOver(rest)
 
-    def _pass(self, rest: bytes) -> None:
+    def _handOver(self, rest: bytes) -> None:
         answered, self._answered = self._answered, None
         self._stopTimer()
         transport: Any = self.transport

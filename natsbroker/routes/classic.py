@@ -38,7 +38,7 @@ _log = Logger(namespace="natsbroker")
 #: The only account on classic routes.
 GLOBAL_ACCOUNT = "$G"
 
-#: What the oldest servers close a route for that brings it.
+#: The beginning of subjects for which the oldest servers close a route.
 _SYSTEM = b"_SYS."
 
 #: Control bytes, which are fine in subjects of theirs, as what is fine in ours.
@@ -52,7 +52,7 @@ class ClassicMember(PeerOrigin):
     ORIGIN = "Router"
 
     def __init__(self, traffic: ClassicTraffic, link: Link) -> None:
-        super().__init__(GLOBAL_ACCOUNT, link.remote)
+        super().__init__(GLOBAL_ACCOUNT, link.remoteName)
         self._traffic = traffic
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:

@@ -106,7 +106,7 @@ class ModernTraffic:
         self._buses = buses
         self._permissions = permissions
         isTracing = link.outbox.headers and document.proto >= TRACING_PROTOCOL
-        self._tracePeer = TracePeer(ROUTER, link.number, link.remote, isTracing)
+        self._tracePeer = TracePeer(ROUTER, link.number, link.remoteName, isTracing)
         self._namesOrigin = document.lnocu
         self._takesOrigin = document.lnoc
         self._interestFilter = _NAMING if document.lnoc else None
@@ -252,7 +252,7 @@ class ModernTraffic:
                 b"" if self._dedicated else name,
                 name.decode("utf-8", "surrogateescape"),
                 self._link.outbox,
-                self._link.remote,
+                self._link.remoteName,
                 origin,
                 self._takesOrigin,
                 self._tracePeer,

@@ -16,8 +16,8 @@ from natsbroker.wire.serverinfo import ServerDocument
 @dataclass(eq=False)
 class RoutePool:
     """
-    @ivar dial: dials after some seconds, unless that is under way; also at an address that was this
-        broker's, since it need not stay so.
+    @ivar dial: dials a target after some seconds, unless a dial is under way. An address at which
+        this broker reached itself is dialled too, since it may belong to another one later.
     """
 
     cluster: Membership
@@ -51,11 +51,11 @@ class RoutePool:
                 self._placePooled(route, member, document, largest if route.isPooled else 1)
 
     def _placeDedicated(self, route: Route, member: Member) -> None:
-        there = member.dedicated.get(route.account)
-        if not self._prevails(route, there):
+        current = member.dedicated.get(route.account)
+        if not self._prevails(route, current):
             return
         member.dedicated[route.account] = route
-        self._makeWay(there, route)
+        self._closeDuplicate(current, route)
         route.begin([route.account])
         self.gossip.tell(route, member)
 
@@ -65,14 +65,14 @@ class RoutePool:
         member.isPooled, member.size = route.isPooled, max(size, member.size)
         index = member.placeFor(route, document.route_pool_idx)
         if index is None:
-            self._makeWay(route, member.first)
+            self._closeDuplicate(route, member.first)
             return
-        there, isFirst = member.pool.get(index), not member.pool
-        if not self._prevails(route, there):
+        current, isFirst = member.pool.get(index), not member.pool
+        if not self._prevails(route, current):
             return
         route.poolIndex = index
         member.pool[index] = route
-        self._makeWay(there, route)
+        self._closeDuplicate(current, route)
         route.begin(self.cluster.accountsOf(route, member))
         if isFirst:
             self.cluster.learn(member, document)
@@ -83,22 +83,23 @@ class RoutePool:
             route.wantsMore = True
             route.ping()
 
-    def _prevails(self, newcomer: Route, there: Route | None) -> bool:
+    def _prevails(self, newcomer: Route, current: Route | None) -> bool:
         now = self.cluster.context.reactor.seconds()
-        if there is None or prevails(newcomer, there, self.cluster.identity.server_id, now):
+        if current is None or prevails(newcomer, current, self.cluster.identity.server_id, now):
             return True
-        self._makeWay(newcomer, there)
+        self._closeDuplicate(newcomer, current)
         return False
 
-    def _makeWay(self, goes: Route | None, stays: Route | None) -> None:
-        if goes is None:
+    def _closeDuplicate(self, duplicate: Route | None, kept: Route | None) -> None:
+        """Close a second route. The one that is kept takes over its target, to dial it if lost."""
+        if duplicate is None:
             return
-        target = goes.target
-        if target is not None and stays is not None:
-            if stays.target is None or target.isConfigured:
-                stays.target = target
-        goes.mayRedial = False
-        goes.close(errors.DUPLICATE_ROUTE)
+        target = duplicate.target
+        if target is not None and kept is not None:
+            if kept.target is None or target.isConfigured:
+                kept.target = target
+        duplicate.mayRedial = False
+        duplicate.close(errors.DUPLICATE_ROUTE)
 
     def extend(self, route: Route) -> None:
         cluster = self.cluster

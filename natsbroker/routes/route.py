@@ -84,7 +84,7 @@ class Route(Link):
 
     CREATED = "Route"
     KIND = "Router"
-    LETTER = "rid"
+    ID_PREFIX = "rid"
 
     def __init__(self, cluster: IRouteOwner, peer: LinkPeer, target: RouteTarget | None) -> None:
         super().__init__(cluster, peer, FROM_ROUTE, cluster.terms.compression)
@@ -115,7 +115,7 @@ class Route(Link):
             self._beClassic()
 
     @property
-    def remote(self) -> str:
+    def remoteName(self) -> str:
         document = self.document
         return "" if document is None else document.server_name or document.server_id
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from natsbroker.routes.service import RouteService
     from natsbroker.system.pages import ServerPages
 
-#: What a subscription counts besides its text.
+#: The bytes that a subscription counts besides its text.
 _EACH = 96
 
 
@@ -76,7 +76,7 @@ def _rows(
         row: Row = {
             "rid": route.number,
             "remote_id": route.remoteId,
-            "remote_name": route.remote,
+            "remote_name": route.remoteName,
             "did_solicit": route.isDialled,
             "is_configured": route.target is not None and route.target.isConfigured,
         }

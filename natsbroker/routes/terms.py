@@ -26,7 +26,7 @@ from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.compression import NO_COMPRESSION, Compression
 from natsbroker.wire.serverinfo import GossipMode
 
-#: What our INFO claims to understand: accounts on routes, and the tracing of messages.
+#: The protocol level in our INFO: accounts on routes, and the tracing of messages.
 _PROTO = TRACING_PROTOCOL
 
 #: The same in the classic dialect: that a second INFO may follow the first.
@@ -132,7 +132,7 @@ def _classicDocument(
     }
 
 
-#: What belongs to the connection in an INFO of the classic dialect.
+#: The keys that belong to the connection in an INFO of the classic dialect.
 _CLASSIC_CONNECTION = ("connect_urls", "ldm", "gossip_mode")
 
 
@@ -214,12 +214,12 @@ def _permissions(cluster: Cluster) -> tuple[RoutePermissions, dict[str, Any]]:
     permissions = cluster.permissions
     if permissions is None:
         return RoutePermissions(), {}
-    told, taken = permissions.publish, permissions.subscribe
-    shown = {"import": told, "export": taken}
+    imports, exports = permissions.publish, permissions.subscribe
+    shown = {"import": imports, "export": exports}
     return (
         RoutePermissions(
-            None if told is None else PermissionSet(*patternsOf(told)),
-            None if taken is None else SubscribePermissions(*patternsOf(taken)),
+            None if imports is None else PermissionSet(*patternsOf(imports)),
+            None if exports is None else SubscribePermissions(*patternsOf(exports)),
         ),
         {name: _shown(permission) for name, permission in shown.items() if permission is not None},
     )

@@ -16,6 +16,8 @@ from natsbroker.wire.values import Message
 
 
 class PeerEnding(Enum):
+    """The reason for which a request ended: C{ALONE} if no other server received it."""
+
     ENOUGH = "enough"
     ALONE = "alone"
     ANSWERED = "answered"
@@ -25,8 +27,9 @@ class PeerEnding(Enum):
 
 class _PeerRequest:
     """
-    @ivar take: receives an answer; tells whether it is enough.
-    @ivar silent: the servers without answer; negative for answers that came while they were asked.
+    @ivar take: receives an answer; returns whether it is enough.
+    @ivar silent: the number of servers that have not answered; negative if answers come before
+        that number is known.
     """
 
     inbox: ISubscription
@@ -64,18 +67,21 @@ class PeerRequests:
         self._timeout = timeout
         self._pending: set[_PeerRequest] = set()
 
-    def hear(self, take: Callable[[Message], object]) -> tuple[bytes, ISubscription]:
-        """Make an inbox of its own, as a pattern would count as a shape of wildcards."""
+    def openInbox(self, take: Callable[[Message], object]) -> tuple[bytes, ISubscription]:
+        """
+        Subscribe to a new inbox. A pattern for all inboxes would use up one of the limited number
+        of L{natsbroker.subjects.shapes}.
+        """
         subject = b"$SYS._INBOX." + secrets.token_urlsafe(12).encode("ascii")
         return subject, self._bus.subscribe(subject, self._responder, take)
 
     def ask(
         self, subject: bytes, body: bytes, take: Callable[[Message], bool]
     ) -> Deferred[PeerEnding]:
-        """C{take} receives answers, and tells whether one is enough."""
+        """C{take} receives answers, and returns whether one is enough."""
         request = _PeerRequest(take, Deferred(lambda _: self._forget(request)))
         self._pending.add(request)
-        reply, request.inbox = self.hear(partial(self._answered, request))
+        reply, request.inbox = self.openInbox(partial(self._answered, request))
         reached = self._responder.ask(subject, body, reply)
         if request.ended.called:
             return request.ended

@@ -65,6 +65,7 @@ class TrafficCount:
         return self.figures[1] + _MESSAGE * self.figures[0]
 
 
+#: As in L{TrafficCount}: account, prefix, gateways, and whether the messages are wanted.
 _Key = tuple[str, bytes, tuple[str, ...], bool]
 
 #: An account and a hash of prefixes.
@@ -100,9 +101,9 @@ class SubjectTraffic:
         self._counters: dict[_Key, _Counter] = {}
         self._rests: dict[_Bucket, _Counter] = {}
         self._heavy: set[_Bucket] = set()
-        self._retired: list[_Counter] = []
+        self._displacedCounters: list[_Counter] = []
         self._lightest: list[_Counter] | None = None
-        self._displaced: set[str] = set()
+        self._displacedAccounts: set[str] = set()
 
     def counterOf(self, account: str, subject: bytes, matches: Any) -> Any:
         prefix = prefixOf(subject, self._depth)
@@ -110,17 +111,17 @@ class SubjectTraffic:
         key = (account, prefix, gateways, bool(matches))
         counter = self._counters.get(key)
         if counter is None:
-            counter = self._admitted(key)
+            counter = self._admit(key)
         return counter.counter
 
-    def _admitted(self, key: _Key) -> _Counter:
+    def _admit(self, key: _Key) -> _Counter:
         account, prefix = key[:2]
         if len(self._counters) < self._most:
             counter = self._counters[key] = _Counter(key)
             return counter
-        self._displaced.add(account)
+        self._displacedAccounts.add(account)
         bucket = (account, crc32(prefix) % _BUCKETS)
-        if bucket in self._heavy and self._retire():
+        if bucket in self._heavy and self._displace():
             counter = self._counters[key] = _Counter(key)
             return counter
         if bucket not in self._rests and len(self._rests) >= _BUCKETS + self._most:
@@ -129,8 +130,8 @@ class SubjectTraffic:
             self._rests[bucket] = _Counter((bucket[0], REST, (), True))
         return self._rests[bucket]
 
-    def _retire(self) -> bool:
-        """Retire the lightest counter, unless half of them have retired since the last L{take}."""
+    def _displace(self) -> bool:
+        """Displace the lightest counter, unless half of them were since the last L{take}."""
         if self._lightest is None:
             ordered = sorted(self._counters.values(), key=_weigh, reverse=True)
             self._lightest = ordered[-max(len(ordered) // 2, 1) :]
@@ -138,21 +139,24 @@ class SubjectTraffic:
             return False
         counter = self._lightest.pop()
         del self._counters[counter.key]
-        self._retired.append(counter)
-        self._displaced.add(counter.key[0])
+        self._displacedCounters.append(counter)
+        self._displacedAccounts.add(counter.key[0])
         return True
 
     def take(self) -> tuple[list[TrafficCount], set[str]]:
-        """New counts, heaviest first, and accounts to forget matches with retired counters."""
+        """
+        The counts since the last call, heaviest first. With them come the accounts whose
+        remembered subjects may refer to counters that were displaced.
+        """
         counts = [counter.take() for counter in self._counters.values()]
         lightest = min((count.weight for count in counts), default=0)
-        counts += [counter.take() for counter in self._retired]
+        counts += [counter.take() for counter in self._displacedCounters]
         rests = {bucket: counter.take() for bucket, counter in self._rests.items()}
         heavy = sorted(rests, key=lambda bucket: rests[bucket].weight, reverse=True)
         heavy = heavy[: max(self._most // 2, 1)]
         self._heavy = {bucket for bucket in heavy if rests[bucket].weight > lightest}
-        displaced, self._displaced = self._displaced, set()
-        self._retired.clear()
+        displaced, self._displacedAccounts = self._displacedAccounts, set()
+        self._displacedCounters.clear()
         self._rests.clear()
         self._lightest = None
         counts = sorted(filter(_isUsed, counts), key=lambda count: count.weight, reverse=True)

@@ -211,7 +211,7 @@ class TrafficModel:
             for name, link in (*gateways.outbound(), *gateways.inbound()):
                 yield "", "gateway", name, link.link.number, link.link.counts
         for route in pages.links["route"].routes():
-            yield route.account, "route", route.remote, route.number, route.counts
+            yield route.account, "route", route.remoteName, route.number, route.counts
         for leaf in pages.links["leaf"].leafs:
             yield leaf.account, "leaf", leaf.name, leaf.number, leaf.counts
 

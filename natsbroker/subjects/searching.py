@@ -1,6 +1,6 @@
 """
-Searches in byte order for subjects that a pattern matches, without looking at all. The search goes
-from one subject to the next place where a match can be.
+Searches for the subjects that a pattern matches, in byte order. A search skips from a subject to
+the next place where a match can be, so it does not look at every subject.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from natsbroker.subjects.verdicts import subjectTest, testOf
 
 NEAR = 16
 """
-The subjects that are looked at in a row before others are passed over. As long as there is nothing
-to pass over, it is twice as many each time.
+The number of subjects that a search looks at before it skips. The number doubles each time that
+there is nothing to skip.
 """
 
 _BEHIND_STOP = b"/"
-"""The byte after the full stop: no subject that begins with some tokens is behind them and it."""
+"""The byte after the full stop. Behind some tokens, it sorts after all subjects with these."""
 
 
 #: This many patterns with the same first tokens are searched for together.
@@ -28,7 +28,10 @@ _ALIKE = 8
 def searchesFor(
     filters: Sequence[bytes],
 ) -> Iterator[tuple[bytes, Callable[[bytes], bool] | None]]:
-    """Patterns to search for instead of filters, with a test; similar filters share a search."""
+    """
+    The patterns to search for instead of filters. Similar filters share a pattern, with a test for
+    the subjects that it matches.
+    """
     alike: dict[bytes, list[bytes]] = {}
     for filter_ in filters:
         if hasWildcard(filter_):
@@ -70,7 +73,7 @@ class PatternSearch:
     def select(self, subjects: Sequence[bytes]) -> list[bytes]:
         part = self._part
         if part:
-            # This alone leaves out most of them, at a small part of the price.
+            # This test alone leaves out most of them, and costs little.
             subjects = [subject for subject in subjects if part in subject]
         return [subject for subject in subjects if self._test(subject)]
 
@@ -91,5 +94,5 @@ class PatternSearch:
         return subject + b"\0" if self._isOpen or isLast else self._past(given, star)
 
     def _past(self, given: list[bytes], star: int) -> bytes:
-        """Behind everything that has the same tokens up to the last wildcard that was reached."""
+        """The place behind all subjects with the same tokens up to a C{*}; empty without a C{*}."""
         return b".".join(given[: star + 1]) + _BEHIND_STOP if star >= 0 else b""

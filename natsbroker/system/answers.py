@@ -1,4 +1,4 @@
-"""The answers to requests in the system account, as those of pages over HTTP."""
+"""Answers to requests in the system account. Most have the content of a monitoring page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ServerActions:
     """
     The actions that requests may ask of a server.
 
-    @ivar kick: closes the connection of a number; false if there is none.
+    @ivar kick: closes the connection with a client or leafnode id; false if there is none.
     @ivar leave: tells a client to connect to another server; false if there is none.
     @ivar reload: reads the configuration file again; gives the problems that prevent it.
     """
@@ -67,26 +67,26 @@ class SystemAnswers:
         self._random = random
 
     def whileWanted(self, isWanted: Callable[[], bool]) -> SystemAnswers:
-        """Answers that fail with C{CancelledError} when C{isWanted} gives false meanwhile."""
+        """A copy whose answers fail with C{CancelledError} once C{isWanted} returns false."""
         answers = copy(self)
         answers._slices = self._slices.whileWanted(isWanted)
         return answers
 
     def ofServer(self, kind: str, body: bytes) -> Deferred[Any]:
-        """Fires with the answer to a kind as C{VARZ}; with C{None} if other servers are meant."""
-        return ensureDeferred(self._decoded(self._answer(kind, body)))
+        """Fires with the answer to a kind such as C{VARZ}; C{None} if it is for other servers."""
+        return ensureDeferred(self._orRefusal(self._serverAnswer(kind, body)))
 
     def ofAccount(self, kind: str, account: str, body: bytes) -> Deferred[Any]:
-        """Answers about an account, or C{PING} for all."""
-        return ensureDeferred(self._decoded(self._answerOf(kind, account, body)))
+        """Fires with the answer about an account, or about all if the account is C{PING}."""
+        return ensureDeferred(self._orRefusal(self._accountAnswer(kind, account, body)))
 
-    async def _decoded(self, answering: Coroutine[Any, Any, Any]) -> Any:
+    async def _orRefusal(self, answering: Coroutine[Any, Any, Any]) -> Any:
         try:
             return await answering
         except BadOptions as error:
             return self._refused(_BAD, str(error))
 
-    async def _answer(self, kind: str, body: bytes) -> Any:
+    async def _serverAnswer(self, kind: str, body: bytes) -> Any:
         if kind == "IDZ":
             server = self._describe()
             return compact({key: server[key] for key in ("name", "host", "id")}).encode()
@@ -95,9 +95,9 @@ class SystemAnswers:
         if not request.servers.admits(self._describe(), model.tags, model.domain):
             return None
         if kind == "STATSZ":
-            return await self._answered("statsz", bodyOf(model.statsz.steps()))
+            return await self._document("statsz", bodyOf(model.statsz.steps()))
         if kind in ("HEALTHZ", "PROFILEZ", "IPQUEUESZ", "RAFTZ"):
-            return self._done(_SMALL[kind](model, request))
+            return self._done(_SHORT[kind](model, request))
         return await self._page(f"/{kind.lower()}", request)
 
     async def _page(self, path: str, request: SystemRequest) -> bytes:
@@ -105,14 +105,14 @@ class SystemAnswers:
             answer = self._model.pages[path](request.query)
         except BadQuery as refusal:
             return self._refused(_FAILED, str(refusal), {"data": None})
-        return await self._answered("data", answer.body)
+        return await self._document("data", answer.body)
 
-    async def _answered(self, key: str, body: Iterable[Any]) -> bytes:
-        made = await self._slices.made(body)
-        document = b"".join(_INDENTATION.sub(b"", piece) for piece in made)
+    async def _document(self, key: str, body: Iterable[Any]) -> bytes:
+        pieces = await self._slices.made(body)
+        document = b"".join(_INDENTATION.sub(b"", piece) for piece in pieces)
         return b'{"server":%b,"%b":%b}' % (self._server(), key.encode(), document)
 
-    async def _answerOf(self, kind: str, name: str, body: bytes) -> Any:
+    async def _accountAnswer(self, kind: str, name: str, body: bytes) -> Any:
         if kind in ("CONNS", "STATZ"):
             return await self._figures(kind, name, body)
         request = decodeRequest(kind, body)
@@ -126,10 +126,13 @@ class SystemAnswers:
             steps = _jetStream(model, name, query) if kind == "JSZ" else _information(model, name)
         except RequestFailed as error:
             return self._refused(_FAILED, str(error), {"data": None})
-        return await self._answered("data", bodyOf(steps))
+        return await self._document("data", bodyOf(steps))
 
     async def _figures(self, kind: str, name: str, body: bytes) -> Any:
-        """Figures; accounts without connections are shown on request, and one alone never."""
+        """
+        The answer to C{STATZ} or C{CONNS}. Accounts without connections are left out unless the
+        request includes them. Without any account that it names there is no answer.
+        """
         asked = decodeRequest("ACCSTATZ", body)
         wanted: Any = [name]
         if name == "PING":
@@ -146,7 +149,7 @@ class SystemAnswers:
         return compact(connectionCounts(server, eventId(self._random), now, rows[0])).encode()
 
     def ofSubscribers(self, body: bytes) -> Deferred[Any]:
-        """Fires with a number in digits; C{None} without a connection here."""
+        """Fires with the number of subscribers; C{None} if the account has no connection here."""
         return ensureDeferred(self._subscribers(body))
 
     async def _subscribers(self, body: bytes) -> bytes | None:
@@ -165,7 +168,7 @@ class SystemAnswers:
         return count
 
     def ofAction(self, kind: str, body: bytes) -> bytes | None:
-        """Do C{KICK}, C{LDM} or C{RELOAD}; C{None} for unnamed ones, as nats-server."""
+        """Do C{KICK}, C{LDM} or C{RELOAD}. As in nats-server, an unreadable body has no answer."""
         if kind == "RELOAD":
             problems = self._actions.reload()
             return self._refused(_FAILED, "; ".join(problems)) if problems else self._done()
@@ -209,7 +212,8 @@ def _nothing(model: ServerPages, request: SystemRequest) -> Any:
     return {}
 
 
-_SMALL: Mapping[str, Callable[[ServerPages, SystemRequest], Any]] = {
+#: The answers that need no work in steps, by kind.
+_SHORT: Mapping[str, Callable[[ServerPages, SystemRequest], Any]] = {
     "HEALTHZ": _health,
     "PROFILEZ": _profile,
     "IPQUEUESZ": _nothing,

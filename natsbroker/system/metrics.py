@@ -106,8 +106,10 @@ class ServerMetrics:
             pending.add(sum(link.outbox.pending for link in links), kind)
             longest: dict[str, float] = {}
             for link in links:
-                if link.remote:
-                    longest[link.remote] = max(longest.get(link.remote, 0.0), link.roundTrip)
+                if link.remoteName:
+                    longest[link.remoteName] = max(
+                        longest.get(link.remoteName, 0.0), link.roundTrip
+                    )
             for peer, seconds in longest.items():
                 trip.add(seconds, kind, peer)
         return number, pending, trip

@@ -11,7 +11,7 @@ from natsbroker.monitoring.answers import PAUSE, Pause
 from natsbroker.monitoring.formats import instant, number
 from natsbroker.system.varz import Varz
 
-#: How many connections are gone through in one step.
+#: The connections that one step visits.
 _STEP = 256
 
 
@@ -78,7 +78,7 @@ class Statsz:
         return [
             {
                 "rid": route.number,
-                "name": route.remote,
+                "name": route.remoteName,
                 **_passed(route.counts),
                 "pending": route.outbox.pending,
             }

@@ -414,10 +414,10 @@ class Scene:
         for subject in subjects:
             if subject in RESERVED:
                 continue
-            isTold = permissions.mayTell(subject.encode())
+            isTold = permissions.mayImport(subject.encode())
             self._agree(isTold is may(rules, "publish", subject), subject, "told to a route")
             for queue in ("", self._rng.choice(QUEUES)):
-                isTaken = permissions.takes(subject.encode(), queue.encode()) is not DENIED
+                isTaken = permissions.mayExport(subject.encode(), queue.encode()) is not DENIED
                 expected = may(rules, "subscribe", subject, queue)
                 self._agree(isTaken is expected, subject, queue, "taken from a route")
 

@@ -64,7 +64,7 @@ class Calls(ClientDialect):
         try:
             getattr(self.session, name)(*values)
         except errors.ProtocolViolation as violation:
-            self.session.write(violation.error.told(*violation.arguments).encode() + b"\n")
+            self.session.write(violation.error.filled(*violation.arguments).encode() + b"\n")
 
     def encode(self, message: Message, tag: bytes) -> bytes:
         self._fail("encode")

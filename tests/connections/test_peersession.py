@@ -166,7 +166,7 @@ def test_failureAtEnd(flushLoggedErrors: FlushLoggedErrors) -> None:
     with logLines() as lines:
         taker.take(taker.atEnd, fail)
     assert taker.closed == []
-    assert lines[0] == "[FTL] somebody - What its input caused failed"
+    assert lines[0] == "[FTL] somebody - Cannot finish the work of its input"
     assert len(flushLoggedErrors(RuntimeError)) == 1
 
 

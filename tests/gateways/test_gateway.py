@@ -58,7 +58,7 @@ class TestAccepting:
         node = Joined()
         wire = node.arrived()
         assert not wire.closed and list(node.gateways.inbound.values()) == [wire.link]
-        assert wire.link.gateway == "B" and wire.link.remote == "peer"
+        assert wire.link.gateway == "B" and wire.link.remoteName == "peer"
         assert node.dialled == [("B", 0.0)]
         wire.take()
         wire.send(b"PING\r\n")

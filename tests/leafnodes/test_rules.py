@@ -95,12 +95,12 @@ class TestRules:
         grant = Grant(publish=PermissionSet([b"up"]), subscribe=SubscribePermissions([b"down.*"]))
         rules = hubRules(grant, [b"down.x"])
         assert (rules.mayCome(b"up"), rules.mayCome(b"down.a")) == (True, False)
-        assert rules.takes(b"down.a") is Verdict.ALLOWED
-        assert rules.takes(b"down.x") is Verdict.DENIED
-        assert rules.takes(b"down.*") is Verdict.FILTERED
-        assert (rules.mayTell(b"up"), rules.mayTell(b"down.a")) == (True, False)
+        assert rules.mayExport(b"down.a") is Verdict.ALLOWED
+        assert rules.mayExport(b"down.x") is Verdict.DENIED
+        assert rules.mayExport(b"down.*") is Verdict.FILTERED
+        assert (rules.mayImport(b"up"), rules.mayImport(b"down.a")) == (True, False)
         free = hubRules(Grant(), [b"x"])
-        assert free.mayCome(b"anything") and free.takes(b"x") is Verdict.DENIED
+        assert free.mayCome(b"anything") and free.mayExport(b"x") is Verdict.DENIED
 
     def test_spoke(self) -> None:
         """A spoke applies the permissions of its hub, and its settings."""
@@ -110,13 +110,16 @@ class TestRules:
             False,
             False,
         )
-        assert rules.takes(b"b") is Verdict.ALLOWED and rules.takes(b"secret") is Verdict.DENIED
+        assert (
+            rules.mayExport(b"b") is Verdict.ALLOWED
+            and rules.mayExport(b"secret") is Verdict.DENIED
+        )
 
     @pytest.mark.parametrize("subject", [b"$LDS.x", b"_GR_.x", b"$GR.x"])
     def test_always(self, subject: bytes) -> None:
         """Some interest always passes."""
         rules = LeafRules(Gate(()), Gate(()))
-        assert rules.mayTell(subject) and rules.takes(subject) is Verdict.ALLOWED
+        assert rules.mayImport(subject) and rules.mayExport(subject) is Verdict.ALLOWED
 
     def test_responses(self) -> None:
         """A response of a service passes."""

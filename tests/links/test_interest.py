@@ -202,9 +202,9 @@ class TestRemoteInterest:
         (PermissionSet(None, [b"a.b"]), b"a.*", True),
     ],
 )
-def test_mayTell(told: PermissionSet | None, pattern: bytes, may: bool) -> None:
+def test_mayImport(told: PermissionSet | None, pattern: bytes, may: bool) -> None:
     """A pattern is looked up as it is written, as in nats-server."""
-    assert RoutePermissions(told).mayTell(pattern) is may
+    assert RoutePermissions(told).mayImport(pattern) is may
 
 
 def test_equalPermissions() -> None:

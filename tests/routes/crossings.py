@@ -41,7 +41,7 @@ class TownLink(Link):
 
     CREATED = "Gateway"
     KIND = "Gateway"
-    LETTER = "gid"
+    ID_PREFIX = "gid"
 
     def __init__(self, context: LinkContext, peer: Any, document: ServerDocument) -> None:
         super().__init__(LinkRegistry(context), peer, FROM_GATEWAY)

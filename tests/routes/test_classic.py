@@ -234,7 +234,7 @@ class TestHearing:
         wire.send(b"MSG bar RSID:1:1 3\r\nabc\r\nPUB bar 4\r\nabcd\r\n")
         node.publish(b"foo", b"12345", "$G")
         route = wire.route
-        assert (route.remoteId, route.remote, route.subscriptions) == ("PEER", "PEER", 2)
+        assert (route.remoteId, route.remoteName, route.subscriptions) == ("PEER", "PEER", 2)
         assert route.counts == (2, 7, 2, 10) and route.traffic is not None
         told = {
             (interest.pattern, interest.queue, interest.weight)

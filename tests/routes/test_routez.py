@@ -177,6 +177,6 @@ def test_acceptedRoute() -> None:
     wire.send(b"RS+ A foo\r\nLS+ LC A bar q 2\r\n")
     node.publish(b"foo", b"12345")
     route = wire.route
-    assert (route.number, route.remoteId, route.remote) == (1, "PEER", "peer")
+    assert (route.number, route.remoteId, route.remoteName) == (1, "PEER", "peer")
     assert (route.host, route.port, route.started, route.lastActivity) == ("127.0.0.9", 50000, 5, 7)
     assert (route.outbox.pending, route.counts, route.subscriptions) == (0, (0, 0, 1, 5), 2)

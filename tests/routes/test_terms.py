@@ -131,7 +131,7 @@ class TestTerms:
         assert (terms.name, terms.isDynamic, terms.user, terms.password) == ("C1", False, "u", "p")
         assert terms.targets == (RouteTarget("h", 1, "u", "p"), RouteTarget("i", 2, "x", "y"))
         assert terms.dedicated == ("A", "SYS") and terms.poolSize == 3
-        assert terms.permissions.mayTell(b"a.b") and not terms.permissions.mayTell(b"b")
+        assert terms.permissions.mayImport(b"a.b") and not terms.permissions.mayImport(b"b")
         assert terms.shownPermissions == {"import": {"allow": ["a.>"]}, "export": {"deny": ["b"]}}
         assert terms.maxPayload == 5 and terms.advertises and terms.headers
 

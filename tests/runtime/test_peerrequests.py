@@ -130,8 +130,8 @@ def test_inboxes() -> None:
     """Each inbox is a subject of its own, without wildcards."""
     asking = Asking(1)
     heard: list[bytes] = []
-    subject, subscription = asking.requests.hear(lambda message: heard.append(message.payload))
-    other, _ = asking.requests.hear(lambda message: pytest.fail("it is another one's"))
+    subject, subscription = asking.requests.openInbox(lambda message: heard.append(message.payload))
+    other, _ = asking.requests.openInbox(lambda message: pytest.fail("it is another one's"))
     assert subject.startswith(b"$SYS._INBOX.") and subject != other
     asking.bus.publish(Message(subject, b"x"))
     subscription.cancel()

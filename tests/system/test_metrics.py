@@ -71,7 +71,7 @@ class Ears:
         self.outbox = self
         self.pending = pending
         self.roundTrip = roundTrip
-        self.remote = remote
+        self.remoteName = remote
 
 
 class Registry:

@@ -44,7 +44,9 @@ def link(number: int, name: str, counts: tuple[int, int, int, int]) -> Any:
     A route or a gateway.
     """
     outbox = SimpleNamespace(pending=5)
-    return SimpleNamespace(number=number, remote=name, gateway=name, counts=counts, outbox=outbox)
+    return SimpleNamespace(
+        number=number, remoteName=name, gateway=name, counts=counts, outbox=outbox
+    )
 
 
 def test_links() -> None:

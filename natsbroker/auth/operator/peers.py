@@ -109,7 +109,7 @@ class PeerLookup:
                     merging = maybeDeferred(merge, account, text.strip())
                     merging.addErrback(lambda why: _log.failure("JWTs of another server", why))
 
-        reply, self._packs = self._requests.hear(packed)
+        reply, self._packs = self._requests.openInbox(packed)
         self._loop = LoopingCall(lambda: self._asker.ask(_PACK, digest(), reply))
         self._loop.clock = self._clock
         self._loop.start(interval, now=False)

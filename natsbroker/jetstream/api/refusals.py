@@ -1,4 +1,4 @@
-"""The answers of JetStream's API to accounts without it; requests that no server knows get none."""
+"""Answers to API requests of accounts without JetStream. Requests with unknown names get none."""
 
 from __future__ import annotations
 
@@ -28,21 +28,23 @@ FAMILIES = (
     *(f"CONSUMER.{action}.*.>" for action in _OF_CONSUMERS),
 )
 """
-The requests that get an answer or silence, behind the prefix; no two patterns match the same. Pulls
-and direct gets have no responders where no consumer or stream receives them.
+The requests that are received here, behind the prefix. No subject matches two of these patterns.
+Pulls and direct gets are not among them: without a consumer or stream they have no responders.
 """
 
 UNANSWERED = ("META.>", "SERVER.>", "ACCOUNT.>")
-"""Requests to the system account that have no answer here."""
+"""Requests in the system account that get no answer here."""
 
-_UNREADABLE: dict[str, Callable[[bytes], object]] = {
+_READ_FIRST: dict[str, Callable[[bytes], object]] = {
     "consumer_create": lambda body: finish(parseConsumer(body)),
     "consumer_unpin": parseUnpin,
 }
-"""The parsers of requests, by kind, whose body is read before the account is looked at."""
+"""The parsers of bodies that are checked before it is checked whether the account has JetStream."""
 
+#: The kinds of requests that get no answer.
 _SILENT = ("", "consumer_reset")
 
+#: The kinds of requests that only brokers with shared streams answer.
 _CLUSTERED = ("stream_leader_stepdown", "stream_remove_peer", "consumer_leader_stepdown")
 
 
@@ -67,8 +69,9 @@ class ApiRefusals:
 
     def serve(self, name: str, bus: IMessageBus) -> None:
         """
-        Answer the clients of an account on this broker while it does not have JetStream, through
-        its C{bus} for services that other brokers do not hear.
+        Answer the requests of an account while it does not have JetStream.
+
+        @param bus: the account's bus for services that answer for this broker alone.
         """
         for family in (">",) if name == self._system else FAMILIES:
             bus.serve(f"{PREFIX}{family}".encode(), self, (name, bus))
@@ -87,8 +90,8 @@ class ApiRefusals:
 
     def _isAnswered(self, bus: Any, subject: bytes) -> bool:
         """
-        Whether another account, from which this one imports JetStream, or a server behind a link
-        receives a request. Clients may just listen.
+        Whether someone else receives the request, and will answer: an account from which this one
+        imports JetStream, or a server behind a link. Clients do not count, as they may only listen.
         """
         receivers = bus.matcher.match(subject)
         others = sum(receiver.kind != Kind.CLIENT for receiver in receivers.plain) - 1
@@ -103,7 +106,7 @@ class ApiRefusals:
             return None
         try:
             if len(message.payload) <= LONGEST:
-                _UNREADABLE.get(route.kind, bytes)(message.payload)
+                _READ_FIRST.get(route.kind, bytes)(message.payload)
             if route.kind in _CLUSTERED and not self.isClustered():
                 raise errors.CLUSTER_REQUIRED()
             checkLevel(message)

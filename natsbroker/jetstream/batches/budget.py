@@ -14,23 +14,27 @@ files on disk.
 """
 
 IDLE = 10.0
-"""Seconds without a message after which a batch is abandoned, if the limits do not say."""
+"""Seconds without a message after which a batch is abandoned, if the configuration sets none."""
 
 
 _UNSET = JetStream()
 
 
 class OpenLimit:
-    """The number of open batches of one kind in all streams, and the most of one stream."""
+    """
+    The limit on open batches of one kind, for one stream and for all.
+
+    @ivar open: the number of open batches in all streams.
+    """
 
     def __init__(self, perStream: int, total: int, limits: JetStream = _UNSET) -> None:
-        """The limit; C{perStream} and C{total} hold if the limits do not say."""
-        self._unsaid = perStream, total
+        """C{perStream} and C{total} are the defaults where the limits set none."""
+        self._defaults = perStream, total
         self.configure(limits)
         self.open = 0
 
     def configure(self, limits: JetStream) -> None:
-        perStream, total = self._unsaid
+        perStream, total = self._defaults
         self.perStream = max(limits.max_batch_inflight_per_stream, 0) or perStream
         self._total = max(limits.max_batch_inflight_total, 0) or total
 
@@ -43,9 +47,9 @@ class BatchBudget:
     """
     The batches of all streams.
 
-    @ivar messages: the most messages of an atomic batch.
+    @ivar maxMessages: the most messages of one atomic batch.
     @ivar idle: seconds without a message after which a batch is abandoned.
-    @ivar size: the bytes of the messages of atomic batches.
+    @ivar size: the bytes of the messages of all atomic batches that are open.
     """
 
     def __init__(self, limits: JetStream = _UNSET, most: int = BYTES) -> None:
@@ -59,7 +63,7 @@ class BatchBudget:
         """Use other limits for the batches to come."""
         self.atomic.configure(limits)
         self.fast.configure(limits)
-        self.messages = max(limits.max_batch_size, 0) or 1000
+        self.maxMessages = max(limits.max_batch_size, 0) or 1000
         self.idle = max(limits.max_batch_timeout, 0.0) or IDLE
 
     def allows(self, size: int) -> bool:

@@ -171,7 +171,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         place = self._placeOf(message)
         batch = self._batches.get(place.batchId) or self._start(place)
         message = self._withoutLevel(place.batchId, message)
-        self._waitFor(place.batchId, batch)
+        self._restartTimer(place.batchId, batch)
         if place.operation == _PING:
             self._ping(place, batch, message.reply)
             return

@@ -18,9 +18,9 @@ LONGEST_ID = 64
 
 
 class OpenBatch:
-    """An open batch; C{idle} ends it if it gets no more messages."""
+    """An open batch; C{timer} ends it if it gets no more messages."""
 
-    idle: Deadline | None = None
+    timer: Deadline | None = None
 
 
 Batch = TypeVar("Batch", bound=OpenBatch)
@@ -56,7 +56,7 @@ class OpenBatches(Generic[Batch]):
             self._forget(batchId)
 
     def _withoutLevel(self, batchId: bytes, message: Arrived) -> Arrived:
-        """Check the API level that a message asks for, which is not stored."""
+        """The message without its required API level, a header that is checked and not stored."""
         if b"Nats-Required-Api-Level" not in message.headers:
             return message
         if needsNewerApi(message.headers):
@@ -65,12 +65,12 @@ class OpenBatches(Generic[Batch]):
         headers = withoutHeader(message.headers, b"Nats-Required-Api-Level")
         return message._replace(headers=headers)
 
-    def _waitFor(self, batchId: bytes, batch: Batch) -> None:
-        """Abandon a batch that gets no more messages."""
-        if batch.idle is not None:
-            batch.idle.cancel()
+    def _restartTimer(self, batchId: bytes, batch: Batch) -> None:
+        """Give a batch that got a message the idle time again, after which it is abandoned."""
+        if batch.timer is not None:
+            batch.timer.cancel()
         passed = partial(self._abandon, batchId, "timeout")
-        batch.idle = self._stream.account.deadlines.after(self._idle, passed)
+        batch.timer = self._stream.account.deadlines.after(self._idle, passed)
 
     def _abandon(self, batchId: bytes, reason: str) -> None:
         """End a batch that cannot be committed."""
@@ -80,6 +80,6 @@ class OpenBatches(Generic[Batch]):
         batch = self._batches.pop(batchId, None)
         if batch is not None:
             self._limit.open -= 1
-            if batch.idle is not None:
-                batch.idle.cancel()
+            if batch.timer is not None:
+                batch.timer.cancel()
         return batch

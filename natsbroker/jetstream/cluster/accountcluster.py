@@ -17,7 +17,7 @@ from natsbroker.errors import BrokerError
 from natsbroker.interfaces import ILeasedStore
 from natsbroker.interfaces.records import LeaseCensus, LeaseLost, NoSuchLog, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
-from natsbroker.jetstream.cluster.peers import PeerChannel
+from natsbroker.jetstream.cluster.peers import BrokerRequests
 from natsbroker.jetstream.cluster.views import DirectViews
 from natsbroker.jetstream.damage import Unreadable, lostState
 from natsbroker.jetstream.model.documents import documentOf
@@ -47,7 +47,7 @@ class BrokerLeases(Protocol):
         """The store that is shared."""
 
     @property
-    def channel(self) -> PeerChannel:
+    def requests(self) -> BrokerRequests:
         """Asks the other brokers."""
 
     @property
@@ -362,7 +362,7 @@ class AccountCluster:
 
         @param isHeld: whether it may have received that itself.
         """
-        await self._leases.channel.ask(
+        await self._leases.requests.ask(
             leader,
             "apply",
             message.headers + message.payload,
@@ -393,7 +393,7 @@ class AccountCluster:
         byLeader.pop("", None)
         infos = await self.listed(byLeader.pop(own, []))
         asked = [
-            self._leases.channel.ask(leader, "list", account=self.account.name, names=theirs)
+            self._leases.requests.ask(leader, "list", account=self.account.name, names=theirs)
             for leader, theirs in byLeader.items()
         ]
         for answer in await _answers(asked):
@@ -411,7 +411,7 @@ class AccountCluster:
         members = self._leases.members
         others = [peer for peer in members.alive if peer != members.own]
         asked = [
-            self._leases.channel.ask(peer, "usage", account=self.account.name) for peer in others
+            self._leases.requests.ask(peer, "usage", account=self.account.name) for peer in others
         ]
         return [await self.usage(), *(await _answers(asked))]
 

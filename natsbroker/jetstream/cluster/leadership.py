@@ -21,7 +21,7 @@ from natsbroker.interfaces import ILeasedStore, IMessageBus
 from natsbroker.interfaces.records import LeaseCensus, LeaseLost, StoreError
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.balancing import LeaderBalance, Move, movable
-from natsbroker.jetstream.cluster.peers import PeerChannel
+from natsbroker.jetstream.cluster.peers import BrokerRequests
 from natsbroker.jetstream.cluster.reach import StoreReach
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
@@ -70,7 +70,7 @@ class ClusterLeadership:
         """
         self.store = store
         self.bus = bus
-        self.channel = PeerChannel(bus, name, deadlines)
+        self.requests = BrokerRequests(bus, name, deadlines)
         self.clusters: dict[str, AccountCluster] = {}
         self.members = JetStreamPeers(cluster, name, {name: JetStreamPeer(name, tags=tuple(tags))})
         self.isMeta = False
@@ -86,7 +86,7 @@ class ClusterLeadership:
         self._balance = LeaderBalance()
         self._moving: Deferred[None] | None = None
         self._reach = StoreReach(deadlines, store.lease, self._quorumLost)
-        self.channel.handlers = {
+        self.requests.handlers = {
             "apply": self._apply,
             "describe": self._describe,
             "list": self._list,
@@ -119,7 +119,7 @@ class ClusterLeadership:
     async def start(self) -> None:
         """Take what is free, and go on doing so."""
         await self.store.introduce(_INTRODUCED + self.own)
-        self.channel.open()
+        self.requests.open()
         await self.look()
         self._later()
 
@@ -172,7 +172,7 @@ class ClusterLeadership:
     async def _move(self, move: Move) -> None:
         """Have a broker hand streams over to another."""
         try:
-            answer = await self.channel.ask(
+            answer = await self.requests.ask(
                 move.source, "shed", patience=MOVING, to=move.target, count=move.count
             )
         except BrokerError as error:
@@ -220,7 +220,7 @@ class ClusterLeadership:
         self.members = JetStreamPeers(self.members.cluster, self.own, members, meta)
         for name, member in members.items():
             if member.isAlive and name not in self._tags:
-                asking = self.channel.ask(name, "describe")
+                asking = self.requests.ask(name, "describe")
                 asking.addCallbacks(self._described, _noAnswer, callbackArgs=(name,))
 
     def _described(self, answer: dict[str, Any], name: str) -> None:
@@ -271,7 +271,7 @@ class ClusterLeadership:
     async def tell(self, target: str, what: str, **fields: Any) -> None:
         """Ask another broker, if it is there."""
         try:
-            await self.channel.ask(target, what, **fields)
+            await self.requests.ask(target, what, **fields)
         except BrokerError as error:
             _log.warn("Broker {name} does not answer: {why}", name=target, why=str(error))
 
@@ -305,7 +305,7 @@ class ClusterLeadership:
         self._reach.close()
         for cluster in self.clusters.values():
             cluster.close()
-        self.channel.close()
+        self.requests.close()
 
     async def remove(self, peer: str) -> str:
         """
@@ -346,7 +346,7 @@ class ClusterLeadership:
         """Hand streams over to a broker that has joined, if it takes any."""
         target, moved = fields["to"], 0
         try:
-            accepts = (await self.channel.ask(target, "describe"))["accepts"]
+            accepts = (await self.requests.ask(target, "describe"))["accepts"]
         except BrokerError:
             accepts = False
         if accepts and not self._isLeaving:

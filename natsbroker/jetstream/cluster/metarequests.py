@@ -1,5 +1,5 @@
 """
-The API requests about the cluster itself, which only the system account may send.
+API requests about the cluster itself, which only the system account may send.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REMOVE = "SERVER.REMOVE", "meta_server_remove"
 
 @implementer(ISubscriber)
 class MetaResponder:
-    """Has another broker answer for whole accounts, or forgets a dead one, on request."""
+    """Answers requests to move the meta leader and to remove a server."""
 
     def __init__(
         self,

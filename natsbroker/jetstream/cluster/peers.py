@@ -34,15 +34,15 @@ def _subject(name: str) -> bytes:
 
 
 @implementer(ISubscriber)
-class PeerChannel:
+class BrokerRequests:
     """
     Asks other brokers, and answers them.
 
-    @ivar handlers: the answers to requests by name, from the other fields and the body.
+    @ivar handlers: answer requests, by name, given the other fields and the body.
     """
 
     def __init__(self, bus: IMessageBus, name: str, deadlines: Deadlines) -> None:
-        """The channel of a broker's name; C{bus} is that of the system account."""
+        """@param name: this broker's name. @param bus: that of the system account."""
         self._bus = bus
         self._origin = ProgramOrigin(bus.account)
         self._name = name
@@ -64,17 +64,17 @@ class PeerChannel:
             self._end(number).errback(NoResponders(b"closed"))
 
     def ask(
-        self, peer: str, what: str, body: bytes = b"", patience: float = PATIENCE, **fields: Any
+        self, peer: str, request: str, body: bytes = b"", patience: float = PATIENCE, **fields: Any
     ) -> Deferred[dict[str, Any]]:
         """
         Ask another broker by its name within C{patience} seconds; fails with L{NoResponders} or
         L{RequestTimeout}.
 
-        @param what: names the handler.
+        @param request: the name of the handler.
         """
         self._number += 1
         number = self._number
-        fields = {**fields, "do": what, "from": self._name, "id": number}
+        fields = {**fields, "do": request, "from": self._name, "id": number}
         answer: Deferred[dict[str, Any]] = Deferred(lambda _: self._gaveUp(number))
         timer = self._deadlines.after(patience, lambda: self._late(number, patience))
         self._waiting[number] = answer, timer
@@ -125,5 +125,5 @@ class PeerChannel:
 
 
 def _parsed(document: Raw) -> Any:
-    """A document that is encoded already, as answers have the configurations of streams."""
+    """The JSON of a document that is encoded already, such as a stream's configuration."""
     return json.loads(bytes(document))

@@ -1,8 +1,8 @@
 """
-Direct get by brokers that do not lead a stream: what is durable is in the database that all have.
+Direct gets of streams that the broker does not lead, from the database that all brokers share.
 
-So there is no gap while a stream has no leader. Each request reads what was durable when it came,
-so a client finds what was acknowledged to it, whichever broker answers.
+So direct gets are answered while a stream has no leader. Each request reads everything that was
+durable when it came, so a client finds what was acknowledged to it, whichever broker answers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from natsbroker.interfaces.storage import IStreamStore
 
 REREAD = 10
-"""The number of looks after which configurations are read again, although no leader has changed."""
+"""The calls of L{DirectViews.follow} after which configurations are read again in any case."""
 
 
 class StreamView(StreamRecords):
-    """A stream that another broker leads, or none."""
+    """A stream that another broker leads, or that has no leader."""
 
     def __init__(
         self, account: JetStreamAccount, store: IStreamStore, config: StreamConfig
@@ -41,7 +41,7 @@ class StreamView(StreamRecords):
         self._responder.applyConfig()
 
     def settle(self) -> Deferred[None]:
-        """Learn what is durable now."""
+        """Read which messages are durable now."""
         viewing: Deferred[Any] = self._store.view(logName(self.account.name, self.name))
         return viewing.addCallback(self._viewed)
 
@@ -68,7 +68,7 @@ class DirectViews:
         self._configs = configs
         self._views: dict[str, StreamView] = {}
         self._leaders: dict[str, str | None] = {}
-        self._looks = 0
+        self._calls = 0
 
     async def follow(self, leaders: Mapping[str, str | None]) -> None:
         """
@@ -76,10 +76,10 @@ class DirectViews:
 
         @param leaders: the leaders of the account's logs, by log.
         """
-        self._looks += 1
+        self._calls += 1
         if not IViewableStore.providedBy(self._store):
             return
-        if leaders == self._leaders and self._looks % REREAD:
+        if leaders == self._leaders and self._calls % REREAD:
             return
         configs = await self._configs()
         self._leaders = dict(leaders)

@@ -61,13 +61,13 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
             self._forget(batchId)
             raise errors.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT()
         message = self._withoutLevel(batchId, message)
-        self._waitFor(batchId, batch)
+        self._restartTimer(batchId, batch)
         if number != len(batch.messages) + 1 or size < 1:
             self._abandon(batchId, "incomplete")
             raise errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
-        if size > self._budget.messages:
+        if size > self._budget.maxMessages:
             self._abandon(batchId, "large")
-            raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=self._budget.messages)
+            raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=self._budget.maxMessages)
         if not commit:
             self._keep(batchId, batch, message)
             return []
@@ -127,8 +127,8 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
 
     def _start(self, batchId: bytes, number: int, size: int) -> _AtomicBatch:
         if number != 1:
-            if size > self._budget.messages:
-                raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=self._budget.messages)
+            if size > self._budget.maxMessages:
+                raise errors.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=self._budget.maxMessages)
             raise errors.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
         if self.isFull:
             raise errors.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()

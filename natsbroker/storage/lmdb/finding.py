@@ -1,10 +1,10 @@
 """
-Finds everything in a damaged database that is still whole; nothing is written.
+The search of a damaged database for everything that is still whole. Nothing is written.
 
 All values carry the store's random mark, their keys and checksums, so they can be found by
 searching the file. But old copies lie in it too: in free pages, and in the free space of others. So
-as much of the tree is followed as can be, and values in pages that were reached count only if the
-tree leads to them.
+the tree is followed as far as it is whole. A value in a page that the tree reaches counts only if
+the tree leads to the value as well.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ from natsbroker.storage.records import (
 
 class RecordPlace(NamedTuple):
     """
-    @ivar offset: in the file; negative if the record is none of the file's.
-    @ivar length: with its head.
+    The place of a whole record.
+
+    @ivar offset: in the file; negative for a record that was added from elsewhere.
+    @ivar length: with the record's head.
     """
 
     offset: int
@@ -55,11 +57,13 @@ class RecordPlace(NamedTuple):
 @dataclass
 class FoundLog:
     """
-    @ivar current: whether the row was reached through the tree, so that there is no newer one.
-    @ivar blocks: heads, and where they lie.
-    @ivar older: likewise, of blocks that may be older ones of those that are damaged.
-    @ivar dead: sequences that were deleted, for good.
-    @ivar journalled: records that are in the journal beyond it.
+    The parts of one log that were found.
+
+    @ivar current: whether the tree leads to the row, so that there is no newer one.
+    @ivar blocks: the heads of blocks, with their offsets.
+    @ivar older: likewise of old copies of blocks that are damaged now.
+    @ivar dead: sequences that were deleted for good.
+    @ivar journalled: the records of the journal that the database does not have.
     """
 
     row: LogRow | None = None
@@ -71,15 +75,17 @@ class FoundLog:
     journalled: Sequence[bytes] = ()
 
     def covers(self, sequence: int) -> bool:
-        """Whether a block that was found says what became of a record."""
+        """Whether a block that was found has the record, or shows that it was deleted."""
         return any(head.first <= sequence <= head.last for head, _ in self.blocks)
 
 
 @dataclass
 class Trust:
     """
-    @ivar tree: what can be reached, or C{None} if it is not known where to begin.
-    @ivar free: pages that hold only what is old.
+    The parts of a database that can be relied on.
+
+    @ivar tree: the part that can be reached; C{None} if its root is not known.
+    @ivar free: pages with nothing but old copies.
     """
 
     tree: Tree | None = None
@@ -87,7 +93,7 @@ class Trust:
     pageSize: int = 4096
 
     def allows(self, position: int) -> bool:
-        """Whether something counts that was found at a position without the tree leading to it."""
+        """Whether a value at a position counts although the tree does not lead to it."""
         page, offset = divmod(position, self.pageSize)
         if self.tree is None:
             return page not in self.free
@@ -99,7 +105,7 @@ class Trust:
 
 
 def trustIn(path: Path) -> Trust:
-    """The parts to rely on: none unless both meta pages are of two transactions in a row."""
+    """The trusted parts: none unless the two meta pages are of consecutive transactions."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         file = PageFile(descriptor)
@@ -116,7 +122,7 @@ def trustIn(path: Path) -> Trust:
 
 
 def findFormat(path: Path) -> tuple[bytes, int] | None:
-    """The mark of a database and the version of its format, wherever in it they are found."""
+    """The mark of a database and the version of its format, searched for in the whole file."""
     data = path.read_bytes() if path.exists() else b""
     position = data.find(FORMAT_TEXT)
     while position >= 0:
@@ -143,10 +149,12 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 class Finder:
     """
-    @ivar logs: what was found, by identity.
+    The search of one file.
+
+    @ivar logs: the logs that were found, by identity.
     @ivar values: state, holds and known losses, by their key in a plain database, each with its
         generation.
-    @ivar generation: the newest that was found.
+    @ivar generation: the newest generation that was found.
     """
 
     def __init__(
@@ -181,13 +189,16 @@ class Finder:
         places = [entry.offset]
         if isTwice(entry.key):
             places.append(entry.offset + entry.length // 2)
-        # Where the length of a key is wrong by one, that of its node may be right all the same.
+        # Damage may have changed the length of a key by one while that of its node is right.
         return any(
             [self._lookAt(place + offset, True) for place in places for offset in (0, 1, -1)]
         )
 
     def _lookAt(self, position: int, counts: bool) -> int:
-        """The length; 0 for nothing. What does not count may only replace something broken."""
+        """
+        Read a block or value, and return its length; 0 if there is none. One that does not count
+        is kept only in place of something broken.
+        """
         try:
             if self._raw[position + 8 : position + 9] == b"B":
                 return self._block(position, counts)
@@ -239,7 +250,7 @@ class Finder:
     def recordsOf(
         self, identity: int, log: FoundLog, blocks: Sequence[tuple[Head, int]]
     ) -> dict[int, RecordPlace]:
-        """Undeleted records in some blocks of a log; a whole copy of each, if there is any."""
+        """The undeleted records in blocks of a log; of each a whole copy, if there is one."""
         places: dict[int, RecordPlace] = {}
         whole: set[int] = set()
         covered: list[tuple[int, int]] = []

@@ -44,7 +44,7 @@ class _CheckedRequest:
 
 
 async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
-    """The sequence that is taken for the last one sent; C{last} counts as published before."""
+    """The sequence after which delivery starts; C{last} is the last that was published before."""
     first = channel.bounds.first
     position = asked.startPosition
     if position == protocol.FIRST:
@@ -112,7 +112,7 @@ class SubscribeHandler:
             last = channel.log.nextSequence - 1
             await channel.settled()
             last = min(last, channel.bounds.last)
-            subscription = await self._made(channel, request, last)
+            subscription = await self._makeSubscription(channel, request, last)
         except (Refused, StoreError) as error:
             _log.debug(
                 "[Client:{id}] Cannot subscribe to {name}: {why}",
@@ -136,10 +136,10 @@ class SubscribeHandler:
         else:
             self._context.delivery.pump(subscription.group)
 
-    async def _made(
+    async def _makeSubscription(
         self, channel: Channel, request: _CheckedRequest, last: int
     ) -> ChannelSubscription:
-        """C{last} is the highest sequence of the channel when the request came."""
+        """Store the subscription; C{last} is the channel's last sequence when the request came."""
         start = await startAfter(channel, request.asked, last, self._context.now())
         if not request.client.isRegistered:
             raise Refused(errors.UNKNOWN_CLIENT_ID)
@@ -151,7 +151,7 @@ class SubscribeHandler:
         try:
             await self._context.ledger.changed(subscription)
         except StoreError as error:
-            # One that goes with its client is written down when the store takes writes again.
+            # A subscription that ends with its client is stored when the store can write again.
             if group.isDurable or not isinstance(error, (StoreFull, StoreFailed)):
                 if subscription.isActive:
                     self._close.remove(subscription, isForGood=not isResumed)

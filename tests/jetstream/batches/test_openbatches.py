@@ -24,7 +24,7 @@ class _Batches(OpenBatches[OpenBatch]):
 
     def take(self, batchId: bytes, headers: bytes = b"") -> bytes:
         batch = self._batches.get(batchId) or self._begin(batchId, OpenBatch())
-        self._waitFor(batchId, batch)
+        self._restartTimer(batchId, batch)
         return self._withoutLevel(batchId, Arrived(b"s.a", b"", headers, b"", False)).headers
 
     def _abandon(self, batchId: bytes, reason: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from natsbroker.errors import NoResponders, RequestTimeout
-from natsbroker.jetstream.cluster.peers import PATIENCE, PeerChannel
+from natsbroker.jetstream.cluster.peers import PATIENCE, BrokerRequests
 from natsbroker.jetstream.model.members import peerId
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.wire.values import Kind
@@ -25,7 +25,7 @@ class Channels(Stage):
             self.account.busFor(Kind.INTERNAL),
             Deadlines(self.clock, self.clock.seconds),
         )
-        self.one, self.two = (PeerChannel(bus, name, deadlines) for name in ("one", "two"))
+        self.one, self.two = (BrokerRequests(bus, name, deadlines) for name in ("one", "two"))
         self.one.open()
         self.two.open()
 
