@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     from natsbroker.config.model import Settings
 
-#: What programs look for at the beginning of a line.
+#: The name that programs look for at the beginning of a line.
 _PROGRAM = "nats-server"
 
 #: A command or link of this name serves NATS Streaming, as its namesake does.
 _STREAMING = "nats-streaming-server"
 
-#: What the usage calls the program.
+#: The program's name in the usage.
 _OURS = "natsbroker"
 
 #: The exit code of a program that a closed pipe ends, as shells show it.

@@ -26,6 +26,9 @@ PAGES = ("README.md", "CONTRIBUTING.md")
 SUFFIXES = frozenset({".py", ".pyi", ".pyx", ".pxd", ".pxi", ".md", ".rst"})
 SKIPPED = frozenset({"node_modules", "build", "__pycache__", ".build"})
 
+_OPEN = ("natsbroker/spark/", "natsbroker/config/keys/")
+"""The packages whose comments about constants may still begin with a forbidden word."""
+
 LISTS = frozenset({"tests/language.py", "tests/test_language.py"})
 """Files that quote the phrases because they are about them."""
 
@@ -84,6 +87,9 @@ _WORDS = re.compile(
 _NOBODY = re.compile(r"\bNobody\b")
 _SAYS = re.compile(r"\bwhat (?:(?:the|an?|its|their|his) )?[\w{}.]+ says\b", re.IGNORECASE)
 _BEGUN = re.compile(r'"""\s*(?:What|Who|How|So|Nor|And|But)\b')
+_COMMENT_BEGUN = re.compile(
+    r"(?:\A|^(?![ \t]*#:).*\n)[ \t]*#: (?:What|Who|How|So|Nor|And|But)\b", re.MULTILINE
+)
 _ONLY_SEE = re.compile(r'"""\s*See L\{[\w.]+\}\.?\s*"""')
 _VAGUE = re.compile(
     r"\bfor (?:\(?\w+\)?, )*\(?(?:each|found)\b\)?(?:, \(?\w+\)?)* in\b"
@@ -140,6 +146,11 @@ def findingsIn(path: str, text: str) -> list[Finding]:
         Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun phrase or a verb")
         for match in _BEGUN.finditer(text)
     ]
+    if path.startswith("natsbroker/") and not path.startswith(_OPEN):
+        findings += [
+            Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun phrase")
+            for match in _COMMENT_BEGUN.finditer(text)
+        ]
     if path.endswith(".py"):
         findings += [
             Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun that says what it is")

@@ -51,7 +51,7 @@ class _MappedSubjects(Relay):
 _MAPPED = _MappedSubjects()
 
 
-#: What an account calls that may raise: C{gateway} is a policy's table of interest.
+#: The kinds of code that an account calls and that may fail; C{gateway} is the table of a policy.
 FAILING = ("filter", "gateway", "router", "subscriber", "watcher")
 
 

@@ -46,7 +46,7 @@ _PEERS = DIRECTED - {Kind.GATEWAY}
 #: Takes the rest of a delivery to many receivers.
 Later = Callable[[Generator[None, None, int]], None]
 
-#: How many receivers one step of a delivery serves.
+#: The receivers that one step of a delivery serves.
 _STEP = 16
 
 #: Origins whose replies return to the clusters of their requests.

@@ -83,7 +83,7 @@ def describedIn(settings: Settings) -> dict[str, AccountSettings]:
     return described
 
 
-#: What the system account exports to the accounts that have JetStream.
+#: The service that the system account exports to the accounts with JetStream.
 _JETSTREAM = ServiceExport(API)
 
 

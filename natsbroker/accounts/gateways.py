@@ -31,7 +31,7 @@ _GATEWAY = int(Kind.GATEWAY)
 #: The interest that leafnodes learn of while there are other clusters: mapped replies.
 _MAPPED = ((NEW + b">", b""), (OLD + b">", b""))
 
-#: And where other clusters take everything that they did not refuse.
+#: The interest of a cluster that takes everything it has not refused.
 _EVERYTHING = (b">", b"")
 
 

@@ -26,7 +26,7 @@ PERIOD = 2.0
 #: Wildcard shapes are capped where subscriptions are made: here there may be as many.
 _SHAPES = 1 << 16
 
-#: How many reply subjects at most are compared with a pattern that has lost its interest.
+#: The most reply subjects that are compared with a pattern that lost its interest.
 _MOST_COMPARED = 1024
 
 

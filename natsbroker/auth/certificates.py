@@ -136,7 +136,7 @@ def _hexadecimal(digits: bytes) -> int:
     return int(digits, 16)
 
 
-#: What Go's C{pkix.Name} prints, in its order; domain components it leaves out.
+#: The attributes that Go's C{pkix.Name} prints, in its order. It leaves out domain components.
 _PRINTED = (
     (NameOID.SERIAL_NUMBER, "SERIALNUMBER"),
     (NameOID.COMMON_NAME, "CN"),

@@ -25,7 +25,7 @@ from natsbroker import errors
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.wire.grants import ConnectRequest, Grant
 
-#: What a client may bring in CONNECT to say who it is.
+#: The members of CONNECT by which a client can log in.
 _SIGNS = ("user", "pass", "auth_token", "nkey", "jwt", "sig")
 
 

@@ -44,7 +44,7 @@ GUEST = "nats-guest"
 """The name of clients without credentials where only the system account has users."""
 
 
-#: What a grant has of its user under the same name.
+#: The fields that a grant copies from its user.
 GRANTED = sorted({key.name for key in fields(User)} & {key.name for key in fields(Grant)})
 
 
@@ -64,7 +64,7 @@ class UserEntry:
         return self.connectionTypes is None or connectionType in self.connectionTypes
 
 
-#: What everybody is granted where nobody logs in.
+#: The grant of every client if there are no logins.
 _EVERYTHING = Grant()
 
 

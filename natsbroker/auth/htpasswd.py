@@ -90,10 +90,10 @@ def checkCrypt(expected: str, given: str) -> bool:
 _BCRYPT = re.compile(r"\$2[aby]\$(\d{2})\$[./A-Za-z0-9]{53}", re.ASCII)
 _SHA = re.compile(r"\{SHA\}[A-Za-z0-9+/]{27}=", re.ASCII)
 
-#: What hashes begin with that need a library.
+#: The beginnings of hashes that need a library.
 _CRYPT = ("$apr1$", "$1$", "$5$", "$6$")
 
-#: What lines of other kinds begin with, and their names.
+#: The beginnings of hashes of other kinds, and the names of these.
 _OTHERS = {
     "$2": "a damaged bcrypt hash",
     "{": "an unknown scheme",

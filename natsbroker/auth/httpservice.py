@@ -74,8 +74,8 @@ def reasonOf(failure: Failure) -> str:
     return "; ".join(told)[:_LONGEST].strip()
 
 
-#: What of CONNECT is passed on: who the client is, and what program.
-_TOLD = ("user", "pass", "auth_token", "nkey", "jwt", "sig", "name", "lang", "version")
+#: The members of CONNECT that the service receives: the login, and the client's program.
+_PASSED_ON = ("user", "pass", "auth_token", "nkey", "jwt", "sig", "name", "lang", "version")
 
 _NAMES = frozenset(
     {"user", "account", "permissions", "max_payload", "max_subscriptions", "expires"}
@@ -86,7 +86,7 @@ def question(request: ConnectRequest, nonce: bool = False) -> bytes:
     asked: dict[str, Any] = {
         "host": request.host,
         "connection_type": request.connectionType,
-        "connect": {name: request.text(name) for name in _TOLD if request.text(name)},
+        "connect": {name: request.text(name) for name in _PASSED_ON if request.text(name)},
     }
     if nonce:
         asked["nonce"] = request.nonce

@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 
-#: How bcrypt hashes begin, as nats-server recognises them.
+#: The beginning of bcrypt hashes, by which nats-server recognises them.
 _HASH = re.compile(r"\$2[abxy]\$\d{2}\$")
 
 #: More bytes of a password than these do not count for bcrypt; longer ones are refused.

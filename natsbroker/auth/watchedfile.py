@@ -21,7 +21,7 @@ LONGEST = 16 * 1024 * 1024
 
 _log = Logger()
 
-#: What tells one state of a file from another.
+#: The metadata that tell two states of a file apart.
 _Stamp = tuple[int, ...]
 
 

@@ -23,7 +23,7 @@ from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.runtime.observers import PluginCalls
 
-#: How the reasons of slow consumers begin.
+#: The beginning of the reasons of slow consumers.
 _SLOW = "Slow Consumer"
 
 

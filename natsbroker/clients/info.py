@@ -12,7 +12,7 @@ from typing import Any
 from natsbroker import API_LEVEL
 from natsbroker.wire.connect import infoLine, writeText
 
-#: What nats-server lets an operator switch in its JetStream, under its names. None of it is here.
+#: The feature flags of nats-server's JetStream. None of the features is here.
 FEATURE_FLAGS: Mapping[str, bool] = {
     "js_ack_fc_v2": False,
     "js_api_reply_v2": False,
@@ -24,7 +24,7 @@ FEATURE_FLAGS: Mapping[str, bool] = {
 #: the account, whether it is the system account, and whether the line answers a CONNECT.
 _Shape = tuple[int | None, str, bool, bool]
 
-#: How many shapes of lines are remembered.
+#: The most shapes of lines that are remembered.
 MOST_SHAPES = 64
 
 #: Stands for the number of a connection while a line is cut there.

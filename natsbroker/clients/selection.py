@@ -28,7 +28,7 @@ from natsbroker.subjects import grammar
 from natsbroker.wire.grants import GLOBAL_ACCOUNT
 from natsbroker.wire.text import encoded
 
-#: How many connections, subscriptions and ranks are gone through in one step.
+#: The connections, subscriptions or ranks that one step visits.
 _STEP = 64
 _SUBSCRIPTIONS = 512
 _SORTED = 4096

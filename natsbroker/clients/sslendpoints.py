@@ -24,7 +24,7 @@ _PART = r"(?:\\.|[^:\\])*"
 _PARTS = re.compile(rf"{_PART}(?::{_PART})*", re.DOTALL)
 _NAMED = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
-#: What Twisted's own endpoints of this kind take and we refuse, with the reason.
+#: The options of Twisted's endpoints that are refused here, with the reason.
 _REFUSED = {
     "sslmethod": "the versions are those of the settings (tls: min_version)",
     "dhParameters": "keys are exchanged with elliptic curves only",

@@ -15,10 +15,10 @@ from natsbroker.config.settings.authorization import CONNECTION_TYPES
 from natsbroker.wire.grants import Security
 from natsbroker.wire.values import ClientInfo
 
-#: How many characters of each text a connection sent about itself are kept when it is gone.
+#: The characters of each text from a peer that are kept of a closed connection.
 LONGEST_TEXT = 256
 
-#: How many subscriptions of a connection that is gone are kept, and how many bytes of subjects.
+#: The subscriptions that are kept of a closed connection, and the bytes of their subjects.
 MOST_SUBSCRIPTIONS = 16
 MOST_SUBJECT_BYTES = 1024
 

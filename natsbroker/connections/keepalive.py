@@ -8,7 +8,7 @@ from enum import Enum
 #: is not shorter (observed of nats-server; the offset of up to a fifth is the caller's).
 FIRST_PING = 2.0
 
-#: How often a PING is sent for the sake of the round trip alone, although data flows.
+#: The interval of PINGs that only measure the round trip while data flows, in seconds.
 _MEASURE = 3600.0
 
 

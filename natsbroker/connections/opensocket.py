@@ -14,7 +14,7 @@ import socket
 #: The host that stands for every address of this machine, IPv6 ones too, as in nats-server.
 ANYWHERE = "0.0.0.0"
 
-#: How many connections may wait to be accepted: enough for a storm of reconnects.
+#: The connections that may wait to be accepted: enough for a storm of reconnects.
 BACKLOG = 4096
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from natsbroker.wire.grants import Security
 
-#: How an IPv6 socket spells the address of an IPv4 peer.
+#: The beginning of an IPv4 peer's address on an IPv6 socket.
 _MAPPED = "::ffff:"
 
 

@@ -28,7 +28,7 @@ LARGEST = 4 << 20
 #: The same between an identifier of Snappy and the next one of S2.
 _LARGEST_SNAPPY = 1 << 16
 
-#: How many bytes an encoder puts into one chunk.
+#: The bytes that an encoder puts into one chunk.
 _CHUNK = 1 << 20
 
 #: Shorter content is not worth an attempt to compress it.
@@ -48,10 +48,10 @@ _BLOCK_OVERHEAD = 8
 
 _HEAD = struct.Struct("<II")
 
-#: How many times the largest chunk may come without any content.
+#: The limit on input without any content, as a multiple of the largest chunk.
 _IDLE_FACTOR = 8
 
-#: What a chunk counts at least, in bytes, so that empty ones are not free.
+#: The least bytes that a chunk counts, so that empty ones are not free.
 _CHUNK_COST = 64
 
 

@@ -32,7 +32,7 @@ def _unvetted(failure: Failure) -> str | None:
     return "OCSP: the certificate could not be checked"
 
 
-#: How long a closed connection may take to send what waits, in seconds, before it is cut.
+#: The time, in seconds, that a closed connection has to send the rest before it is cut.
 LINGER = 1.0
 
 

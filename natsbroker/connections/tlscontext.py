@@ -36,8 +36,7 @@ _OPTIONS = (
 
 _VERSIONS = {"1.2": SSL.TLS1_2_VERSION, "1.3": SSL.TLS1_3_VERSION}
 
-#: What is offered with TLS 1.2 unless the settings say: forward secrecy, and encryption that is
-#: authenticated.
+#: The default ciphers of TLS 1.2: those with forward secrecy and authenticated encryption.
 _DEFAULT_CIPHERS = (
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
     "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"

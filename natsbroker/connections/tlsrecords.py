@@ -23,7 +23,7 @@ from natsbroker import hot
 
 _log = Logger(namespace="natsbroker")
 
-#: How much is read from and written to the socket at a time.
+#: The bytes that are read from or written to the socket at a time.
 _READ_SIZE = 262144
 _SEND_SIZE = 524288
 

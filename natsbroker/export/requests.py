@@ -20,7 +20,7 @@ from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.export")
 
-#: What the reply subjects of requests from importing accounts begin with.
+#: The beginning of the reply subjects of requests from importing accounts.
 _IMPORTED = b"_R_."
 
 LARGEST = (1 << 63) - 1

@@ -9,7 +9,7 @@ from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.modern import ModernTraffic
 
-#: How many servers' hashes are remembered.
+#: The most servers whose hashes are remembered.
 _REMEMBERED = 1024
 
 

@@ -39,7 +39,7 @@ _MODES = {
     "interest-only": "Interest-Only",
 }
 
-#: How many subscriptions of an account are listed.
+#: The most subscriptions of an account that are listed.
 _LISTED = 4096
 
 Document = dict[str, Any]

@@ -28,7 +28,7 @@ _log = Logger(namespace="natsbroker.jetstream")
 
 Row = dict[str, Any]
 
-#: What nats-server shows beside C{sync_always}.
+#: The interval that nats-server shows beside C{sync_always}, in nanoseconds.
 _SYNC_INTERVAL = 120_000_000_000
 
 _UNSIGNED = (1 << 64) - 1

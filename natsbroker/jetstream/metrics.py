@@ -11,7 +11,7 @@ from typing import Any
 from natsbroker.monitoring.answers import PAUSE, Pause
 from natsbroker.monitoring.metrics import MetricSeries
 
-#: How many consumers are gone through in one step.
+#: The consumers that one step visits.
 _STEP = 64
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from natsbroker.leafnodes.service import LeafnodeService
     from natsbroker.system.pages import ServerPages
 
-#: What a subscription counts besides its text.
+#: The bytes that a subscription counts besides its text.
 _EACH = 8
 
 

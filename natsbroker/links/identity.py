@@ -43,7 +43,7 @@ class LinkIdentity:
         }
 
 
-#: What an INFO begins with that is about no server.
+#: The beginning of an INFO that is about no server.
 NOBODY = {**LinkIdentity("", "", "").head(0), "version": "", "headers": False, "max_payload": 0}
 
 

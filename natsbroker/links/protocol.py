@@ -28,7 +28,7 @@ MakeLink = Callable[[LinkPeer], Link]
 
 _log = Logger(namespace="natsbroker")
 
-#: How many decoded bytes a session is given at once, and in one iteration of the reactor.
+#: The most decoded bytes that a session receives at once, and in one iteration of the reactor.
 _AT_ONCE = 1 << 16
 _IN_AN_ITERATION = 1 << 18
 

@@ -38,7 +38,7 @@ JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
 
-#: What work in small steps yields: L{PAUSE}, or a Deferred after which it goes on.
+#: The values that work in steps yields: L{PAUSE}, or a Deferred after which it goes on.
 Pause = Any
 
 #: Work in small steps: the reactor may run at each C{yield}. The result is returned.

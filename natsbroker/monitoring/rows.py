@@ -13,11 +13,11 @@ from natsbroker.wire.text import decoded
 
 Row = dict[str, Any]
 
-#: How many bytes of subscriptions a row lists: as JSON they are at most six times as long, and an
+#: The most bytes of subscriptions in a row. As JSON they are at most six times as long, and an
 #: answer must have room for them.
 _LISTED = 512 << 10
 
-#: How many subscriptions one step takes.
+#: The subscriptions that one step takes.
 _STEP = 256
 
 

@@ -14,7 +14,7 @@ from natsbroker.files import replaceFile
 
 _log = Logger(namespace="natsbroker")
 
-#: How many answers are kept; the oldest go first.
+#: The most answers that are kept; the oldest go first.
 _MOST = 10_000
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _log = Logger(namespace="natsbroker")
 
-#: How peers in clusters and gateways are checked, where staples are shown.
+#: The check of peers in clusters and gateways if staples are shown.
 _MEMBER = OCSPPeer(verify=True)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: The bytes of a response; usual ones have two thousand.
 _LONGEST = 1 << 16
 
-#: How many responders are asked at a time.
+#: The responders that are asked at a time.
 _AT_A_TIME = 32
 
 _HEADERS = {"Content-Type": "application/ocsp-request", "Accept": "application/ocsp-response"}

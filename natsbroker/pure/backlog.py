@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-#: What one batch may do, and one round of the backlog: some milliseconds.
+#: The work of one batch, and of one round of the backlog: some milliseconds.
 SHARE = 32768
 
-#: What a batch may do at least where many share a round.
+#: The least work of a batch where many share a round.
 LEAST = 512
 
 #: Seconds of the processor after which a batch leaves the rest for later, whatever its work.

@@ -34,7 +34,7 @@ from natsbroker.wire.values import Kind
 _MESSAGE = 4
 _COPY = 4
 
-#: How many lines are remembered, and how long a remembered line may be.
+#: The lines that are remembered, and the longest of them.
 _LINES = 8192
 _LONGEST = 512
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 #: The most bytes that a length has.
 _LONGEST_VARINT = 5
 
-#: How many bytes of an offset follow the tag of a copy, by the low bits of the tag.
+#: The bytes of an offset after the tag of a copy, by the low bits of the tag.
 _OFFSET_BYTES = (0, 1, 2, 4)
 
-#: What is added to the length of a repeat, by the number of bytes that hold it.
+#: The base of the length of a repeat, by the number of bytes that hold it.
 _REPEAT_BASE = (4, 8, 260, 65540)
 
 

@@ -28,10 +28,10 @@ _log = Logger(namespace="natsbroker")
 #: The longest pause before a peer with another dialect is dialled again, in seconds.
 _LONGEST = 60.0
 
-#: How long after a route was lost it is dialled again, in seconds.
+#: The pause before a lost route is dialled again, in seconds.
 _REDIAL = 1.0
 
-#: How long after something that should not take long, in seconds.
+#: The pause before another attempt to dial that should succeed soon, in seconds.
 _SOON = 0.1
 
 

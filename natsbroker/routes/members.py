@@ -37,10 +37,10 @@ from natsbroker.routes.terms import (
 from natsbroker.subjects.functions import partitionOf
 from natsbroker.wire.serverinfo import GossipMode, LinkConnect, ServerDocument
 
-#: How long two connections may be on their way at the same time, in seconds.
+#: The time, in seconds, in which two members may have dialled each other at once.
 _RACE = 5.0
 
-#: What our INFO has and no other server's.
+#: The key that only natsbroker's INFO has.
 _OURS = "natsbroker"
 
 

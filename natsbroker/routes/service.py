@@ -34,11 +34,11 @@ from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")
 
-#: What the name of a cluster is made of that has none.
+#: The letters of a name for a cluster without one.
 _LETTERS = string.ascii_letters + string.digits
 _NAME_LENGTH = 22
 
-#: How long one attempt to connect may take, in seconds.
+#: The longest attempt to connect, in seconds.
 _DIAL = 5.0
 
 

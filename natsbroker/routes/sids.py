@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from natsbroker.wire.dialects import cluster
 
-#: How long a queue group is remembered in which nobody is left, in seconds.
+#: The time for which a queue group without members is remembered, in seconds.
 _MEMORY = 30.0
 
 #: The most members of a queue group that have a sid each.

@@ -20,7 +20,7 @@ _log = Logger()
 #: answer, or a Deferred of these.
 Answer = Callable[[Message], Any]
 
-#: What answers say about the server that gives them.
+#: The description of the answering server.
 Describe = Callable[[], Mapping[str, Any]]
 
 

@@ -27,7 +27,7 @@ from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.streaming")
 
-#: How long an answer is waited for, in seconds.
+#: The longest wait for an answer, in seconds.
 _PATIENCE = 10.0
 
 #: The most messages that wait; further ones are lost.

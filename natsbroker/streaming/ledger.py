@@ -37,8 +37,8 @@ DELAY = 0.2
 #: Seconds after which what could not be written is tried again.
 RETRY = 1.0
 
-#: How many messages may be sent to a group that acknowledges them before it is announced that they
-#: may have been. One that does not is sent no more than it has room for.
+#: The messages that a group may receive beyond its stored position, if it acknowledges them. A
+#: group that does not receives no more than it has room for.
 ANNOUNCED = 1024
 
 _classes = messageClasses("natsbroker.streaming", "state")

@@ -112,7 +112,7 @@ def _stored(channel: bytes, record: Record) -> StoredMessage:
     return StoredMessage(record.sequence, record.timestamp, len(record.payload), encoded)
 
 
-#: How much of a channel is kept, in messages and in bytes of data.
+#: The most messages, and bytes of data, that are kept of a channel.
 MOST_MESSAGES = 2048
 MOST_BYTES = 1 << 20
 

@@ -30,7 +30,7 @@ _MOST_TABLES = 256
 #: Places of patterns, and their tokens.
 _Alike = list[tuple[int, list[bytes]]]
 
-#: What a pattern of some shape is looked up by.
+#: The function that makes the key of a pattern of some shape.
 Key = Callable[[list[bytes]], Hashable]
 
 

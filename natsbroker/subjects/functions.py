@@ -81,7 +81,7 @@ def _slices(piece: bytes, first: int, size: int) -> bytes:
     return b".".join([piece[:first], *slices] if first else slices)
 
 
-#: What each function of a token and a number of bytes makes of the token.
+#: The functions of a token and a number of bytes.
 _CUTS: dict[str, Callable[[bytes, int], bytes]] = {
     "splitFromLeft": lambda piece, n: _cutInTwo(piece, n),
     "splitFromRight": lambda piece, n: _cutInTwo(piece, len(piece) - n) if n > 0 else piece,

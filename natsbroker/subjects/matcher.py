@@ -179,8 +179,8 @@ class Matcher:
         L{changed} is called.
     """
 
-    #: How many subjects are remembered: enough for several thousand subjects in use, and for the
-    #: reply subjects in between, in a few megabytes.
+    #: The most subjects that are remembered: enough for several thousand subjects in use, and for
+    #: the reply subjects in between, in a few megabytes.
     LIMIT = 16384
 
     def __init__(self, router: MatchSource, limit: int = LIMIT) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject, notBytes, overlaps
 from natsbroker.subjects.index import InvalidPattern, SubjectIndex
 
-#: How many answers are remembered; on one more, all are forgotten.
+#: The most answers that are remembered; with one more, all are forgotten.
 _REMEMBERED = 1024
 
 

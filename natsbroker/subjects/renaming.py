@@ -16,7 +16,7 @@ from natsbroker.subjects.functions import wildcardNumber
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.transforms import SubjectTransform
 
-#: What a token is made of: itself, or the token at a place of what is renamed.
+#: The parts of a subject: a token, or the place of a token of the subject that is renamed.
 _Recipe = list[bytes | int]
 
 

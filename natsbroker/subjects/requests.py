@@ -9,7 +9,7 @@ under these subjects it does not leave either.
 
 from __future__ import annotations
 
-#: What the subjects of requests begin with.
+#: The beginnings of the subjects of requests.
 PREFIXES = (
     b"$JS.API.",
     b"$JS.ACK.",

@@ -20,7 +20,7 @@ DEFAULT_MAX_SHAPES = 1024
 #: The average bound on the longest patterns of the shapes, in bytes.
 BYTES_PER_SHAPE = 64
 
-#: What a subject's tokens are followed by when they are given to a recipe.
+#: The wildcards that follow a subject's tokens in the argument of a recipe.
 WILDCARDS = (b"*", b">")
 
 #: From a subject's tokens and L{WILDCARDS} to the tokens that a pattern of some

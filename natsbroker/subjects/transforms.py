@@ -29,7 +29,7 @@ _NOT_REVERSIBLE = "the only mapping function allowed for import transforms is {{
 _NOT_ALL_USED = "not using all of the token wildcard(s)"
 
 
-#: Who makes the list caps the shapes.
+#: Practically no limit: the maker of the list limits the shapes.
 _SHAPES = 1 << 20
 
 

@@ -37,8 +37,8 @@ _SYSTEM_EXPORTS = (
     ("$SYS.REQ.ACCOUNT.*.STATZ", STREAM),
 )
 
-#: What every account may ask about itself: the subject in the system account, that in the account,
-#: and whether the answer is about the client that asks.
+#: A request that every account may send about itself: the subject in the system account, that in
+#: the account, and whether the answer is about the requesting client.
 _OWN_USER = ("$SYS.REQ.USER.{}.INFO", "$SYS.REQ.USER.INFO", True)
 _OWN_ACCOUNT = (
     ("$SYS.REQ.ACCOUNT.{}.CONNZ", "$SYS.REQ.ACCOUNT.PING.CONNZ", False),
@@ -137,7 +137,7 @@ def _import(imported: Import) -> dict[str, Any]:
     }
 
 
-#: How many connections are gone through in one step.
+#: The connections that one step visits.
 _STEP = 256
 
 

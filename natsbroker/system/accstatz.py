@@ -14,7 +14,7 @@ from natsbroker.monitoring.answers import JSON, PAUSE, Answer, Pause, bodyOf
 from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import Query, flag
 
-#: How many connections are gone through in one step.
+#: The connections that one step visits.
 _STEP = 256
 
 _NOTHING = (0, 0, 0, 0)

@@ -19,7 +19,7 @@ OptionKind = type | range
 _INT = range(-(1 << 63), 1 << 63)
 _UINT = range(1 << 64)
 
-#: What every request may say about the servers that shall answer.
+#: The options of every request that choose the servers which answer.
 _FILTER: dict[str, OptionKind] = {
     "server_name": str,
     "cluster": str,

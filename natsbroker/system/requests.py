@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 COLLECTING = 0.5
 """Seconds for which other servers may answer."""
 
-#: What every server answers to, by name and by id.
+#: The requests that every server answers, by name and by id.
 SERVER_REQUESTS = (
     *("STATSZ", "IDZ", "VARZ", "CONNZ", "SUBSZ", "ROUTEZ", "GATEWAYZ", "LEAFZ"),
     *("ACCOUNTZ", "JSZ", "HEALTHZ", "PROFILEZ", "IPQUEUESZ", "RAFTZ"),
 )
 
-#: What one server does.
+#: The actions of one server.
 ACTIONS = ("KICK", "LDM", "RELOAD")
 
-#: What is asked about one account.
+#: The requests about one account.
 ACCOUNT_REQUESTS = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "CONNS", "STATZ")
 
 #: The answers that are never compressed, as nats-server's.

@@ -40,7 +40,7 @@ __all__ = ["MemoryBroker", "MemoryConnection", "MemoryReactor"]
 #: The address of those who listen on all.
 _ANYWHERE = "0.0.0.0"
 
-#: How long a broker may take to stop, in seconds of its own clock.
+#: The longest stop of a broker, in seconds of its own clock.
 _STOPPING = 60.0
 
 

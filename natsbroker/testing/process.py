@@ -16,7 +16,7 @@ from natsbroker.testing.warm import ForkedProcess, WarmProcess
 
 __all__ = ["PATIENCE", "BrokerProcess", "DidNotStart", "startBroker"]
 
-#: How long a broker may take to be ready by default, in seconds: enough for a machine that is busy
+#: The time, in seconds, that a broker has to be ready by default: enough for a machine that is busy
 #: with other tests.
 PATIENCE = 60.0
 

@@ -17,7 +17,7 @@ from natsbroker.websocket.upgrade import (
     offersDeflate,
 )
 
-#: How many bytes the headers of an answer may have.
+#: The most bytes of headers of an answer.
 _LARGEST = 1 << 14
 
 

@@ -16,7 +16,7 @@ from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol, Opc
 NAME = "permessage-deflate"
 OFFER = f"{NAME}; server_no_context_takeover; client_no_context_takeover"
 
-#: What ends a message and is not sent.
+#: The end of a compressed message, which is not sent.
 _TAIL = b"\x00\x00\xff\xff"
 
 #: Messages up to this size in bytes are not compressed.

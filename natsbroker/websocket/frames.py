@@ -19,11 +19,11 @@ from wsproto.frame_protocol import FrameProtocol, Opcode, ParseFailed
 from natsbroker import hot
 from natsbroker.websocket.deflate import THRESHOLD, Inflation, deflated
 
-#: How much of a frame is decoded at once, and compressed in one message: peers refuse a message
-#: that is longer than their C{max_payload}.
+#: The bytes of a frame that are decoded at once, and that are compressed in one message. Peers
+#: refuse a message that is longer than their C{max_payload}.
 _PIECE = 1 << 16
 
-#: How long frames for browsers are, as nats-server has them.
+#: The length of frames for browsers, as in nats-server.
 FOR_BROWSERS = 4096
 
 _FIN = 0x80

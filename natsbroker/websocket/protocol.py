@@ -39,7 +39,7 @@ from natsbroker.wire.grants import Security
 
 _log = Logger(namespace="natsbroker")
 
-#: How many bytes a compressed message may have where messages of NATS have no limit.
+#: The most bytes of a compressed message if messages of NATS have no limit.
 _UNLIMITED = 64 << 20
 
 

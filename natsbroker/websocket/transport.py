@@ -28,7 +28,7 @@ from natsbroker.websocket.frames import ControlFrame, FrameReader, FrameWriter, 
 
 _log = Logger(namespace="natsbroker")
 
-#: How many bytes a session is given in one turn of the event loop.
+#: The most bytes that a session receives in one turn of the event loop.
 _IN_A_TURN = 1 << 18
 
 
@@ -274,7 +274,7 @@ class WebSocketTransport:
         self.transport.pauseProducing()
 
 
-#: What a control frame counts of a turn.
+#: The bytes that a control frame counts of a turn.
 _CONTROL = 1024
 
 

@@ -24,7 +24,7 @@ import h11
 from natsbroker.websocket.deflate import NAME, OFFER
 from natsbroker.websocket.origins import OriginCheck
 
-#: How many bytes the headers of a request may have, and how many there may be.
+#: The most bytes of headers of a request, and the most headers.
 _LARGEST = 1 << 16
 _MOST = 1000
 
@@ -266,7 +266,7 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 _VERSION = "unsupported protocol version"
 
-#: What Go's library adds to the status, by the error.
+#: The text that Go's library adds to the status, by the error.
 _DETAILS = {_VERSION: _VERSION, "Missing mandatory Host: header": "missing required Host header"}
 
 

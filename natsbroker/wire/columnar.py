@@ -60,7 +60,7 @@ SUBJECTS, HEADERS, PAYLOADS = "subject", "headers", "data"
 
 _HEAD = Struct("<4sHHIIQQQQIIQQQ")
 _ROW = Struct("<QqIII")
-#: What follows the checksum.
+#: The offset of the bytes that the checksum covers.
 _CHECKED = 12
 #: Where a value may end at most.
 _LARGEST = (1 << 31) - 1

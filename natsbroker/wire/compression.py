@@ -72,7 +72,7 @@ class Compression:
         return LEVELS[3 if len(thresholds) >= 3 else len(thresholds) - 1]
 
 
-#: What a kind of link has that is never compressed.
+#: The compression of a kind of link that is never compressed.
 NO_COMPRESSION = Compression()
 
 

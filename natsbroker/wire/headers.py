@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-#: How every block begins.
+#: The beginning of every block.
 VERSION = b"NATS/1.0"
 
-#: How many headers a block may have; more are not read.
+#: The most headers of a block; more are not read.
 MAX_HEADERS = 10_000
 
-#: What headers can be made of.
+#: The arguments from which headers can be made.
 Pairs = Mapping[str, str] | Iterable[tuple[str, str]]
 
 _END = b"\r\n"

@@ -19,14 +19,14 @@ from natsbroker.wire.tracing import asksForTrace
 #: and append what else belongs to a message to its frame.
 Frame = tuple[Any, ...]
 
-#: What L{readLine} gives for a message, which is complete only with its payload: C{(HEAD,
-#: operation, subject, reply, headerLength, size, sizeText, headerText)}, and what a dialect adds.
+#: The kind of a line that a payload follows. L{readLine} returns C{(HEAD, operation, subject,
+#: reply, headerLength, size, sizeText, headerText)}, with the parts that a dialect adds.
 HEAD = -1
 
-#: What L{readPartial} gives when the rest of a line does not matter: C{(SKIP, operation)}.
+#: The result C{(SKIP, operation)} of L{readPartial}: the rest of the line does not matter.
 SKIP = -2
 
-#: What L{readPartial} gives when a line ends in blanks that do not matter: C{(STRIP, count)}.
+#: The result C{(STRIP, count)} of L{readPartial}: that many blanks end the line and do not matter.
 STRIP = -3
 
 #: The line's arguments are wrong: the connection ends in silence.
@@ -186,7 +186,7 @@ def _tooLarge(arguments: list[bytes], rules: LineRules) -> Frame:
     return (*_TOO_LARGE, arguments[0], block, client.parseSize(arguments[-1]))
 
 
-#: What clients speak.
+#: The dialect of clients.
 CLIENT = LineReader(
     client.LINE_OPERATIONS,
     client.BARE_OPERATIONS,

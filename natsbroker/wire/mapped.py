@@ -15,7 +15,7 @@ import re
 NEW = b"_GR_."
 OLD = b"$GR."
 
-#: How the reply subjects begin to which clients acknowledge JetStream's messages.
+#: The beginning of the reply subjects to which clients acknowledge JetStream's messages.
 ACKNOWLEDGEMENT = b"$JS.ACK."
 
 #: Names of streams and consumers may contain an @: the separator is the first one behind the

@@ -8,13 +8,13 @@ from __future__ import annotations
 #: Replies mapped between clusters, in their new and their old spelling.
 SUBJECTS = (b"_GR_.", b"$GR.")
 
-#: What the members of a cluster agree over; only the system account may use it.
+#: The subjects by which members of a cluster agree; only the system account may use them.
 CLUSTER_SUBJECTS = b"$NRG."
 
 #: Replies of service imports, acknowledgements, and replies mapped between clusters.
 REPLIES = (b"_R_.", b"$JS.ACK.", *SUBJECTS)
 
-#: What has nothing behind its prefix is not reserved, except for replies of service imports.
+#: The prefixes that are not reserved as they are, with nothing behind them.
 _BARE = frozenset({b"$JS.ACK.", *SUBJECTS})
 
 _FIRST = (b"_", b"$")

@@ -25,7 +25,7 @@ from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Security
 from natsbroker.wire.nkeys import Role, isKey
 
-#: What stands in the place of a token.
+#: The text in the place of a token.
 _REDACTED = "[REDACTED]"
 
 #: The options of CONNECT in a request.
@@ -98,7 +98,7 @@ def _present(members: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
-#: How a JWT begins; what begins otherwise is sealed.
+#: The beginning of a JWT; a message with another one is sealed.
 _JWT = b"eyJ"
 
 

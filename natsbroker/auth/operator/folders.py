@@ -130,7 +130,7 @@ def _textIn(file: Path) -> str:
         return ""
 
 
-#: How many JWTs are kept unless the settings say another number (nats-server's).
+#: The most JWTs that are kept unless the settings have another number (nats-server's default).
 LIMIT = 1000
 
 

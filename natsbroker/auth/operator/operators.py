@@ -96,7 +96,7 @@ class TrustedKeys:
         return cls(frozenset(keys), frozenset(strict))
 
 
-#: What the three numbers of a version are called.
+#: The names of the three numbers of a version.
 _PARTS = ("major", "minor", "update")
 
 

@@ -20,7 +20,7 @@ from natsbroker.interfaces import IAccountResolver
 #: Seconds that a server has to answer (nats-server's limit).
 TIMEOUT = 1.9
 
-#: How many accounts are asked for at a time.
+#: The accounts that are asked for at a time.
 _AT_A_TIME = 16
 
 _OK = 200

@@ -40,13 +40,13 @@ from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")
 
-#: How often, in seconds, the system account's JWT is looked for until it is there.
+#: The interval, in seconds, at which the system account's JWT is looked for until it is there.
 _PATIENCE = 1.0
 
-#: How often, in seconds, other brokers are asked for what they have, and a cache is gone through.
+#: The interval, in seconds, at which other brokers are asked for JWTs, and a cache is checked.
 _MINUTE = 60.0
 
-#: How many seconds an answer waits that says nothing.
+#: The delay, in seconds, of an answer without a JWT, so that others come first.
 _COURTESY = 0.25
 
 #: The longest time that is waited for at once, in seconds.

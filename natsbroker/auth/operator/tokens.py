@@ -54,7 +54,7 @@ _OLD_LIMITS = frozenset(
 #: Limits of activation tokens that version 1 had and no server applies any more.
 _GONE = ("max", "payload", "src", "times")
 
-#: Who may issue what.
+#: The roles that may issue a kind of JWT.
 _ISSUERS = {
     "operator": (Role.OPERATOR,),
     "account": (Role.OPERATOR, Role.ACCOUNT),

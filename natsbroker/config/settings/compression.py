@@ -36,7 +36,7 @@ def _named(mode: str) -> Compression:
     return Compression(mode, _THRESHOLDS if mode == AUTO else ())
 
 
-#: What routes do, and leafnodes, where the settings say nothing.
+#: The defaults of routes, and of leafnodes.
 ACCEPTED, AUTOMATIC = _named(ACCEPT), _named(AUTO)
 
 

@@ -36,7 +36,7 @@ ENDINGS = {
 
 _RANDOM = Random()
 
-#: What a subscription receives.
+#: The kinds of messages that a subscription receives, as its tag.
 _ACKS, _PULLS, _FLOW = range(3)
 
 

@@ -33,7 +33,7 @@ TOGETHER = 0.001
 #: those come with the next heartbeat, or the one who reads resets the consumer.
 UNLIMITED_WAIT = 79200.0
 
-#: What advisories say about a message that the stream has removed.
+#: The reason in advisories about a message that the stream has removed.
 REMOVED = "Unacknowledged message was deleted"
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

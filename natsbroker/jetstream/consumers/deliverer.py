@@ -27,7 +27,7 @@ SLICE_BYTES = 1 << 20
 #: message by itself costs as much as some dozens of a run.
 FEW = 64
 
-#: What a slice costs besides what is put into outboxes; see L{natsbroker.pure.backlog}.
+#: The work of a slice besides the bytes for outboxes; see L{natsbroker.pure.backlog}.
 _COST = 512
 
 #: Gaps between stored messages that a replay at the original pace does not keep, in nanoseconds.

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from natsbroker.interfaces.records import Record
 
-#: How many records that were dropped a part of decoded ones may keep.
+#: The most dropped records that a part of decoded ones keeps.
 DROPPED = 512
 
 

@@ -30,7 +30,7 @@ ACK_WAIT = 5.0
 #: Records and bytes that are read at once.
 _RECORDS, _BYTES = 256, 128 << 10
 
-#: How often a snapshot goes on to what was stored while it was made: each time that is much less.
+#: The most passes of a snapshot. Each one sends the messages stored during the one before.
 _PASSES = 4
 
 #: Bytes that are compressed together.

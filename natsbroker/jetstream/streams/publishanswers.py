@@ -303,7 +303,7 @@ def answersOfFailed(batch: StreamBatch, text: bytes) -> Iterator[tuple[bytes, by
             yield reply, answer
 
 
-#: What is wrong with a message that expects another last sequence or message id.
+#: The error codes of messages that expect another last sequence or message id.
 _NAMES_LAST = frozenset({10070, 10071})
 
 

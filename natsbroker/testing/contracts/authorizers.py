@@ -32,7 +32,7 @@ _STRANGE: Sequence[dict[str, Any]] = (
 )
 
 
-#: How often an answer that comes later is waited for.
+#: The turns for which an answer that comes later is waited for.
 _TURNS = 1000
 
 

@@ -23,7 +23,7 @@ __all__ = ["Connection", "End", "Machine", "Medium", "Wire"]
 #: Bytes on the way at which a producer is paused.
 _ROOM = 1 << 16
 
-#: What may be on a wire behind all bytes.
+#: The mark behind the last byte on a wire.
 _FINISHED = object()
 
 
