@@ -55,7 +55,7 @@ _MAPPED = _MappedSubjects()
 FAILING = ("filter", "gateway", "router", "subscriber", "watcher")
 
 
-def _passOn(what: str, text: str) -> None:
+def _passOn(kind: str, text: str) -> None:
     raise
 
 
@@ -65,10 +65,10 @@ class AccountDependencies:
     The common parts of a broker's accounts.
 
     @ivar clock: an account without one cannot serve others.
-    @ivar failed: called with what failed, one of L{FAILING}, and a sentence while an exception of
-        it is handled; by default the exception reaches the caller.
-    @ivar remembers: matches are cached.
-    @ivar describe: says in traces of messages which server this is; without it none are traced.
+    @ivar failed: called while an exception is handled, with one of L{FAILING} and a sentence for
+        the log; by default the exception reaches the caller.
+    @ivar remembers: whether matches are cached.
+    @ivar describe: the description of this server in traces; C{None} if no message is traced.
     """
 
     batch: hot.FlushBatch
@@ -81,10 +81,10 @@ class AccountDependencies:
 
 class AccountCore:
     """
-    @ivar matcher: the cached matches of a subject; the fast lane reads them too.
+    @ivar matcher: the cached matches of a subject; the lane reads them too.
     @ivar location: gives the name of this broker's cluster, empty for none, and those of the other
         clusters that are joined to it, nearest first.
-    @ivar removals: how many subscriptions were taken out of the router so far.
+    @ivar removals: the number of subscriptions that were removed from the router so far.
     """
 
     def __init__(self, name: str, router: ISubjectRouter, given: AccountDependencies) -> None:
@@ -157,7 +157,7 @@ class AccountCore:
         try:
             self._router.remove(pattern, subscription)
         except BaseException:
-            # What the router still finds is closed, and the account is done with it.
+            # A subscription that the router still finds is closed, so it receives nothing.
             self._failed("router", "The router failed to remove a subscription")
         self.matcher.changed(pattern)
         self.interest.removed(subscription)

@@ -10,7 +10,7 @@ from typing import Any
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.latency import sampled, tell, unanswered
+from natsbroker.accounts.latency import publishEvent, traceHeaders, unansweredEvent
 from natsbroker.accounts.relays import (
     MOST_HOPS,
     ImportHop,
@@ -78,7 +78,7 @@ class ImportedService(ImportHop, Relay):
             if trace.isOnly and not export.allow_trace:
                 return False
         origin, latency, reply, answer = originOf(message), export.latency, message.reply, None
-        trigger = None if latency is None else sampled(latency, message, exporter.random)
+        trigger = None if latency is None else traceHeaders(latency, message, exporter.random)
         isDelivered = trace is None or not trace.isOnly
         if isDelivered and reply and not reply.startswith(ACKNOWLEDGEMENT):
             answer = exporter.responses.expect(
@@ -87,8 +87,8 @@ class ImportedService(ImportHop, Relay):
             reply = answer.subject
         elif not reply and latency is not None and trigger is not None:
             now = exporter.clock.seconds()
-            event = unanswered(400, origin, self.share, trigger, now, now)
-            tell(exporter, latency, event)
+            event = unansweredEvent(400, origin, self.share, trigger, now, now)
+            publishEvent(exporter, latency, event)
         described = self._described(origin, path)
         body, headerLength = stamped(message.body, message.headerLength, described)
         request = Message(

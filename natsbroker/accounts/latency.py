@@ -1,6 +1,6 @@
 """
 The latency of services, with the events, statuses and rules for headers of nats-server 2.15
-(C{io.nats.server.metric.v1.service_latency}); seconds go in, nanoseconds come out.
+(C{io.nats.server.metric.v1.service_latency}). Arguments are in seconds, events in nanoseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from natsbroker.wire.instants import instant
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
 
-#: The headers that made a request be measured; none if it was chance.
+#: The headers because of which a request is measured; empty if it was chosen by chance.
 Headers = Mapping[str, list[str]]
 
 _TYPE = "io.nats.server.metric.v1.service_latency"
@@ -30,10 +30,10 @@ _CONTEXT, _STATE = "Traceparent", "Tracestate"
 _HEX = re.compile("[0-9a-fA-F]{1,2}")
 
 
-def sampled(latency: Latency, message: Message, random: Random) -> Headers | None:
+def traceHeaders(latency: Latency, message: Message, random: Random) -> Headers | None:
     """
-    The headers with which a request is measured, by chance or a tracer's decision (Jaeger, Zipkin
-    or W3C Trace Context); C{None} without.
+    The headers because of which a request is measured, as a tracer (Jaeger, Zipkin or W3C Trace
+    Context) decided; empty if chance decided. C{None} if the request is not measured.
     """
     sampling = latency.sampling
     if sampling >= 100 or (sampling > 0 and random.randrange(100) < sampling):
@@ -79,11 +79,16 @@ def _isOdd(text: str) -> bool:
     return _HEX.fullmatch(text) is not None and int(text, 16) & 1 == 1
 
 
-def answered(
+def answeredEvent(
     requestor: Any, responder: Any, share: bool, headers: Headers, since: float, now: float
 ) -> dict[str, Any]:
-    """The event for an answered request of clients (C{IOrigin}) or C{None}."""
-    event = unanswered(200, requestor, share, headers, since, now)
+    """
+    The event of an answered request.
+
+    @param requestor: the origin of the request, as C{IOrigin}; C{None} if it is unknown. So is the
+        C{responder}.
+    """
+    event = unansweredEvent(200, requestor, share, headers, since, now)
     passed, asking, backAndForth = max(round((now - since) * 1e9), 0), 0, 0
     if requestor is not None:
         asking = requestor.clientInfo(share).rtt
@@ -93,7 +98,7 @@ def answered(
     return event | {"service": max(passed - backAndForth, 0), "total": asking + passed}
 
 
-def unanswered(
+def unansweredEvent(
     status: int, requestor: Any, share: bool, headers: Headers, since: float, now: float
 ) -> dict[str, Any]:
     """
@@ -119,7 +124,7 @@ _REASONS = {
 }
 
 
-def tell(account: AccountCore, latency: Latency, event: dict[str, Any]) -> None:
+def publishEvent(account: AccountCore, latency: Latency, event: dict[str, Any]) -> None:
     event["id"] = eventId(account.random)
     ordered = {name: event[name] for name in _ORDER if name in event}
     account.delivery.publish(Kind.INTERNAL, Message(bytesOf(latency.subject), compact(ordered)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from natsbroker.accounts.core import AccountCore
-from natsbroker.accounts.latency import Headers, answered, tell, unanswered
+from natsbroker.accounts.latency import Headers, answeredEvent, publishEvent, unansweredEvent
 from natsbroker.accounts.relays import (
     MOST_HOPS,
     ImportHop,
@@ -214,16 +214,20 @@ class Responses(Relay):
             return
         now = self.account.clock.seconds()
         responder = originOf(message)
-        event = answered(response.origin, responder, response.share, trigger, response.since, now)
-        tell(self.account, latency, event)
+        event = answeredEvent(
+            response.origin, responder, response.share, trigger, response.since, now
+        )
+        publishEvent(self.account, latency, event)
 
     def _tell(self, response: Response, status: int) -> None:
         latency, trigger = response.export.latency, response.trigger
         if trigger is None or latency is None:
             return
         now = self.account.clock.seconds()
-        event = unanswered(status, response.origin, response.share, trigger, response.since, now)
-        tell(self.account, latency, event)
+        event = unansweredEvent(
+            status, response.origin, response.share, trigger, response.since, now
+        )
+        publishEvent(self.account, latency, event)
 
     def _fresh(self, isMeasured: bool) -> bytes:
         """A reply subject that is not in use; with a mark if measured, as in nats-server."""

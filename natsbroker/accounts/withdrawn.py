@@ -1,11 +1,11 @@
 """
-The responses whose requestors have left, at other brokers.
+The responses that no requestor waits for any more, as other brokers report them.
 
-A broker subscribes to all responses that its services are owed at once, so that others cannot see
-whether one of them has a receiver. JetStream must know before it gives away a message that was
-pulled. So a broker whose requestor has left subscribes to that response alone, and ends that
-subscription at once: from then on the others know that the response has no receiver. nats-server
-takes no notice.
+A broker has one subscription for all responses to its requests. So other brokers do not see whether
+a single response still has a receiver, which JetStream must know before it delivers a message that
+was pulled. Therefore a broker whose requestor has left subscribes to that response alone, and
+unsubscribes at once. From then on the others know that this response has no receiver. nats-server
+ignores it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RESPONSE = b"_R_."
 
 
 def isPull(subject: bytes) -> bool:
-    """Whether a request is to a JetStream consumer, for messages."""
+    """Whether a request pulls messages from a JetStream consumer."""
     return subject.startswith(b"$JS.") and b".CONSUMER.MSG.NEXT." in subject
 
 
@@ -29,6 +29,7 @@ class WithdrawnResponses(dict[bytes, None]):
     """The subjects of responses, each of which is used once."""
 
     def ended(self, pattern: bytes) -> None:
+        """Remember a response whose subscription ended, at another broker."""
         if pattern.startswith(RESPONSE) and not hasWildcard(pattern):
             if len(self) >= _MOST:
                 del self[next(iter(self))]

@@ -46,11 +46,11 @@ MOST_CRYPT_ROUNDS = 100_000
 _LONGEST = 4096
 
 _SALT = r"[^$\n:]"
-_SIGN = r"[./A-Za-z0-9]"
+_CHARACTER = r"[./A-Za-z0-9]"
 _FORM = re.compile(
-    rf"\$(?:(apr1|1)\${_SALT}{{1,8}}\${_SIGN}{{22}}"
-    rf"|(5)\$(?:rounds=(\d{{1,9}})\$)?{_SALT}{{1,16}}\${_SIGN}{{43}}"
-    rf"|(6)\$(?:rounds=(\d{{1,9}})\$)?{_SALT}{{1,16}}\${_SIGN}{{86}})",
+    rf"\$(?:(apr1|1)\${_SALT}{{1,8}}\${_CHARACTER}{{22}}"
+    rf"|(5)\$(?:rounds=(\d{{1,9}})\$)?{_SALT}{{1,16}}\${_CHARACTER}{{43}}"
+    rf"|(6)\$(?:rounds=(\d{{1,9}})\$)?{_SALT}{{1,16}}\${_CHARACTER}{{86}})",
     re.ASCII,
 )
 
@@ -78,7 +78,7 @@ def problemOf(secret: str) -> str:
 
 
 def checkCrypt(expected: str, given: str) -> bool:
-    """Whether a password has a hash. Slow."""
+    """Whether a hash is that of a password. Takes long enough to need a thread."""
     match = _FORM.fullmatch(expected)
     password = given.encode("utf-8", "surrogateescape")
     if match is None or _hashes is None or len(password) > _LONGEST or b"\0" in password:
@@ -120,7 +120,7 @@ def parseHtpasswd(text: str) -> tuple[dict[str, str], list[str]]:
         name, colon, secret = line.partition(":")
         complaint = _complaint(secret) if name and colon else "not a name, a colon and a hash"
         if not complaint and name in secrets:
-            complaint = "a name that was there before"
+            complaint = "a name that an earlier line has"
         if complaint:
             complaints.append(f"line {number}: {complaint}")
         else:
@@ -166,8 +166,8 @@ class HtpasswdChecker:
             secret = self._dummySecrets.secretFor(name)
         outcome = self._compare(secret, credentials.password)
         if isinstance(outcome, Deferred):
-            return outcome.addCallback(_judged, isKnown, credentials.username)
-        return _judged(outcome, isKnown, credentials.username)
+            return outcome.addCallback(_avatarId, isKnown, credentials.username)
+        return _avatarId(outcome, isKnown, credentials.username)
 
     def _compare(self, secret: str, password: bytes) -> bool | Deferred[bool]:
         if secret.startswith("{SHA}"):
@@ -178,7 +178,7 @@ class HtpasswdChecker:
         return self._checks.check(secret, password.decode("utf-8", "surrogateescape"))
 
 
-def _judged(isSame: bool, isKnown: bool, name: bytes) -> bytes:
+def _avatarId(isSame: bool, isKnown: bool, name: bytes) -> bytes:
     if not (isSame and isKnown):
         raise UnauthorizedLogin("unknown user or wrong password")
     return name

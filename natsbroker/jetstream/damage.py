@@ -27,7 +27,7 @@ class Unreadable(StoreError):
     """
     The error of a value in the state that cannot be read.
 
-    @ivar name: the stream or consumer, as far as that can be read; else empty.
+    @ivar name: the stream or consumer; empty if its name cannot be read either.
     """
 
     def __init__(self, reason: str, name: str = "") -> None:
@@ -35,11 +35,11 @@ class Unreadable(StoreError):
         self.name = name
 
 
-def keptConfig(value: bytes, kind: type[T]) -> tuple[dict[str, Any], T]:
+def readConfig(value: bytes, kind: type[T]) -> tuple[dict[str, Any], T]:
     """
-    Read the state's value of a stream or consumer.
+    Read the stored value of a stream or consumer.
 
-    @return: all of it, and the configuration.
+    @return: the whole value, and the configuration in it.
     @raise Unreadable: if that is not possible.
     """
     name = ""
@@ -59,7 +59,7 @@ class LostState:
     """
     Watches a store for values that are lost.
 
-    @ivar spaces: those with lost values; an empty one stands for all.
+    @ivar spaces: the spaces with lost values; an empty name stands for all.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class LostState:
         """Ignored: about writes, not about stored values."""
 
     def writesResumed(self) -> None:
-        """Not about what is there already."""
+        """Ignored: about writes, not about stored values."""
 
     def logLost(self, log: str) -> None:
         """Ignored: about writes, not about stored values."""
@@ -102,7 +102,7 @@ class DamagedStreams(dict[str, str]):
     """The damaged streams of one account, with the reasons."""
 
     def note(self, account: str, stream: str, reason: str) -> None:
-        """Leave a stream out, and log that."""
+        """Remember a damaged stream, and log it once."""
         if stream not in self:
             self[stream] = reason
             _log.error(

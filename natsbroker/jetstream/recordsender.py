@@ -31,8 +31,9 @@ class RecordSender:
 
     def fullReceiver(self, subject: bytes) -> Outbox | None:
         """
-        The connection to wait for before more is sent: of those that receive a subject, the one
-        with the least to send, if even that has much. C{None} if one of them keeps up, or is none.
+        The connection to wait for before more is sent: of the receivers of a subject, the one with
+        the fewest bytes to send, if even these are many. C{None} if a receiver keeps up, or has no
+        outbox.
         """
         match = self._bus.matcher.match(subject)
         least, fewest = None, 0

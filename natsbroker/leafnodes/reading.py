@@ -111,7 +111,7 @@ def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
 
 
 def seedOf(text: str) -> bytes | None:
-    """The 32 secret bytes of a user's seed; C{None} if the text is none."""
+    """The 32 secret bytes of a user's seed; C{None} if the text is not a seed."""
     try:
         return decodeSeed(text.strip())
     except NkeyError:

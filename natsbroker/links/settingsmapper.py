@@ -1,4 +1,4 @@
-"""The settings, pauses and TLS of links, as every kind has them."""
+"""The settings, pauses and TLS that all kinds of links have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from natsbroker.links.tls import LinkTLS
 if TYPE_CHECKING:
     from natsbroker.config.settings.leafnodes import Leafnodes
 
-#: The payload that links carry, in bytes, unless that of clients is larger.
+#: The largest payload on links, in bytes, unless the limit of clients is larger.
 _LARGEST = 64 << 20
 
 #: The longest pause between two attempts to dial, in seconds.
@@ -23,8 +23,8 @@ _LONGEST_PAUSE = 30.0
 
 def linkSettings(settings: Settings, block: ListenerSettings | Leafnodes) -> Settings:
     """
-    The settings of clients, with what the block of a kind of link says in their place. Members of
-    a cluster do not apply the payload limit of their clients to each other: theirs bounds memory.
+    The settings of a kind of link: those of clients, with the values of the kind's block. Servers
+    do not apply the payload limit of clients to each other; the larger limit here bounds memory.
     """
     timeout = timeToLogin(block.timeout, block.tls)
     return replace(
@@ -37,7 +37,7 @@ def linkSettings(settings: Settings, block: ListenerSettings | Leafnodes) -> Set
 
 
 def backoffTerms(settings: Settings, block: ListenerSettings, isConfigured: bool) -> DialTerms:
-    """Terms for a peer; one in the settings is dialled until it answers."""
+    """The terms of dialling a peer. One that the settings name is dialled until it answers."""
     default = DialTerms()
     return DialTerms(
         longest=_LONGEST_PAUSE if block.connect_backoff else default.pause,

@@ -1,4 +1,4 @@
-"""The pages' service, from before the first client connects until the last has left."""
+"""The service of the monitoring pages, which starts before the first client and stops last."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MonitoringService(Service):
         creator: ConnectionCreator | None,
         opened: socket | None = None,
     ) -> None:
-        """C{opened} listens at the settings' address already."""
+        """@param opened: a socket that listens at the settings' address already, or C{None}."""
         monitoring = settings.monitoring
         if problem := monitoring.portProblem(creator is not None):
             raise StartError(f"Can't start monitoring: {problem}")
@@ -86,6 +86,8 @@ class MonitoringService(Service):
 
 
 class _Current(ConnectionCreator):
+    """Makes connections with the service's current creator, which a reload replaces."""
+
     def __init__(self, service: MonitoringService) -> None:
         self._service = service
 

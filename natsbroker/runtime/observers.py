@@ -1,4 +1,4 @@
-"""The observers of a broker, and how calls into plugins of one kind went."""
+"""The observers of a broker, and the statistics of calls into plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ _log = Logger(namespace="natsbroker")
 
 @dataclass(slots=True)
 class PluginCalls:
-    """C{failures} raised or gave nonsense; C{seconds} until all had answered."""
+    """
+    The statistics of calls into plugins of one kind.
+
+    @ivar failures: the calls that raised, or returned something useless.
+    @ivar seconds: the time that all calls took, until their answers.
+    """
 
     number: int = 0
     failures: int = 0

@@ -1,4 +1,4 @@
-"""The parts that a broker was told to use, by its settings or by the program that embeds it."""
+"""The replaceable parts of a broker, as its settings or the program that embeds it chose them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from natsbroker.runtime.plugins import nameOf
 
 @dataclass(frozen=True)
 class Replacements:
+    """The parts that the embedding program passes to L{natsbroker.broker.Broker}."""
+
     authorizer: Any = None
     accountResolver: Any = None
     routerFactory: Callable[[str], Any] | None = None
@@ -29,6 +31,7 @@ class Replacements:
 def choicesIn(
     settings: Settings, given: Replacements, services: Iterable[str]
 ) -> Mapping[str, str]:
+    """The parts that the log names when the broker starts."""
     named = settings.authorization.plugin or "settings"
     return {
         "authorizer": nameOf(given.authorizer, named),
@@ -40,6 +43,7 @@ def choicesIn(
 def pluginsIn(
     settings: Settings, given: Replacements, services: Iterable[str], kinds: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
+    """The kind and the name of each part, for the metrics."""
     choices = choicesIn(settings, given, services)
     yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
     yield from (("service", service) for service in services)

@@ -1,4 +1,6 @@
-"""Telling watchers what goes wrong, each of them once, and those that come later as well."""
+"""
+The damage and the failures of a store. A watcher learns of each once, also of those before it came.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable
 from natsbroker.interfaces import IStoreWatcher
 
 MOST_REMEMBERED = 10000
-"""Damaged ranges of one log that are kept apart; beyond that, later watchers do not hear of all."""
+"""The damaged ranges of a log that are remembered for later watchers."""
 
 
 class StoreHealth:
@@ -49,7 +51,7 @@ class StoreHealth:
         return len(self._states)
 
     def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
-        """The sequences from C{start} to before C{stop} that are known to be damaged, rising."""
+        """The damaged sequences from C{start} to before C{stop}, as far as known, in order."""
         sequences: set[int] = set()
         for begin, end in self._damaged.get(log, ()):
             sequences.update(range(max(begin, start), min(end, stop)))

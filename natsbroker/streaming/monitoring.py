@@ -136,7 +136,7 @@ class StreamingModel:
         return sorted(channel.name for channel in self._service.context.channels)
 
     def client(self, name: str) -> ClientFigures:
-        """Raise C{KeyError} if there is none of that id."""
+        """The figures of a client; C{KeyError} for an unknown one."""
         client = self._client(name)
         return ClientFigures(client.clientID, client.heartbeatInbox, len(client.subscriptions))
 
@@ -150,7 +150,7 @@ class StreamingModel:
         return figures
 
     def channel(self, name: str) -> ChannelFigures:
-        """Raise C{KeyError} if there is none of that name."""
+        """The figures of a channel; C{KeyError} for an unknown one."""
         channel = self._channel(name)
         bounds = channel.bounds
         return ChannelFigures(

@@ -1,6 +1,6 @@
 """
-Results by subject, remembered while they hold: never a stale result; memory is bounded; subjects in
-steady use stay while any number of others pass by once.
+A cache of results by subject. It never returns a stale result, and its memory is bounded. Subjects
+in steady use stay in it, however many others are asked for once.
 
 Results enter the young of two generations; when it is full it becomes the old one, and the old one
 is forgotten. A result asked for again moves from the old to the young, so nothing has to be ordered
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 @dataclass(eq=False, slots=True)
 class MatchCache(Generic[Result]):
     """
-    Not thread-safe. The results are handed out as they are: treat them as immutable.
+    Not thread-safe. All callers get the same result, so they must not change it.
 
     @ivar epochOf: gives a number for a subject; a result is good for as long as it stays the same
         (see L{natsbroker.subjects.epochs}).
@@ -91,9 +91,9 @@ class MatchCache(Generic[Result]):
             self._old = self._young
             self._young = {}
             self._load = 0
-        # A match may have asked this cache again; its result gives way.
-        there = self._young.get(subject)
-        if there is not None:
-            self._load -= there[2]
+        # The match may have asked this cache for the same subject; this result replaces that one.
+        other = self._young.get(subject)
+        if other is not None:
+            self._load -= other[2]
         self._young[subject] = known
         self._load += weight

@@ -1,4 +1,4 @@
-"""A server's status, for C{$SYS.REQ.SERVER.PING} and at intervals, as nats-server's."""
+"""The status of a server, which answers C{$SYS.REQ.SERVER.PING} and is published at intervals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Statsz:
 
     def steps(self) -> Generator[Pause, None, dict[str, Any]]:
         traffic = yield from self._varz.traffic()
-        active = yield from self._active()
+        active = yield from self._countActive()
         state, process = self._state, self._state.process
         context = state.context
         connections = context.connections
@@ -62,7 +62,7 @@ class Statsz:
         return {**document, "gomaxprocs": 1}
 
     def _troubles(self) -> dict[str, Any]:
-        """The figures that are 0 are left out, but for the number of slow consumers."""
+        """Figures about troubles. Those that are 0 are left out, except for C{slow_consumers}."""
         troubles = self._varz.troubles()
         slow, stale = troubles["slow_consumer_stats"], troubles["stale_connection_stats"]
         figures = {
@@ -96,7 +96,7 @@ class Statsz:
             rows.append({**row, "inbound_connections": len(counts)})
         return rows
 
-    def _active(self) -> Generator[Pause, None, int]:
+    def _countActive(self) -> Generator[Pause, None, int]:
         names: set[str] = set()
         for place, session in enumerate(list(self._state.context.connections)):
             if place % _STEP == _STEP - 1:

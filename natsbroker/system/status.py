@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _log = Logger(namespace="natsbroker")
 
-#: Seconds before the first report, and the longest interval. Intervals double: the first reports
-#: may come before the links that carry them.
+#: Seconds before the first report, and the longest interval. Intervals double from the first on,
+#: because the first reports may be sent before there are links that carry them.
 _FIRST = 0.5
 _USUAL = 10.0
 
@@ -66,7 +66,7 @@ class StatusReports(Service):
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
         self._pause = _FIRST
-        self._timer = self._reactor.callLater(self._pause, self._again)
+        self._timer = self._reactor.callLater(self._pause, self._publish)
 
     def stopService(self) -> None:
         super().stopService()  # type: ignore[no-untyped-call]
@@ -74,9 +74,9 @@ class StatusReports(Service):
         if timer is not None:
             timer.cancel()
 
-    def _again(self) -> None:
+    def _publish(self) -> None:
         self._pause = min(2 * self._pause, _USUAL)
-        self._timer = self._reactor.callLater(self._pause, self._again)
+        self._timer = self._reactor.callLater(self._pause, self._publish)
         bus = self._bus()
         if bus is None:
             return

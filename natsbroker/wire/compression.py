@@ -1,6 +1,7 @@
 """
-The compression of a link. Both sides compute the same from their own mode and the one in the peer's
-first INFO. The sender of each direction chooses its level. (As in nats-server 2.15.)
+The compression of a link, as in nats-server 2.15. From its own mode and the mode in the peer's
+first INFO, each side concludes whether the link is compressed. The sender of each direction chooses
+its level.
 """
 
 from __future__ import annotations
@@ -78,10 +79,9 @@ NO_COMPRESSION = Compression()
 
 class LinkCompression:
     """
-    @ivar mode: of the link once it is agreed on, as L{Compression.selected} gives it; before, our
-        side's own.
-    @ivar level: what our side sends at: one of L{LEVELS}, C{OFF} or C{UNSUPPORTED}. It is what
-        nats-server's monitoring shows.
+    @ivar mode: the mode of the link, from L{Compression.selected}; until then this side's own.
+    @ivar level: the level at which this side sends, which monitoring shows: one of L{LEVELS},
+        C{OFF} or C{UNSUPPORTED}.
     """
 
     __slots__ = ("_isAgreed", "_use", "level", "mode", "wanted")
@@ -107,15 +107,18 @@ class LinkCompression:
         self._useLevel(self.wanted.levelFor(self.mode, roundTrip))
 
     def measured(self, roundTrip: float) -> None:
-        """The round trip is known: send at the level for it, if that depends on it."""
+        """Send at the level for a new round trip, in the mode C{AUTO}."""
         if self.mode == AUTO and self.level in LEVELS:
             self._useLevel(self.wanted.levelFor(AUTO, roundTrip))
 
     def change(self, wanted: Compression, roundTrip: float) -> bool:
-        """Change the level, unknown to the peer; whether both must agree by another connection."""
+        """
+        Change the level, of which the peer learns nothing. Return whether another mode is needed,
+        on which both sides can only agree over a new connection.
+        """
         isSame, self.wanted = wanted == self.wanted, wanted
         if isSame or not self._isAgreed:
-            # What the peer was told already cannot be taken back.
+            # The peer may have this side's INFO already, which cannot be withdrawn.
             return not isSame
         if self.level == UNSUPPORTED:
             return False
@@ -125,7 +128,7 @@ class LinkCompression:
         if self.level == OFF or wanted.mode in (OFF, ACCEPT):
             return True
         if wanted.mode == UNSUPPORTED:
-            # As nats-server does: what is sent is compressed all the same.
+            # As in nats-server, which goes on compressing what it sends.
             self._useLevel(FAST)
             self.mode = self.level = UNSUPPORTED
         else:

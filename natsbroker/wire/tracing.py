@@ -27,10 +27,10 @@ class TraceRequest:
     """
     The request in the headers of one message.
 
-    @ivar dest: where the events go; empty for the destination of the account, which a
+    @ivar dest: the subject of the events; empty for the destination of the account, which a
         C{traceparent} header asks for.
-    @ivar isOnly: whether the message itself is not to be delivered.
-    @ivar hop: the number that the server before gave the message; empty where it was published.
+    @ivar isOnly: whether only the events are wanted, and the message is not delivered.
+    @ivar hop: the number of the hop, from the previous server; empty at the first server.
     @ivar isRefused: whether another header forbids that it is traced.
     @ivar headers: all of them, sorted by name.
     """
@@ -48,7 +48,7 @@ class TraceRequest:
 
 
 def asksForTrace(body: bytes, headerLength: int, hasDest: bool = False) -> bool:
-    """Whether headers may ask for a trace; C{traceparent} only does if C{hasDest}."""
+    """Whether headers may ask for a trace; C{traceparent} counts if the account C{hasDest}."""
     if body.find(DEST, 0, headerLength) >= 0:
         return True
     return hasDest and _PARENT.search(body, 0, headerLength) is not None
@@ -71,7 +71,7 @@ def readRequest(block: bytes) -> TraceRequest | None:
 
 
 def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
-    """A header block with one more header at its end."""
+    """A header block with a header at its end, in place of those of the same name."""
     lines = block.split(_END)[:-2]
     kept = [line for line in lines if line.partition(b":")[0] != name]
     return _END.join([*kept, b"%b: %b" % (name, value), b"", b""])

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from natsbroker.accounts.latency import answered, sampled, tell, unanswered
+from natsbroker.accounts.latency import answeredEvent, publishEvent, traceHeaders, unansweredEvent
 from natsbroker.config.settings.accounts import Latency
 from natsbroker.wire.values import Message
 from tests.accounts.market import Market, Person
@@ -30,19 +30,19 @@ class TestSampling:
 
     def test_allRequests(self) -> None:
         """With a sampling of 100 percent, all requests are measured."""
-        assert sampled(Latency("x"), Message(b"a"), Random(1)) == {}
+        assert traceHeaders(Latency("x"), Message(b"a"), Random(1)) == {}
 
     def test_shareOfRequests(self) -> None:
         """With a lower sampling, about that share of the requests is measured."""
         random = Random(1)
         latency = Latency("x", 25)
-        count = sum(sampled(latency, Message(b"a"), random) is not None for _ in range(2000))
+        count = sum(traceHeaders(latency, Message(b"a"), random) is not None for _ in range(2000))
         assert 400 < count < 600
 
     def test_noHeaders(self) -> None:
         """Without headers, no request is measured if headers decide about it."""
-        assert sampled(HEADERS_ONLY, Message(b"a"), Random(1)) is None
-        assert sampled(HEADERS_ONLY, request("A: b"), Random(1)) is None
+        assert traceHeaders(HEADERS_ONLY, Message(b"a"), Random(1)) is None
+        assert traceHeaders(HEADERS_ONLY, request("A: b"), Random(1)) is None
 
     @pytest.mark.parametrize(
         ("lines", "kept"),
@@ -77,7 +77,7 @@ class TestSampling:
     )
     def test_headers(self, lines: list[str], kept: dict[str, list[str]] | None) -> None:
         """A tracer's decision in the headers counts, and its headers are passed on."""
-        assert sampled(HEADERS_ONLY, request(*lines), Random(1)) == kept
+        assert traceHeaders(HEADERS_ONLY, request(*lines), Random(1)) == kept
 
 
 class TestEvents:
@@ -86,7 +86,7 @@ class TestEvents:
     def test_timesAddUp(self) -> None:
         """The times add up: the total without the round trips is the service's time."""
         asks, says = Person("B", "bob", 1_000), Person("A", "ann", 2_000)
-        event = answered(asks, says, True, {"B3": ["a"]}, 10.0, 10.25)
+        event = answeredEvent(asks, says, True, {"B3": ["a"]}, 10.0, 10.25)
         assert list(event["requestor"]) == ["acc", "name", "rtt", "server", "kind"]
         assert event["service"] + event["responder"]["rtt"] == 250_000_000
         assert event["total"] == 250_001_000
@@ -95,7 +95,7 @@ class TestEvents:
 
     def test_neverNegative(self) -> None:
         """An answer that came faster than a round trip took no time."""
-        event = answered(None, Person("A", "ann", 10**9), False, {}, 10.0, 10.1)
+        event = answeredEvent(None, Person("A", "ann", 10**9), False, {}, 10.0, 10.1)
         assert event["service"] == 0
         assert "requestor" not in event
 
@@ -105,7 +105,7 @@ class TestEvents:
     )
     def test_unanswered(self, status: int, text: str) -> None:
         """Why there was no answer."""
-        event = unanswered(status, Person("B"), False, {}, 1.0, 2.0)
+        event = unansweredEvent(status, Person("B"), False, {}, 1.0, 2.0)
         assert (event["status"], event["description"]) == (status, text)
         assert (event["service"], event["total"]) == (0, 0)
         assert event["timestamp"] == "1970-01-01T00:00:02Z"
@@ -114,8 +114,12 @@ class TestEvents:
         """An event is published in the account, in nats-server's order, with an id."""
         market = Market("A")
         recorder = market.subscribe("A", b"x")
-        tell(market["A"], Latency("x"), unanswered(400, Person("B", rtt=5), False, {}, 1.0, 1.0))
-        tell(market["A"], Latency("x"), unanswered(400, None, False, {"B3": ["a"]}, 1.0, 1.0))
+        publishEvent(
+            market["A"], Latency("x"), unansweredEvent(400, Person("B", rtt=5), False, {}, 1.0, 1.0)
+        )
+        publishEvent(
+            market["A"], Latency("x"), unansweredEvent(400, None, False, {"B3": ["a"]}, 1.0, 1.0)
+        )
         first, second = [json.loads(body) for body in recorder.bodies]
         assert list(first) == [
             "type",

@@ -139,7 +139,7 @@ class TestParsing:
             ("anna:" + blowfish("x")[:-1], "a damaged bcrypt hash"),
             ("anna:" + blowfish("x").replace("$04$", "$15$"), "a bcrypt cost of 15"),
             ("anna:" + blowfish("x").replace("$04$", "$03$"), "a bcrypt cost of 3"),
-            ("bob:" + sha("y"), "a name that was there before"),
+            ("bob:" + sha("y"), "a name that an earlier line has"),
         ],
     )
     def test_otherLinesAreReported(self, line: str, complaint: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import fail
 
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.jetstream.damage import LostState, Unreadable, keptConfig
+from natsbroker.jetstream.damage import LostState, Unreadable, readConfig
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys, keyOf
@@ -50,13 +50,13 @@ def _put(stage: ApiStage, key: bytes, value: bytes) -> None:
 def test_unreadable(value: bytes, name: str) -> None:
     """The name is known where it can be read."""
     with pytest.raises(Unreadable, match="cannot be read") as caught:
-        keptConfig(value, StreamConfig)
+        readConfig(value, StreamConfig)
     assert caught.value.name == name
 
 
 def test_readable() -> None:
     """A good value gives the configuration."""
-    document, config = keptConfig(_GOOD, StreamConfig)
+    document, config = readConfig(_GOOD, StreamConfig)
     assert (document["created"], config.name) == (1, "S")
 
 

@@ -30,9 +30,9 @@ _LOOKUP = b"$SYS.REQ.ACCOUNT.%b.CLAIMS.LOOKUP"
 _PACK = b"$SYS.REQ.CLAIMS.PACK"
 
 _FAILURES = {
-    PeerEnding.ALONE: "there is nobody else",
-    PeerEnding.ANSWERED: "nobody has it",
-    PeerEnding.LATE: "nobody had it in time",
+    PeerEnding.ALONE: "there is no other server",
+    PeerEnding.ANSWERED: "no server has it",
+    PeerEnding.LATE: "no server had it in time",
     PeerEnding.CLOSED: "the broker stops",
 }
 
@@ -41,22 +41,22 @@ class PeerLookup:
     def __init__(
         self,
         bus: IMessageBus,
-        asker: RequestResponder,
+        responder: RequestResponder,
         clock: IReactorTime,
         check: Callable[[str, str], object],
         count: Callable[[], float],
         timeout: float = TIMEOUT,
     ) -> None:
         """
-        @param asker: this server's own answers, which are excluded.
+        @param responder: this server's own answers, which are excluded.
         @param check: takes an account and a JWT; raises L{FieldError} if that is invalid.
         @param count: gives the number of other servers; infinity if it is unknown: then a lookup
             ends at its timeout at the earliest.
         """
-        self._asker = asker
+        self._responder = responder
         self._clock = clock
         self._check = check
-        self._requests = PeerRequests(bus, asker, clock, count, timeout)
+        self._requests = PeerRequests(bus, responder, clock, count, timeout)
         self._packs: ISubscription | None = None
         self._loop: LoopingCall | None = None
 
@@ -73,7 +73,7 @@ class PeerLookup:
 
         def take(message: Message) -> bool:
             text = message.payload.decode("ascii", "replace").strip()
-            if text and self._isTrue(account, text):
+            if text and self._isValid(account, text):
                 texts.append(text)
             return bool(texts)
 
@@ -85,7 +85,7 @@ class PeerLookup:
         subject = _LOOKUP % account.encode("ascii")
         return self._requests.ask(subject, b"", take).addCallback(ended)
 
-    def _isTrue(self, account: str, text: str) -> bool:
+    def _isValid(self, account: str, text: str) -> bool:
         try:
             self._check(account, text)
         except FieldError as error:
@@ -100,16 +100,19 @@ class PeerLookup:
         digest: Callable[[], bytes],
         merge: Callable[[str, str], Deferred[Any]],
     ) -> None:
-        """Regularly ask a server with other JWTs for all, and C{merge} the valid ones."""
+        """
+        Send other servers the digest of this one's JWTs at intervals. A server with another digest
+        answers with all of its JWTs, of which C{merge} takes the valid ones.
+        """
 
         def packed(message: Message) -> None:
             for line in message.payload.decode("ascii", "replace").split("\n"):
                 account, bar, text = line.partition("|")
-                if bar and self._isTrue(account, text.strip()):
+                if bar and self._isValid(account, text.strip()):
                     merging = maybeDeferred(merge, account, text.strip())
                     merging.addErrback(lambda why: _log.failure("JWTs of another server", why))
 
         reply, self._packs = self._requests.openInbox(packed)
-        self._loop = LoopingCall(lambda: self._asker.ask(_PACK, digest(), reply))
+        self._loop = LoopingCall(lambda: self._responder.ask(_PACK, digest(), reply))
         self._loop.clock = self._clock
         self._loop.start(interval, now=False)

@@ -52,7 +52,7 @@ _OLD_LIMITS = frozenset(
 )
 
 #: Limits of activation tokens that version 1 had and no server applies any more.
-_GONE = ("max", "payload", "src", "times")
+_OBSOLETE_LIMITS = ("max", "payload", "src", "times")
 
 #: The roles that may issue a kind of JWT.
 _ISSUERS = {
@@ -68,7 +68,7 @@ _ISSUERS = {
 @dataclass(frozen=True, slots=True)
 class SignedJWT:
     """
-    A JWT with a true signature. Times are seconds since the epoch, 0 for none.
+    A JWT with a valid signature. Times are seconds since the epoch, 0 for none.
 
     @ivar isOld: whether it is of version 1.
     """
@@ -93,16 +93,17 @@ class SignedJWT:
 
 
 def decodeToken(text: str, kind: str) -> SignedJWT:
-    """Read a JWT of a kind, as C{account} or C{user}; L{FieldError} if it is invalid."""
+    """Read a JWT of a kind such as C{account} or C{user}; L{FieldError} if it is invalid."""
     token = decodeAny(text)
     if token.nats.text("type") != kind:
-        raise FieldError(f"not the JWT of one {kind}")
+        raise FieldError(f"not a JWT of the kind {kind}")
     if not any(isKey(token.issuer, role) for role in _ISSUERS[kind]):
-        raise FieldError(f"its issuer may not issue the JWT of one {kind}")
+        raise FieldError(f"its issuer may not issue JWTs of the kind {kind}")
     return token
 
 
 def decodeAny(text: str) -> SignedJWT:
+    """Read a JWT of any kind and issuer; L{FieldError} if it is invalid."""
     if len(text) > LONGEST:
         raise FieldError("too long")
     parts = text.split(".")
@@ -150,14 +151,14 @@ def _migrated(claims: Fields) -> Fields:
         more["limits"] = (old.block("limits") or Fields([])).part(_OLD_LIMITS)
         more["signing_keys"] = list(old.texts("signing_keys"))
     if kind == "activation":
-        if any(name in old for name in _GONE):
+        if any(name in old for name in _OBSOLETE_LIMITS):
             raise FieldError("with limits that only version 1 had")
         more["kind"] = old.text("type")
     return old.part(names, **more)
 
 
 def expiryIn(text: str) -> int:
-    """The expiry in an unverified JWT; L{FieldError} if it is none."""
+    """The expiry in an unverified JWT; L{FieldError} if the text is not a JWT."""
     try:
         return Fields.parse(decodeRaw(text.split(".")[1])).integer("exp")
     except (IndexError, ValueError) as error:
@@ -168,7 +169,7 @@ def _checkHeader(header: Fields) -> None:
     if header.text("typ").upper() != "JWT":
         raise FieldError("not a JWT")
     if header.text("alg").lower() not in (_ALGORITHM, _OLD_ALGORITHM):
-        raise FieldError(f"not signed in the way {_ALGORITHM}")
+        raise FieldError(f"not signed with {_ALGORITHM}")
 
 
 def _keyOf(issuer: str) -> bytes:

@@ -24,7 +24,7 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.channels.channelstream import ChannelStream, channelConfig, streamNameOf
 from natsbroker.jetstream.consumers.consumer import Consumer
-from natsbroker.jetstream.damage import Unreadable, keptConfig
+from natsbroker.jetstream.damage import Unreadable, readConfig
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.recovery import within
@@ -67,7 +67,7 @@ class _Kept:
 
     def _addConsumer(self, value: bytes) -> None:
         try:
-            description, config = keptConfig(value, ConsumerConfig)
+            description, config = readConfig(value, ConsumerConfig)
         except Unreadable as error:
             name, why = error.name or "without a name", str(error)
             _log.error("Consumer {name} of a channel is not served: {why}", name=name, why=why)

@@ -86,7 +86,7 @@ def parseAckSubject(subject: bytes) -> DeliveredAs | None:
 
 
 def parseAck(payload: bytes) -> Ack:
-    """Read the payload of an acknowledgement; C{UNKNOWN} if it is none."""
+    """Read the payload of an acknowledgement; C{UNKNOWN} for any other payload."""
     plain = _PLAIN.get(payload)
     if plain is not None:
         return plain

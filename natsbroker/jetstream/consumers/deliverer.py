@@ -2,8 +2,7 @@
 The order and the sending of deliveries.
 
 Redeliveries precede new messages. With a limit of deliveries, a delivery is durably recorded before
-it is sent, so that the limit holds over a crash; everything that follows meanwhile waits in the
-same queue.
+it is sent, so that the limit holds over a crash. Everything that follows waits behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from natsbroker.jetstream.consumers.recordbuffer import sequencesOf
 from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 from natsbroker.jetstream.recordsender import Sent
 
-#: Messages, and bytes of them, that are delivered in one slice.
+#: The most messages, and bytes of them, that one slice delivers.
 SLICE = 1024
 SLICE_BYTES = 1 << 20
 
@@ -30,7 +29,7 @@ FEW = 64
 #: The work of a slice besides the bytes for outboxes; see L{natsbroker.pure.backlog}.
 _COST = 512
 
-#: Gaps between stored messages that a replay at the original pace does not keep, in nanoseconds.
+#: The shortest gap between messages that a replay at the original pace keeps, in nanoseconds.
 SHORTEST_GAP = 1_000_000
 
 
@@ -45,7 +44,7 @@ class _Held(NamedTuple):
     sequence: int
 
 
-def headerAdded(headers: bytes, name: bytes, value: bytes) -> bytes:
+def withHeader(headers: bytes, name: bytes, value: bytes) -> bytes:
     """A header block with one more header at its end."""
     block = headers[:-2] if headers else b"NATS/1.0\r\n"
     return b"%b%b: %b\r\n\r\n" % (block, name, value)
@@ -54,7 +53,7 @@ def headerAdded(headers: bytes, name: bytes, value: bytes) -> bytes:
 def headersOnly(record: Record) -> Record:
     """A message without its payload, with a header for its size."""
     size = b"%d" % len(record.payload)
-    headers = headerAdded(record.headers, b"Nats-Msg-Size", size)
+    headers = withHeader(record.headers, b"Nats-Msg-Size", size)
     return record._replace(headers=headers, payload=b"")
 
 
@@ -63,8 +62,8 @@ class ConsumerDeliverer:
     The common part of deliveries to pull requests and to a deliver subject; subclasses choose the
     receiver.
 
-    @ivar isAtEnd: whether the last attempt to deliver ended because no message can be delivered
-        now, and not because one is being read, must wait, or is one too many.
+    @ivar isAtEnd: whether the last attempt to deliver ended because there is no message to deliver
+        now, and not because one is being read, has to wait, or exceeds C{max_ack_pending}.
     """
 
     def __init__(self, core: ConsumerCore) -> None:
@@ -83,7 +82,7 @@ class ConsumerDeliverer:
         self._settled: list[int] = []
         core.pump = self.pump
 
-    # What subclasses define.
+    # Defined by subclasses.
 
     def canDeliver(self) -> bool:
         """Whether a message has a receiver now."""
@@ -107,8 +106,8 @@ class ConsumerDeliverer:
         """
         raise NotImplementedError
 
-    def waits(self) -> None:
-        """End an attempt: nothing can be delivered now."""
+    def attemptEnded(self) -> None:
+        """Called after an attempt to deliver that used less than a slice."""
 
     def applyConfig(self) -> None:
         """Use a changed configuration."""
@@ -157,14 +156,14 @@ class ConsumerDeliverer:
         if delivered:
             self._finished()
         elif self._heldCount > held:
-            self._releaseLater()  # A status, of a request that gets nothing.
+            self._releaseLater()  # A status for a request that gets no messages.
         if delivered >= most or runs >= FEW or self._sliceBytes >= SLICE_BYTES:
             self._isWaiting = True
-            core.account.run(self._goOn())
+            core.account.run(self._deliverLater())
         else:
-            self.waits()
+            self.attemptEnded()
 
-    async def _goOn(self) -> None:
+    async def _deliverLater(self) -> None:
         try:
             await self.core.account.turns.turn(_COST)
         finally:
@@ -227,7 +226,7 @@ class ConsumerDeliverer:
         return sent
 
     def _deliverNext(self) -> bool:
-        """Deliver one message; true if there may be more."""
+        """Deliver one message, and return whether there may be more."""
         core = self.core
         self.isAtEnd = core.isPaused
         if core.isPaused or not core.isServing or not self.canDeliver():
@@ -236,7 +235,7 @@ class ConsumerDeliverer:
         if not core.cursor.isCounted and not core.cursor.count():
             return False
         if pending.queueLength:
-            again = self._nextAgain()
+            again = self._nextRedelivery()
             if again is not None:
                 record, deliveries = again
                 return self._deliver(record, deliveries, core.cursor.numPending)
@@ -250,7 +249,7 @@ class ConsumerDeliverer:
             return False
         return self._deliver(upcoming, 1, core.cursor.numPending - 1)
 
-    def _nextAgain(self) -> tuple[Record, int] | None:
+    def _nextRedelivery(self) -> tuple[Record, int] | None:
         """
         The first message of the redelivery queue, with the number of its deliveries; C{None} if
         there is none, it is being read, or its first delivery is held.
@@ -306,8 +305,8 @@ class ConsumerDeliverer:
 
     def isAfter(self, sequence: int, seconds: float) -> bool:
         """
-        Delay one message until C{seconds} have passed since the first call for it; true if they
-        have, else it is tried again then.
+        Whether C{seconds} have passed since the first call for a message. If not, set the timer
+        that tries to deliver again when they have.
         """
         core = self.core
         now = core.monotonic()
@@ -331,7 +330,9 @@ class ConsumerDeliverer:
         )
 
     def send(self, reply: bytes, record: Record, ack: bytes) -> bool:
-        """Send a message, or hold it until its delivery is recorded; true with a receiver."""
+        """
+        Send a message, or hold it until its delivery is recorded. Return whether it has a receiver.
+        """
         core = self.core
         if not core.isReserving:
             return core.account.send(reply, record.payload, record.headers, ack, record.subject) > 0
@@ -367,7 +368,7 @@ class ConsumerDeliverer:
         self.core.writer.whenDurable(partial(self._release, self._heldCount))
 
     def _release(self, count: int) -> None:
-        """Send what was held when the state was written."""
+        """Send the messages and statuses that were held when the state was written."""
         core = self.core
         send: Callable[..., int] = core.account.send
         wasUnsent = len(core.unsent)

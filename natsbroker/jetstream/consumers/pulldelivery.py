@@ -9,7 +9,7 @@ from functools import partial
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.core import ConsumerCore, randomToken
-from natsbroker.jetstream.consumers.deliverer import SLICE_BYTES, ConsumerDeliverer, headerAdded
+from natsbroker.jetstream.consumers.deliverer import SLICE_BYTES, ConsumerDeliverer, withHeader
 from natsbroker.jetstream.consumers.groups import GroupVerdict, PriorityGroup
 from natsbroker.jetstream.consumers.pull import (
     PullRefused,
@@ -162,7 +162,7 @@ class PullDeliverer(ConsumerDeliverer):
     def canDeliver(self) -> bool:
         return len(self.waiting) > 0
 
-    def waits(self) -> None:
+    def attemptEnded(self) -> None:
         if self.isAtEnd and self.waiting.hasNoWait:
             for request in self.waiting:
                 if request.isNoWait and self._ends(request, self.core.monotonic(), True):
@@ -196,7 +196,7 @@ class PullDeliverer(ConsumerDeliverer):
             sent = record
             if self.group.isPinning:
                 pin = self.group.pin.encode()
-                sent = record._replace(headers=headerAdded(record.headers, b"Nats-Pin-Id", pin))
+                sent = record._replace(headers=withHeader(record.headers, b"Nats-Pin-Id", pin))
             if not self.send(request.reply, sent, ack):
                 waiting.remove(request)
                 continue

@@ -37,8 +37,8 @@ class OriginDelivery(NamedTuple):
 
 def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
     """
-    The content of the reply subject of a delivery; C{None} if it is none. In a domain it has two
-    more tokens, and may have another at its end.
+    The content of the reply subject of a delivery; C{None} for another subject. In a domain it
+    has two more tokens, and may have another at its end.
     """
     tokens = reply.split(b".")
     if tokens[:2] != [b"$JS", b"ACK"] or len(tokens) not in (9, 11, 12):

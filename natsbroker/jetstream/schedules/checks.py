@@ -29,7 +29,7 @@ NOTHING_STAGED: Mapping[bytes, bool] = MappingProxyType({})
 
 def scheduleOf(known: MessageHeaders, since: int) -> int | None:
     """
-    The time at which a schedule is due first; C{None} for a message that is none.
+    The time at which a schedule is due first; C{None} for a message that is not a schedule.
 
     @param since: when it is stored, in nanoseconds since 1970.
     @raise errors.JetStreamError: if its time zone or its pattern is invalid.

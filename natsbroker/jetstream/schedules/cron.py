@@ -91,7 +91,7 @@ class CronPattern:
     """The times that a pattern matches."""
 
     def __init__(self, text: str, zone: tzinfo = timezone.utc) -> None:
-        """The pattern in a time zone; C{ValueError} if the text is none."""
+        """The pattern in a time zone; C{ValueError} if the text is not a pattern."""
         fields = text.split()
         if len(fields) != len(_FIELDS):
             raise ValueError(f"a pattern has six fields, and not {len(fields)}")

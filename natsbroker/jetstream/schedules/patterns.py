@@ -35,7 +35,7 @@ class ScheduledTime(NamedTuple):
 def zoneOf(name: str) -> tzinfo:
     """
     A time zone of the host's database, C{UTC}, or C{Local} for the host's; C{ValueError} if there
-    is none of that name.
+    is no zone of that name.
     """
     if name == "UTC":
         return timezone.utc
@@ -74,7 +74,7 @@ def scheduledTime(
     @param zone: that of a cron pattern; C{None} for UTC.
     @param since: nanoseconds since 1970: when it was due last, or when it was stored.
     @param now: a repeated schedule is not due before this.
-    @raise ValueError: if the pattern is none.
+    @raise ValueError: if the pattern is invalid.
     """
     if pattern.startswith(("@at ", "@every ")) and zone is not None:
         raise ValueError("only cron patterns have a time zone")

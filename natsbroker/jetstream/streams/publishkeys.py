@@ -76,9 +76,9 @@ WAYS: Mapping[str, Way] = {
     "metadata": Way.ANY,
 }
 
-#: When a key asks something of a message, where that is not whenever it differs from its default.
-#: C{discard} asks for all keys that say how much there is room for.
-_ASKS: Mapping[str, Callable[[StreamConfig], bool]] = {
+#: The keys that concern messages on another condition than to differ from their default.
+#: C{discard} stands for all limits of a stream.
+_CONCERNS: Mapping[str, Callable[[StreamConfig], bool]] = {
     "retention": lambda config: config.retention is RetentionPolicy.INTEREST,
     "max_msg_size": lambda config: config.max_msg_size >= 0,
     "discard": isLimited,
@@ -91,7 +91,7 @@ def wayOf(config: StreamConfig) -> Way:
     for key in fields(config):
         way = WAYS.get(key.name, Way.CHECKED)
         if way < shortest:
-            asks = _ASKS.get(key.name)
-            if asks(config) if asks else getattr(config, key.name) != key.default:
+            concerns = _CONCERNS.get(key.name)
+            if concerns(config) if concerns else getattr(config, key.name) != key.default:
                 shortest = way
     return shortest

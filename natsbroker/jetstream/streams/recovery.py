@@ -16,7 +16,7 @@ from natsbroker.errors import BrokerError
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
-from natsbroker.jetstream.damage import Unreadable, keptConfig, lostState
+from natsbroker.jetstream.damage import Unreadable, lostState, readConfig
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.documents import toJSON
@@ -187,7 +187,7 @@ async def recover(account: JetStreamAccount) -> None:
 async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
     """Whether the value can be read."""
     try:
-        kept, config = keptConfig(value, StreamConfig)
+        kept, config = readConfig(value, StreamConfig)
     except Unreadable as error:
         if error.name:
             account.damaged.note(account.name, error.name, str(error))
@@ -216,7 +216,7 @@ async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
     changes: dict[bytes, bytes | None] = dict.fromkeys(_keysOf(name))
     for key, value in (await account.states.load(b"consumer/")).items():
         try:
-            kept, _ = keptConfig(value, ConsumerConfig)
+            kept, _ = readConfig(value, ConsumerConfig)
         except Unreadable:
             continue
         if kept.get("stream") == name:
@@ -256,7 +256,7 @@ async def takeStream(
     stored = next((values[key] for key in values if key.startswith(b"stream/")), None)
     if stored is None:
         return None
-    kept, config = keptConfig(stored, StreamConfig)
+    kept, config = readConfig(stored, StreamConfig)
     stream = Stream(account, config, kept["created"], log)
     account.streams[config.name] = stream
     try:
@@ -328,7 +328,7 @@ async def _recoverConsumer(
 ) -> bool:
     """Whether the configuration can be read."""
     try:
-        kept, config = keptConfig(values[key], ConsumerConfig)
+        kept, config = readConfig(values[key], ConsumerConfig)
     except Unreadable as error:
         account.damagedConsumers.add(key)
         _log.error(

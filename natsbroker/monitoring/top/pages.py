@@ -30,7 +30,7 @@ class MissingPage(PageError):
 
 
 def serverURL(text: str) -> str:
-    """The URL in front of pages' paths, also of host and port; C{ValueError} if it is none."""
+    """The URL in front of pages' paths, also from host and port; C{ValueError} if invalid."""
     url = text if "//" in text else f"http://{text}"
     try:
         parts = urlsplit(url)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from natsbroker.jetstream.damage import Unreadable, keptConfig
+from natsbroker.jetstream.damage import Unreadable, readConfig
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.storenames import logName
 from natsbroker.storage.lmdb.checking import CheckedLog, CheckedStore, checkDirectory
@@ -91,7 +91,7 @@ def _streamProblems(checked: CheckedStore) -> Iterator[str]:
             continue
         account = space.removeprefix("jetstream/")
         try:
-            _, config = keptConfig(value, StreamConfig)
+            _, config = readConfig(value, StreamConfig)
         except Unreadable as error:
             yield f"stream {account}/{error.name or '(unknown)'}: {error}"
             continue

@@ -48,7 +48,7 @@ class Invocation:
     @ivar signal: one of L{SIGNALS}, for L{Action.SIGNAL}.
     @ivar process: the id of the process to signal, with C{*} at its end for all ids with that
         prefix; empty for the only one that runs.
-    @ivar sockets: listen already, at addresses that the settings have; see
+    @ivar sockets: sockets that listen at addresses of the settings already; see
         L{natsbroker.server.configuration.passedsockets}.
     """
 
@@ -77,16 +77,17 @@ def invocationFrom(
     except FlagError as error:
         raise CommandLineError(str(error)) from None
     given = _byFirstName(spelled)
-    action = _asked(given, rest)
+    action = _actionOf(given, rest)
     if action is not None:
         return Invocation(action)
     if given.get("sl"):
         return _signal(str(given["sl"]), read)
     _refuseMissing(given)
-    return _configured(given, environment, read, isStreaming)
+    return _runOrTest(given, environment, read, isStreaming)
 
 
 def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[str]]:
+    """Take the flags of NATS Streaming out of arguments; the other arguments follow them."""
     kinds = {name: flag.type for flag in STREAMING_FLAGS + TUNING_FLAGS for name in flag.names}
     try:
         spelled, rest = takeFlags(arguments, kinds)
@@ -111,7 +112,7 @@ def _byFirstName(spelled: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
     return given
 
 
-def _asked(given: Mapping[str, FlagValue], rest: Sequence[str]) -> Action | None:
+def _actionOf(given: Mapping[str, FlagValue], rest: Sequence[str]) -> Action | None:
     for name, action in (("v", Action.VERSION), ("h", Action.HELP), ("help_tls", Action.HELP_TLS)):
         if given.get(name):
             return action
@@ -152,7 +153,7 @@ def _refuseMissing(given: Mapping[str, FlagValue]) -> None:
                 raise NotSupportedYet(str(feature), flag.name)
 
 
-def _configured(
+def _runOrTest(
     given: Mapping[str, FlagValue],
     environment: Mapping[str, str],
     read: Callable[[str], str],

@@ -78,7 +78,7 @@ class ChannelMessages:
         self._beginning = _beginningOf(os.fsencode(directory.name))
 
     def read(self, report: Report, after: int = 0) -> Iterator[SourceMessage]:
-        """All messages in order, verified; L{SourceError} if a file is none of this format."""
+        """All messages in order, verified; L{SourceError} if a file has another format."""
         self.last = 0
         for number in self._slices(report):
             path = self._directory / f"msgs.{number}.dat"

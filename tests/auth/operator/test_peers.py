@@ -99,7 +99,7 @@ class TestLookUp:
         world.say(b"")
         assert outcome == []
         world.say(b"")
-        assert reason(outcome) == "nobody has it"
+        assert reason(outcome) == "no server has it"
         assert world.clock.getDelayedCalls() == []
 
     def test_nobodyKnowsHowMany(self) -> None:
@@ -110,7 +110,7 @@ class TestLookUp:
         world.say(b"")
         assert outcome == []
         world.clock.advance(2.1)
-        assert reason(outcome) == "nobody had it in time"
+        assert reason(outcome) == "no server had it in time"
 
     def test_oneSaysNo(self) -> None:
         """A peer without the JWT does not keep another peer's JWT from being taken."""
@@ -125,11 +125,11 @@ class TestLookUp:
         world = World()
         outcome = world.lookUp()
         world.say(b"jwt of OTHER")
-        assert reason(outcome) == "nobody has it"
+        assert reason(outcome) == "no server has it"
 
     def test_noOtherServer(self) -> None:
         """Without another server, the answer does not wait."""
-        assert reason(World(listening=False).lookUp()) == "there is nobody else"
+        assert reason(World(listening=False).lookUp()) == "there is no other server"
 
     def test_silentServer(self) -> None:
         """A silent server is not waited for longer than the timeout."""
@@ -138,12 +138,12 @@ class TestLookUp:
         world.clock.advance(1.9)
         assert outcome == []
         world.clock.advance(0.2)
-        assert reason(outcome) == "nobody had it in time"
+        assert reason(outcome) == "no server had it in time"
         world.say(b"jwt of ACCOUNT")
 
     def test_atOnce(self) -> None:
         """Answers that come before the question is out are taken, empty ones too."""
-        for answer, expected in ((b"jwt of ACCOUNT", "jwt of ACCOUNT"), (b"", "nobody has it")):
+        for answer, expected in ((b"jwt of ACCOUNT", "jwt of ACCOUNT"), (b"", "no server has it")):
             world = World(listening=False)
             RequestResponder(world.bus).on(b"$SYS.REQ.>", partial(_say, answer))
             (resolution,) = world.lookUp()

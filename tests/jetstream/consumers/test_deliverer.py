@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.consumer import Consumer
-from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer, headerAdded, headersOnly
+from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer, headersOnly, withHeader
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ReplayPolicy
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from tests.jetstream.consumers.support import (
@@ -34,8 +34,8 @@ def stage() -> ConsumerStage:
 
 def test_headers() -> None:
     """A header is added at the end of a block, or makes one."""
-    assert headerAdded(b"", b"A", b"1") == b"NATS/1.0\r\nA: 1\r\n\r\n"
-    assert headerAdded(b"NATS/1.0\r\nA: 1\r\n\r\n", b"B", b"2") == (
+    assert withHeader(b"", b"A", b"1") == b"NATS/1.0\r\nA: 1\r\n\r\n"
+    assert withHeader(b"NATS/1.0\r\nA: 1\r\n\r\n", b"B", b"2") == (
         b"NATS/1.0\r\nA: 1\r\nB: 2\r\n\r\n"
     )
 

@@ -2,8 +2,9 @@
 The keys of an encrypted store, in two complete files (docs/reference/store-format.md), encrypted
 with the operator's key.
 
-A new key of the operator takes effect when the store is opened: the files are written again, and
-later records have a key that the former one does not open. Earlier records keep theirs.
+A new key of the operator takes effect when the store is opened. The two files are encrypted with
+it, and later records get a new key of the store, which the operator's old key does not reveal.
+Earlier records keep their keys.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ _ENTRY = Struct("<HB32s")
 @dataclass(frozen=True)
 class Encryption:
     """
-    @ivar cipher: C{chacha} or C{aes}, for what is stored from now on.
-    @ivar previous: the key before this one, or empty.
+    @ivar key: the operator's key.
+    @ivar cipher: C{chacha} or C{aes}, for later records.
+    @ivar previous: the operator's key before this one; empty for none.
     """
 
     key: str = field(repr=False)
@@ -48,9 +50,10 @@ class Encryption:
 @dataclass
 class Keyring:
     """
-    @ivar keys: all that records were ever encrypted with; the last one is for new ones.
-    @ivar hashKey: for subjects and names in the keys of the database.
-    @ivar isConverting: whether the database was not encrypted, and may not be yet.
+    @ivar secret: the operator's key that opens the files.
+    @ivar keys: the keys of all records; the last one is for later records.
+    @ivar hashKey: the key of the hashes of subjects and names in the database.
+    @ivar isConverting: whether a database that was not encrypted is being encrypted.
     """
 
     directory: Path
@@ -135,9 +138,9 @@ def readKeyring(
     directory: Path, encryption: Encryption | None, isSealed: bool = False
 ) -> Keyring | None:
     """
-    @param isSealed: whether there are keys in any case.
+    @param isSealed: whether the store is known to be encrypted, also without the files.
     @return: C{None} if the store is not encrypted.
-    @raise StoreEncrypted: if the operator's key is missing, or another.
+    @raise StoreEncrypted: if the operator's key, or both files, are missing or wrong.
     """
     read = (_read(directory / name) for name in FILES)
     rings = sorted(filter(None, read), key=lambda sealed: -sealed.generation)
@@ -161,7 +164,11 @@ def readKeyring(
 def currentKeyring(
     directory: Path, ring: Keyring | None, encryption: Encryption, isThere: bool
 ) -> Keyring:
-    """The keys to write with: new ones for a new operator's key or cipher."""
+    """
+    The keys for later records, with a new one after a change of the operator's key or the cipher.
+
+    @param isThere: whether there is a database, which has to be encrypted first.
+    """
     from natsbroker.storage.lmdb.encryption.sealing import CIPHERS, StoreKey
 
     cipher = CIPHERS[encryption.cipher]
