@@ -107,7 +107,7 @@ else:
 
         COMPILED = True
     except ImportError as error:
-        REASON = f"the compiled fast lane is not installed ({error})"
+        REASON = f"the compiled lane is not installed ({error})"
 
 if TYPE_CHECKING or not COMPILED:
     from natsbroker.pure.collector import Collector

@@ -62,7 +62,7 @@ class Options(UsageOptions, AuthOptionMixin):
     optFlags = [
         ["debug", "D", "Log debugging lines."],
         ["trace", "V", "Log the protocol."],
-        ["pure", None, "Do not use the compiled fast lane."],
+        ["pure", None, "Do not use the compiled lane."],
     ]
     optParameters = [
         ["config", "c", None, "Configuration file, in the language of nats-server.conf."],

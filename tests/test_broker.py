@@ -301,7 +301,7 @@ class TestChoices:
     @pytest.mark.skipif(not hot.COMPILED, reason="there is no compiled lane")
     @pytest.mark.parametrize(("text", "isUsed"), [("", True), ("fast_lane: false", False)])
     def test_fastLane(self, monkeypatch: pytest.MonkeyPatch, text: str, isUsed: bool) -> None:
-        """A client is served by the fast lane, unless that is switched off."""
+        """A client is served by the lane, unless that is switched off."""
         made: list[Any] = []
         make = hot.Lane
 

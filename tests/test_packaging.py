@@ -69,7 +69,7 @@ def buildWheel(sources: Path, **variables: str) -> Path:
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     @return: a clean copy of the sources with one Cython module of our making in place of the
-        fast lane, so that the machinery is shown on something small.
+        lane, so that the machinery is shown on something small.
     """
     target = copyOfSources(tmp_path_factory.mktemp("build") / "sources")
     compiled = target / "natsbroker" / "_accel"

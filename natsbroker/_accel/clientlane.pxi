@@ -1,4 +1,4 @@
-# The fast lane: a step in front of the readable path that may decline.
+# The lane: a step in front of the readable path that may decline.
 
 cdef enum:
     # The shortest acknowledgement subject, and a size behind it.
@@ -18,7 +18,7 @@ cdef struct Unfinished:
 @cython.no_gc_clear  # As for Outbox.
 cdef class Lane:
     """
-    The fast lane of one connection. It understands publishes in their usual spelling whose
+    The lane of one connection. It understands publishes in their usual spelling whose
     receivers are connections with an outbox or batchers, and whose permission it can check as data;
     it stops in front of everything else, without having done any of it.
 

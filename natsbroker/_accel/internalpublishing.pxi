@@ -1,4 +1,4 @@
-# The fast lane for what services publish.
+# The lane for what services publish.
 
 cdef enum:
     LONGEST_ACK = 1024

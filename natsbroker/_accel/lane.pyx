@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
 """
-The compiled twins of the hot names, and the fast lane in front of the readable path.
+The compiled twins of the hot names, and the lane in front of the readable path.
 
 One extension module, so that its classes see each other's insides; its parts are files of their
 own, in the order in which they build on each other.

@@ -1,10 +1,10 @@
-# The fast lane for what other servers send.
+# The lane for what other servers send.
 
 @cython.final
 @cython.no_gc_clear  # As for Outbox.
 cdef class LinkLane:
     """
-    The fast lane of one route, of one connection that another cluster dialled, or of one to a
+    The lane of one route, of one connection that another cluster dialled, or of one to a
     leafnode. It understands messages in their usual spelling whose receivers are connections with an
     outbox; it stops in front of everything else, without having done any of it. What comes over a
     route is passed on to leafnodes alone, and what comes from another cluster to other routes, but

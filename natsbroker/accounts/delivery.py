@@ -4,7 +4,7 @@ The delivery of messages in an account.
 A message reaches every matching plain subscription that its origin reaches, exactly one member of
 every queue group, and every other broker at most once. A service takes only what an origin with the
 permission published: what the broker itself sends is no request. This is the readable path; the
-compiled fast lane in front of it does the same faster. A subscriber that raises harms only itself,
+compiled lane in front of it does the same faster. A subscriber that raises harms only itself,
 and a filter that raises lets nothing through; both are logged.
 """
 

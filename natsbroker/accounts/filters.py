@@ -24,7 +24,7 @@ class PublishFilters:
         self._failed = failed
 
     def add(self, publishFilter: IPublishFilter) -> Callable[[], None]:
-        """Add a filter, which takes the account off the fast lane; gives its removal."""
+        """Add a filter, which takes the account off the lane; gives its removal."""
         require(IPublishFilter, publishFilter, "filterMessage")
         self._filters.append(publishFilter)
         self._matcher.needsSlowPath = True

@@ -2,7 +2,7 @@
 The messages and interest that an account exchanges with other clusters.
 
 Interest tables of other clusters stand among the matches of a subject as if links had subscribed,
-so that the readable path and the fast lane need no rules of their own: at most one for each
+so that the readable path and the lane need no rules of their own: at most one for each
 cluster, and for each queue group only the nearest that has members. Matches are dropped when a
 table reports a change. A mapped subject goes to the cluster that mapped it.
 """
@@ -265,7 +265,7 @@ class GatewayTargets:
 
     def asked(self, message: Message) -> None:
         if self.replies is None:
-            # It only keeps the fast lane from publishing there by itself.
+            # It only keeps the lane from publishing there by itself.
             mark = hot.Subscription(self.owner, b">", b"", _GATEWAY, self, None)
             mark.closed = True
             self._replyMark = mark

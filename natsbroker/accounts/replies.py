@@ -54,7 +54,7 @@ class _Aging:
 
 
 class RecentSubscriptions:
-    """Patterns of recent subscriptions; the fast lane reads C{matcher} too."""
+    """Patterns of recent subscriptions; the lane reads C{matcher} too."""
 
     def __init__(self, account: Any, clock: IReactorTime, period: float = PERIOD) -> None:
         self._index: hot.SubjectIndex[hot.Subscription] = hot.SubjectIndex(_SHAPES)

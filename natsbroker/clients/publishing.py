@@ -54,7 +54,7 @@ class PublishRule(NamedTuple):
     """
     @ivar violation: what is wrong with a publish, by the rules of its connection, its subject and
         its reply subject.
-    @ivar isInLane: whether the fast lane leaves each publish that breaks the rule to the readable
+    @ivar isInLane: whether the lane leaves each publish that breaks the rule to the readable
         path. Of a connection with another rule, it leaves all.
     """
 
@@ -65,7 +65,7 @@ class PublishRule(NamedTuple):
 class PublishRules:
     """
     @ivar rules: in the order in which they are looked at.
-    @ivar permissions: what the fast lane needs to know for the rule about permissions.
+    @ivar permissions: what the lane needs to know for the rule about permissions.
     @ivar replies: the requests that it may answer; C{None} if it has no such permission.
     """
 
@@ -82,7 +82,7 @@ class PublishRules:
 
     @property
     def areInLane(self) -> bool:
-        """Whether the connection may have a fast lane."""
+        """Whether the connection may have a lane."""
         return all(rule.isInLane for rule in self.rules)
 
     def violation(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:

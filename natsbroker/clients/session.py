@@ -1,7 +1,7 @@
 """
 The session of one client, from its first byte to its last, without a transport.
 
-Every frame that the fast lane leaves is dispatched in order; every violation is answered with
+Every frame that the lane leaves is dispatched in order; every violation is answered with
 nats-server's text and its decision to close or stay open; nothing escapes
 L{ClientSession.received}.
 """

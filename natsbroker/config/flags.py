@@ -63,7 +63,7 @@ _SERVER = _rows("""
 -sl, --signal <what>[=<pid>] | send reload, reopen, stop, quit, term or ldm
  | to a process, named by its id or its pid file
 --profile <port> | no effect, with a warning: profiles of nats-server are Go's | prof_port
---pure | do not use the compiled fast lane
+--pure | do not use the compiled lane
 """)
 
 _LOGGING = _rows("""

@@ -35,7 +35,7 @@ class AnyPeer(Protocol):
     def resumeReading(self) -> None: ...
 
     def useLane(self, lane: Any) -> None:
-        """Let the fast lane be taken without asking the session, or with C{None} not."""
+        """Let the lane be taken without asking the session, or with C{None} not."""
 
 
 class LinkPeer(AnyPeer, Protocol):

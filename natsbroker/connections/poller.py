@@ -6,7 +6,7 @@ reading and writing of established connections is ours: they are in an epoll set
 which is one reader for the reactor: one call handles many events. The kernel reads into a buffer
 that is parsed in place, and finished frames are sent from where they lie.
 
-A session cannot tell the difference; everything that the fast lane does not take goes the
+A session cannot tell the difference; everything that the lane does not take goes the
 readable path.
 """
 

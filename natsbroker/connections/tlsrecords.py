@@ -54,7 +54,7 @@ def opensslFunctions() -> tuple[int, ...]:
         return tuple(_addressOf(library.ffi.addressof(library.lib, name)) for name in _FUNCTIONS)
     except (AttributeError, ImportError, TypeError) as error:
         _log.warn(
-            "TLS goes without the fast lane: cryptography does not tell where OpenSSL is ({error})",
+            "TLS goes without the lane: cryptography does not tell where OpenSSL is ({error})",
             error=error,
         )
         return ()

@@ -76,7 +76,7 @@ class ITracedSubscriber(ISubscriber):
 
 class IOutboxSubscriber(ISubscriber):
     """
-    A client connection. The fast lane writes frames into its outbox, with the tag as sid; the
+    A client connection. The lane writes frames into its outbox, with the tag as sid; the
     readable path calls C{deliver}.
     """
 
@@ -99,7 +99,7 @@ class ILinkSubscriber(Interface):
 
 class IOutboxLink(ILinkSubscriber):
     """
-    A link with an outbox. The fast lane writes frames into it (C{HMSG}, C{RMSG}, or C{LMSG} to
+    A link with an outbox. The lane writes frames into it (C{HMSG}, C{RMSG}, or C{LMSG} to
     leafnodes) with the subscription's tag before the subject: the account as the link names it and
     a space, or empty. The readable path calls C{forward}.
 
@@ -262,7 +262,7 @@ class IMessageBus(IPublisher):
 
     matcher = Attribute(
         "The L{natsbroker.hot.Matcher} of the account: the cached matches of its router, which the "
-        "fast lane reads too. Its C{counterFor} may be set, to count published messages."
+        "lane reads too. Its C{counterFor} may be set, to count published messages."
     )
 
     def refresh() -> None:
@@ -387,7 +387,7 @@ class ISubjectRouter(Interface):
 
 class IPublishFilter(Interface):
     """
-    Decides about every message of an account. The account leaves the fast lane while it has a
+    Decides about every message of an account. The account leaves the lane while it has a
     filter; other accounts do not.
     """
 

@@ -143,7 +143,7 @@ class LeafTraffic:
         self._useLane()
 
     def _useLane(self) -> None:
-        """Use the fast lane, unless each answer is to be counted."""
+        """Use the lane, unless each answer is to be counted."""
         link, target, gate = self._link, self.target, self._rules.incoming
         if hot.LinkLane is None or not link.context.fastLane or target.replies is not None:
             return

@@ -16,7 +16,7 @@ class Subscription:
     @ivar queue: the queue group; empty for a plain subscription.
     @ivar kind: the L{natsbroker.wire.values.Kind} of the subscriber, as an integer.
     @ivar tag: given back with every delivery; the sid of a client.
-    @ivar outbox: where the fast lane may write frames; C{None} if only C{deliver} will do.
+    @ivar outbox: where the lane may write frames; C{None} if only C{deliver} will do.
     @ivar permissions: the subscriber's L{SubscribePermissions} if some subjects that match must not
         be delivered; else C{None}.
     @ivar weight: how many members of the group the subscriber stands for.

@@ -1,4 +1,4 @@
-"""The request and the answer of an authorizer. A grant is data, so the fast lane can check it."""
+"""The request and the answer of an authorizer. A grant is data, so the lane can check it."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Grant:
     def may(self, verb: Verb, subject: bytes, queue: bytes = b"") -> Verdict:
         """
         Whether the owner may do something. This decides for every kind of connection, and for the
-        services of the broker that act for one; the fast lane is held to it.
+        services of the broker that act for one; the lane is held to it.
 
         @param subject: a pattern for a subscription.
         @param queue: the queue group of the subscription; empty for none.

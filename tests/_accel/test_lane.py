@@ -1,5 +1,5 @@
 """
-Whole conversations with and without the fast lane, pure and compiled: nobody can tell which it is.
+Whole conversations with and without the lane, pure and compiled: nobody can tell which it is.
 """
 
 from __future__ import annotations

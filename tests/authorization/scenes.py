@@ -337,7 +337,7 @@ class Scene:
 
     def _publishTogether(self, wire: Wire, subjects: list[str]) -> None:
         """
-        Publish all at once, as the fast lane likes it.
+        Publish all at once, as the lane likes it.
         """
         self.heard.got.clear()
         wire.send(b"".join(b"PUB %b 1\r\nx\r\n" % subject.encode() for subject in subjects))

@@ -127,7 +127,7 @@ class TestServices:
         assert wire.receive() == msg(b"foo", b"1", b"x")
 
     def test_filter(self) -> None:
-        """A filter sees every message of a client, also of one that was on the fast lane."""
+        """A filter sees every message of a client, also of one that was on the lane."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"before"))

@@ -202,7 +202,7 @@ def fewer(isInLane: bool) -> type[PublishRules]:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestLane:
-    """The fast lane is used as far as it holds the rules."""
+    """The lane is used as far as it holds the rules."""
 
     def test_further(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A rule that the lane does not know is obeyed by each publish."""

@@ -297,7 +297,7 @@ class TestSeals:
         finally:
             opensslFunctions.cache_clear()
         [line] = lines
-        assert line.startswith("[WRN] TLS goes without the fast lane: cryptography does not tell")
+        assert line.startswith("[WRN] TLS goes without the lane: cryptography does not tell")
 
     @needsCompiled
     @pytest.mark.parametrize("missing", range(9))

@@ -51,7 +51,7 @@ class TestStart:
         assert lines[-1] == "[INF] Using configuration file: x.conf (sha256:00)"
 
     def test_laneOff(self) -> None:
-        """A fast lane that is switched off is said to be."""
+        """A lane that is switched off is said to be."""
         with logLines() as lines:
             announceStart(Settings(fast_lane=False), "ID", {})
         assert "lane=off (" in lines[-1]

@@ -193,7 +193,7 @@ class TestRemembering:
         assert desk.matcher.match(b"\xff\xfe.\x80").plain == (entry,)
 
     def test_readable(self, names: Names) -> None:
-        """A matcher takes the flag that keeps the fast lane away."""
+        """A matcher takes the flag that keeps the lane away."""
         matcher = Desk(names).matcher
         assert not matcher.needsSlowPath
         matcher.needsSlowPath = True

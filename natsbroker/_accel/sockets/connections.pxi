@@ -18,7 +18,7 @@ cdef class Connection:
     """
     A socket in a L{Poller}.
 
-    @ivar lane: the fast lane of the connection, while it may take it.
+    @ivar lane: the lane of the connection, while it may take it.
     @ivar framing: takes WebSocket frames apart for the lane; C{None} for a connection without.
     @ivar seal: decrypts input; C{None} for a connection without TLS, or before that is ready.
     """

@@ -137,7 +137,7 @@ class TestRun:
         assert (monitoring.http_host, monitoring.http_port) == (host, 8222)
 
     def test_pure(self) -> None:
-        """The compiled fast lane can be switched off."""
+        """The compiled lane can be switched off."""
         assert not settingsOf("--pure").fast_lane
 
     def test_policyOfTheFileStays(self) -> None:
