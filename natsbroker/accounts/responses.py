@@ -34,13 +34,13 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #: All pairs of digits; three of them make the part of a reply subject that is left to chance.
 _PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
 
-#: When a pattern with wildcards loses its last subscription, this many pending replies at most are
-#: compared with it; more are left to take too long.
+#: The most pending replies that are compared with a pattern with wildcards that lost its last
+#: subscription. If there are more, they are given up when they take too long.
 _MOST_COMPARED = 1024
 
 
 def _onward(kind: Kind) -> Kind:
-    """The kind of an answer's origin in the asking account, which may be behind another route."""
+    """The kind of an answer's origin at the requestor: one from a route may leave by another."""
     return Kind.INTERNAL if kind is Kind.ROUTE else kind
 
 
@@ -49,12 +49,14 @@ class Response(ImportHop):
     """
     The response owed to one request.
 
-    @ivar subject: the reply subject that the service sees; C{reply} is the one in the account that
-        asked, whose responses are C{requestor}.
-    @ivar since: when the request came, or its last response.
-    @ivar origin: the client that asked (an C{IOrigin}), or C{None}.
+    @ivar subject: the reply subject that the service sees.
+    @ivar requestor: the responses of the requesting account.
+    @ivar reply: the reply subject in the requesting account.
+    @ivar since: the time of the request, or of its last response.
+    @ivar origin: the requesting client (an C{IOrigin}), or C{None}.
     @ivar trigger: the headers that caused a measurement; C{None} without or after it.
-    @ivar isPulled: whether it is stored messages that were pulled, which are given away with it.
+    @ivar isPulled: whether the request pulls messages of a JetStream consumer, which counts them as
+        delivered with the response.
     """
 
     isAnswer: ClassVar[bool] = True
@@ -69,7 +71,7 @@ class Response(ImportHop):
 
 
 class Responses(Relay):
-    """Responses that an account owes, at most C{LIMIT}; it awaits those of C{pending}."""
+    """The responses that an account owes, at most C{LIMIT}; C{pending} are those that it awaits."""
 
     __slots__ = ("_byExport", "_owed", "_prefix", "_timers", "account", "pending")
 
@@ -93,7 +95,7 @@ class Responses(Relay):
         return bool(self._prefix)
 
     def _open(self) -> None:
-        self._prefix = b"%b%b." % (RESPONSE, self._drawn())
+        self._prefix = b"%b%b." % (RESPONSE, self._randomToken())
         self.account.attach(relaySubscription(self.account, self._prefix + b">", self))
 
     def expect(
@@ -109,7 +111,7 @@ class Responses(Relay):
             self._open()
         if len(self._owed) >= self.LIMIT:
             self._forget(next(iter(self._owed.values())))
-        subject = self._fresh(trigger is not None)
+        subject = self._newSubject(trigger is not None)
         now = self.account.clock.seconds()
         response = Response(
             hop.export, hop.share, subject, requestor, reply, now, origin, trigger, isPulled
@@ -121,16 +123,19 @@ class Responses(Relay):
         return response
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
-        """Clients' responses always have a receiver; the broker must know if there is none."""
+        """
+        Pass a response on, and return whether it has a receiver. A client's response counts as
+        received in any case; the broker's own services act on the difference.
+        """
         isSure = kind is not Kind.INTERNAL
         response = self._owed.get(message.subject)
         if response is None or (path is not None and path.refuses(response.export)):
             return isSure
         requestor, reply = response.requestor, message.reply
-        # What acknowledges to JetStream would no longer do so under another name.
+        # A reply subject that acknowledges a JetStream message must keep its name to do so.
         if reply and not reply.startswith(ACKNOWLEDGEMENT):
             reply = requestor.expect(self, reply, response).subject
-        self._measured(response, message)
+        self._publishAnswer(response, message)
         answer = message.readdressed(requestor.account.mapped(response.reply), reply)
         hops = () if path is None else path.hops
         onward = ImportPath((*hops, response), None)
@@ -139,7 +144,7 @@ class Responses(Relay):
         if isLast or not reached:
             self._forget(response)
         elif response.subject in self._owed:
-            self._again(response)
+            self._renew(response)
         return isSure or reached > 0
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
@@ -159,7 +164,7 @@ class Responses(Relay):
 
     def giveUp(self, response: Response, status: int) -> None:
         if self._forget(response):
-            self._tell(response, status)
+            self._publishFailure(response, status)
             if response.isPulled and self.account.interest:
                 self._withdraw(response)
 
@@ -182,7 +187,7 @@ class Responses(Relay):
         response.requestor.pending.remove(response)
         return True
 
-    def _again(self, response: Response) -> None:
+    def _renew(self, response: Response) -> None:
         response.since = self.account.clock.seconds()
         same = self._byExport[id(response.export)]
         same[response.subject] = same.pop(response.subject)
@@ -207,7 +212,7 @@ class Responses(Relay):
             self.giveUp(oldest, 504)
         self._watch(export)
 
-    def _measured(self, response: Response, message: Message) -> None:
+    def _publishAnswer(self, response: Response, message: Message) -> None:
         trigger, response.trigger = response.trigger, None
         latency = response.export.latency
         if trigger is None or latency is None:
@@ -219,7 +224,7 @@ class Responses(Relay):
         )
         publishEvent(self.account, latency, event)
 
-    def _tell(self, response: Response, status: int) -> None:
+    def _publishFailure(self, response: Response, status: int) -> None:
         latency, trigger = response.export.latency, response.trigger
         if trigger is None or latency is None:
             return
@@ -229,16 +234,16 @@ class Responses(Relay):
         )
         publishEvent(self.account, latency, event)
 
-    def _fresh(self, isMeasured: bool) -> bytes:
-        """A reply subject that is not in use; with a mark if measured, as in nats-server."""
+    def _newSubject(self, isMeasured: bool) -> bytes:
+        """An unused reply subject, with nats-server's mark if the request is measured."""
         while True:
-            subject = self._prefix + self._drawn()
+            subject = self._prefix + self._randomToken()
             if isMeasured:
                 subject += b".T"
             if subject not in self._owed:
                 return subject
 
-    def _drawn(self) -> bytes:
+    def _randomToken(self) -> bytes:
         pairs, count = _PAIRS, len(_PAIRS)
         rest, last = divmod(int(self.account.random.random() * count**3), count)
         return pairs[rest // count] + pairs[rest % count] + pairs[last]
@@ -262,7 +267,7 @@ class PendingReplies:
             del self._replies[response.reply]
 
     def interestLost(self, pattern: bytes, hasInterest: Any) -> None:
-        """Give up replies that lost their last subscription, which C{hasInterest} tells."""
+        """Give up the replies for which C{hasInterest} is false now."""
         if not hasWildcard(pattern):
             replies = [pattern] if pattern in self._replies else []
         elif len(self._replies) <= _MOST_COMPARED:

@@ -25,7 +25,9 @@ class ProxiedSession(ClientSession):
     def __init__(self, context: ClientContext, peer: Any) -> None:
         super().__init__(context, peer)
         peer.isUnnamed = True
-        self._stage: HeaderStage | None = HeaderStage(context.reactor, self._named, self._misnamed)
+        self._stage: HeaderStage | None = HeaderStage(
+            context.reactor, self._headerRead, self._headerRefused
+        )
 
     def proceed(self) -> None:
         # The decoder must not see a byte of the header.
@@ -34,14 +36,14 @@ class ProxiedSession(ClientSession):
         elif not self.reason:
             self._stage.received(self.decoder.take())
 
-    def _named(self, client: ProxiedPeer | None, rest: bytes) -> None:
+    def _headerRead(self, client: ProxiedPeer | None, rest: bytes) -> None:
         self._stage = None
         self.peer.named(client)
         if rest:
             self.decoder.append(rest)
             super().proceed()
 
-    def _misnamed(self, problem: str) -> None:
+    def _headerRefused(self, problem: str) -> None:
         self._stage = None
         refuseHeader(self, problem)
 

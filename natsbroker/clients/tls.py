@@ -66,15 +66,15 @@ class TLSClientProtocol(ClientProtocol):
             goOn(b"")
             return
         if self._stage is None:
-            self._stage = HeaderStage(self._context.reactor, self._named, self._misnamed)
+            self._stage = HeaderStage(self._context.reactor, self._headerRead, self._headerRefused)
         self._receive = self._stage.received
 
-    def _named(self, client: ProxiedPeer | None, rest: bytes) -> None:
+    def _headerRead(self, client: ProxiedPeer | None, rest: bytes) -> None:
         self._stage = None
         self.named(client)
         self._goOn(rest)
 
-    def _misnamed(self, problem: str) -> None:
+    def _headerRefused(self, problem: str) -> None:
         self._stage = None
         if self.session is not None and not self.session.reason:
             refuseHeader(self.session, problem)

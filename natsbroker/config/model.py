@@ -175,7 +175,7 @@ class JetStream:
 
     @ivar sync_interval: seconds; 0 for C{always}.
     @ivar default_domains: by account: the domain behind a leafnode that answers requests without
-        one; an empty one takes the barrier between the two away.
+        one; an empty one removes the barrier between the two.
     @ivar encryption_key: empty for streams in files that are not encrypted.
     @ivar unique_tag: has no effect: brokers place no replicas.
     """
@@ -229,7 +229,7 @@ class Settings:
     @ivar proxies: the public keys of those that are trusted.
     @ivar feature_flags: have no effect, as C{prof_port}.
     @ivar accounts: by name; the global and the system account are there when configured.
-    @ivar operator: users have JWTs, and accounts are their operators'.
+    @ivar operator: operator mode, in which users have JWTs and operators issue accounts.
     @ivar deferred: checked values of top-level keys whose feature is not built yet.
     @ivar places: C{file:line:column} of each key by its dotted path; not compared.
     """
@@ -331,10 +331,12 @@ class Settings:
         return {user.account for user in self.users()} == {self.system_account}
 
     def at(self, key: str) -> str:
+        """A key behind its place in the file; the key alone if it is not in a file."""
         place = self.places.get(key)
         return f"{place}: {key}" if place else key
 
     def placed(self, key: str, text: str) -> str:
+        """An error behind the place of its key in the file; unchanged if the key has no place."""
         return f"{self.at(key)}: {text}" if key in self.places else text
 
     def users(self) -> Iterator[User]:

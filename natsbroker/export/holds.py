@@ -31,6 +31,8 @@ def _keyOf(log: IHeldLog, name: str) -> bytes:
 
 
 class HoldTable:
+    """The holds on all logs, with the times at which they end."""
+
     def __init__(
         self, catalogue: ILogDirectory, reactor: IReactorTime, now: Callable[[], int]
     ) -> None:
@@ -88,7 +90,7 @@ class HoldTable:
         self._plan()
 
     async def _forget(self, *keys: bytes) -> None:
-        """Delete ends. Those that cannot be deleted now would end later holds of their names."""
+        """Delete the ends of holds, now or later, as they would end later holds of their names."""
         ends = {key: self._ends.pop(key) for key in keys if key in self._ends}
         if not ends:
             return
@@ -155,4 +157,6 @@ class HoldTable:
                 why=str(error),
             )
             return
-        _log.info("Hold {name} of {channel} ended: nobody renewed it", name=name, channel=channel)
+        _log.info(
+            "Hold {name} of {channel} ended, because it was not renewed", name=name, channel=channel
+        )

@@ -82,7 +82,7 @@ class _Pages:
         if answer.isLong:
             await self._room.acquire()
         try:
-            body = b"".join(await self._slices.made(answer.body))
+            body = b"".join(await self._slices.collect(answer.body))
             sent = request.notifyFinish()
             _send(request, answer, body)
             await sent

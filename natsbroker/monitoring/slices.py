@@ -1,4 +1,4 @@
-"""Long answers, made in slices of time: clients are served in between."""
+"""Long answers, made in slices of time. Clients are served between two slices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLICE = 0.002
 
 
 class Slices:
-    """Makes answers in slices, and ends those that C{isWanted} refuses before a piece."""
+    """Makes answers in slices of time, and stops once C{isWanted} returns false."""
 
     def __init__(self, clock: Any) -> None:
         self.isWanted: Callable[[], bool] = lambda: True
@@ -32,10 +32,10 @@ class Slices:
         slices.isWanted = isWanted
         return slices
 
-    async def made(self, pieces: Iterable[Any]) -> list[bytes]:
-        """The pieces that are no Deferreds; C{CancelledError} for an unwanted answer."""
-        made: list[bytes] = []
-        task = self._cooperator.cooperate(self._wanted(collected(pieces, made)))
+    async def collect(self, pieces: Iterable[Any]) -> list[bytes]:
+        """Collect the pieces of an answer; C{CancelledError} if it is not wanted any more."""
+        answer: list[bytes] = []
+        task = self._cooperator.cooperate(self._wanted(collected(pieces, answer)))
         try:
             await task.whenDone()
         except CancelledError:
@@ -43,7 +43,7 @@ class Slices:
             raise
         if not self.isWanted():
             raise CancelledError
-        return made
+        return answer
 
     def _wanted(self, pieces: Iterator[T]) -> Iterator[T]:
         while self.isWanted():
@@ -53,12 +53,13 @@ class Slices:
                 return
 
     async def result(self, steps: Steps) -> Any:
+        """The result of work in steps, done in slices."""
         results: list[Any] = []
 
         def work() -> Generator[Pause, None, None]:
             results.append((yield from steps))
 
-        await self.made(work())
+        await self.collect(work())
         return results[0]
 
 

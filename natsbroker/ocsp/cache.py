@@ -1,4 +1,4 @@
-"""Answers about the certificates of peers, in memory and perhaps in a file."""
+"""A cache of OCSP answers about certificates of peers, in memory and optionally in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST = 10_000
 
 
 class AnswerCache:
-    """Answers by their certificate's fingerprint, checked again by readers."""
+    """Answers by the fingerprint of their certificate. Readers verify them again."""
 
     def __init__(self, settings: OCSPCache) -> None:
         self._settings = settings

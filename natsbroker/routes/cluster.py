@@ -36,6 +36,8 @@ _SOON = 0.1
 
 
 class IncompatiblePeers:
+    """The pauses, longer each time, before peers without a common dialect are dialled again."""
+
     def __init__(self) -> None:
         self._pauses: dict[tuple[str, int], float] = {}
 
@@ -73,7 +75,7 @@ class Routes(Membership):
         return lambda peer: Route(self, peer, target)
 
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
-        """Whether a name holds; a generated one gives way to a better one."""
+        """Whether a peer's cluster name is ours, after a generated one gave way to a better one."""
         terms = self.terms
         if name == terms.name:
             return True
@@ -108,12 +110,12 @@ class Routes(Membership):
         if document.gateway:
             self._gossip.heardOfGateway(route, document)
         elif document.route_acc_add_reqid:
-            self._dedicatedLater(route, document)
+            self._dedicate(route, document)
         else:
             self._gossip.heard(route, document)
 
-    def _dedicatedLater(self, route: Route, document: ServerDocument) -> None:
-        """An account becomes dedicated: its interest moves to connections of its own."""
+    def _dedicate(self, route: Route, document: ServerDocument) -> None:
+        """Dedicate connections to an account, to which its interest moves."""
         account = document.route_account
         if not account:
             return

@@ -20,7 +20,7 @@ _log = Logger()
 #: answer, or a Deferred of these.
 Answer = Callable[[Message], Any]
 
-#: The description of the answering server.
+#: Gives the description of the answering server.
 Describe = Callable[[], Mapping[str, Any]]
 
 

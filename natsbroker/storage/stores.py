@@ -1,4 +1,4 @@
-"""Finding and opening stores. What only one store needs is imported when that is opened."""
+"""Finding and opening stores. Modules that only one store needs are imported when it is opened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def monotonicOf(reactor: Any) -> Callable[[], float]:
-    """A clock in seconds that nobody sets: the reactor's own, unless that is the wall clock."""
+    """A monotonic clock in seconds: the reactor's own, unless that is the wall clock."""
     if reactor.seconds is time.time:
         return time.monotonic
     seconds: Callable[[], float] = reactor.seconds

@@ -108,7 +108,7 @@ class SystemAnswers:
         return await self._document("data", answer.body)
 
     async def _document(self, key: str, body: Iterable[Any]) -> bytes:
-        pieces = await self._slices.made(body)
+        pieces = await self._slices.collect(body)
         document = b"".join(_INDENTATION.sub(b"", piece) for piece in pieces)
         return b'{"server":%b,"%b":%b}' % (self._server(), key.encode(), document)
 

@@ -81,7 +81,7 @@ class ConnectionCounts:
         def steps() -> Generator[Pause, None, None]:
             rows.extend((yield from self.model().accstatz.rows(names, True)))
 
-        await Slices(self.reactor).made(steps())
+        await Slices(self.reactor).collect(steps())
         bus = self.bus()
         if bus is None:
             return

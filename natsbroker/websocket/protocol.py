@@ -99,11 +99,11 @@ class WebSocketProtocol(StreamProtocol):
         self._stream = pollStream(context.poller, transport, self, context.batch)
         self._stream.registerProducer(self, True)
         if self._isProxied():
-            self._stage = HeaderStage(context.reactor, self._named, self._misnamed)
+            self._stage = HeaderStage(context.reactor, self._headerRead, self._headerRefused)
         else:
             self._enter(b"")
 
-    def _named(self, client: ProxiedPeer | None, rest: bytes) -> None:
+    def _headerRead(self, client: ProxiedPeer | None, rest: bytes) -> None:
         self._stage = None
         if client is not None:
             self.host, self.port = client
@@ -111,7 +111,7 @@ class WebSocketProtocol(StreamProtocol):
             self.address = make("TCP", *client)
         self._enter(rest)
 
-    def _misnamed(self, problem: str) -> None:
+    def _headerRefused(self, problem: str) -> None:
         self._stage = None
         self._report(problem)
         self.abort()

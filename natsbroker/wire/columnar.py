@@ -60,9 +60,9 @@ SUBJECTS, HEADERS, PAYLOADS = "subject", "headers", "data"
 
 _HEAD = Struct("<4sHHIIQQQQIIQQQ")
 _ROW = Struct("<QqIII")
-#: The offset of the bytes that the checksum covers.
+#: The offset behind the checksum.
 _CHECKED = 12
-#: Where a value may end at most.
+#: The largest offset at which a value may end.
 _LARGEST = (1 << 31) - 1
 _isBig = sys.byteorder == "big"
 
@@ -129,14 +129,17 @@ def _narrow(ends: array[int]) -> bytes:
 
 
 def encodeFrame(
-    columns: Any, place: FramePosition, left: Iterable[str] = (), isLast: bool = False
+    columns: Any, place: FramePosition, omitted: Iterable[str] = (), isLast: bool = False
 ) -> bytes:
-    """C{columns} of L{natsbroker.interfaces.IExportableLog.exportRange}, but those to leave out."""
+    """
+    @param columns: as L{natsbroker.interfaces.IExportableLog.exportRange} returns them.
+    @param omitted: the names of columns to leave out.
+    """
     rows = len(columns.sequences)
     flags = LAST if isLast else 0
     subjects, headers, payloads = columns.subjects, columns.headers, columns.payloads
     sections = [_little(columns.sequences), _little(columns.timestamps)]
-    if SUBJECTS in left:
+    if SUBJECTS in omitted:
         flags |= NO_SUBJECTS
         subjects = b""
     elif rows and _isRepeated(subjects, columns.subjectEnds[1], rows):
@@ -144,12 +147,12 @@ def encodeFrame(
         subjects = subjects[: columns.subjectEnds[1]]
     else:
         sections.append(_narrow(columns.subjectEnds))
-    if HEADERS in left or not headers:
+    if HEADERS in omitted or not headers:
         flags |= NO_HEADERS
         headers = b""
     else:
         sections.append(_narrow(columns.headerEnds))
-    if PAYLOADS in left:
+    if PAYLOADS in omitted:
         flags |= NO_PAYLOADS
         payloads = b""
     else:
@@ -173,7 +176,7 @@ def _isRepeated(values: bytes, length: int, count: int) -> bool:
 
 
 def readFrame(data: bytes) -> ColumnFrame:
-    """Raise L{FrameError} if the data is no frame, of another version, or damaged."""
+    """@raise FrameError: if the data is not a frame, has another version, or is damaged."""
     try:
         head = _HEAD.unpack_from(data)
     except error:

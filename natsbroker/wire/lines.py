@@ -1,4 +1,4 @@
-"""One control line to a frame, for any dialect, shared by pure and compiled decoders."""
+"""The parsing of a control line to a frame, for any dialect, in pure and compiled decoders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LineRules(Protocol):
     maxPayload: int
 
     def take(self) -> bytes:
-        """Give up the input that is not part of a returned frame yet."""
+        """Remove and return the input that is not part of a returned frame yet."""
 
 
 #: Makes the L{HEAD} of a message, or a C{FAULT}, of the operation and its arguments.
@@ -65,11 +65,11 @@ class LineReader:
         first: tuple[bytes, ...] = CONNECTING,
     ) -> None:
         """
-        @param operations: those whose arguments run to the end of the line, with whether a space
-            must follow the name. No name begins with another one.
-        @param bare: those that are complete with their name; what follows is skipped.
-        @param heads: reads the arguments of those that a payload follows.
-        @param first: how a line may begin before it is known who the peer is.
+        @param operations: the operations whose arguments run to the end of the line, with whether
+            a space must follow the name. No name begins with another one.
+        @param bare: the operations without arguments; the rest of their line is skipped.
+        @param heads: reads the arguments of the operations that a payload follows.
+        @param first: the beginnings of lines that are accepted before the peer has logged in.
         """
         self._operations = dict(operations)
         self._bare = dict(bare)
@@ -81,7 +81,7 @@ class LineReader:
         }
 
     def readLine(self, line: bytes, rules: LineRules) -> Frame:
-        """A frame, which may be a C{FAULT}, or a L{HEAD}, of a line without LF, perhaps with CR."""
+        """The frame of a line without its LF: of an operation, a L{HEAD}, or a C{FAULT}."""
         if not rules.authorized and not line.startswith(self._first):
             return _UNAUTHORIZED
         name, _, rest = line.partition(b" ")
@@ -111,8 +111,8 @@ class LineReader:
     def readPartial(self, line: bytes, rules: LineRules) -> Frame | None:
         """
         @param line: an incomplete line: at least one byte, no LF.
-        @return: a C{FAULT} if it cannot become right, a L{SKIP} if its rest does not matter, a
-            L{STRIP} if some blanks do not, else C{None}.
+        @return: a C{FAULT} if the line cannot become valid, a L{SKIP} if its rest does not matter,
+            a L{STRIP} if some blanks do not matter, else C{None}.
         """
         if not rules.authorized and not line.startswith(self._first):
             return _UNAUTHORIZED
@@ -138,7 +138,7 @@ class LineReader:
         return None
 
     def _operation(self, line: bytes) -> bytes:
-        """The operation in capitals; a line that begins with none is given back whole."""
+        """The operation in capitals; the whole line if it begins with no operation."""
         for name in self._names:
             if line[: len(name)].upper() == name:
                 return name
@@ -148,7 +148,11 @@ class LineReader:
 def checkedHead(
     op: int, subject: bytes, reply: bytes, sizes: tuple[bytes, bytes], rules: LineRules
 ) -> Frame:
-    """A L{HEAD}, or a C{FAULT} for wrong sizes, of headers, perhaps empty, and the whole."""
+    """
+    A L{HEAD}, or a C{FAULT} for wrong sizes.
+
+    @param sizes: the size of the headers, empty without headers, and that of headers and payload.
+    """
     headerText, sizeText = sizes
     size = client.parseSize(sizeText)
     headerLength = client.parseSize(headerText) if headerText else 0

@@ -14,7 +14,7 @@ CLUSTER_SUBJECTS = b"$NRG."
 #: Replies of service imports, acknowledgements, and replies mapped between clusters.
 REPLIES = (b"_R_.", b"$JS.ACK.", *SUBJECTS)
 
-#: The prefixes that are not reserved as they are, with nothing behind them.
+#: The prefixes, all but C{_R_.}, that are not reserved as subjects with nothing behind them.
 _BARE = frozenset({b"$JS.ACK.", *SUBJECTS})
 
 _FIRST = (b"_", b"$")

@@ -42,7 +42,7 @@ def test_slices() -> None:
     """The reactor runs after each slice."""
     clock = Scheduling()
     seen: list[int] = []
-    made = ensureDeferred(Slices(clock).made(counted(clock, seen, 10)))
+    made = ensureDeferred(Slices(clock).collect(counted(clock, seen, 10)))
     results: list[Any] = []
     made.addCallback(results.append)
     clock.advance(0)
@@ -54,7 +54,7 @@ def test_waits() -> None:
     """A piece that is not there yet is waited for."""
     clock = Clock()
     waiting: Deferred[None] = Deferred()
-    made = ensureDeferred(Slices(clock).made([b"a", waiting, b"b"]))
+    made = ensureDeferred(Slices(clock).collect([b"a", waiting, b"b"]))
     results: list[Any] = []
     made.addCallback(results.append)
     clock.pump([0] * 5)
@@ -70,7 +70,7 @@ def test_cancelled() -> None:
     waiting: Deferred[None] = Deferred()
     seen: list[int] = []
     later = counted(clock, seen, 3)
-    made = ensureDeferred(Slices(clock).made(chain([waiting], later)))
+    made = ensureDeferred(Slices(clock).collect(chain([waiting], later)))
     failures: list[Any] = []
     made.addErrback(failures.append)
     clock.advance(0)
@@ -88,9 +88,9 @@ def test_unwanted() -> None:
     seen: list[int] = []
     failures: list[Any] = []
     unwanted = slices.whileWanted(lambda: len(seen) < 2)
-    ensureDeferred(unwanted.made(counted(clock, seen, 5))).addErrback(failures.append)
+    ensureDeferred(unwanted.collect(counted(clock, seen, 5))).addErrback(failures.append)
     results: list[Any] = []
-    ensureDeferred(slices.made([b"a"])).addCallback(results.append)
+    ensureDeferred(slices.collect([b"a"])).addCallback(results.append)
     clock.pump([0] * 9)
     assert failures[0].check(CancelledError) is not None
     assert (seen, results) == ([0, 1], [[b"a"]])
@@ -104,7 +104,7 @@ def test_failure() -> None:
         raise LookupError("gone")
 
     clock = Clock()
-    made = ensureDeferred(Slices(clock).made(broken()))
+    made = ensureDeferred(Slices(clock).collect(broken()))
     failures: list[Any] = []
     made.addErrback(failures.append)
     clock.pump([0] * 5)

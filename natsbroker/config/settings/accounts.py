@@ -76,20 +76,20 @@ Import = StreamImport | ServiceImport
 
 def isOfItself(importer: str, imported: Import) -> bool:
     """
-    Whether an account imports its own export under the name that it has there already. It stands
-    for nothing; nats-server would deliver such messages twice.
+    Whether an account imports its own export under the name that it has there already. Such an
+    import has no effect; nats-server would deliver its messages twice.
     """
     return imported.account == importer and imported.to == imported.subject
 
 
 def bytesOf(text: str) -> bytes:
-    """A subject or a name on the wire. Bytes of the file that were no UTF-8 are unchanged."""
+    """The bytes of a subject or a name. Those in the file that are not UTF-8 stay unchanged."""
     return text.encode("utf-8", "surrogateescape")
 
 
-def mappingFrom(said: SubjectMapping) -> Mapping:
+def mappingFrom(settings: SubjectMapping) -> Mapping:
     destinations = [
         Destination(bytesOf(destination.dest), destination.weight, bytesOf(destination.cluster))
-        for destination in said.destinations
+        for destination in settings.destinations
     ]
-    return Mapping(bytesOf(said.source), destinations)
+    return Mapping(bytesOf(settings.source), destinations)

@@ -73,7 +73,7 @@ class Dispatcher:
         ]
 
     def stop(self) -> None:
-        """End these subscriptions; what is still delivered is ignored."""
+        """End the subscriptions. Messages that still arrive are ignored."""
         subscriptions, self._subscriptions = self._subscriptions, []
         for subscription in subscriptions:
             subscription.cancel()
@@ -102,6 +102,7 @@ class Dispatcher:
         self._flush()
 
     def _answerable(self, run: Run) -> Run:
+        """The run, without a reply subject that its requester may not subscribe to."""
         grant = getattr(run.origin, "grant", None)
         if run.origin is not self._origin or grant is not self._grant:
             self._requester = requesterOf(run.origin)
@@ -116,7 +117,7 @@ class Dispatcher:
             self.publish.flush()
             self.acks.flush()
         except Exception:
-            _log.failure("What clients sent failed")
+            _log.failure("Messages of clients failed")
 
     def subscriptionEnded(self, tag: Any) -> None:
         """Acknowledgements end with their L{ChannelSubscription}."""
