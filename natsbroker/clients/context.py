@@ -162,8 +162,8 @@ class AuthorizerSource:
 
 class ListenerContext:
     """
-    The context of the clients of one listener: that of all, but for what its settings say
-    otherwise. What a reload replaces is looked up in that of all each time.
+    The context of the clients of one listener. It differs from that of all clients where the
+    listener has settings of its own. Parts that a reload replaces are always read from that of all.
     """
 
     def __init__(

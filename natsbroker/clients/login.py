@@ -1,7 +1,7 @@
 """
-The login of a connection. Whatever an authorizer does, the outcome is a grant or a denial: one that
-raises, hangs or answers nonsense lets nobody in. Of an exception the type and the place are logged;
-its text may hold the client's, and is for debugging.
+The login of a connection. The outcome is always a grant or a denial: an authorizer that raises,
+hangs or returns something else denies the login. The type and the place of an exception are logged.
+Its text may quote the client, so it is logged for debugging only.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class ClientSession(ClientOperations):
         self.outbox.write(self._serverInfo().line(self.cid, host, nonce=self._nonce))
 
     def proceed(self) -> None:
-        """Handle what is in the decoder. What fails in here ends the connection."""
+        """Handle the input in the decoder. An exception ends the connection."""
         if not self.reason and self._admission.login is None and not self._isQueued:
             self._inBatch(self._frames)
 

@@ -2,8 +2,8 @@
 The facts about a client connection, as an immutable value.
 
 Readers of the monitoring pages may see all of it: no password, token or signature gets in here, and
-no JWT but one that was let in and is worth nothing by itself. What is kept of a connection that has
-ended is small, however long its name and however many subscriptions it had.
+no JWT but one that was let in and is worth nothing by itself. The part that is kept of a connection
+that has ended is small, however long its name and however many subscriptions it had.
 """
 
 from __future__ import annotations

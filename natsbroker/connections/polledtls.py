@@ -48,7 +48,7 @@ class PolledTLS(TLSMemoryBIOProtocol):
 
 def startTLS(stream: PolledTransport, creator: Any, protocol: Any) -> Any:
     """
-    Encrypt from here on. What was written before is sent in the clear.
+    Encrypt from here on. Bytes that were written before are sent in the clear.
 
     @param creator: an C{IOpenSSLServerConnectionCreator} or C{IOpenSSLClientConnectionCreator}.
     @param protocol: the one that L{natsbroker.connections.polledtransport.pollStream} was given.

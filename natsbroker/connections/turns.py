@@ -1,15 +1,15 @@
 """
-Turns: who goes on with long work, and when.
+Turns: the order in which long work goes on.
 
 All work that is done in slices waits here for its next slice: answers of many messages, lists,
-searches, purges, snapshots, what is delivered again, what is due. The backlog of the flush batch
+searches, purges, snapshots, redeliveries, work that is due. The backlog of the flush batch
 serves some slices each time the reactor comes round, so sockets, timers and signals come first.
 Accounts take turns, and in each account its connections. Of one connection's work the oldest goes
-first, so that there is at most one half of an answer in memory for each; what lasts long steps back
-behind what has just begun.
+first, so that at most one unfinished answer of each is in memory. A task that lasts long steps back
+behind those that have just begun.
 
-What fills the outbox of a receiver goes on when that has drained, or had its chance to. What nobody
-waits for any more ends.
+Work that fills the outbox of a receiver goes on when the outbox has drained, or had time to. Work
+for which no client waits any more ends.
 """
 
 from __future__ import annotations

@@ -292,11 +292,11 @@ class IMessageBus(IPublisher):
         pattern: bytes, subscriber: ISubscriber, tag: Any = None, queue: bytes = b""
     ) -> ISubscription:
         """
-        Subscribe a service, which does on request what not everybody may do. It receives only what
-        an origin with the permission published: a client, a link for its peer's users, an importer,
+        Subscribe a service whose requests need a permission. It receives only the messages that an
+        origin with the permission published: a client, a link for its peer's users, an importer,
         or a program in this process that names an L{IOrigin}, such as a
-        L{natsbroker.accounts.requests.ProgramOrigin}. What the broker sends of itself (messages of
-        streams, answers, statuses, heartbeats) has no origin and is no request; neither is an
+        L{natsbroker.accounts.requests.ProgramOrigin}. A message of the broker itself (of a
+        stream, an answer, a status, a heartbeat) has no origin and is no request; neither is an
         answer from another account. Imports of streams bring nothing here.
         """
 

@@ -34,8 +34,8 @@ class IClientDialect(Interface):
         """
         Take the next operation out of the input.
 
-        @return: what L{handle} gets; C{None} if more input is needed. What a client sends without
-            completing an operation is limited to C{max_payload} and C{max_control_line}.
+        @return: the operation for L{handle}; C{None} if more input is needed. The input of an
+            incomplete operation is limited to C{max_payload} and C{max_control_line}.
         @raise ValueError: for wrong input, which ends the connection.
         """
 

@@ -92,9 +92,9 @@ class IBrokerHost(Interface):
 
 class ITurns(Interface):
     """
-    When the long work of an account goes on. The broker has one thread. What may keep it for more
-    than some hundred microseconds is done in slices: of all such work some slices are done each
-    time the reactor comes round, accounts in turn and then connections in turn.
+    The turns of the long work of an account. The broker has one thread. Work that may keep it for
+    more than some hundred microseconds is done in slices. In each iteration of the reactor some
+    slices are done, of accounts in turn, and of the connections of each in turn.
     """
 
     isSpent = Attribute("Whether a slice would have to wait.")

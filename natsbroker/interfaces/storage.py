@@ -190,8 +190,8 @@ class IViewableStore(ILeasedStore):
 
     def view(name: str) -> Deferred[ISubjectIndexedLog]:
         """
-        A log that is only read, also if another broker has its lease. Its bounds are those of when
-        this was called and do not change. What is read is what is durable then, or later.
+        A log that is only read, also if another broker has its lease. Its bounds are those of the
+        moment of this call and do not change. Reads give what was durable then, or later.
 
         @return: fails with L{NoSuchLog} or L{StoreFailed}.
         """

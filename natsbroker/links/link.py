@@ -1,9 +1,9 @@
 """
 A conversation with another server, from its first byte to its last, without a transport.
 
-A peer that is silent is sent PINGs, and given up if it does not answer. What waits for it is
-bounded, and so is the time in which it must take some. When the conversation ends, for whatever
-reason, what the peer stood for is taken back at once, exactly once.
+A peer that is silent is sent PINGs, and given up if it does not answer. The bytes that wait for it
+are bounded, and so is the time in which it must take some. When the conversation ends, for any
+reason, the interest of the peer is withdrawn at once, exactly once.
 """
 
 from __future__ import annotations

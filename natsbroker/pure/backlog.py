@@ -3,7 +3,7 @@ The work left when a batch's share is used up, and the next one to be served.
 
 A broker has one thread: while it works for one peer, all others wait. So work is counted, as the
 operations that are done and the receivers that are looked at, and a batch ends when it has used up
-its share. What it leaves over waits here, and is served round robin: each entry has a share, and
+its share. The remaining work waits here, and is served round robin: each entry has a share, and
 after every round the reactor sees to sockets and timers.
 
 The unit of work is what it costs to put a short message into one outbox in the compiled lane:

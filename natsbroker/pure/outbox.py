@@ -1,9 +1,9 @@
 """
 The output that waits on one connection, and the batch that sends it.
 
-Everything that one chunk of input causes for one connection leaves in one write. What a slow peer
-does not take is counted, here and in its transport, and more than the limit ends the connection;
-nothing is lost or reordered before that. Publishers can wait for a peer that lags.
+Everything that one chunk of input causes for one connection leaves in one write. Bytes that a
+slow peer does not take are counted, here and in its transport. More than the limit of them end the
+connection; until then nothing is lost or reordered. Publishers can wait for a peer that lags.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class FlushBatch:
         try:
             self._failed("What a batch had to do failed")
         except BaseException as another:
-            # There may be no memory for a report. What the batch has to do still comes first.
+            # There may be no memory for a report. The work of the batch comes first in any case.
             self._trouble = another
 
     def _scheduledFlush(self) -> None:

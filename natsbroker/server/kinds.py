@@ -1,6 +1,6 @@
 """
 The table of the broker's own kinds of connection. It loads without zope.interface, as the
-configuration does, which iterates it too. What a kind calls loads only for a broker that has it.
+configuration does, which iterates it too. The modules of a kind load only for a broker that has it.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class ChannelWriter:
                 self._running = None
 
     def close(self) -> None:
-        """Write nothing more. What waits is lost."""
+        """Write nothing more. Messages that wait to be written are lost."""
         self._waiting.clear()
         running, self._running = self._running, None
         if running is not None:

@@ -166,7 +166,7 @@ class StreamingService(Service):
         self._readiness.reached()
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for. What escapes it is logged."""
+        """Run work for which no caller waits. An exception in it is logged."""
         running = ensureDeferred(coroutine)
         self._running.add(running)
         running.addBoth(self._done, running)

@@ -172,7 +172,7 @@ class SubscribePermissions(_Permissions):
     The subjects that may be subscribed to, perhaps for some queues only.
 
     An entry is a pattern, or a pattern and a queue separated by a space; the queue may hold
-    wildcards. What the entries mean:
+    wildcards. The meanings of entries:
 
       - allow C{foo}: plain and queue subscriptions to C{foo}.
       - allow C{foo v1}: only subscriptions to C{foo} in queue C{v1}.

@@ -119,7 +119,7 @@ class MemoryConnection:
         self.info: Mapping[str, Any] = {}
 
     def send(self, *pieces: bytes) -> None:
-        """Send bytes, each piece in a packet of its own. What a broker has closed takes nothing."""
+        """Send bytes, each piece in a packet of its own; nothing over a closed connection."""
         for piece in pieces:
             if not isinstance(piece, bytes):
                 raise TypeError(f"what a client sends is {notBytes(piece)}")
@@ -197,9 +197,9 @@ class MemoryBroker:
         """
         @param settings: the settings; a broker that would listen on all addresses listens on
             loopback.
-        @param configText: or the same in the language of the configuration file. What the broker
-            would log as a warning about it is a C{UserWarning}.
-        @param seed: of everything that is left to chance.
+        @param configText: the settings in the language of the configuration file, instead. A
+            warning that the broker would log about it is a C{UserWarning}.
+        @param seed: the seed of all random choices.
         @param environment: the environment variables that C{configText} can refer to.
         @param parts: further arguments of L{Broker}.
         @raise TypeError: for an argument of another name or type.

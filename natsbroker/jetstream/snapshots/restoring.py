@@ -83,7 +83,7 @@ class StreamRestore:
 
     async def take(self, data: bytes) -> None:
         """
-        Take a part of the archive, compressed. What it holds is durable on return.
+        Take a part of the compressed archive. Its content is durable on return.
 
         @raise InvalidArchive: if it is damaged.
         @raise JetStreamError: if the stream cannot be created, or exceeds a limit.

@@ -386,7 +386,7 @@ class OriginReader:
         if delivery is None:
             return
         if self.source.consumer is not None and delivery.number == 1:
-            # Somebody has reset the consumer. What is known is not stored again.
+            # The consumer was reset. Messages that are known are not stored again.
             self._numbered = 0
         if delivery.number <= self._numbered:
             return

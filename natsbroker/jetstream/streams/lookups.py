@@ -5,8 +5,8 @@ One look-up is under way at a time, and only what could change its answer, or mu
 before the message that asks, waits for it:
 
   - messages of the same publisher, so that the sequences of a connection's messages to a stream
-    rise in the order in which it sent them. What comes over a link has the link as its publisher,
-    and what the broker sends or reads from other streams has one together;
+    rise in the order in which it sent them. Messages over a link have the link as their publisher.
+    All messages that the broker sends, or reads from other streams, have one publisher together;
   - messages with a subject that the look-up counts.
 
 All others are judged at once: they have no order with a message that is not acknowledged.

@@ -24,7 +24,7 @@ class UnknownOutcome:
     learn of them as if they had just been stored, and before later ones: a message that a consumer
     was not given would never be delivered.
 
-    @ivar isOpen: whether messages are in doubt. What becomes durable meanwhile is found as well.
+    @ivar isOpen: whether messages are in doubt. Those that become durable meanwhile are found too.
     """
 
     def __init__(self, stream: StreamCore) -> None:

@@ -1,10 +1,10 @@
 """
 Ending subscriptions and connections.
 
-Whatever a client sent before, in order, has been taken when its request to leave is; the
-answer to a request to close comes after the answers to all that was published before. What is ended
-is no more when the answer comes; a durable subscription is kept, with all that it has pending,
-unless it is unsubscribed.
+A request to leave is handled after everything that the client sent before it. The answer to a
+request to close comes after the answers to all messages that were published before. When the answer
+comes, the subscriptions have ended. A durable subscription is kept, with its pending messages,
+unless the request unsubscribes it.
 """
 
 from __future__ import annotations

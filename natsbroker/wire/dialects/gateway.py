@@ -31,8 +31,8 @@ _WITHOUT_LEAFS = {
     if rule[0] not in (ops.LMSG, ops.LS_PLUS, ops.LS_MINUS)
 }
 
-#: Reads what comes over a connection between gateways. Messages have the frames that they have on
-#: routes. Who dials the wrong cluster says so without a CONNECT.
+#: Reads the lines between gateways. Messages have the same frames as on routes. A peer that dialled
+#: the wrong cluster sends an error without a CONNECT.
 FROM_GATEWAY = route.RouteLines(
     operations={**_WITHOUT_LEAFS, b"A+": (ops.A_PLUS, True), b"A-": (ops.A_MINUS, True)},
     first=(*CONNECTING, b"-"),
