@@ -144,8 +144,6 @@ class ClientEvents:
         advisory: ClientConnected | ClientDisconnected | ClientRefused,
         reason: str | None = None,
     ) -> None:
-        if not self.events.isWanted(subject):
-            return
         session = self.session(advisory.cid)
         if session is None:
             return

@@ -78,7 +78,7 @@ class PublishRules:
         self.replies: ReplyTracker | None = None
         if grant.responses is not None:
             self.replies = ReplyTracker(grant.responses, now)
-        self.rules = _RULES
+        self.rules: tuple[PublishRule, ...] = _RULES
 
     @property
     def areInLane(self) -> bool:

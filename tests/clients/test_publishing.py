@@ -188,7 +188,8 @@ def fewer(isInLane: bool) -> type[PublishRules]:
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             self._left = 2
-            self.rules += (PublishRule(Fewer._tooMany, isInLane),)
+            violation: Any = Fewer._tooMany
+            self.rules += (PublishRule(violation, isInLane),)
 
         def _tooMany(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
             self._left -= subject == b"a"

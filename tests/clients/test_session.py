@@ -7,7 +7,8 @@ The rows of the conformance table are played elsewhere; here is what they leave 
 from __future__ import annotations
 
 import pytest
-from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import Logging, Settings
@@ -31,6 +32,7 @@ def test_debugging(monkeypatch: pytest.MonkeyPatch, isShown: bool) -> None:
     monkeypatch.setattr(debugging, "isShown", isShown)
     told: list[str] = []
 
+    @implementer(ILogObserver)
     def observe(event: LogEvent) -> None:
         told.append(formatEvent(event))
 
