@@ -155,7 +155,7 @@ MAP: dict[str, Row] = {
     ),
     "jetstream": row(
         "JetStream",
-        "steps errors subjects wire advisories interfaces pure hot config runtime connections"
+        "steps errors files subjects wire advisories interfaces pure hot config runtime connections"
         " monitoring storage export accounts auth clients system streaming",
         f"{_TWISTED} msgspec",
     ),

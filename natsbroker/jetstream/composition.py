@@ -8,10 +8,13 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
 from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -23,6 +26,8 @@ from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamS
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
+from natsbroker.jetstream.cluster.streamplaces import strayWorkers
+from natsbroker.jetstream.cluster.workerstreams import WorkerStreams
 from natsbroker.jetstream.figures import JetStreamFigures
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
@@ -49,12 +54,15 @@ def jetStreamService(
     plugins: Plugins,
     locate: Callable[[str], object] = lambda account: None,
     channels: ChannelStreams | None = None,
+    neighbours: Any = None,
 ) -> tuple[JetStreamService, JetStreamFigures]:
     """
     The service, and the figures for monitoring.
 
     @param locate: looks up an account that has streams.
     @param channels: the channels of NATS Streaming that are streams too.
+    @param neighbours: the C{number} and C{count} of this worker among those of its host; C{None}
+        without others.
     @raise natsbroker.errors.BrokerError: if there is no such store.
     """
     settings = host.settings
@@ -66,11 +74,16 @@ def jetStreamService(
         section.setdefault("sync_interval", jetstream.sync_interval)
         section.setdefault("encryption", encryptionOf(jetstream))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
+    folder = Path(directory)
+    isPlaced = neighbours is not None and jetstream.backend == "lmdb"
+    if isPlaced and neighbours.number > 1:
+        section["dir"] = os.path.join(directory, f"worker-{neighbours.number}")
     effective = withTotals(jetstream, directory)
 
     def openFiles() -> Deferred[IStreamStore]:
         if jetstream.backend == "lmdb":
             _log.info('JetStream Store Directory: "{folder}"', folder=section["dir"])
+            refuseStrays(folder, 1 if neighbours is None else neighbours.count)
         try:
             opening: Deferred[IStreamStore] = opener.openStore(host, section)
         except ValueError as error:
@@ -97,7 +110,19 @@ def jetStreamService(
         bus = host.bus(settings.system_account)
         return ClusterLeadership(store, cluster, server, tags, bus, deadlines)
 
-    service = JetStreamService(host, effective, openFiles, share, locate, channels)
+    def joinWorkers(deadlines: Deadlines) -> WorkerStreams:
+        if settings.no_system_account:
+            raise StartError(settings.placed("jetstream", "workers need a system account"))
+        if channels is not None:
+            text = "a JetStream of several workers has no channels"
+            raise StartError(settings.placed("streaming.jetstream_accounts", text))
+        inThread = partial(deferToThreadPool, host.reactor, host.reactor.getThreadPool())
+        bus = host.bus(settings.system_account)
+        own = neighbours.number, neighbours.count, host.describe()["name"]
+        return WorkerStreams(folder, *own, bus, deadlines, inThread)
+
+    join = joinWorkers if isPlaced else None
+    service = JetStreamService(host, effective, openFiles, share, locate, channels, join)
     for name, limits in limitsIn(settings).items():
         service.change(name, AccountAllowance(limits))
     host.observe(LeavingObserver(service))
@@ -106,6 +131,19 @@ def jetStreamService(
     figures.trouble = lambda: service.trouble
     figures.store = lambda: service.store
     return service, figures
+
+
+def refuseStrays(folder: Path, count: int) -> None:
+    """
+    Raise L{StartError} if a folder has streams of workers beyond the first C{count}: they would be
+    served by nobody.
+    """
+    strays = strayWorkers(folder, count)
+    if strays:
+        numbers = ", ".join(map(str, strays))
+        raise StartError(
+            f"{folder} has streams of worker {numbers}: start at least {strays[-1]} workers"
+        )
 
 
 def channelStreams(settings: Settings) -> ChannelStreams | None:

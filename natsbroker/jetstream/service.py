@@ -28,10 +28,11 @@ from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES, usageOf
 from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
-from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.cluster.metarequests import MetaResponder
+from natsbroker.jetstream.cluster.placedstore import PlacedStore
 from natsbroker.jetstream.cluster.routing import ApiRouter
+from natsbroker.jetstream.cluster.workerstreams import WorkerStreams
 from natsbroker.jetstream.exporting import StreamDirectory
 from natsbroker.jetstream.model.limits import (
     DEFAULT_MAX_CONSUMERS,
@@ -50,6 +51,8 @@ _log = Logger(namespace="natsbroker.jetstream")
 
 ShareStore = Callable[[ILeasedStore, Deadlines], ClusterLeadership]
 
+JoinWorkers = Callable[[Deadlines], WorkerStreams]
+
 
 @implementer(IReadiness)
 class JetStreamService(Service):
@@ -67,6 +70,7 @@ class JetStreamService(Service):
         share: ShareStore | None = None,
         locate: Callable[[str], object] = lambda account: None,
         channels: ChannelStreams | None = None,
+        joinWorkers: JoinWorkers | None = None,
     ) -> None:
         """
         @param block: with the totals in force.
@@ -74,6 +78,7 @@ class JetStreamService(Service):
         @param share: makes what serves a store together with other brokers.
         @param locate: has L{change} called for an account with streams, if it has JetStream still.
         @param channels: the channels of NATS Streaming that are streams too.
+        @param joinWorkers: makes this worker's part of the streams of a host's workers.
         """
         self._host = host
         self._block = block
@@ -81,6 +86,7 @@ class JetStreamService(Service):
         self._now = wallClockOf(host.reactor)
         self._deadlines = Deadlines(host.reactor, monotonicOf(host.reactor))
         self._share = share
+        self._joinWorkers = joinWorkers
         self._exports: dict[str, ILogConsumer] = {}
         self._leadership: ClusterLeadership | None = None
         self._meta: MetaResponder | None = None
@@ -89,6 +95,7 @@ class JetStreamService(Service):
         self._stores: list[IStreamStore] = []
         self._dispatchers: dict[str, ApiDispatcher] = {}
         self._shared: ClusterLeadership | None = None
+        self._workers: WorkerStreams | None = None
         self._locate = locate
         self._channels = channels
         self._wanted: dict[str, AccountAllowance | None] = {}
@@ -136,6 +143,8 @@ class JetStreamService(Service):
             memory = await MemoryOpener().openStore(self._host, {})
             self._stores.append(memory)
         self._shared = leadership
+        if self._joinWorkers is not None:
+            self._workers = self._joinWorkers(self._deadlines)
         await self._locateOwners(files)
         for name in list(self._wanted):
             await self._settle(name)
@@ -144,6 +153,8 @@ class JetStreamService(Service):
             await leadership.start()
             self._meta = MetaResponder(leadership.bus, leadership, self._now, self._block.domain)
             self._meta.open()
+        if self._workers is not None:
+            await self._workers.start()
         streams = sum(len(account.streams) for account in self.accounts.values())
         _log.info("JetStream: {streams} streams recovered", streams=streams)
         self._isOpen = True
@@ -152,10 +163,13 @@ class JetStreamService(Service):
 
     async def _begin(self, name: str, allowance: AccountAllowance) -> None:
         """Serve an account."""
-        leadership = self._shared
+        leadership, workers = self._shared, self._workers
+        files, memory = self._stores[0], self._stores[-1]
+        if workers is not None:
+            files, memory = (PlacedStore(store, workers.place) for store in (files, memory))
         server = JetStreamServer(
-            files=self._stores[0],
-            memory=self._stores[-1],
+            files=files,
+            memory=memory,
             deadlines=self._deadlines,
             now=self._now,
             name=self._host.describe()["name"],
@@ -167,13 +181,17 @@ class JetStreamService(Service):
         )
         turns = self._host.turns.of(name)
         account = JetStreamAccount(name, self._host.bus(name), server, allowance, turns)
-        if leadership is not None:
-            cluster = AccountCluster(leadership, account)
-            router = ApiRouter(cluster, lambda: leadership.loads)
-            dispatcher = ApiDispatcher(account, ROUTES, router)
-            _join(leadership, cluster, dispatcher)
-        else:
+        peers = leadership or workers
+        if peers is None:
             dispatcher = ApiDispatcher(account, ROUTES)
+        else:
+            part = peers.join(account)
+            dispatcher = ApiDispatcher(account, ROUTES, ApiRouter(part, lambda: peers.loads))
+            part.handle = dispatcher.handle
+            part.show = partial(shownStream, account, isListed=True)
+            part.count = partial(usageOf, account)
+            account.cluster = part
+        if leadership is None:
             dispatcher.hold()
         dispatcher.start()
         self.accounts[name] = account
@@ -181,13 +199,16 @@ class JetStreamService(Service):
         if leadership is None:
             # A client may ask at once: its account receives JetStream when it connects.
             await recover(account)
+            if workers is not None:
+                await workers.enter(account)
             if self._channels is not None:
                 await self._channels.serve(account)
             dispatcher.release()
-            # Brokers that share a store export nothing: each would answer for the others' streams.
-            exports = exportServiceFor(self._host, account.bus)
-            await exports.begin(StreamDirectory(account))
-            self._exports[name] = exports
+            # Brokers that serve streams together export nothing: each would answer for the others'.
+            if workers is None:
+                exports = exportServiceFor(self._host, account.bus)
+                await exports.begin(StreamDirectory(account))
+                self._exports[name] = exports
 
     async def _end(self, name: str) -> None:
         """Serve an account no more. Its streams stay in the store."""
@@ -204,6 +225,8 @@ class JetStreamService(Service):
             cluster.close()
         if self._channels is not None:
             await self._channels.leave(account)
+        if self._workers is not None:
+            self._workers.leave(account)
         for stream in account.streams.values():
             for consumer in list(stream.consumers.values()):
                 await consumer.stop("shutdown")
@@ -302,6 +325,8 @@ class JetStreamService(Service):
             await self._end(name)
         for store in reversed(self._stores):
             await store.close()
+        if self._workers is not None:
+            self._workers.close()
 
     def stopService(self) -> Deferred[None]:
         super().stopService()  # type: ignore[no-untyped-call]
@@ -328,15 +353,3 @@ def ownerOf(log: str) -> str:
     """
     words = log.split("/")
     return unquote(words[1]) if len(words) == 3 and words[0] == "jetstream" else ""
-
-
-def _join(
-    leadership: ClusterLeadership, cluster: AccountCluster, dispatcher: ApiDispatcher
-) -> None:
-    """Serve an account together with other brokers."""
-    account = cluster.account
-    cluster.handle = dispatcher.handle
-    cluster.show = partial(shownStream, account, isListed=True)
-    cluster.count = partial(usageOf, account)
-    account.cluster = cluster
-    leadership.clusters[account.name] = cluster

@@ -4,31 +4,27 @@ The streams of one account that brokers share: taking them, handing them over, a
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred, gatherResults, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from natsbroker.errors import BrokerError
 from natsbroker.interfaces import ILeasedStore
 from natsbroker.interfaces.records import LeaseCensus, LeaseLost, NoSuchLog, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
-from natsbroker.jetstream.cluster.peers import BrokerRequests
+from natsbroker.jetstream.cluster.accountpeers import AccountPeers, PeerStreams
 from natsbroker.jetstream.cluster.views import DirectViews
 from natsbroker.jetstream.damage import Unreadable, lostState
-from natsbroker.jetstream.model.documents import documentOf
-from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
+from natsbroker.jetstream.model.members import replicasOf
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.storenames import logName, spaceName
 from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.runtime.deadlines import Deadline
-from natsbroker.steps import finish
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -36,31 +32,13 @@ _log = Logger(namespace="natsbroker.jetstream")
 HELD = 5.0
 """The longest time, in seconds, that requests wait for the next leader of a stream."""
 
-Shown = dict[str, Any]
 
-
-class BrokerLeases(Protocol):
+class BrokerLeases(PeerStreams, Protocol):
     """The part of the broker's leases that an account needs."""
 
     @property
     def store(self) -> ILeasedStore:
         """The store that is shared."""
-
-    @property
-    def requests(self) -> BrokerRequests:
-        """Asks the other brokers."""
-
-    @property
-    def members(self) -> JetStreamPeers:
-        """The brokers that share the store."""
-
-    @property
-    def isMeta(self) -> bool:
-        """Whether this broker answers for whole accounts."""
-
-    @property
-    def isSilent(self) -> bool:
-        """Whether the store takes requests and answers none."""
 
     async def refresh(self) -> LeaseCensus:
         """Learn which broker has which lease."""
@@ -72,53 +50,18 @@ class BrokerLeases(Protocol):
         """Ask another broker, if it is there."""
 
 
-class AccountCluster:
-    """
-    An account's part in a JetStream that several brokers serve.
-
-    @ivar account: its C{streams} are those that this broker leads.
-    @ivar prefix: what the names of the account's logs begin with.
-    @ivar handle: handles an API request, for another broker.
-    @ivar show: a stream as lists show it.
-    @ivar count: what the account uses in this broker.
-    """
-
-    handle: Callable[[Message], Awaitable[None]]
-    show: Callable[[Stream], Awaitable[Shown]]
-    count: Callable[[], Awaitable[Shown]]
+class AccountCluster(AccountPeers):
+    """The streams of an account in a store that brokers share."""
 
     def __init__(self, leases: BrokerLeases, account: JetStreamAccount) -> None:
+        super().__init__(leases, account)
         self._leases = leases
-        self.account = account
-        self.prefix = logName(account.name, "")
         self._moving: set[str] = set()
         self._following: dict[str, list[Deferred[str]]] = {}
         # By request: how often it came, less how often the leader before has passed it on.
         self._received: Counter[int] = Counter()
         self._forgetting: Deadline | None = None
-        self._configs: dict[bytes, StreamConfig] = {}
         self._views = DirectViews(account, leases.store, self.configs)
-
-    @property
-    def members(self) -> JetStreamPeers | None:
-        """The brokers of the cluster; C{None} for a broker that is in none."""
-        members = self._leases.members
-        return members if members.cluster else None
-
-    @property
-    def own(self) -> str:
-        """The name of this broker."""
-        return self._leases.members.own
-
-    @property
-    def isMeta(self) -> bool:
-        """Whether this broker answers for the whole account."""
-        return self._leases.isMeta
-
-    @property
-    def isSilent(self) -> bool:
-        """Whether the store takes requests and answers none."""
-        return self._leases.isSilent
 
     def leads(self, name: str) -> bool:
         """Whether this broker serves a stream."""
@@ -131,20 +74,11 @@ class AccountCluster:
     # What the store has.
 
     async def configs(self) -> dict[str, StreamConfig]:
-        """The configurations of all streams of the account, of all brokers."""
         prefix = spaceName(self.prefix)
         stored = await self._leases.store.peek(prefix, b"stream/")
-        known, self._configs = self._configs, {}
-        for values in stored.values():
-            for value in values.values():
-                config = known.get(value)
-                if config is None:
-                    config = finish(documentOf(json.loads(value)["config"], StreamConfig))
-                self._configs[value] = config
-        return {stream.name: stream for stream in self._configs.values()}
+        return self._decoded(value for values in stored.values() for value in values.values())
 
     async def exists(self, name: str) -> bool:
-        """Whether there is a stream, on any broker."""
         space = spaceName(logName(self.account.name, name))
         return space in await self._leases.store.peek(space, b"stream/")
 
@@ -154,7 +88,6 @@ class AccountCluster:
         return {log: leader for log, leader in logs.items() if log.startswith(self.prefix)}
 
     async def refresh(self) -> None:
-        """Learn which brokers there are. One that has just started counts."""
         await self._leases.refresh()
 
     async def follow(self, leaders: Mapping[str, str | None]) -> None:
@@ -215,9 +148,6 @@ class AccountCluster:
         self.elected(stream)
         for consumer in stream.consumers.values():
             self.consumerElected(consumer)
-
-    def _logOf(self, name: str) -> str:
-        return logName(self.account.name, name)
 
     def lost(self, log: str) -> None:
         """Stop serving a stream whose lease another broker has."""
@@ -299,31 +229,6 @@ class AccountCluster:
         """A stream is deleted: another broker may create one of its name."""
         await self._leases.store.giveUpStates(spaceName(self._logOf(name)))
 
-    # Advisories.
-
-    def elected(self, stream: Stream) -> None:
-        """Report that this broker leads a stream, if it has several replicas."""
-        members, replicas = self.members, stream.config.num_replicas
-        if members is not None and replicas > 1:
-            stream.advise(
-                "LEADER_ELECTED",
-                "stream_leader_elected",
-                leader=members.own,
-                replicas=members.group(replicas),
-            )
-
-    def consumerElected(self, consumer: Any) -> None:
-        """The same for a consumer."""
-        members, stream = self.members, consumer.stream
-        replicas = replicasOf(stream.config, consumer.config)
-        if members is not None and replicas > 1:
-            consumer.core.advise(
-                "LEADER_ELECTED",
-                "consumer_leader_elected",
-                leader=members.own,
-                replicas=members.group(replicas),
-            )
-
     def quorumLost(self) -> None:
         """
         Report that streams and consumers that this broker leads cannot be written, if they have
@@ -344,80 +249,3 @@ class AccountCluster:
                 f"advisory.v1.{kind}_quorum_lost",
                 lambda: {**fields, "replicas": members.group(replicas)},
             )
-
-    # What other brokers know.
-
-    async def apply(self, fields: dict[str, Any], body: bytes) -> None:
-        """Handle an API request that another broker passed on."""
-        subject, reply = (
-            fields[name].encode("utf-8", "surrogateescape") for name in ("subject", "reply")
-        )
-        message = Message(subject, body, reply, fields["headers"])
-        if not (fields.get("held") and self.isRepeated(message, -1)):
-            await self.handle(message)
-
-    async def passOn(self, leader: str, message: Message, isHeld: bool = False) -> None:
-        """
-        Have the leader of a stream handle an API request.
-
-        @param isHeld: whether it may have received that itself.
-        """
-        await self._leases.requests.ask(
-            leader,
-            "apply",
-            message.headers + message.payload,
-            account=self.account.name,
-            subject=message.subject.decode("utf-8", "surrogateescape"),
-            reply=message.reply.decode("utf-8", "surrogateescape"),
-            headers=len(message.headers),
-            held=isHeld,
-        )
-
-    async def listed(self, names: Sequence[str]) -> dict[str, Shown]:
-        """Those of some streams that this broker leads, by name."""
-        streams = self.account.streams
-        return {name: await self.show(streams[name]) for name in names if self.leads(name)}
-
-    async def lists(self, names: Sequence[str]) -> tuple[list[Shown], list[str]]:
-        """
-        Streams of all brokers.
-
-        @return: those that there are, in order, and the names of those whose leader does not
-            answer.
-        """
-        leaders = await self.leaders()
-        byLeader: dict[str, list[str]] = {}
-        for name in names:
-            byLeader.setdefault(leaders.get(self._logOf(name)) or "", []).append(name)
-        own = self.own
-        byLeader.pop("", None)
-        infos = await self.listed(byLeader.pop(own, []))
-        asked = [
-            self._leases.requests.ask(leader, "list", account=self.account.name, names=theirs)
-            for leader, theirs in byLeader.items()
-        ]
-        for answer in await _answers(asked):
-            infos.update((stream["config"]["name"], stream) for stream in answer["streams"])
-        return [infos[name] for name in names if name in infos], [
-            name for name in names if name not in infos
-        ]
-
-    async def usage(self) -> Shown:
-        """The account's usage in this broker."""
-        return await self.count()
-
-    async def usages(self) -> list[Shown]:
-        """The account's usage in each broker that answers."""
-        members = self._leases.members
-        others = [peer for peer in members.alive if peer != members.own]
-        asked = [
-            self._leases.requests.ask(peer, "usage", account=self.account.name) for peer in others
-        ]
-        return [await self.usage(), *(await _answers(asked))]
-
-
-async def _answers(asked: Sequence[Deferred[Shown]]) -> list[Shown]:
-    for asking in asked:
-        asking.addErrback(lambda failure: failure.trap(BrokerError) and None)
-    answers = await gatherResults(asked)
-    return [answer for answer in answers if answer is not None]

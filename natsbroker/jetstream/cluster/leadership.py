@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import ILeasedStore, IMessageBus
 from natsbroker.interfaces.records import LeaseCensus, LeaseLost, StoreError
+from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.balancing import LeaderBalance, Move, movable
 from natsbroker.jetstream.cluster.peers import BrokerRequests
@@ -115,6 +116,11 @@ class ClusterLeadership:
     @property
     def own(self) -> str:
         return self.members.own
+
+    def join(self, account: JetStreamAccount) -> AccountCluster:
+        """This broker's part of an account."""
+        part = self.clusters[account.name] = AccountCluster(self, account)
+        return part
 
     async def start(self) -> None:
         """Take what is free, and go on doing so."""

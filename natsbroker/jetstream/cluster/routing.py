@@ -17,7 +17,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from natsbroker.errors import BrokerError, NoResponders
-from natsbroker.jetstream.cluster.accountcluster import AccountCluster
+from natsbroker.jetstream.cluster.accountpeers import AccountPeers
 from natsbroker.jetstream.model.streamconfig import Placement
 from natsbroker.jetstream.storenames import logName
 from natsbroker.wire.values import Message
@@ -31,7 +31,7 @@ CHANGES: Final = frozenset({"STREAM.CREATE.*", "STREAM.UPDATE.*", "STREAM.RESTOR
 class ApiRouter:
     """Decides for one account."""
 
-    def __init__(self, cluster: AccountCluster, loads: Callable[[], dict[str, int]]) -> None:
+    def __init__(self, cluster: AccountPeers, loads: Callable[[], dict[str, int]]) -> None:
         """The router; C{loads} gives the number of streams that each broker leads."""
         self._cluster = cluster
         self._loads = loads
@@ -127,8 +127,7 @@ class ApiRouter:
         log = logName(cluster.account.name, name)
         if log in logs and (logs[log] is not None or await cluster.exists(name)):
             return [leader] if (leader := logs[log]) else []
-        members = cluster.members
-        fitting = [] if members is None else members.fitting(_placementIn(body))
+        fitting = cluster.fitting(_placementIn(body))
         loads = self._loads()
         fitting = sorted(fitting, key=lambda peer: loads.get(peer, 0)) or [cluster.own]
         loads[fitting[0]] = loads.get(fitting[0], 0) + 1  # Until they are counted again.

@@ -1,0 +1,177 @@
+"""The streams of a host's workers, each of which serves those in its own directory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from natsbroker.interfaces import IMessageBus
+from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.cluster.accountpeers import AccountPeers
+from natsbroker.jetstream.cluster.peers import BrokerRequests
+from natsbroker.jetstream.cluster.placedstore import Rows
+from natsbroker.jetstream.cluster.streamplaces import StreamPlaces
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
+from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.streams.stream import Stream, keyOf
+from natsbroker.runtime.deadlines import Deadlines
+
+InThread = Callable[..., Awaitable[Any]]
+"""Calls a function with arguments in a thread."""
+
+
+class WorkerStreams:
+    """
+    One worker's part.
+
+    @ivar places: which worker has which stream.
+    @ivar requests: asks the other workers.
+    @ivar members: the workers, as they were seen last.
+    @ivar isSilent: never: each worker has a store of its own.
+    """
+
+    isSilent = False
+
+    def __init__(
+        self,
+        folder: Path,
+        number: int,
+        count: int,
+        server: str,
+        bus: IMessageBus,
+        deadlines: Deadlines,
+        inThread: InThread,
+    ) -> None:
+        """
+        The part of the worker C{number} of C{count} of a C{server}, whose files are in C{folder};
+        C{bus} is that of the system account.
+
+        @raise natsbroker.interfaces.records.StoreFailed: if their table cannot be opened.
+        """
+        name = f"{server}-{number}"
+        self.places = StreamPlaces(folder, number, name)
+        self.requests = BrokerRequests(bus, name, deadlines)
+        self.members = JetStreamPeers("", name, {name: JetStreamPeer(name)})
+        self._accounts: dict[str, WorkerAccount] = {}
+        self._numbers = range(1, count + 1)
+        self._names = {number: name}
+        self._inThread = inThread
+        self.requests.handlers = {"apply": self._apply, "list": self._list, "usage": self._usage}
+
+    async def start(self) -> None:
+        """Let the other workers see this one."""
+        self.requests.open()
+        await self._inThread(self.places.appear)
+        await self.refresh()
+
+    def close(self) -> None:
+        """Answer no other worker."""
+        self.requests.close()
+        self.places.close()
+
+    @property
+    def isMeta(self) -> bool:
+        """Whether this worker answers for whole accounts: the first one that asks for it."""
+        return self.places.lead()
+
+    async def refresh(self) -> None:
+        """Learn which workers are there."""
+        names = self._names = self.places.names()
+        alive = self.places.alive(names.keys() & set(self._numbers))
+        members = {
+            name: JetStreamPeer(name, isAlive=number in alive) for number, name in names.items()
+        }
+        self.members = JetStreamPeers("", self.members.own, members)
+
+    def nameOf(self, number: int) -> str | None:
+        return self._names.get(number)
+
+    @property
+    def loads(self) -> Counter[str]:
+        """The number of streams of each worker."""
+        names = self._names
+        return Counter(
+            {
+                names[number]: streams
+                for number, streams in self.places.loads().items()
+                if number in names
+            }
+        )
+
+    async def place(self, account: str, rows: Rows) -> None:
+        """Set rows of an account's streams."""
+        await self._inThread(self.places.change, account, rows)
+
+    async def enter(self, account: JetStreamAccount) -> None:
+        """Show which streams of an account this worker has."""
+        streams = await account.states.load(b"stream/")
+        await self._inThread(self.places.enter, account.name, streams)
+
+    def join(self, account: JetStreamAccount) -> WorkerAccount:
+        """This worker's part of an account."""
+        part = self._accounts[account.name] = WorkerAccount(self, account)
+        return part
+
+    def leave(self, account: JetStreamAccount) -> None:
+        """Serve an account no more. Its streams stay, and so do their rows."""
+        self._accounts.pop(account.name, None)
+
+    async def _apply(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        await self._accounts[fields["account"]].apply(fields, body)
+        return {}
+
+    async def _list(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        shown = await self._accounts[fields["account"]].listed(fields["names"])
+        return {"streams": list(shown.values())}
+
+    async def _usage(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
+        return await self._accounts[fields["account"]].usage()
+
+
+class WorkerAccount(AccountPeers):
+    """An account's streams among the workers. A stream stays with its worker."""
+
+    def __init__(self, workers: WorkerStreams, account: JetStreamAccount) -> None:
+        super().__init__(workers, account)
+        self._workers = workers
+
+    def leads(self, name: str) -> bool:
+        return name in self.account.streams
+
+    async def configs(self) -> dict[str, StreamConfig]:
+        places = self._workers.places.places(self.account.name)
+        return self._decoded(row.config for row in places.values())
+
+    async def exists(self, name: str) -> bool:
+        key = keyOf(b"stream", name)
+        return self._workers.places.place(self.account.name, key) is not None
+
+    async def leaders(self) -> dict[str, str | None]:
+        await self._workers.refresh()
+        rows = self._workers.places.places(self.account.name).values()
+        self._decoded(row.config for row in rows)
+        return {
+            self._logOf(self._configs[row.config].name): self._workers.nameOf(row.worker)
+            for row in rows
+        }
+
+    async def refresh(self) -> None:
+        await self._workers.refresh()
+
+    def verify(self, name: str) -> None:
+        """Ask nothing: a stream stays with its worker."""
+
+    def fitting(self, placement: Placement | None) -> Sequence[str]:
+        return self._workers.members.fitting(placement)
+
+    async def stepDown(self, stream: Stream, placement: Placement | None) -> None:
+        raise errors.CLUSTER_REQUIRED()
+
+    async def forgotten(self, name: str) -> None:
+        """Nothing to do: the row went with the configuration."""
+
+    def close(self) -> None:
+        """Nothing to do: the account's bus ends the requests."""

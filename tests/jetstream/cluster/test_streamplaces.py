@@ -1,0 +1,124 @@
+"""The table of the workers' streams."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from natsbroker.interfaces.records import LeaseLost, StoreFailed
+from natsbroker.jetstream.cluster.streamplaces import (
+    FOLDER,
+    TABLE,
+    StreamPlace,
+    StreamPlaces,
+    strayWorkers,
+)
+
+
+def test_rows(tmp_path: Path) -> None:
+    """Each worker sees the rows of all, of one account."""
+    one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
+    one.change("A", {b"stream/1": b"c1"})
+    two.change("A", {b"stream/2": b"c2"})
+    two.change("B", {b"stream/1": b"c3"})
+    assert one.places("A") == {b"stream/1": StreamPlace(1, b"c1"), b"stream/2": (2, b"c2")}
+    assert one.place("B", b"stream/1") == StreamPlace(2, b"c3")
+    assert one.place("B", b"stream/2") is None
+    assert one.loads() == {1: 1, 2: 2}
+    one.close()
+    two.close()
+
+
+def test_oneOwner(tmp_path: Path) -> None:
+    """A row belongs to its worker: no other changes or deletes it, and nothing of such a change."""
+    one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
+    one.change("A", {b"stream/1": b"c1"})
+    with pytest.raises(LeaseLost):
+        two.change("A", {b"stream/2": b"c2", b"stream/1": b"other"})
+    two.change("A", {b"stream/1": None})
+    assert two.places("A") == {b"stream/1": StreamPlace(1, b"c1")}
+    one.change("A", {b"stream/1": None})
+    two.change("A", {b"stream/1": b"c2"})
+    assert one.places("A") == {b"stream/1": StreamPlace(2, b"c2")}
+    one.close()
+    two.close()
+
+
+def test_enter(tmp_path: Path) -> None:
+    """A worker that starts replaces its own rows of an account, and no others."""
+    one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
+    one.change("A", {b"stream/1": b"c1", b"stream/2": b"c2"})
+    one.change("B", {b"stream/1": b"c1"})
+    two.change("A", {b"stream/3": b"c3"})
+    one.enter("A", {b"stream/2": b"new", b"stream/4": b"c4"})
+    assert two.places("A") == {
+        b"stream/2": StreamPlace(1, b"new"),
+        b"stream/3": StreamPlace(2, b"c3"),
+        b"stream/4": StreamPlace(1, b"c4"),
+    }
+    assert set(two.places("B")) == {b"stream/1"}
+    one.close()
+    two.close()
+
+
+def test_survives(tmp_path: Path) -> None:
+    """The table is there when its workers are gone."""
+    one = StreamPlaces(tmp_path, 1, "one")
+    one.change("A", {b"stream/1": b"c1"})
+    one.close()
+    two = StreamPlaces(tmp_path, 2, "two")
+    assert two.places("A") == {b"stream/1": StreamPlace(1, b"c1")}
+    two.close()
+
+
+def test_alive(tmp_path: Path) -> None:
+    """A worker is there from when it appears until it closes, and counts itself always."""
+    one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
+    assert one.alive([1, 2, 3]) == {1}
+    two.appear()
+    assert one.alive([1, 2, 3]) == {1, 2}
+    assert one.names() == {2: "two"}
+    two.close()
+    assert one.alive([1, 2, 3]) == {1}
+    one.close()
+
+
+def test_lead(tmp_path: Path) -> None:
+    """One worker leads, as often as it asks, until it closes."""
+    one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
+    assert one.lead()
+    assert one.lead()
+    assert not two.lead()
+    one.close()
+    assert two.lead()
+    two.close()
+
+
+def test_strays(tmp_path: Path) -> None:
+    """Streams of workers that are not started any more are told, and those without any are not."""
+    assert strayWorkers(tmp_path, 1) == []
+    for number in (1, 2, 3):
+        worker = StreamPlaces(tmp_path, number, str(number))
+        worker.change("A", {b"stream/%d" % number: b"c"})
+        if number == 3:
+            worker.change("A", {b"stream/3": None})
+        worker.close()
+    assert strayWorkers(tmp_path, 1) == [2]
+    assert strayWorkers(tmp_path, 2) == []
+
+
+def test_unusable(tmp_path: Path) -> None:
+    """A table that is none, or cannot be written, is an error of the store."""
+    one = StreamPlaces(tmp_path, 1, "one")
+    lock = sqlite3.connect(tmp_path / FOLDER / TABLE, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    one._writing.execute("PRAGMA busy_timeout = 1")
+    with pytest.raises(StoreFailed, match="cannot be written"):
+        one.change("A", {b"stream/1": b"c1"})
+    lock.close()
+    one.close()
+    (tmp_path / FOLDER / TABLE).write_bytes(b"x" * 5000)
+    with pytest.raises(StoreFailed, match="cannot be opened"):
+        StreamPlaces(tmp_path, 1, "one")

@@ -1,0 +1,154 @@
+"""Streams of several workers: one answer to each request, and one worker for each stream."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from natsbroker.jetstream.model import errors
+from tests.jetstream.cluster.workerstage import WorkerStage
+
+
+@pytest.mark.parametrize(
+    "subject", ["INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.S", "STREAM.INFO.NONE"]
+)
+def test_oneAnswer(tmp_path: Path, subject: str) -> None:
+    """Each request has one answer, from one worker."""
+    stage = WorkerStage(tmp_path)
+    stage.make("R")
+    stage.make("S")
+    assert len(stage.answers(subject)) == 1
+    stage.end()
+
+
+def test_spread(tmp_path: Path) -> None:
+    """New streams go to the worker that has fewest, and every worker shows all."""
+    stage = WorkerStage(tmp_path)
+    for name in "ABCDEF":
+        assert stage.make(name)["did_create"]
+    assert sorted(map(len, stage.streamsOf().values())) == [2, 2, 2]
+    assert stage.ask("STREAM.NAMES")["streams"] == list("ABCDEF")
+    listed = stage.ask("STREAM.LIST")
+    assert [stream["config"]["name"] for stream in listed["streams"]] == list("ABCDEF")
+    assert stage.ask("INFO")["streams"] == 6
+    stage.end()
+
+
+def test_oneServer(tmp_path: Path) -> None:
+    """Infos show no cluster, as those of a server alone, whichever worker has the stream."""
+    stage = WorkerStage(tmp_path)
+    for name in "ABC":
+        assert "cluster" not in stage.make(name)
+    stage.end()
+
+
+def test_madeAgain(tmp_path: Path) -> None:
+    """A stream that is created again, with other subjects or another's, is refused as by one."""
+    stage = WorkerStage(tmp_path)
+    stage.make("S")
+    assert "did_create" in stage.make("S")
+    other = stage.make("S", subjects=["x"])
+    assert other["error"]["err_code"] == errors.STREAM_NAME_EXIST.err_code
+    overlapping = stage.make("T", subjects=["s.1"])
+    assert overlapping["error"]["err_code"] == errors.STREAM_SUBJECT_OVERLAP.err_code
+    stage.end()
+
+
+def test_updatedAndDeleted(tmp_path: Path) -> None:
+    """A change of a stream is seen by all workers, and a deleted one can be created anew."""
+    stage = WorkerStage(tmp_path)
+    for name in "ABC":
+        stage.make(name)
+    updated = stage.ask("STREAM.UPDATE.B", {"name": "B", "subjects": ["b.>", "bb"]})
+    assert updated["config"]["subjects"] == ["b.>", "bb"]
+    assert stage.make("D", subjects=["bb"])["error"]
+    assert stage.ask("STREAM.DELETE.B")["success"]
+    assert stage.ask("STREAM.NAMES")["streams"] == ["A", "C"]
+    assert stage.make("D", subjects=["bb"])["did_create"]
+    stage.end()
+
+
+def test_back(tmp_path: Path) -> None:
+    """A worker that comes back has its streams and their messages, which nobody took."""
+    stage = WorkerStage(tmp_path)
+    for name in "ABC":
+        stage.make(name)
+    before = stage.streamsOf()
+    stage.send(b"a.1", b"1", b"_INBOX.ack")
+    stage.settle()
+    (gone,) = [number for number, names in before.items() if "A" in names]
+    stage.stop(gone)
+    assert stage.answers("STREAM.INFO.A") == []
+    assert "A" in stage.ask("STREAM.NAMES")["streams"]
+    stage.add(gone)
+    assert stage.streamsOf() == before
+    assert stage.ask("STREAM.INFO.A")["state"]["messages"] == 1
+    stage.end()
+
+
+def test_nobodyElse(tmp_path: Path) -> None:
+    """While a worker is gone, no other one creates a stream of a name that it has."""
+    stage = WorkerStage(tmp_path)
+    for name in "ABC":
+        stage.make(name)
+    (gone,) = [number for number, names in stage.streamsOf().items() if "A" in names]
+    stage.stop(gone)
+    assert stage.answers("STREAM.CREATE.A", {"name": "A", "subjects": ["other"]}) == []
+    assert stage.make("T", subjects=["a.1"])["error"]
+    stage.add(gone)
+    assert stage.ask("STREAM.INFO.A")["config"]["subjects"] == ["a.>"]
+    stage.end()
+
+
+def test_answeringGoesOn(tmp_path: Path) -> None:
+    """When the worker that answered for whole accounts is gone, another one does at once."""
+    stage = WorkerStage(tmp_path)
+    (meta,) = [number for number, part in stage.workers.items() if part.places.lead()]
+    stage.stop(meta)
+    assert stage.ask("STREAM.NAMES")["total"] == 0
+    assert stage.make("S")["did_create"]
+    stage.add(meta)
+    assert len(stage.answers("STREAM.NAMES")) == 1
+    stage.end()
+
+
+def test_memory(tmp_path: Path) -> None:
+    """A stream in memory ends with its worker, and its name is free when that is back."""
+    stage = WorkerStage(tmp_path, 2)
+    stage.make("M", storage="memory")
+    (gone,) = [number for number, names in stage.streamsOf().items() if names]
+    stage.stop(gone)
+    stage.add(gone)
+    assert stage.ask("STREAM.NAMES")["total"] == 0
+    assert stage.make("M")["did_create"]
+    stage.end()
+
+
+def test_consumers(tmp_path: Path) -> None:
+    """Requests about consumers go to the stream's worker alone."""
+    stage = WorkerStage(tmp_path)
+    for name in "ABC":
+        stage.make(name)
+        made = stage.ask(
+            f"CONSUMER.CREATE.{name}.c",
+            {"stream_name": name, "config": {"durable_name": "c", "ack_policy": "explicit"}},
+        )
+        assert made["name"] == "c"
+    stage.send(b"b.1", b"1", b"_INBOX.ack")
+    stage.settle()
+    inbox = stage.inbox(b"_INBOX.next")
+    stage.send(b"$JS.API.CONSUMER.MSG.NEXT.B.c", json.dumps({"batch": 1}).encode(), b"_INBOX.next")
+    stage.settle()
+    assert inbox.payloads == [b"1"]
+    stage.end()
+
+
+def test_stepDown(tmp_path: Path) -> None:
+    """A stream cannot move: the answer is that of a server without a cluster."""
+    stage = WorkerStage(tmp_path)
+    stage.make("S")
+    refused = stage.ask("STREAM.LEADER.STEPDOWN.S")
+    assert refused["error"]["err_code"] == errors.CLUSTER_REQUIRED.err_code
+    stage.end()
