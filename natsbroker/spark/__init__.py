@@ -12,8 +12,8 @@ __all__ = ["makeStream", "register", "session"]
 
 def register(spark: Any) -> None:
     """
-    Make the data source known to a session that does not find it by name: with C{--py-files}, or of
-    Spark Connect and not made by L{session}.
+    Make the data source known to a session that does not find it by name: one that has the package
+    by C{--py-files}, or one of Spark Connect that L{session} did not make.
     """
     from natsbroker.spark.datasource.source import NatsBrokerSource
 

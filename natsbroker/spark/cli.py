@@ -1,4 +1,4 @@
-"""C{natsbroker spark ...}: the command line of what is done with Spark."""
+"""C{natsbroker spark ...}: the command line of the jobs on Spark."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class _SchemaBuilder:
 
 
 def _logical(word: str, logical: Any, schema: Mapping[str, Any], place: str) -> Any:
-    """The type that a logical type makes of another; C{None} if it is unknown or is malformed."""
+    """The type of values with a logical type; C{None} if that is unknown or malformed."""
     precision = schema.get("precision")
     if logical != "decimal" or word not in ("bytes", "fixed") or not precision:
         return _TIMES.get((word, logical)) if isinstance(logical, str) else None

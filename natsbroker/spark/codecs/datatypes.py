@@ -60,7 +60,7 @@ DIGITS = 38
 
 
 class Clash(Exception):
-    """Two schemas do not go together."""
+    """Two schemas do not fit together."""
 
 
 def readSchema(text: str) -> Any:
@@ -88,7 +88,7 @@ def nullable(kind: Any) -> Any:
 
 @contextmanager
 def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Let schema errors name the schema; C{kind} is their beginning: C{no Avro schema}."""
+    """Raise schema errors with the schema's name; C{kind} is their reason: C{no Avro schema}."""
     try:
         yield
     except RecursionError:
@@ -117,7 +117,7 @@ def checkNames(fields: Sequence[Any], place: str = "") -> None:
 
 def merged(old: Sequence[Any], new: Sequence[Any], place: str = "") -> list[Any]:
     """
-    The columns of a table with the old ones that is to take the new ones; all are nullable.
+    The columns of a table that has the old ones, once it can take the new ones. All are nullable.
 
     @raise Clash: if a column cannot take its new type.
     """

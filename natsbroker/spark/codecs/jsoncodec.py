@@ -50,7 +50,7 @@ _KEPT = (bytes, date, datetime, Decimal)
 
 
 class _Digits(Decimal):
-    """A column's C{DECIMAL} class: Arrow 26 ends the process for C{1E-999999999}."""
+    """The numbers of a C{DECIMAL} column. Arrow 26 ends the process for C{1E-999999999}."""
 
     kind: Any
 
@@ -146,7 +146,7 @@ class _ColumnBuilder:
         self, schema: Any, document: str, place: str, outer: tuple[str, ...]
     ) -> tuple[Any, bool]:
         """
-        @param document: where references begin that name none.
+        @param document: the document of references that name none.
         @return: the type of a value, and whether it may be null.
         """
         while "$ref" in schema:

@@ -37,13 +37,13 @@ class Codec(Protocol):
 @dataclass
 class FramedCodec:
     """
-    Reads values that name their schema: each is checked by its own, and brought to the columns of
-    one.
+    Reads values that name their schema. Each is checked by its own schema, and converted to the
+    columns of one.
 
     @ivar opened: gives the key of a payload's schema, and where its value begins.
     @ivar codecOf: the codec of a key; C{KeyError} if there is none.
     @ivar key: of the schema that has the columns.
-    @ivar brought: reads another schema's value, given its key, its codec and the value.
+    @ivar brought: converts a value of another schema, given its key, its codec and the value.
     """
 
     opened: Callable[[bytes], tuple[Any, int]]

@@ -1,6 +1,6 @@
 """
 Payloads in Protobuf, by the descriptors that C{protoc --descriptor_set_out} writes. Google's
-library reads the bytes. Unknown fields, as which it takes garbage behind a message, are bad on
+library reads the bytes. It takes garbage behind a message for unknown fields, which are bad on
 request.
 """
 
@@ -122,7 +122,7 @@ def _wellKnown(name: str) -> Any:
 
 
 def _forgetExtensions(outer: Any, messages: Any) -> None:
-    """Have extensions be what they are to the columns: unknown."""
+    """Remove the extensions, so that they are unknown fields: no column is for them."""
     del outer.extension[:]
     for message in messages:
         _forgetExtensions(message, message.nested_type)

@@ -69,8 +69,8 @@ class PushedFilters:
 
     def _takeTime(self, name: str, value: datetime) -> None:
         """
-        A message may be a little younger than its row says, whose time has microseconds where
-        servers have nanoseconds: none that the condition selects is left out.
+        Take a condition on C{time}. Rows have microseconds and servers nanoseconds, so a message
+        may be a little younger than its row says. None that the condition selects is left out.
         """
         if name in _LEAST:
             self.since = value if self.since is None else max(self.since, value)
@@ -185,7 +185,7 @@ class BatchReader(RangedReader, DataSourceReader):
         self._limits = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """At least one, because Spark takes none for one without a range."""
+        """The ranges of tasks; an empty one if there are none: Spark takes no list without one."""
         with connected(self._options) as connection:
             logs = logsOf(connection, self._options)
             ranges = self._limits.timed(logs, planRanges(logs, self._options))
@@ -197,7 +197,7 @@ class BatchReader(RangedReader, DataSourceReader):
 
 class PushingReader(BatchReader):
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take filters, and return all of them: Spark tests every row again."""
+        """Take filters, and give all of them back: Spark tests every row again."""
         for filter_ in filters:
             self._limits.take(filter_)
             yield filter_

@@ -167,7 +167,7 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return False
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """The end of the streams, with numbers for operators; it is no offset."""
+        """The ends of the streams, with numbers for operators: for display, not to read from."""
         states = self._current().values()
         ends = self._offset({x.name: (x.created, x.stop) for x in states})
         lags = {x.name: x.stop - self._planned.get(x.name, ("", x.first))[1] for x in states}
@@ -244,10 +244,10 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
 
 class EarlierStreamReader(StreamReader):
     """
-    The reader for Spark 4.0 and 4.1, which do not say where a query is: a new one is at the last
-    offset that this gave. The first offset has no limit unless Spark asks for the initial one
-    before, which it does not for a query that goes on from a checkpoint, nor for the trigger
-    C{availableNow}, where it takes the first offset for the last.
+    The reader for Spark 4.0 and 4.1, which do not say where a query is: it is at the last offset
+    that this gave. The first offset has no limit unless Spark asked for the initial one before. It
+    does not for a query that goes on from a checkpoint, nor for the trigger C{availableNow}, which
+    takes the first offset for the last.
     """
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:

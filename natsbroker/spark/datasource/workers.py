@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def withoutArchives(path: Sequence[str]) -> list[str]:
-    """The path of modules without the archives of the PySpark that is on it in another form too."""
+    """The path of modules without the archives of a PySpark that is also on it as a directory."""
     spec = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])
     if spec is None or spec.origin is None:
         return list(path)

@@ -60,7 +60,7 @@ _OF_SUBJECT = "maximum messages per subject exceeded"
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The files of a task with dead rows, and the write, or streaming query, that it was of."""
+    """The files with a task's dead rows, and the write, or streaming query, of the task."""
 
     stored: int
     duplicates: int
@@ -185,7 +185,7 @@ class StreamWriter(_Writer, _ArrowWriter):
 
 @dataclass
 class _RowWriter:
-    """Writes rows; C{dead} takes those that the stream does not, else each is an error."""
+    """Writes rows; C{dead} takes those that the stream refuses. Without it each is an error."""
 
     publisher: Publisher
     place: str
@@ -225,8 +225,8 @@ class _RowWriter:
         self, number: int, subject: str, data: bytes, pairs: list[tuple[str, str]]
     ) -> str | None:
         """
-        The id of a row without one: its place, and a digest. If the rows of a repeated task come in
-        another order, that makes a duplicate and not a loss.
+        The id of a row without one: its place and a digest. If the rows of a repeated task come in
+        another order, a row is stored twice, but none is lost.
         """
         if not self.idColumn:
             return None
@@ -237,7 +237,7 @@ class _RowWriter:
         return f"{self.place}:{number}:{digest.hexdigest()}"
 
     def _refused(self, row: dict[str, Any], subject: str, error: ApiError) -> None:
-        """Keep a row, or raise an error that is not of this row, as without a server."""
+        """Keep a refused row, or raise an error that is not the row's, as for a full store."""
         isOurs = any(matches(x.encode(), subject.encode()) for x in self.state.subjects)
         isPassing = error.code in _PASSING or (error.code == _NOBODY and isOurs)
         if isPassing or (error.code == _STORE_FAILED and _OF_SUBJECT not in str(error)):

@@ -72,7 +72,7 @@ class JobRun(argparse.ArgumentParser):
         print(f"{self.prog}: {text}", file=self.stderr, flush=True)
 
     def progress(self, done: int, end: int) -> None:
-        """Show on a terminal how far the job is; elsewhere nothing, nor without an end."""
+        """Show on a terminal how far the job is, if its end is known."""
         if end > 0 and self.stderr.isatty():
             part = 20 * done // end
             bar = "#" * part + "." * (20 - part)
@@ -294,8 +294,8 @@ def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]
 
 class Stop:
     """
-    Whether to end. A signal's handler runs between two steps of the main thread, also while that
-    holds a lock, for which the handler, as with C{threading.Event}, would wait for good.
+    Whether to end. It has no lock, as C{threading.Event} has one: a signal's handler interrupts the
+    main thread, and would wait forever for a lock that this thread holds.
     """
 
     _isSet = False

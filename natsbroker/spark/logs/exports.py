@@ -134,7 +134,7 @@ class ExportReader:
 
     def _ask(self, cursor: int) -> bytes:
         """
-        Ask for what follows, so that the broker makes it while we are busy with what is there.
+        Ask for the next frame, so that the broker makes it while this side reads the last one.
         """
         bounds, logs = self.bounds, self.logs
         question: dict[str, Any] = {

@@ -131,7 +131,7 @@ def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def rfc3339(text: str, option: str) -> str:
-    """A time as servers read it, of one in that form or in milliseconds since 1970."""
+    """A time in the form that servers read, from one in that form or milliseconds since 1970."""
     isNumber = _MILLISECONDS.fullmatch(text) is not None
     if isNumber and _SECONDS <= int(text) < _SECONDS * 10:
         raise OptionError(
@@ -178,7 +178,8 @@ def _begin(
     """
     The streams or channels, and where to begin in each.
 
-    @param isStreaming: whether patterns may match nothing yet, and the end is where to begin.
+    @param isStreaming: whether patterns may match nothing yet, and reading begins at the end
+        without an option.
     """
     words = ("earliest", "latest") if isStreaming else ("earliest",)
     if options["startingTimestamp"] and options["startingOffsets"]:
@@ -257,7 +258,7 @@ def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> i
 def _place(
     logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any], end: str
 ) -> int:
-    """C{end} is C{starting} or C{ending}, the beginning of the option's names."""
+    """A place as a sequence; C{end} is C{starting} or C{ending}, as the options' names begin."""
     time = wanted if isinstance(wanted, str) and _DATE.match(wanted) else ""
     if options[f"{end}Timestamp"]:
         time = rfc3339(options[f"{end}Timestamp"], f"{end}Timestamp")

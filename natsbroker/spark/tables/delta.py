@@ -88,7 +88,7 @@ class DeltaLakeTable(ArchiveTable):
         removed = [RemoveAction(x.path, isNew, now, x.bytes, _partition(x)) for x in old]
         # The library compacts newest first, in this order: what follows stays together.
         new = [added(self.root, file, isNew) for file in reversed(after.files)]
-        # So that of two that remove files one fails, whatever the library thinks of files.
+        # Of two commits that remove files at the same moment one fails, whichever files they are.
         marks = [Transaction("nb/compact", now, now)] if old else []
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         table.create_write_transaction(
@@ -312,9 +312,9 @@ class DeadLetterTable(DeltaLakeTable):
 
     def record(self, files: Sequence[File], write: str, number: int) -> bool:
         """
-        @param write: the write, or streaming query, of the files.
+        @param write: the write, or streaming query, that wrote the files.
         @param number: of the micro-batch.
-        @return: C{False} if the files of this micro-batch, or a later one, are there.
+        @return: C{False} if those of this micro-batch, or of a later one, are recorded already.
         """
         with self._failing():
             table = deltalake.DeltaTable.create(str(self.root), self.schema, mode="ignore")

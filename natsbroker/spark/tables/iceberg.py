@@ -96,7 +96,7 @@ class _File(PyArrowFile):
 
 
 class SyncedFileIO(PyArrowFileIO):
-    """Writes so that it stays, and reaches object stores as all that is not Iceberg's own does."""
+    """Syncs what it writes, and reaches object stores as the other tables do."""
 
     @staticmethod
     def parse_location(location: str, properties: Any = EMPTY_DICT) -> tuple[str, str, str]:
@@ -237,11 +237,11 @@ class IcebergTable(ArchiveTable):
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
-        Expire snapshots that have not been the current one for a while, and delete files that no
-        other names, which PyIceberg does not.
+        Expire snapshots that have not been current for a while, and delete the files that no other
+        snapshot names; PyIceberg deletes none.
 
-        Each snapshot's metadata lists all snapshots. So one that only lacks the files of the next
-        goes as soon as it is not among the newest: a reader finds its files there.
+        Each snapshot's metadata lists all snapshots. So one whose successor only adds files is
+        expired as soon as it is not among the newest: the successor names its files too.
         """
         self.require()
         oldest = time.time() - age

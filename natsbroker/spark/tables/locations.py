@@ -55,7 +55,7 @@ class ObjectPath:
         return isFile or bool(filesystem.get_file_info(chosen))
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """As for a C{Path}. Some stores never say that nothing was there."""
+        """Delete the object. Some stores do not report that there was none."""
         try:
             filesystemOf(self.root).delete_file(self.name)
         except FileNotFoundError:
@@ -112,7 +112,7 @@ def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
 
 
 def opened(place: Location) -> tuple[Any, str]:
-    """The filesystem of Arrow in which a place is, and its name there."""
+    """The Arrow filesystem that has a place, and the place's name there."""
     if isinstance(place, ObjectPath):
         return filesystemOf(place.root), place.name
     return pafs.LocalFileSystem(), str(place)
@@ -134,6 +134,6 @@ def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]
 
 
 def parquetFile(place: Location) -> Any:
-    """Files of other programs may have no checksums of pages, which is no error."""
+    """A Parquet file that is read with the checksums of its pages, if it has any."""
     filesystem, name = opened(place)
     return pq.ParquetFile(name, filesystem=filesystem, page_checksum_verification=True)

@@ -98,8 +98,8 @@ _RowGroup = tuple[int, int, str, Callable[[], Any]]
 
 def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[Difference]]]:
     """
-    Tables in the order of sequences, with the columns L{STORED}, and the errors in their rows, or
-    in those that could not be read.
+    Tables in the order of sequences, with the columns L{STORED}, each with the errors in its rows;
+    an empty table has the errors of a file, or a part of one, that cannot be read.
     """
     groups: list[_RowGroup] = []
     for listed in files:
@@ -184,7 +184,7 @@ def consecutive(kind: str, seqs: Any, detail: str) -> list[Difference]:
 
 
 class FileWriter:
-    """A new Parquet file, which is stored, with its name, once it was finished."""
+    """A new Parquet file; it is durable once it was finished."""
 
     def __init__(self, root: Location, start: int, day: str = "", seq: str = "seq") -> None:
         """All messages are of C{day}, if given; C{seq} is a column, or empty."""

@@ -80,7 +80,7 @@ class ArchiveTable(ABC):
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
 
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
-        """Make the first version; or somebody else does at the same moment."""
+        """Make the first version, unless another writer made it at the same moment."""
         try:
             self._create(first, columns)
         except self.errors as error:
@@ -135,7 +135,7 @@ class ArchiveTable(ABC):
     @abstractmethod
     def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         """
-        @param after: where the table starts and stops then, all losses, the new files.
+        @param after: the start and stop of the table after the commit, all losses, the new files.
         @param token: the value of C{natsbroker.commit} in the commit.
         """
 
@@ -210,7 +210,7 @@ class ArchiveTable(ABC):
         """
         Delete old versions, and files that no remaining version names.
 
-        @param age: the least seconds since they stopped holding, or were written.
+        @param age: the least seconds since the versions were replaced, or the files written.
         """
 
     def require(self, hasFiles: bool = True) -> TableSnapshot:

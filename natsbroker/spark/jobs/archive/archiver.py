@@ -68,7 +68,7 @@ class LogOrigin:
         )
 
     def now(self) -> LogOrigin:
-        """The same with what came since it was made."""
+        """The same source, with the messages that came since it was made."""
         return self
 
 
@@ -161,9 +161,9 @@ class LogFollower:
     Adds a log to tables, from where they stop: to one, which has no name, as it is.
 
     @ivar added: how many rows it has added, by the names of tables.
-    @ivar lost: the ranges that it has recorded as lost.
-    @ivar onProgress: told after each version where the tables stop, and where the log.
-    @ivar onVersion: told each version that tables have, a first one before it is made.
+    @ivar lost: the ranges that it recorded as lost.
+    @ivar onProgress: called after each version with where the tables stop, and where the log.
+    @ivar onVersion: called with each version of the tables; with a first one before it is made.
     @ivar isOver: whether to end before the next version.
     """
 
@@ -279,7 +279,7 @@ class Archiver(LogFollower):
         self._options = options
 
     def once(self, hold: int = 0) -> TableSnapshot:
-        """The broker keeps the rest for C{hold} seconds from the last version."""
+        """Follow once; the broker keeps the rest for C{hold} seconds from the last version."""
         self.onVersion = partial(self._hold, hold) if hold else lambda version: None
         return self.follow()[""]
 

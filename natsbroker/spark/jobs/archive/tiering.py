@@ -40,8 +40,8 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
 def frameOf(spark: Any, root: Location, snapshot: TableSnapshot, columns: Sequence[str]) -> Any:
     """
     The messages of a version. Spark reads the files of a directory itself, so that it can pass over
-    most of their content; before the first time in a process, tasks check them. Tasks also read
-    object stores, for which Spark would need jars.
+    most of their content; tasks check them before, once in a process. Tasks read the files of an
+    object store, for which Spark would need jars.
 
     @raise ArchiveDamaged: if a file is not as it was written.
     """

@@ -214,7 +214,7 @@ def decodeRange(
 
 
 class _MappingTask:
-    """Writes the messages of one mapping, or of none; C{writers} by whether for dead letters."""
+    """Writes the messages of one mapping, or of none. C{writers[True]} is for dead letters."""
 
     def __init__(self, plan: DecodePlan, place: int, stream: str) -> None:
         self.writers: dict[bool, FileWriter] = {}
@@ -247,7 +247,7 @@ class _MappingTask:
             self.write(batch)
 
     def _row(self, data: bytes) -> tuple[Any, int]:
-        """The value of a payload, and how many values that is beneath arrays."""
+        """The value of a payload, and how many values its arrays take in columns."""
         if self._why:
             raise BadPayload(self._why)
         row = self._codec.decode(data)
@@ -301,9 +301,10 @@ _FEW = 8
 
 def shapeOf(kind: Any) -> Any:
     """
-    The parts of a type that take places in columns beneath arrays and maps: of a struct the shapes
-    of such fields; of an array or a map how many columns an item has, its shape, and whether it is
-    a map; C{None} if that is in proportion to the payload.
+    The parts of a type whose values in columns may be many more than its payload has bytes.
+
+    @return: of a struct the shapes of such fields; of an array or a map the number of columns of an
+        item, the item's shape, and whether it is a map; C{None} if there are no such parts.
     """
     if pa.types.is_struct(kind):
         return {member.name: shape for member in kind if (shape := shapeOf(member.type))} or None

@@ -151,10 +151,10 @@ class ChannelReader(StanClient):
         """
         The messages of a range, as Arrow batches with the columns of archives.
 
-        @param known: when the one before C{start} was stored, in nanoseconds since 1970; 0 if
-            unknown, as the channel is read from its beginning.
-        @param onLoss: told of what is not stored any more; by default that is an error.
-        @param window: how many the server may send before they are acknowledged.
+        @param known: when the message before C{start} was stored, in nanoseconds since 1970; 0 if
+            the channel is read from its beginning.
+        @param onLoss: called with what is not stored any more; by default that is an error.
+        @param window: how many messages the server may send before they are acknowledged.
         @raise DataLoss: if something is missing, or the channel is another one.
         """
         if start >= stop:

@@ -94,7 +94,7 @@ def _inSpark(
 
 
 def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> dict[str, Any]:
-    """Describe a replay of subjects with their counts, which may come several times."""
+    """Describe a replay of subjects with their counts; a subject may come several times."""
     with connected(options) as connection:
         state = StreamApi(connection, options["domain"]).state(task.stream)
     taken = [pattern.encode("utf-8") for pattern in state.subjects]
@@ -113,7 +113,7 @@ def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> 
 
 
 def _summed(done: Sequence[dict[str, int]], start: int = 1) -> dict[str, Any]:
-    """C{start} is where it begins if no task has rows."""
+    """The result of all tasks; C{start} is where the replay begins if none has rows."""
     return {
         **{name: sum(result[name] for result in done) for name in ("rows", "duplicates", "found")},
         "tasks": len(done),

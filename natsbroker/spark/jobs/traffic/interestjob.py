@@ -33,11 +33,11 @@ WAY = ("cluster", "account", "gateway")
 
 class NoInterest(NamedTuple):
     """
-    Messages that one cluster sent another in vain, of one account.
+    Messages of one account that a cluster sent another in vain.
 
-    @ivar refusals: how often it was told so.
-    @ivar sent: how many messages it sent there at all, as far as it told.
-    @ivar mode: how it sends there now; empty if it did not tell.
+    @ivar refusals: how often the other one answered that it has no interest.
+    @ivar sent: how many messages it sent there in all, as far as it published events.
+    @ivar mode: how it sends there now; empty if it published no events.
     @ivar patterns: how many patterns the other cluster is subscribed to.
     """
 
@@ -110,9 +110,9 @@ class InterestFindings:
         Entries of a policy; see L{natsbroker.gateways.advice.PolicyAdvice}.
 
         @param least: the least messages without interest that are worth it.
-        @param share: and so large a part, from 0 to 1, of all that was sent.
-        @param quiet: a cluster with more patterns than this, and less in vain than a tenth as many
-            messages, is not to be told everything because of a few refusals.
+        @param share: the least part of all messages that these must be, from 0 to 1.
+        @param quiet: a cluster with more patterns than this, and fewer messages in vain than a
+            tenth of that, stays optimistic: few refusals are not worth the announcement of all.
         """
         for waste in self.noInterest:
             way = dict(zip(WAY, waste.way, strict=True))

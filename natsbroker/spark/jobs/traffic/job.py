@@ -75,8 +75,8 @@ def traffic(
 
     @param spark: a session whose workers read; C{None} to do it here.
     @param options: of the data source: C{servers}, and C{stream} or C{channel} with the events.
-    @param window: how long each window is, in seconds.
-    @param slide: how much later the next begins; 0 for as much.
+    @param window: the length of a window, in seconds.
+    @param slide: seconds between the beginnings of two windows; 0 for the length of one.
     @param watermark: how late events may come, in seconds.
     @param to: a directory for the rows as Parquet; none if empty.
     @return: the job's line of JSON.
@@ -97,11 +97,11 @@ def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
 
 class ClosedWindows:
     """
-    The windows that no event can come for any more.
+    The windows to which no event can be added any more.
 
-    @ivar totals: sums over time of those that do not overlap: of every window that begins where the
-        one before it ended.
-    @ivar seconds: how long these are, as far as there are events.
+    @ivar totals: sums of the windows that do not overlap: the first, and each that begins at or
+        after the end of the one before.
+    @ivar seconds: the time that these cover, from the first event to the last.
     """
 
     def __init__(self, totals: EventTotals, windows: TimeWindows, final: bool) -> None:

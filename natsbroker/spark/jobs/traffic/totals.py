@@ -42,7 +42,7 @@ class EventRow(NamedTuple):
 
 class BrokerEvent(NamedTuple):
     """
-    @ivar seconds: how long what it counts took.
+    @ivar seconds: the time that its counts cover.
     """
 
     kind: str
