@@ -287,7 +287,7 @@ class TableContract:
             assert self.check(table.directory, 3).stop == stop + 1 + won[0]
 
     def test_emptyRace(self, table: ArchiveTable) -> None:
-        """The same with versions that have no file."""
+        """Of many who add versions without a file to the same one, one succeeds each round."""
         base = table.require()
         won = together(
             4, lambda n: tableAt(table.directory).append(base, (), [(9, 10 + n)], 10 + n)

@@ -100,7 +100,7 @@ def test_oldPackage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noJava(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong JAVA_HOME is said to be wrong."""
+    """A wrong JAVA_HOME is reported."""
     monkeypatch.setitem(os.environ, "NATSBROKER_JAVA_HOME", "/nowhere")
     out = io.StringIO()
     assert not doctor.examine(out)

@@ -263,7 +263,7 @@ class TestRestart:
 
     @pytest.mark.parametrize("writer", [BatchWriter, TasklessWriter])
     def test_write(self, writer: Any, place: Place) -> None:
-        """A task that writes says so too, and does not say that it has stored its rows."""
+        """A writing task whose server dies reports that, and no stored rows."""
         name = place.kind.make([b"x"])
 
         def rows() -> Iterator[Any]:

@@ -154,5 +154,5 @@ class TestConnect:
 
 
 def test_isRemote(spark: Any) -> None:
-    """Which kind of session it is."""
+    """An address tells the kind of the session."""
     assert not isRemote(spark)

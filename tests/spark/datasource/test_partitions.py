@@ -67,7 +67,7 @@ class TestCredentials:
         return sum(x.num_rows for x in reader.read(task))
 
     def test_password(self, startServer: StartServer) -> None:
-        """A name and a password."""
+        """Options give a name and a password."""
         server = startServer(REAL, CONFIG + "authorization { user: anna, password: apple }\n")
         assert self.reads(server, user="anna", password="apple") == 3
 

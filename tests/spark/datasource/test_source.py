@@ -118,7 +118,7 @@ class TestRows:
         assert reader(spark, station, stream, batchRows="10").load().limit(3).count() == 3
 
     def test_sql(self, spark: Any, station: Station, stream: Stream) -> None:
-        """SQL reads it too."""
+        """A SQL view over the source reads a stream."""
         spark.sql(
             "CREATE OR REPLACE TEMPORARY VIEW messages USING natsbroker OPTIONS"
             f" (servers '{station.url}', stream '{stream.name}', subject '{stream.name}.a.>')"
@@ -145,7 +145,7 @@ class TestFilters:
         assert sorted(row.seq for row in frame.collect()) == [1, 3, 4]
 
     def test_ranges(self, spark: Any, station: Station, stream: Stream) -> None:
-        """A range of sequences."""
+        """Offsets limit a read to a range of sequences."""
         options = {"startingOffsets": "2", "endingOffsets": "4"}
         frame = reader(spark, station, stream, **options).load()
         assert sorted(row.seq for row in frame.collect()) == [2, 3]
@@ -203,7 +203,7 @@ class TestErrors:
 
 
 def test_register(spark: Any, station: Station, stream: Stream) -> None:
-    """A session that does not find the source by its name can be told of it."""
+    """The source can be registered in a session."""
     register(spark)
     assert reader(spark, station, stream).load().count() == 4
 

@@ -218,7 +218,7 @@ class TestColumns:
                 writer.write(iter([batch]))
 
     def test_misspelt(self, server: Station | BrokerStation) -> None:
-        """A stream that there is not is named with those that are spelt like it."""
+        """The error for a missing stream names the one that is spelt alike."""
         stream = Stream(server.connection, "DELIVERIES")
         stream.make()
         batch = pa.RecordBatch.from_pydict({"data": ["a"]})

@@ -37,7 +37,7 @@ def test_seconds(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5x", "-1s", "s", "1 s"])
 def test_noSeconds(text: str) -> None:
-    """Anything else is refused."""
+    """A text that is no duration is refused."""
     with pytest.raises(argparse.ArgumentTypeError, match="not a duration"):
         secondsOf(text)
 
@@ -130,7 +130,7 @@ class TestRunners:
     """Where tasks run."""
 
     def test_inline(self) -> None:
-        """Here, without Spark."""
+        """Without Spark, tasks run in this process."""
         with sessionFor("inline") as spark:
             assert runnerOf(spark)(lambda x: (x, os.getpid()), [1, 2]) == [
                 (1, os.getpid()),
@@ -138,7 +138,7 @@ class TestRunners:
             ]
 
     def test_spark(self, spark: Any) -> None:
-        """In workers, in order."""
+        """In Spark, tasks run in workers, and results come in the order of the tasks."""
         rows = inSpark(spark, lambda x: (x, os.getpid()), [3, 1, 2])
         assert [result for result, _ in rows] == [3, 1, 2]
         assert os.getpid() not in {pid for _, pid in rows}

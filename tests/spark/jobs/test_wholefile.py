@@ -42,7 +42,7 @@ def test_writeFails(tmp_path: Path) -> None:
 
 
 def test_noDirectory(tmp_path: Path) -> None:
-    """A place where there can be no file."""
+    """A place below a file is an error."""
     (tmp_path / "file").write_text("")
     with pytest.raises(DataSourceError, match="Not a directory"):
         writeWhole(tmp_path / "file" / "x", lambda draft: draft.write_text(""))

@@ -61,7 +61,7 @@ class TestState:
         assert station.streams.state(stream.name).created != before
 
     def test_notDirect(self, station: Station) -> None:
-        """Whether direct gets are answered is known."""
+        """The state says whether direct gets are answered."""
         assert not station.streams.state(station.stream(allow_direct=False).name).isDirect
 
 
@@ -81,7 +81,7 @@ class TestFinding:
         assert streams.next(name, 1, f"{name}.z") is None
 
     def test_firstSince(self, station: Station) -> None:
-        """The first that was stored at a time or later."""
+        """The first message that was stored at a time or later is found."""
         stream = station.stream()
         stream.fill([b"x"] * 2)
         assert station.streams.firstSince(stream.name, "2020-01-01T00:00:00Z") == 1

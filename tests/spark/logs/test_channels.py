@@ -97,7 +97,7 @@ class TestNames:
         assert broker.channels.names(["none.*"]) == ()
 
     def test_pages(self, broker: BrokerStation, monkeypatch: pytest.MonkeyPatch) -> None:
-        """However many there are."""
+        """Names come in any number of pages."""
         asked: list[Any] = []
 
         def request(subject: str, payload: bytes) -> bytes:

@@ -44,7 +44,7 @@ class TestServer:
         assert all(text.endswith(b"Z") for text in answer.rows.times)
 
     def test_count(self, station: Station) -> None:
-        """Fewer than there are, if fewer were asked for; then it is no end."""
+        """A limited answer has as many messages as were asked for, and is no end."""
         stream = station.stream()
         stream.fill([b"a"] * 5)
         answer = got(station, stream, 2, 2, 1 << 20)
@@ -58,7 +58,7 @@ class TestServer:
         assert (answer.rows.seqs, answer.isEnd) == ([1, 2], False)
 
     def test_pattern(self, station: Station) -> None:
-        """Only the subjects that were asked for."""
+        """An answer has only the subjects that were asked for."""
         stream = station.stream()
         for subject in ("a.b", "c", "a.d"):
             stream.add(subject, b"")

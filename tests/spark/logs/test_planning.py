@@ -59,12 +59,12 @@ class TestOffsets:
     def test_sequences(
         self, start: str, stop: str, expected: tuple[int, int], station: Station, stream: Stream
     ) -> None:
-        """The end is not read."""
+        """The message at the end of a range is not read."""
         options = {"startingOffsets": start, "endingOffsets": stop}
         assert planned(station, stream, **options) == [expected]
 
     def test_perStream(self, station: Station, stream: Stream) -> None:
-        """JSON says it for some streams; the others have the default."""
+        """Offsets may be JSON with a value for each stream; other streams have the default."""
         other = station.stream()
         other.fill([b"x"] * 3)
         options = {
@@ -91,13 +91,13 @@ class TestOffsets:
     def test_invalidOffsets(
         self, options: dict[str, str], why: str, station: Station, stream: Stream
     ) -> None:
-        """Offsets that make malformed are refused."""
+        """Malformed offsets are refused."""
         values = readOptions({"servers": "h", "stream": stream.name, **options})
         with pytest.raises(OptionError, match=why):
             planRanges(station.streams, values)
 
     def test_timePerStream(self, station: Station, stream: Stream) -> None:
-        """JSON may say times, beside sequences and words."""
+        """Offsets in JSON may be times, beside sequences and words."""
         other = station.stream()
         other.fill([b"x"] * 3)
         time = other.api("MSG.GET", {"seq": 2})["message"]["time"]
@@ -126,7 +126,7 @@ class TestOffsets:
             planned(station, stream, station.stream(), startingOffsets="5")
 
     def test_loss(self, station: Station, stream: Stream) -> None:
-        """A start that is not stored any more is a loss, or is said."""
+        """A start that is not stored any more is a loss, or is reported."""
         with pytest.raises(DataLoss, match="sequences 2 to 3 are not stored any more"):
             planned(station, stream, startingOffsets="2")
         plan = planned(station, stream, startingOffsets="2", failOnDataLoss="false")

@@ -193,7 +193,7 @@ class TestLoss:
         assert readSeqs(station, reading.planned(state, 1, state.stop)) == [1]
 
     def test_trimmedBefore(self, station: Station) -> None:
-        """A range whose beginning was trimmed after it was planned is a loss, or is said."""
+        """A range whose beginning was trimmed after it was planned is a loss, or is reported."""
         stream = station.stream()
         stream.fill([b"x"] * 10)
         bounds = rangeOf(station, stream)
@@ -279,7 +279,8 @@ class Leader:
 
 def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
     """
-    @return: a function as L{reading.fetch}, which answers from one of these sets after the other.
+    @return: a function as L{natsbroker.spark.logs.wholeranges.fetch}, which answers from one of
+        these sets after the other.
     """
     turns = iter(stored)
 

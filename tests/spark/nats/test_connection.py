@@ -109,7 +109,7 @@ class TestTLS:
     """TLS that does not go as expected."""
 
     def test_serverWithout(self, startServer: StartServer) -> None:
-        """TLS that was asked for is had, or there is no connection."""
+        """A connection that asks for TLS has it, or fails."""
         server = startServer(REAL)
         for peer in (
             peerOf(server, tls=True),
@@ -293,7 +293,7 @@ class TestServers:
             connect(peerOf(server, credentialsFile="/nowhere/x"))
 
     def test_nobodyAnswers(self, startServer: StartServer) -> None:
-        """A request that no responders for ends at once."""
+        """A request to a subject without a subscriber ends at once."""
         with connect(peerOf(startServer(REAL))) as connection:
             with pytest.raises(ApiError, match=r"no responders for no\.body") as caught:
                 connection.request("no.body")
@@ -301,7 +301,7 @@ class TestServers:
 
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     def test_noHeaders(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A server without headers serves; it does not say that no responders for."""
+        """A server without headers reports no missing responders: a request times out."""
         server = startServer(flavour, "no_header_support: true\n")
         assert echoes(peerOf(server))
         peer = replace(peerOf(server), requestTimeout=0.5)

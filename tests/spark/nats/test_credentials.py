@@ -54,13 +54,13 @@ class TestConnect:
     """The fields of CONNECT."""
 
     def test_password(self) -> None:
-        """A name and a password."""
+        """Options give a name and a password."""
         fields = connectFields(access(user="anna", password="apple", name="job"), "", False)
         assert (fields["user"], fields["pass"], fields["name"]) == ("anna", "apple", "job")
         assert not {"auth_token", "nkey", "jwt", "sig"} & set(fields)
 
     def test_token(self) -> None:
-        """A token alone."""
+        """Options give a token alone."""
         fields = connectFields(access(token="t0ken"), "nonce", True)
         assert (fields["auth_token"], fields["tls_required"]) == ("t0ken", True)
         assert "sig" not in fields

@@ -282,7 +282,7 @@ class TestColumns:
         return table
 
     def test_newColumns(self, other: DeltaLakeTable) -> None:
-        """Columns are added, also inside of others, and none goes; none may be null-free."""
+        """New columns are added, also inside structs, and none is removed. All are nullable."""
         wanted = readSchema("s STRUCT<b: STRING NOT NULL>, t TIMESTAMP_NTZ NOT NULL")
         expected = readSchema("seq BIGINT, s STRUCT<a: INT, b: STRING>, t TIMESTAMP_NTZ")
         assert other.widen(wanted) == expected

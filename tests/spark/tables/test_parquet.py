@@ -115,7 +115,7 @@ class TestDays:
         assert [file.path[5:20] for file in files] == ["date=2026-11-21", "date=2026-11-20"]
 
     def test_writeFails(self, root: Path) -> None:
-        """If one cannot be written, none is left."""
+        """If one file cannot be written, no file is left."""
 
         def batches() -> Any:
             yield from dated(1, 10, 3)

@@ -138,7 +138,7 @@ def test_bytes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "x", "5T", "-1", "1.5M"])
 def test_noBytes(text: str) -> None:
-    """Anything else is refused."""
+    """A text that is no size is refused."""
     with pytest.raises(argparse.ArgumentTypeError, match="not a size"):
         bytesOf(text)
 

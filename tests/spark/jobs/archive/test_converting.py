@@ -71,7 +71,7 @@ def test_damaged(tmp_path: Path) -> None:
 
 
 def test_noArchive(tmp_path: Path) -> None:
-    """Where there is none, or a table of decode, that is the error."""
+    """A directory without an earlier version's archive, or with a table of decode, is refused."""
     (tmp_path / "old" / "_nb").mkdir(parents=True)
     code, summary = ran(tmp_path)
     assert (code, "there is no archive of an earlier version" in summary["error"]) == (3, True)

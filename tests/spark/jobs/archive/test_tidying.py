@@ -77,7 +77,7 @@ class TestHousekeeper:
         assert len(table.require().files) == 5
 
     def test_failure(self, table: ArchiveTable) -> None:
-        """A file that is damaged is said, and stays; it is tried again later."""
+        """A damaged file is reported and stays; a later round tries again."""
         said: list[str] = []
         [first, *_] = table.require().files
         forge(table.directory / first.path, 1)

@@ -138,7 +138,7 @@ def test_archivedMeanwhile(
 
 
 def test_damaged(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
-    """A message that is not as it was archived is an error with its sequence."""
+    """A message that differs from the archived one is an error with its sequence."""
     name = broker.channel([b"%d" % n for n in range(1, 11)])
     archive(None, {"servers": broker.url, "channel": name}, str(tmp_path))
     assert archived(spark, str(tmp_path)).count() == 10

@@ -129,7 +129,7 @@ class TestMigrate:
         assert stored[1][2]["Nb-Origin-Sequence"] == "3"
 
     def test_killed(self, broker: BrokerStation, station: Station) -> None:
-        """Killed at random moments and begun again, it has copied each message once, in order."""
+        """A copy that is killed at random moments, and resumed, has each message once, in order."""
         copyWithKills("export", broker, station)
 
     def test_racing(self, station: Station, broker: BrokerStation) -> None:
@@ -194,7 +194,7 @@ class TestSubscription:
     """From a channel as clients of NATS Streaming read it."""
 
     def test_killed(self, streaming: BrokerStation, station: Station) -> None:
-        """Killed at random moments and begun again, it has copied each message once, in order."""
+        """A copy that is killed at random moments, and resumed, has each message once, in order."""
         copyWithKills("stan", streaming, station)
 
     def test_resumedCopy(self, streaming: BrokerStation, station: Station) -> None:
@@ -255,7 +255,7 @@ class TestSubscription:
     def test_auto(
         self, broker: BrokerStation, station: Station, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A server that does not know our requests is read so unless something else was said."""
+        """A server without requests for ranges is read by subscription, unless told otherwise."""
 
         def silent(self: ChannelApi, name: str) -> StreamState:
             raise ApiError(f"channel {name}: nobody answers", 503)
@@ -301,14 +301,14 @@ class TestSubscription:
         broker.connection.close()
 
     def test_autoAnywhere(self, streaming: BrokerStation, station: Station) -> None:
-        """Whatever serves the channel, it is read without a word about how."""
+        """A channel is read without an option for the protocol, whatever serves it."""
         target = station.stream()
         source = ("migrate", "--servers", streaming.url, "--channel", streaming.channel([b"one"]))
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
         assert [ran(*command)[1].get("rows") for _ in range(2)] == [1, 0]
 
     def test_streams(self, station: Station) -> None:
-        """Streams are not read so."""
+        """A JetStream stream cannot be read over NATS Streaming's protocol."""
         source = ("migrate", "--servers", "h", "--stream", "S", "--protocol", "stan")
         code, summary, _ = ran(*source, "--to-servers", "h", "--to-stream", "T")
         assert (code, summary["error"]) == (2, "protocol: stan is for channels")

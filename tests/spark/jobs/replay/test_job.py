@@ -99,7 +99,7 @@ class TestHere:
         assert station.streams.state(target.name).messages == 0
 
     def test_parquet(self, station: Station, tmp_path: Path) -> None:
-        """Files, under a name."""
+        """Parquet files are replayed in the order of their sequences, under a name."""
         target = station.stream()
         row = {"subject": f"{target.name}.x", "data": b"7"}
         parquet(tmp_path, [{**row, "seq": 2}, {**row, "seq": 1}])
@@ -264,8 +264,8 @@ def test_wrongWish(station: Station) -> None:
 
 def test_killed(ownStation: Station) -> None:
     """
-    Killed at random moments and begun again when the stream has forgotten all ids, it has published
-    each message once and in order; without its ledger, some twice.
+    A replay that is killed at random moments, and begun again when the stream has forgotten all
+    ids, publishes each message once and in order; without its ledger, some twice.
     """
     counts = rounds(ownStation, 8000, 2, 11, "--rate", "8000")
     assert isWhole(counts), counts

@@ -122,7 +122,7 @@ def torn(seqs: Iterable[int]) -> Iterator[Row]:
 
 
 def broken(station: Station, stream: Stream, seqs: Iterable[int], **more: Any) -> None:
-    """Have a task published rows that it did not note."""
+    """Let a task publish rows that it does not note."""
     with replayerTo(station, stream, **more) as replayer, pytest.raises(Torn):
         replayer._noted = time.monotonic() + 1000
         replayer.take(torn(seqs))

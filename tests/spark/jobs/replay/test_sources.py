@@ -170,6 +170,6 @@ def test_wrongCondition(spark: Any) -> None:
 
 
 def test_noRows() -> None:
-    """No rows are none."""
+    """A table without rows gives none."""
     schema = pa.schema([("seq", pa.int64()), ("subject", pa.string()), ("data", pa.binary())])
     assert list(rowsIn(schema.empty_table())) == []
