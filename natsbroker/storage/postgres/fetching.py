@@ -260,46 +260,35 @@ def fetchTallies(
     @param limit: the most to return; 0 for all.
     """
     with snapshot(connection):
-        return _fetchTallies(connection, span, search, prefix, after, limit)
-
-
-def _fetchTallies(
-    connection: Connection,
-    span: Span,
-    search: PatternSearch,
-    prefix: bytes,
-    after: bytes,
-    limit: int,
-) -> SubjectPage:
-    listed: list[tuple[bytes, tuple[int, int, int]]] = []
-    start = max(subjectKey(after) + b"\0", prefix) if after else prefix
-    step, looked = NEAR, 0
-    while True:
-        keys = distinctSubjects(connection, span.identity, start, step + 1)
-        isEnd = len(keys) <= step or not keys[-1].startswith(prefix)
-        ahead = keys.pop() if len(keys) > step else b""
-        chosen = {}
-        for key in keys:
-            if key.startswith(prefix):
-                subject = _wholeSubject(connection, span.identity, key)
-                if subject > after and search.select((subject,)):
-                    chosen[key] = subject
-        tallies = _tallies(connection, span, list(chosen)) if chosen else {}
-        listed += [(chosen[key], tallies[key]) for key in chosen if key in tallies]
-        if limit and len(listed) >= limit:
-            return SubjectPage(listed[:limit], b"")
-        looked += len(keys)
-        if looked >= LOOKED_AT and not isEnd:
-            last = _wholeSubject(connection, span.identity, keys[-1]) or keys[-1]
-            return SubjectPage(listed, last)
-        place = ahead
-        # Of longer subjects, only the beginning is known.
-        if not isEnd and len(keys[-1]) < LONGEST_KEY:
-            place = search.following(keys[-1])[:INDEXED_WHOLE]
-        if isEnd or not place:
-            return SubjectPage(listed, b"")
-        step = NEAR if place > ahead else min(2 * step, SUBJECTS_AT_ONCE)
-        start = max(place, ahead)
+        listed: list[tuple[bytes, tuple[int, int, int]]] = []
+        start = max(subjectKey(after) + b"\0", prefix) if after else prefix
+        step, looked = NEAR, 0
+        while True:
+            keys = distinctSubjects(connection, span.identity, start, step + 1)
+            isEnd = len(keys) <= step or not keys[-1].startswith(prefix)
+            ahead = keys.pop() if len(keys) > step else b""
+            chosen = {}
+            for key in keys:
+                if key.startswith(prefix):
+                    subject = _wholeSubject(connection, span.identity, key)
+                    if subject > after and search.select((subject,)):
+                        chosen[key] = subject
+            tallies = _tallies(connection, span, list(chosen)) if chosen else {}
+            listed += [(chosen[key], tallies[key]) for key in chosen if key in tallies]
+            if limit and len(listed) >= limit:
+                return SubjectPage(listed[:limit], b"")
+            looked += len(keys)
+            if looked >= LOOKED_AT and not isEnd:
+                last = _wholeSubject(connection, span.identity, keys[-1]) or keys[-1]
+                return SubjectPage(listed, last)
+            place = ahead
+            # Of longer subjects, only the beginning is known.
+            if not isEnd and len(keys[-1]) < LONGEST_KEY:
+                place = search.following(keys[-1])[:INDEXED_WHOLE]
+            if isEnd or not place:
+                return SubjectPage(listed, b"")
+            step = NEAR if place > ahead else min(2 * step, SUBJECTS_AT_ONCE)
+            start = max(place, ahead)
 
 
 def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[bytes, bytes, int]]:
