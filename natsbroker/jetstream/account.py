@@ -12,10 +12,8 @@ from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces import IMessageBus, IStateStore
 from natsbroker.jetstream.accountcore import UNLIMITED, JetStreamAccountCore, JetStreamServer
 from natsbroker.jetstream.damage import DamagedStreams
-from natsbroker.jetstream.model.limits import (
-    AccountAllowance,
-    ConfiguredLimits,
-)
+from natsbroker.jetstream.model.consumerupdates import ConsumerChecker
+from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
@@ -88,6 +86,15 @@ class JetStreamAccount(JetStreamAccountCore):
         every = {**self._others, self.name: self}.values()
         return self.configuredLimits.after(
             lambda storage: sum(other.reserved(storage) for other in every)
+        )
+
+    def consumerChecker(self, stream: Stream) -> ConsumerChecker:
+        return ConsumerChecker(
+            stream.config,
+            stream.consumers.configs,
+            lambda subject: self.bus.hasInterest(subject.encode()),
+            self.limits,
+            self.configuredLimits,
         )
 
     @contextmanager

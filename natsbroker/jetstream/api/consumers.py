@@ -20,7 +20,6 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 from natsbroker.jetstream.model.consumerupdates import (
-    ConsumerChecker,
     CreateForm,
     addressedConsumer,
 )
@@ -83,13 +82,7 @@ async def _create(
     isClustered = account.members is not None
     parsed = addressedConsumer(parsed, form, streamName, name, subjectFilter, isClustered)
     stream = findStream(account, streamName)
-    checks = ConsumerChecker(
-        stream.config,
-        stream.consumers.configs,
-        lambda subject: account.bus.hasInterest(subject.encode()),
-        account.limits,
-        account.configuredLimits,
-    )
+    checks = account.consumerChecker(stream)
     isRead = parsed.config.direct or parsed.config.sourcing
     headers = _identityOf(stream, request) if isRead else b""
     if parsed.config.name:

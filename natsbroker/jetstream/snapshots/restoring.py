@@ -20,7 +20,6 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import ConsumerRequest, CopiedState, StreamRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.consumerupdates import ConsumerChecker
 from natsbroker.jetstream.model.documents import JsonError, read
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import goQuoted
@@ -228,13 +227,7 @@ class StreamRestore:
     async def _consumer(self, stream: Stream, name: str, document: bytes) -> None:
         config, state = readConsumer(name, document)
         account = self._account
-        checks = ConsumerChecker(
-            stream.config,
-            stream.consumers.configs,
-            lambda subject: account.bus.hasInterest(subject.encode()),
-            account.limits,
-            account.configuredLimits,
-        )
+        checks = account.consumerChecker(stream)
         try:
             request = ConsumerRequest(stream.name, config)
             admitted = await account.inSteps(checks.admitted(request, lambda: name))
