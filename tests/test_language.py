@@ -65,7 +65,7 @@ def test_docstringBeginsWithNounOrVerb(word: str) -> None:
 def test_commentOfConstantBeginsWithNoun() -> None:
     """A comment that documents a constant begins with a noun phrase, as a docstring does."""
     path = "natsbroker/clients/session.py"
-    assert [each.line for each in findingsIn(path, "a = 1\n\n#: How many.\nb = 2\n")] == [3]
+    assert [finding.line for finding in findingsIn(path, "a = 1\n\n#: How many.\nb = 2\n")] == [3]
     assert findingsIn(path, "#: The most sessions.\n#: So few fit.\n# How it works.\n") == []
 
 

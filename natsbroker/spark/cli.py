@@ -8,7 +8,7 @@ from typing import TextIO
 
 from natsbroker.config.errors import nearest
 
-#: What jobs there are and do.
+#: The jobs, with their purposes.
 DESCRIPTIONS = {
     "doctor": "say what Spark would run on here, or with --master elsewhere, and try it",
     "archive": "copy a log into a Delta or Iceberg table, each message exactly once",

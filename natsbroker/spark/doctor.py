@@ -16,13 +16,13 @@ from natsbroker.spark.sessions import versionOf
 
 _REMEDY = "pip install 'natsbroker[spark]'"
 
-#: What must be installed, and the oldest version of it that will do.
+#: The packages that must be installed, and their oldest versions that will do.
 _PACKAGES = {"pyspark": (4, 0), "pyarrow": (18,)}
 
 #: PySpark without Spark, as another package of the same modules.
 _CLIENT = "pyspark-client"
 
-#: What more is possible: what it is called, with the package that does it, and what installs that.
+#: The extras: the name of each, its package, and the command that installs it.
 _EXTRAS = (
     ("Connect", "grpcio-status", "'pyspark[connect]'"),
     ("Delta", "deltalake", "'natsbroker[delta]'"),

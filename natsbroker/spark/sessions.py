@@ -20,19 +20,19 @@ _ALWAYS = {"spark.sql.python.filterPushdown.enabled": "true"}
 #: For a driver and executors in one machine: no name look-ups, and nobody else can connect.
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
-#: What starts workers faster; see L{natsbroker.spark.datasource.workers}.
+#: The setting that starts workers faster; see L{natsbroker.spark.datasource.workers}.
 _DAEMON = {"spark.python.daemon.module": "natsbroker.spark.datasource.workers"}
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 
-#: What C{spark-submit} sets for the Python that it starts; the master is its business then.
+#: Set by C{spark-submit} for the Python that it starts; it chooses the master then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 _REMOTE = "sc://"
 _REMOTE_PORT = 15002
 
-#: How long a Spark Connect server may take to accept a connection, in seconds.
+#: The most seconds that a Spark Connect server may take to accept a connection.
 _PATIENCE = 10.0
 
 

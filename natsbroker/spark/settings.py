@@ -141,10 +141,10 @@ OPTIONS: tuple[Option, ...] = (
     *_for(frozenset(("write",)), ("writeId", _TEXT, "")),
 )
 
-#: What is planned and not built.
+#: Planned options that are not built.
 PLANNED = ("archive", "export", "mirror", "rate")
 
-#: What users say to Spark and Spark says to the data source, for each use.
+#: The options of Spark that it passes on to the data source, by use.
 _SPARKS_OWN = {"writeStream": ("checkpointlocation", "queryname")}
 
 _BY_NAME = {option.name.lower(): option for option in OPTIONS}

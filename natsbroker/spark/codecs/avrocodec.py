@@ -23,7 +23,7 @@ from natsbroker.spark.errors import OptionError
 #: The logical type by which fastavro reads a record without fields as true.
 _THERE = "natsbroker-there"
 
-#: What fastavro raises for bytes that are no value, or beyond what times of Python can be.
+#: The errors of fastavro for bytes that are no value, or a time beyond those of Python.
 _BAD = (EOFError, ValueError, IndexError, ArithmeticError)
 
 
@@ -70,7 +70,7 @@ _SIMPLE = {
     "null": pa.bool_(),
 }
 
-#: What else logical types are; the others are as the types beneath.
+#: The types of other logical types; the rest are as the types beneath.
 _TIMES = {
     ("int", "date"): pa.date32(),
     ("long", "timestamp-millis"): TIMESTAMP,

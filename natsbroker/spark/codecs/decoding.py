@@ -13,7 +13,7 @@ from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import DataSourceError, OptionError
 
-#: What Arrow raises for a value that it does not take.
+#: The errors of Arrow for a value that it does not take.
 _UNTAKEN = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 

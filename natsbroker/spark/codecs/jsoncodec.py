@@ -45,7 +45,7 @@ _TYPES: dict[Any, Any] = {
     pa.timestamp("us"): Annotated[datetime, msgspec.Meta(tz=False)],
 }
 
-#: What Arrow takes as it is.
+#: The types that Arrow takes unchanged.
 _KEPT = (bytes, date, datetime, Decimal)
 
 

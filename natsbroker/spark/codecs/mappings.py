@@ -17,7 +17,7 @@ from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
 
-#: What the name of a table of dead letters ends with, and what it begins with if their subject
+#: The end of the name of a table of dead letters, and its beginning if their subject
 #: matches no mapping.
 DLQ, OTHERS = "__dlq", "others"
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from natsbroker.spark.errors import OptionError
 
-#: How many decoders are kept.
+#: The number of decoders that are kept.
 _MOST = 256
 
 _ID = struct.Struct(">bI")

@@ -34,7 +34,7 @@ _Reader = Callable[[Any], Any]
 
 _DECIMAL = pa.decimal128(20, 0)
 
-#: What scalar fields become, by what they are in C++, where C{bytes} are strings too.
+#: The types of scalar fields, by their types in C++, where C{bytes} are strings too.
 _SCALARS = {
     FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
     FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
@@ -214,7 +214,7 @@ def _micros(message: Any, place: str) -> int:
     return int(seconds * 1_000_000 + nanos // 1000)
 
 
-#: How many files are kept, and the most parts of a message's index.
+#: The files that are kept, and the most parts of a message's index.
 _MOST, _DEEPEST = 256, 32
 
 

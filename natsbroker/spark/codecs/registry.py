@@ -19,7 +19,7 @@ import msgspec
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
 
-#: How many schemas are kept, and for how many seconds that there is none.
+#: The schemas that are kept, and the seconds until a missing one is asked for again.
 _MOST, _UNKNOWN = 256, 60.0
 
 _TRIES, _PAUSE, _TIMEOUT = 4, 0.25, 10.0

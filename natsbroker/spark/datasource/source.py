@@ -27,7 +27,7 @@ from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isSubset, isValidLiteral, matches, overlaps
 
-#: What a condition on a number adds to it, for the least that is left and for the first behind.
+#: The number that a condition adds to its own, for the least that is left and the first behind.
 _LEAST = {"EqualTo": 0, "EqualNullSafe": 0, "GreaterThanOrEqual": 0, "GreaterThan": 1}
 _STOP = {"EqualTo": 1, "EqualNullSafe": 1, "LessThanOrEqual": 1, "LessThan": 0}
 

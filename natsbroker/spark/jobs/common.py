@@ -25,13 +25,13 @@ from natsbroker.spark.settings import readOptions
 
 FOUND, WRONG, FAILED = 1, 2, 3
 
-#: How Spark repeats what a worker raised.
+#: The form in which Spark repeats a worker's error.
 _RAISED = re.compile(r"natsbroker\.spark\.[\w.]+\.[A-Z]\w+: (?P<text>[^\n]+)")
 
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-#: What runs tasks: in this process, or in Spark's workers.
+#: Runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -17,7 +17,7 @@ from natsbroker.spark.jobs.common import writeWhole
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 
-#: How each kind of chart is drawn, as Vega-Lite says it.
+#: The drawing of each kind of chart, for Vega-Lite.
 _CHARTS = Path(__file__).with_name("charts.json")
 
 #: Columns with a longer word may break it.

@@ -39,7 +39,7 @@ _SECONDS = 10**9
 #: A sequence from here on is taken for a time: milliseconds since 2001.
 _TIMES = 10**12
 
-#: What a time begins with, and no sequence and no word does.
+#: The beginning of a time, which no sequence and no word has.
 _DATE = re.compile(r"\d{4}-")
 
 Logs = StreamApi | ChannelApi

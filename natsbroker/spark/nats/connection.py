@@ -21,7 +21,7 @@ from natsbroker.wire.serverside import Frame, ServerDecoder, connectLine, publis
 _CHUNK = 1 << 18
 _INBOX = b"1"
 
-#: How the loss of a server shows: by the end of the stream, or by the errors of a reset connection.
+#: The signs of a lost server: the end of the stream, or the errors of a reset connection.
 _GONE = "the server closed the connection"
 _CLOSED = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 

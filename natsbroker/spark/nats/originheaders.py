@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 #: Which log, as C{channel/orders} or C{stream/ORDERS}, and which of that name.
 LOG, IDENTITY = "Nb-Origin-Log", "Nb-Origin-Identity"
 
-#: What the log of a replayed message is called.
+#: The header with the name of a replayed message's log.
 STREAM = "Nb-Origin-Stream"
 
 #: The sequence there, and when it was stored, in nanoseconds since 1970.
 SEQUENCE, TIME = "Nb-Origin-Sequence", "Nb-Origin-Time"
 
-#: What stands in front of the names of headers that it had and that are commands.
+#: The prefix for the names of its headers that are commands.
 OWN = "Nb-Origin-"
 
 #: Which task of which job replayed it.

@@ -17,7 +17,7 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import publishLine
 
-#: How many bytes are collected before they are sent.
+#: The bytes that are collected before they are sent.
 _CHUNK = 1 << 17
 
 
@@ -226,8 +226,8 @@ class Publisher:
 #: The most messages of a batch, which is the limit of servers, and about how many bytes.
 _MOST, _BYTES = 1000, 4 << 20
 
-#: What servers say when a message with an id of the batch is stored, and when too many batches of
-#: others are open; for how many seconds a batch waits then, and how often it tries.
+#: The answers of servers when a message with an id of the batch is stored, and when too many
+#: batches of others are open; for how many seconds a batch waits then, and how often it tries.
 _DUPLICATE, _BUSY = 10201, (10210, 10211)
 _PATIENCE, _PAUSE = 10.0, 0.1
 

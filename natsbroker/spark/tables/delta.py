@@ -265,10 +265,10 @@ def _files(table: Any, start: int, stop: int) -> tuple[File, ...]:
     return ordered(files, start, stop)
 
 
-#: What stands beside the columns of dead letters.
+#: The columns that dead letters have beside those of their rows.
 REASONS = (pa.field("code", pa.int32()), pa.field("error", pa.string()))
 
-#: How many of them are collected.
+#: The dead letters that are collected before they are written.
 _ROWS = 1024
 
 

@@ -57,7 +57,7 @@ _SCHEMA = Schema(
     NestedField(10, "crc32", "long"),
 )
 
-#: How the table is to behave. A commit that lost a race must not be tried again behind our back:
+#: The settings of the table. A commit that lost a race must not be tried again behind our back:
 #: it would be taken then, with files that are there already.
 _BEHAVIOUR = {
     "commit.retry.num-retries": "0",
@@ -67,7 +67,7 @@ _BEHAVIOUR = {
     "write.metadata.previous-versions-max": "100",
 }
 
-#: How many snapshots stay whatever their age.
+#: The snapshots that stay whatever their age.
 _NEWEST = 100
 
 _CATALOG, _OTHER = MARKS["iceberg"]

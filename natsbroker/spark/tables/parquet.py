@@ -33,10 +33,10 @@ CHECKSUM = "crc32"
 #: The columns of the files of archives.
 STORED = SCHEMA.append(pa.field(CHECKSUM, pa.int64()))
 
-#: How many rows a batch has, and how many findings an error names.
+#: The rows of a batch, and the most findings that an error names.
 _ROWS, _NAMED = 131_072, 5
 
-#: How many rows, or bytes, make a row group.
+#: The rows, or bytes, that make a row group.
 _GROUP, _GROUP_BYTES = 131_072, 64 << 20
 
 

@@ -31,14 +31,14 @@ from natsbroker.spark.tables.snapshots import (
     storing,
 )
 
-#: What tells that a directory has a table of a format, and the class of such tables, whose module
+#: The sign that a directory has a table of a format, and the class of such tables, whose module
 #: imports this one. Iceberg's are the archive's own catalog, and the file that names another one.
 MARKS = {"delta": ("_delta_log",), "iceberg": ("catalog.db", "_nb_catalog.json")}
 _CLASSES = {"delta": "DeltaLakeTable", "iceberg": "IcebergTable"}
 
 FORMATS = tuple(MARKS)
 
-#: What an archive of Parquet files with manifests of our own has, as earlier versions made them.
+#: The directory of manifests in an archive that an earlier version made.
 FORMER = "_nb"
 
 

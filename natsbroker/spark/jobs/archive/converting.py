@@ -28,7 +28,7 @@ from natsbroker.spark.tables.table import FORMATS, FORMER, tableAt
 
 _NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
 
-#: How many sequences a file has at most, and how many files are added to a table at a time.
+#: The most sequences of a file, and the files that are added to a table at a time.
 ROWS, _FILES = 1_000_000, 16
 
 

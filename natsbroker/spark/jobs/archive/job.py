@@ -26,14 +26,14 @@ from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.table import FORMATS, tableAt
 
-#: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
+#: The answers of servers that start or stop: nobody responds, and the numbers of a JetStream and a
 #: store that are not there now.
 _PASSING = (503, 10008, 20006)
 
 #: Between two tries to reach a server, in seconds.
 _PAUSE = 1.0
 
-#: How long a hold lasts: in rounds of C{--every}, and the least seconds.
+#: The length of a hold: in rounds of C{--every}, and the least seconds.
 _ROUNDS = 10
 _LEAST_HOLD = 3600
 

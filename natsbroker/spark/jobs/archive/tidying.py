@@ -33,7 +33,7 @@ from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 
-#: How large files become. Who reads a file that was compacted sorts it, in memory.
+#: The size that files reach. A reader of a compacted file sorts it in memory.
 TARGET = 128 << 20
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

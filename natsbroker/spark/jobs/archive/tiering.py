@@ -28,7 +28,7 @@ from natsbroker.spark.tables.table import tableAt
 
 _COLUMNS = ("seq", "subject", "data", "time")
 
-#: What this process knows to be as it was written, by C{_mark}.
+#: The files that this process has checked, by C{_mark}.
 _CHECKED: set[tuple[str, int, int]] = set()
 
 

@@ -48,10 +48,10 @@ from natsbroker.spark.tables.snapshots import File, Log, TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from natsbroker.wire.columnar import addToDigest
 
-#: How many sequences a fingerprint covers.
+#: The sequences that a fingerprint covers.
 BLOCK = 10_000
 
-#: What is compared, by the columns, and what differences call it.
+#: The compared columns, and their names in differences.
 _COMPARED = {"time_ns": "time", "subject": "subject", "headers": "headers", "data": "data"}
 
 

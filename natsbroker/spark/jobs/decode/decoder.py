@@ -33,22 +33,22 @@ from natsbroker.spark.tables.locations import Location, locationOf
 from natsbroker.spark.tables.parquet import STORED, FileWriter, withChecksums
 from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
 
-#: What each row has of its message.
+#: The columns that each row has of its message.
 _COORDINATES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
 
 #: The columns of dead letters, which are archives too.
 _DEAD = pa.schema([*STORED, *((name, pa.string()) for name in ("stream", "reason", "schema"))])
 
-#: How many rows and bytes become columns at a time.
+#: The most rows and bytes that become columns at a time.
 _ROWS, _BYTES = 1024, 1 << 20
 
-#: What decoded rows may take as columns at a time, and what one payload may, in values.
+#: The most values in columns of the rows decoded at a time, and of one payload.
 _CELLS, _MOST_CELLS = 1 << 20, 1 << 23
 
-#: How long a reason is at most.
+#: The most characters of a reason.
 _REASON = 500
 
-#: How many subjects are remembered with their mappings.
+#: The number of subjects that are remembered with their mappings.
 _SUBJECTS = 65_536
 
 

@@ -48,7 +48,7 @@ from natsbroker.streaming.protocol import (
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import publishLine
 
-#: How many messages a subscription reads at once, and at a slow rate those of how many seconds.
+#: The messages that a subscription reads at once, and at a slow rate the seconds that they span.
 _AT_ONCE, _LIVELY = 1024, 5.0
 
 #: After so long the server sends again what was not acknowledged, in seconds.

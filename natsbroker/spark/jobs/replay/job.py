@@ -33,7 +33,7 @@ from natsbroker.spark.logs.apis import StreamApi
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
-#: How many subjects are shown as examples.
+#: The most subjects that are shown as examples.
 _EXAMPLES = 5
 
 

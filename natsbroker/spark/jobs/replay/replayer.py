@@ -75,7 +75,7 @@ _EVERY = 1.0
 #: While nothing is sent, whether to end is asked this often, in seconds.
 _SLICE = 0.5
 
-#: How long servers may take to agree on what came last, where several keep the stream.
+#: The time that several servers of a stream may take to agree on its last message.
 _AGREEING = 1.0
 
 #: In which order, and what rows are divided among tasks by.

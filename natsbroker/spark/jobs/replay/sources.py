@@ -173,7 +173,7 @@ def _check(schema: Any, origin: str) -> None:
             raise OptionError(f"{origin}: the column {field.name} cannot be {field.type}")
 
 
-#: What the columns of a row may be, as Arrow writes types.
+#: The types that the columns of a row may have, as Arrow writes them.
 _GOOD = {
     "seq": r"u?int\d+",
     "subject": r"(large_)?string",
@@ -210,7 +210,7 @@ def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
     return chosen.where(F.col("seq") >= start)
 
 
-#: What conditions are made of.
+#: The parts of conditions.
 _TOKEN = re.compile(
     r"(?P<stamp>TIMESTAMP\s*)?(?P<text>'[^'\\]*'(?!'))|(?P<word>[A-Z_]\w*)|<>|!=|[<>=]=?|[(),]|\s+"
     r"|-?\d{1,18}(\.\d{1,18})?(?![\w.])|(?P<wrong>.+)",
@@ -219,7 +219,7 @@ _TOKEN = re.compile(
 
 _WORDS = ("AND", "OR", "NOT", "LIKE", "IN", "BETWEEN", "IS", "NULL", "TRUE", "FALSE")
 
-#: How dates and times begin, and how those end that say their zone.
+#: The beginnings of dates and times, and the ends of those with a zone.
 _WHEN, _ZONE = re.compile(r"'\s*[+-]?\d+-\d"), re.compile(r"(Z|[+-]\d\d:\d\d)'$")
 
 _ALONE: dict[str, Any] = {

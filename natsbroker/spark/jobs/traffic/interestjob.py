@@ -23,7 +23,7 @@ from natsbroker.wire.instants import instant
 
 _LEAST, _SHARE, _QUIET = 100, 0.1, 1000
 
-#: How subjects begin that are not somebody's own: nobody need be told of them.
+#: The beginnings of the broker's own subjects, which are no findings.
 _INTERNAL = ("$", "_INBOX.", "_R_.", "_STAN.")
 
 #: The cluster that is sent to, the account, and the cluster that sends.

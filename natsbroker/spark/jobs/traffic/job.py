@@ -44,7 +44,7 @@ from natsbroker.spark.jobs.traffic.totals import (
 from natsbroker.spark.settings import readOptions
 from natsbroker.wire.instants import instant
 
-#: How many lines are drawn.
+#: The most lines that are drawn.
 _LINES = 8
 
 #: The most windows that hold one moment.

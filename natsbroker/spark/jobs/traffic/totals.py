@@ -17,13 +17,13 @@ from natsbroker.spark.logs.apis import nanoseconds
 from natsbroker.spark.logs.planning import checkedNames, logsOf, planRanges, split
 from natsbroker.spark.logs.wholeranges import SequenceRange
 
-#: What rows of traffic count.
+#: The counts in rows of traffic.
 COUNTS = (
     *("msgs_in", "bytes_in", "msgs_out", "bytes_out"),
     *("no_interest", "rs_minus_sent", "slow_drops"),
 )
 
-#: What rows are about.
+#: The fields that say whose traffic a row counts.
 NAMES = ("account", "peer_kind", "peer", "subject_prefix")
 
 _TYPE = "io.natsbroker.event.v1."
@@ -87,7 +87,7 @@ SECOND = 10**9
 #: The most sums.
 _MOST = 4_000_000
 
-#: How many processors work on them, and how many tasks are handed out at a time, so that it can be
+#: The processors that work on them, and the tasks handed out at a time, so that it can be
 #: told how far they are.
 _PROCESSORS, _AT_ONCE = 4, 8
 
