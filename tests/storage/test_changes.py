@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 from natsbroker.interfaces.records import Retention, SubjectTally
 from natsbroker.storage.changes import Changes, isChange, packChanges, unpackChanges
 from natsbroker.storage.jobs import Job
+from natsbroker.storage.lmdb import files
 from natsbroker.storage.lmdb.backlog import MOST_DELETED
+from natsbroker.storage.lmdb.layout import CHANGING_VERSION, FORMAT_VERSION
+from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import Damaged, encodeBatch
 from natsbroker.testing.pumped import PumpedReactor
@@ -120,6 +124,13 @@ class Queue:
     def isAhead(self) -> bool:
         return bool(self.log._ahead.deleted)
 
+    @property
+    def version(self) -> int:
+        """The format of the store, for who opens it."""
+        said = files.readFormat(self.path / STORE)
+        assert said is not None
+        return said.version
+
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Iterator[Queue]:
@@ -194,6 +205,45 @@ def test_limitPerSubject(tmp_path: Path) -> None:
     queue.delete(2)
     queue.delete(5)
     assert not queue.isAhead
+    queue.check()
+    queue.close()
+
+
+def test_olderVersions(tmp_path: Path) -> None:
+    """A version that knows no changes in the journal refuses a store that may have some, and opens
+    it again after it was closed."""
+    queue = Queue(tmp_path / "store", Retention())
+    queue.put(*SUBJECTS)
+    queue.delete(1)
+    assert (queue.isAhead, queue.version) == (True, CHANGING_VERSION)
+    queue.crash()
+    assert queue.version == CHANGING_VERSION
+    queue.delete(2)
+    queue.close()
+    assert queue.version == FORMAT_VERSION
+    queue.open()
+    queue.check()
+    queue.close()
+
+
+def test_noSpaceForFormat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deletions go into the database while there is no space to have older versions refuse it."""
+    queue = Queue(tmp_path / "store", Retention())
+    queue.close()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "writeFormat", full)
+        queue.open()
+        queue.put(*SUBJECTS)
+        queue.delete(1)
+        assert (queue.isAhead, queue.version) == (False, FORMAT_VERSION)
+        queue.check()
+    queue.delete(2)
+    queue.delete(3)
+    assert (queue.isAhead, queue.version) == (True, CHANGING_VERSION)
     queue.check()
     queue.close()
 

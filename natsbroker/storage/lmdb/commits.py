@@ -57,8 +57,8 @@ _log = Logger(namespace="natsbroker.storage.lmdb")
 _JOURNALLED = (LMDBAppendJob, LMDBDeleteJob, ChangeJob)
 """The jobs that the journal takes."""
 
-_JOURNALLED_SEALED = (LMDBAppendJob,)
-"""The same in an encrypted store: deletions and states have no place for the key's number."""
+_WITHOUT_CHANGES = (LMDBAppendJob,)
+"""The same until older versions refuse the store, and always in an encrypted one."""
 
 
 class ILMDBCommitOwner(IRefusing, Protocol):
@@ -111,6 +111,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.tell(self.owner.committed, LMDBCommit(jobs))
             return False
         try:
+            self._opened.admitChanges()
             if self._journalled(jobs) or (self._catchUp(jobs) and self._journalled(jobs)):
                 return True
             transaction, gone = self._commit(jobs)
@@ -200,9 +201,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if not frame:
             return False
         began = perf_counter()
-        alone = self._patience.isAlone
-        hasChanges = bool(group.changes)
-        self._writer.write(journal, frame, opened.commits, group.generation, alone, hasChanges)
+        how = self._patience.isAlone, bool(group.changes)
+        self._writer.write(journal, frame, opened.commits, group.generation, *how)
         self._patience.writes(self._now())
         self._handed = group, began
         return True
@@ -213,8 +213,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _maySuit(self, jobs: Sequence[Job]) -> bool:
         """Whether jobs are small and of kinds that the journal takes."""
-        isSealed = self._opened.environment.codec.isSealed
-        kinds = _JOURNALLED_SEALED if isSealed else _JOURNALLED
+        kinds = _JOURNALLED if self._opened.takesChanges else _WITHOUT_CHANGES
         weight = 0
         for job in jobs:
             weight += job.weight
@@ -489,12 +488,13 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def leave(self) -> None:
         """Let go of everything; the journal is applied now, or when the store is opened next."""
-        if not self._backlog.isEmpty:
-            try:
+        try:
+            if not self._backlog.isEmpty:
                 transaction, gone = self._commit([])
                 self._committed(transaction, [], gone)
                 self._note(transaction)
-            except (lmdb.Error, OSError, StoreError) as failure:
-                _log.warn("The journal is applied at the next start: {why}", why=failure)
+            self._opened.endChanges()
+        except (lmdb.Error, OSError, StoreError) as failure:
+            _log.warn("The journal is applied at the next start: {why}", why=failure)
         self._opened.close()
         self._release()

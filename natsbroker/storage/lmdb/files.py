@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from natsbroker.interfaces.records import StoreLocked, UnknownFormat
 from natsbroker.storage.jobs import StoredRow
-from natsbroker.storage.lmdb.layout import FORMAT_VERSION, SEALED_VERSION
+from natsbroker.storage.lmdb.layout import CHANGING_VERSION, FORMAT_VERSION, SEALED_VERSION
 from natsbroker.storage.records import crc32c
 
 RESERVED = 16384
@@ -100,9 +100,27 @@ def writeFormat(path: Path, mark: bytes, version: int) -> None:
     writeWhole(path, text + b"checksum %08x\n" % crc32c(text))
 
 
+def refuseOlder(path: Path, mark: bytes) -> bool:
+    """
+    Have older versions refuse a store: they pass over changes in its journal. Give whether there
+    was space for that, as a full disk may copy what it overwrites.
+    """
+    try:
+        writeFormat(path, mark, CHANGING_VERSION)
+    except OSError as failure:
+        if failure.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return False
+    return True
+
+
 class Format(NamedTuple):
     mark: bytes
-    isSealed: bool
+    version: int
+
+    @property
+    def isSealed(self) -> bool:
+        return self.version == SEALED_VERSION
 
 
 def readFormat(path: Path) -> Format | None:
@@ -114,13 +132,13 @@ def readFormat(path: Path) -> Format | None:
     if not separator or checksum != b"%08x\n" % crc32c(text):
         return None
     lines = dict(line.partition(b" ")[::2] for line in text.splitlines())
-    if lines.get(b"format") not in (b"%d" % FORMAT_VERSION, b"%d" % SEALED_VERSION):
-        version = lines.get(b"format", b"").decode("ascii", "replace")
+    version = lines.get(b"format", b"").decode("ascii", "replace")
+    if version not in map(str, (FORMAT_VERSION, SEALED_VERSION, CHANGING_VERSION)):
         raise UnknownFormat(
-            f"{path.parent} has a store of format {version}; this version knows {FORMAT_VERSION}"
+            f"{path.parent} has a store of format {version}; this version knows {FORMAT_VERSION} "
+            f"to {CHANGING_VERSION}"
         )
-    isSealed = lines[b"format"] != b"%d" % FORMAT_VERSION
-    return Format(bytes.fromhex(lines[b"mark"].decode("ascii")), isSealed)
+    return Format(bytes.fromhex(lines[b"mark"].decode("ascii")), int(version))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ from natsbroker.storage.records import Damaged
 FORMAT_VERSION, SEALED_VERSION = 1, 2
 """The second one is encrypted."""
 
+CHANGING_VERSION = 3
+"""Of a plain store, and only in the file that names the format: its journal may have changes."""
+
 FORMAT_KEY = b"F"
 FORMAT_TEXT = b"natsbroker store, format "
 

@@ -36,11 +36,13 @@ from natsbroker.storage.lmdb.encryption.keyring import (
     readKeyring,
 )
 from natsbroker.storage.lmdb.environment import NO_SPACE, UNVERIFIABLE, Environment
-from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, writeFormat
+from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, refuseOlder, writeFormat
 from natsbroker.storage.lmdb.finding import Finder, Trust, findFormat
 from natsbroker.storage.lmdb.journal import Journal, JournalFrame, framesBeyond, readFrames, runsIn
 from natsbroker.storage.lmdb.layout import (
+    CHANGING_VERSION,
     FORMAT_KEY,
+    FORMAT_VERSION,
     SEALED_VERSION,
     LogRow,
     identityOf,
@@ -72,6 +74,7 @@ class Opened:
     """
     @ivar base: what is added to a transaction's number to get its generation.
     @ivar journal: the journal, unless there was no space for it.
+    @ivar takesChanges: whether the journal may have changes, and older versions refuse the store.
     @ivar damage: lost records: a log's name, a range and a reason.
     @ivar states: lost values of state: the space, the key and a reason.
     @ivar reports: those of losses that nobody has acknowledged.
@@ -93,6 +96,18 @@ class Opened:
     reports: list[Path] = field(default_factory=list)
     replayed: dict[int, set[bytes]] = field(default_factory=dict)
     repaired: str = ""
+    takesChanges: bool = False
+
+    def admitChanges(self) -> None:
+        """Without space for that, they go into the database."""
+        if not (self.takesChanges or self.journal is None or self.environment.codec.isSealed):
+            self.takesChanges = refuseOlder(self.marks.directory / STORE, self.mark)
+
+    def endChanges(self) -> None:
+        """Let older versions open the store again: the database has what was in the journal."""
+        if self.takesChanges:
+            writeFormat(self.marks.directory / STORE, self.mark, FORMAT_VERSION)
+            self.takesChanges = False
 
     def close(self) -> None:
         self.environment.close()
@@ -144,6 +159,7 @@ def openDirectory(
         writeFormat(directory / STORE, mark, codec.formatVersion)
         ring.finish()
     opened = _openMarked(directory, mark, marks, maxSize, isSynced, codec)
+    opened.takesChanges = said is not None and said.version == CHANGING_VERSION
     if before is not None:
         opened.states = [*before.states, *opened.states]
         opened.repaired = "; ".join(filter(None, (before.repaired, opened.repaired)))

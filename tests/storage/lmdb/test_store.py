@@ -118,10 +118,10 @@ class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
         """The store of a later version is refused, and not a byte of it is touched."""
         self.wait(self.makeStore().close())
         path = self.directory / "store" / "STORE"
-        text, _, _ = path.read_bytes().replace(b"format 1", b"format 3").rpartition(b"checksum")
+        text, _, _ = path.read_bytes().replace(b"format 1", b"format 9").rpartition(b"checksum")
         path.write_bytes(text + b"checksum %08x\n" % crc32c(text))
         before = self._contents()
-        with pytest.raises(UnknownFormat, match="format 3"):
+        with pytest.raises(UnknownFormat, match="format 9"):
             self.makeStore()
         assert self._contents() == before
 
