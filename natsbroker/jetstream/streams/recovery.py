@@ -182,6 +182,8 @@ async def recover(account: JetStreamAccount) -> None:
         await _guarded(account, stream, stream.applyConfig(stream.config))
         if isWhole:
             stream.compare()
+    # After a crash, values that were replaced are there until limits per subject are enforced.
+    await account.files.logs()
 
 
 async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:

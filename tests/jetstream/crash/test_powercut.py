@@ -6,6 +6,7 @@ A few histories; C{python -m tests.jetstream.crash.powercut} goes through any nu
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,24 @@ def test_readsInTurns(tmp_path: Path) -> None:
         place.until(lambda: bool(answers))
         for _ in range(2):
             assert contentsOf(place, "S") == {3 * SLICE: b"one"}
+    finally:
+        place.close()
+
+
+def test_replacedValues(tmp_path: Path) -> None:
+    """A broker that starts after a kill serves no value that was replaced."""
+    place = Place(tmp_path / "store")
+    place.ask("STREAM.CREATE.K", name="K", subjects=["K.>"], max_msgs_per_subject=1)
+    answers: list[object] = []
+    for count in (5, 10, 15):
+        for number in range(5):
+            place.send(b"K.%d" % number, b"value", answers.append)
+        place.until(lambda count=count: len(answers) == count)  # type: ignore[misc]
+    shutil.copytree(tmp_path / "store", tmp_path / "killed")
+    place.close()
+    place = Place(tmp_path / "killed")
+    try:
+        assert sorted(contentsOf(place, "K")) == [11, 12, 13, 14, 15]
     finally:
         place.close()
 
