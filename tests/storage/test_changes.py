@@ -178,6 +178,17 @@ def test_stateDeleted(queue: Queue) -> None:
     queue.checkSubjects()
 
 
+def test_shorterState(queue: Queue) -> None:
+    """A value that the database gets with the shorter one after it leaves nothing that a start
+    takes for damage."""
+    queue.keep(b"a", b"1" * 10_000)
+    queue.wait(queue.store.states("space").change({b"a": b"2", b"b": b"3" * 20_000}))
+    queue.states = {b"a": b"2", b"b": b"3" * 20_000}
+    queue.crash()
+    assert not list(queue.path.glob("damaged-*"))
+    queue.checkSubjects()
+
+
 def test_allDeleted(queue: Queue) -> None:
     """A queue can become empty, and be filled again."""
     for sequence in list(queue.expected):

@@ -60,9 +60,19 @@ class ValueTransaction:
         self.now = now
         self.touched: set[tuple[int, int]] = set()
         self.unfinished: set[int] = set()
+        self._lengths: dict[bytes, int] = {}
 
     def put(self, key: bytes, value: bytes) -> None:
-        self.txn.put(key, self.codec.fold(self.mark, self.generation, key, value))
+        self.putRaw(key, self.codec.fold(self.mark, self.generation, key, value))
+
+    def putRaw(self, key: bytes, raw: bytes) -> None:
+        # LMDB leaves a value that was put in the same transaction all of its pages, and its
+        # verification takes those that a shorter one does not need for damage.
+        if len(raw) < self._lengths.get(key, 0):
+            self.txn.delete(key)
+        if len(raw) > INLINE or key in self._lengths:
+            self._lengths[key] = len(raw)
+        self.txn.put(key, raw)
 
     def putBlocks(
         self, identity: int, sequences: Sequence[int], blobs: Sequence[bytes]
@@ -71,7 +81,7 @@ class ValueTransaction:
         for contents in chunks(sequences, blobs):
             raw = self.codec.block(self.mark, identity, self.generation, contents)
             first = contents.sequences[0]
-            self.txn.put(blockKey(identity, first), raw)
+            self.putRaw(blockKey(identity, first), raw)
             yield first, len(raw)
 
     def get(self, key: bytes) -> bytes | None:

@@ -76,7 +76,7 @@ class LMDBTransaction(ValueTransaction):
             if value is None:
                 self.txn.delete(self.codec.stateKey(space, key))
             else:
-                self.txn.put(*self.codec.foldState(self.mark, self.generation, space, key, value))
+                self.putRaw(*self.codec.foldState(self.mark, self.generation, space, key, value))
 
     def putFormat(self, base: int) -> None:
         self.put(FORMAT_KEY, packFormat(base, self.codec.formatVersion))
