@@ -50,9 +50,16 @@ class Specimen:
         return sorted(path.relative_to(self.directory) for path in paths)
 
 
-def makeSpecimen(where: Path, steps: int = 120, encryption: Encryption | None = None) -> Specimen:
+def makeSpecimen(
+    where: Path,
+    steps: int = 120,
+    encryption: Encryption | None = None,
+    isKilled: bool = False,
+) -> Specimen:
     """
     Make a store with a history.
+
+    @param isKilled: whether it is left as after a kill, with much in its journal.
     """
     directory = where / "specimen"
     history = History(encryption=encryption)
@@ -69,10 +76,17 @@ def makeSpecimen(where: Path, steps: int = 120, encryption: Encryption | None = 
         for _ in range(steps):
             workload.step()
         workload.finish()
+        killed = where / "killed"
+        shutil.copytree(directory, killed)
         reactor.wait(store.close())
         history.learn(lines)
         lines.clear()
         history.check(directory)
+        if part and isKilled:
+            shutil.rmtree(directory)
+            killed.rename(directory)
+        else:
+            shutil.rmtree(killed)
         if part == 0:
             shutil.copytree(directory, where / "older")
     return Specimen(directory, where / "older", history)
@@ -198,9 +212,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--mangle", action="store_true", help="not flips, but worse")
+    parser.add_argument("--killed", action="store_true", help="of a store that was not closed")
     options = parser.parse_args()
     where = Path(tempfile.mkdtemp(prefix="natsbroker-damage-"))
-    specimen = makeSpecimen(where)
+    specimen = makeSpecimen(where, isKilled=options.killed)
     records = sum(len(log.acked) for log in specimen.history.logs.values())
     print(f"{records} records in {len(specimen.files())} files", flush=True)
     costs: dict[int, int] = {}

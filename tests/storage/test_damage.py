@@ -26,6 +26,12 @@ def specimen(tmp_path_factory: pytest.TempPathFactory) -> Specimen:
 
 
 @pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Specimen:
+    """A store of a killed process to damage copies of."""
+    return makeSpecimen(tmp_path_factory.mktemp("killed"), 60, isKilled=True)
+
+
+@pytest.fixture(scope="module")
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Specimen:
     """An encrypted store to damage copies of."""
     return makeSpecimen(tmp_path_factory.mktemp("encrypted"), 60, Encryption("sample key"))
@@ -36,6 +42,13 @@ def test_flippedBits(specimen: Specimen, tmp_path: Path, tens: int) -> None:
     """A flipped bit, anywhere, costs one record at most, and the loss is reported."""
     for seed in range(tens * 10, tens * 10 + 10):
         trial(specimen, tmp_path, str(seed), True)
+
+
+@pytest.mark.parametrize("tens", range(4))
+def test_killed(killed: Specimen, tmp_path: Path, tens: int) -> None:
+    """The same holds of a store whose journal has records, deletions and values of state."""
+    for seed in range(tens * 10, tens * 10 + 10):
+        trial(killed, tmp_path, f"killed {seed}", True)
 
 
 @pytest.mark.parametrize("tens", range(4))

@@ -91,7 +91,7 @@ class Workload:
         """
         Ask for one thing; wait if too much is waiting.
         """
-        choices = ["append"] * 10 + ["single"] * 6 + ["state"] * 4
+        choices = ["append"] * 10 + ["single"] * 6 + ["settle"] * 6 + ["state"] * 4
         choices += ["delete", "discard", "hold", "temporary", "wait", "skip"]
         getattr(self, "_" + self._random.choice(choices))()
         while len(self._waiting) > MOST_WAITING:
@@ -171,6 +171,23 @@ class Workload:
             self._ask(
                 {"delete": name, "sequences": chosen}, lambda: self._logs[name].delete(chosen)
             )
+
+    def _settle(self) -> None:
+        """
+        Delete a few of the newest records and change some state, as with an acknowledged job.
+        """
+        name = self._random.choice(("orders", "events"))
+        if self._random.random() < 0.7:
+            self.finish()  # So that they are known, and the journal takes it.
+        last = self._logs[name].bounds().last
+        chosen = {last - self._random.randrange(20) for _ in range(self._random.randint(1, 3))}
+        if chosen := {sequence for sequence in chosen if sequence > 0}:
+            sequences = sorted(chosen)
+            self._ask(
+                {"delete": name, "sequences": sequences},
+                lambda: self._logs[name].delete(sequences),
+            )
+        self._state()
 
     def _discard(self) -> None:
         """

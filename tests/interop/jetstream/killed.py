@@ -109,6 +109,9 @@ class Api:
         return failures
 
 
+Work = Callable[[Api, Random], None]
+
+
 def _position(reply: bytes) -> tuple[int, int]:
     """
     @return: a message's sequence in its stream, and how often it was delivered.
@@ -180,11 +183,11 @@ class Workload:
 
     # What clients do until the broker is gone.
 
-    def round(self, seconds: float) -> None:
+    def works(self) -> list[Work]:
         """
-        Work for some time, then kill the broker, start it again, and compare.
+        @return: the work of each client, done again and again.
         """
-        works: list[Callable[[Api, Random], None]] = [
+        return [
             lambda api, random: self._publish(api, random, "LIMITS"),
             lambda api, random: self._publish(api, random, "QUEUE"),
             lambda api, random: self._publish(api, random, "INTEREST"),
@@ -196,6 +199,12 @@ class Workload:
             lambda api, random: self._take(api, random, "INTEREST", "two", 0.9),
             self._configure,
         ]
+
+    def round(self, seconds: float) -> None:
+        """
+        Work for some time, then kill the broker, start it again, and compare.
+        """
+        works = self.works()
         seeds = [self.random.random() for _ in works]
         threads = [
             threading.Thread(target=self._run, args=[work, Random(seed)])
@@ -214,7 +223,7 @@ class Workload:
         self._present.clear()
         self.compare()
 
-    def _run(self, work: Callable[[Api, Random], None], random: Random) -> None:
+    def _run(self, work: Work, random: Random) -> None:
         try:
             api = Api(self.server)
             while True:
@@ -253,11 +262,13 @@ class Workload:
             raise Lost(f"publishing to {stream}: {answer}")
         self.stored[stream, answer["seq"]] = body
 
-    def _take(self, api: Api, random: Random, stream: str, name: str, share: float) -> None:
+    def _take(
+        self, api: Api, random: Random, stream: str, name: str, share: float, count: int = 100
+    ) -> None:
         """
         Fetch messages, and acknowledge a share of them: most with an answer.
         """
-        messages = api.fetch(stream, name, 100)
+        messages = api.fetch(stream, name, count)
         if not messages:
             time.sleep(0.01)
         waiting = []
@@ -409,7 +420,13 @@ class Workload:
             time.sleep(0.05)
 
 
-def work(directory: Path, rounds: int, seed: int, interval: str = "always") -> Workload:
+def work(
+    directory: Path,
+    rounds: int,
+    seed: int,
+    interval: str = "always",
+    make: Callable[[Server, Random], Workload] = Workload,
+) -> Workload:
     """
     Kill a broker some times.
 
@@ -418,7 +435,7 @@ def work(directory: Path, rounds: int, seed: int, interval: str = "always") -> W
     """
     server = Server(OURS_FAST, directory, STORAGE.replace("$INTERVAL", interval)).start()
     try:
-        workload = Workload(server, Random(seed))
+        workload = make(server, Random(seed))
         workload.prepare()
         for _ in range(rounds):
             workload.round(workload.random.uniform(0.05, 0.8))

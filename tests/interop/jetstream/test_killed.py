@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.jetstream.killed import work
+from tests.interop.jetstream.killedqueues import Queues
 
 pytestmark = pytest.mark.slow
 
@@ -22,3 +23,11 @@ def test_killedUnderLoad(tmp_path: Path, interval: str, rounds: int) -> None:
     assert all(workload.acked.values())
     assert workload.streams
     assert workload.consumers
+
+
+@pytest.mark.parametrize("interval", ["always", "2m"])
+def test_killedQueues(tmp_path: Path, interval: str) -> None:
+    """Nothing comes back that was confirmed, replaced or purged, nothing is stored twice, and all
+    counts are right."""
+    workload = work(tmp_path, 5, 1, interval, Queues)
+    assert workload.acked["server"]

@@ -30,7 +30,10 @@ class JetStreamSpecimen:
     @ivar contents: the messages of each stream.
     """
 
-    def __init__(self, where: Path, steps: int = 60) -> None:
+    def __init__(self, where: Path, steps: int = 60, isKilled: bool = False) -> None:
+        """
+        @param isKilled: whether the store is left as after a kill, with much in its journal.
+        """
         self.directory = where / "specimen"
         self.promises = Known()
         lines: list[bytes] = []
@@ -42,7 +45,11 @@ class JetStreamSpecimen:
         clients.finish()
         place.pass_(1)
         self.contents = {name: contentsOf(place, name) for name in STREAMS}
+        if isKilled:
+            shutil.copytree(self.directory, where / "killed")
         place.close()
+        if isKilled:
+            self.directory = where / "killed"
         self.promises.learn(lines)
         self.files = Specimen(self.directory, self.directory, History())
 
@@ -118,9 +125,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--killed", action="store_true", help="of a store that was not closed")
     options = parser.parse_args()
     where = Path(tempfile.mkdtemp(prefix="natsbroker-damage-"))
-    specimen = JetStreamSpecimen(where)
+    specimen = JetStreamSpecimen(where, isKilled=options.killed)
     costs: dict[int, int] = {}
     for seed in range(options.first, options.first + options.seeds):
         lost = trial(specimen, where, str(seed))

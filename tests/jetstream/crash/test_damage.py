@@ -15,7 +15,9 @@ from tests.jetstream.crash.damage import JetStreamSpecimen, trial
 pytestmark = pytest.mark.slow
 
 
-def test_flippedBits(tmp_path: Path) -> None:
-    """The broker starts with all streams and consumers, whatever bit was flipped."""
-    specimen = JetStreamSpecimen(tmp_path)
+@pytest.mark.parametrize("isKilled", [False, True])
+def test_flippedBits(tmp_path: Path, isKilled: bool) -> None:
+    """The broker starts with all streams and consumers, whatever bit was flipped, also if the store
+    was not closed."""
+    specimen = JetStreamSpecimen(tmp_path, isKilled=isKilled)
     assert {trial(specimen, tmp_path, str(seed)) for seed in range(12)} <= {0, 1}

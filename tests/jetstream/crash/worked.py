@@ -19,10 +19,11 @@ from tests.jetstream.crash.place import Place
 from tests.storage.history import Lost
 
 STREAMS: dict[str, dict[str, Any]] = {
-    "L": {"subjects": ["L.>"]},
+    "L": {"subjects": ["L.>"], "duplicate_window": 10**16},
     "W": {"subjects": ["W.>"], "retention": "workqueue"},
     "K": {"subjects": ["K.>"], "max_msgs_per_subject": 1},
     "B": {"subjects": ["B.>"], "max_bytes": 4000},
+    "P": {"subjects": ["P.>"]},
 }
 
 SOURCED: dict[str, dict[str, Any]] = {
@@ -105,8 +106,9 @@ class Clients:
         """
         Do something.
         """
-        choices = [self._publish] * 6 + [self._take] * 6 + [self._configure] * 2
-        self._random.choice([*choices, self._delete, self._wait])()
+        choices = [self._publish] * 6 + [self._take] * 6 + [self._serve] * 3
+        choices += [self._configure] * 2 + [self._repeat, self._purge, self._delete, self._wait]
+        self._random.choice(choices)()
         if self._open > 100:
             self.finish()
 
@@ -130,20 +132,38 @@ class Clients:
         self._place.send(subject, body, answered, headers)
 
     def _publish(self) -> None:
-        stream = self._random.choice("LLWKB")
+        stream = self._random.choice("LLWKBP")
         for _ in range(self._random.choice((1, 1, 5, 30))):
             number, self._number = self._number, self._number + 1
-            tail = number % _KEYS if stream == "K" else number % 3
-            headers = {"Nats-Msg-Id": str(number)} if number % 4 == 0 else None
-            what = {"publish": stream, "number": number}
-            self._ask(what, b"%b.%d" % (stream.encode(), tail), bodyOf(number), headers)
+            self._store(stream, number)
         if self._random.random() < 0.5:
             self._place.settle()
+
+    def _store(self, stream: str, number: int) -> None:
+        tail = number % _KEYS if stream == "K" else number % 3
+        headers = {"Nats-Msg-Id": str(number)} if number % 4 == 0 else None
+        what = {"publish": stream, "number": number}
+        self._ask(what, b"%b.%d" % (stream.encode(), tail), bodyOf(number), headers)
+
+    def _repeat(self) -> None:
+        """Publish a message with its identifier again."""
+        self.finish()
+        numbers = [int(body.split()[0]) for body in contentsOf(self._place, "L").values()]
+        if numbers := [number for number in numbers if number % 4 == 0]:
+            self._store("L", self._random.choice(numbers))
+
+    def _serve(self) -> None:
+        """Take one job after the other, and wait until each acknowledgement is answered."""
+        for _ in range(self._random.randint(1, 6)):
+            self._takeFrom("W.worker", 1, 1)
+            self.finish()
 
     def _take(self) -> None:
         key = self._random.choice(list(self._consumers))
         share = 0.2 if key == "L.seldom" else 0.8
-        batch = self._random.choice((1, 10, 40))
+        self._takeFrom(key, self._random.choice((1, 10, 40)), share)
+
+    def _takeFrom(self, key: str, batch: int, share: float) -> None:
         stream, name = key.split(".")
 
         def received(message: Message) -> None:
@@ -169,6 +189,9 @@ class Clients:
             config = {"name": name, "subjects": [f"{name}.>"], "description": text}
             self._change(name, text, f"STREAM.{verb}.{name}", config)
             return
+        if name in self._place.jetstream.streams["L"].consumers and self._random.random() < 0.3:
+            self._change(f"L.{name}", "", f"CONSUMER.DELETE.L.{name}", {})
+            return
         config = {"durable_name": name, "ack_policy": "explicit", "description": text}
         subject = f"CONSUMER.DURABLE.CREATE.L.{name}"
         self._change(f"L.{name}", text, subject, {"stream_name": "L", "config": config})
@@ -184,6 +207,14 @@ class Clients:
             sequence = self._random.randint(1, last)
             body = json.dumps({"seq": sequence}).encode()
             self._ask({"delete": sequence}, b"$JS.API.STREAM.MSG.DELETE.L", body)
+
+    def _purge(self) -> None:
+        self.finish()
+        tail = self._random.choice((None, 0, 1, 2))
+        body = {} if tail is None else {"filter": f"P.{tail}"}
+        last = self._place.jetstream.streams["P"].last
+        what = {"purge": tail, "last": last}
+        self._ask(what, b"$JS.API.STREAM.PURGE.P", json.dumps(body).encode())
 
     def _wait(self) -> None:
         self.finish()
@@ -211,7 +242,10 @@ class Known:
         it durable that the first was sent: no further one is allowed, however many crashes came.
     @ivar acked: sequences by consumer whose acknowledgement was answered.
     @ivar mayBeAcked: those whose acknowledgement was sent.
-    @ivar deleted: sequences of the stream with limits whose deletion was asked for.
+    @ivar deleted: sequences of L whose deletion was asked for.
+    @ivar gone: those whose deletion was answered.
+    @ivar purged: up to which sequence a purge was asked for, by what subjects of P end with.
+    @ivar empty: the same of purges that were answered.
     @ivar places: where Q has what it took from L: sequences by number.
     @ivar texts: what a stream or consumer may be described by; empty if it may not exist.
     """
@@ -224,12 +258,16 @@ class Known:
         self._streams = [*STREAMS, *(SOURCED if isSourced else ())]
         self._consumers = [*CONSUMERS, *(SOURCED_CONSUMERS if isSourced else ())]
         self.stored: dict[str, dict[int, int]] = {name: {} for name in self._streams}
+        self._first: dict[str, dict[int, int]] = {name: {} for name in self._streams}
         self.received: dict[str, Counter[int]] = {key: Counter() for key in self._consumers}
         self.certain: set[int] = set()
         self._now: Counter[int] = Counter()
         self.acked: dict[str, set[int]] = {key: set() for key in self._consumers}
         self.mayBeAcked: dict[str, set[int]] = {key: set() for key in self._consumers}
         self.deleted: set[int] = set()
+        self.gone: set[int] = set()
+        self.purged: Counter[int] = Counter()
+        self.empty: Counter[int] = Counter()
         self.places: dict[int, int] = {}
         self.texts: dict[str, set[str]] = {}
 
@@ -256,6 +294,8 @@ class Known:
             self.mayBeAcked[said["ack"]].add(said["of"])
         elif "delete" in said:
             self.deleted.add(said["delete"])
+        elif "purge" in said:
+            _purge(self.purged, said)
         elif "change" in said:
             self.texts.setdefault(said["change"], {""}).add(said["text"])
 
@@ -263,11 +303,23 @@ class Known:
         if said["error"] and "delete" not in asked:
             raise Lost(f"{asked} is refused: {said['error']}")
         if "publish" in asked:
-            self.stored[asked["publish"]][said["seq"]] = asked["number"]
+            self._keep(asked["publish"], said["seq"], asked["number"])
         elif "ack" in asked:
             self.acked[asked["ack"]].add(asked["of"])
         elif "change" in asked:
             self.texts[asked["change"]] = {asked["text"]}
+        elif "delete" in asked and not said["error"]:
+            self.gone.add(asked["delete"])
+        elif "purge" in asked:
+            _purge(self.empty, asked)
+
+    def _keep(self, stream: str, sequence: int, number: int) -> None:
+        stored = self.stored[stream]
+        if stored.setdefault(sequence, number) != number:
+            raise Lost(f"{stream} gives {sequence} to {number}, which {stored[sequence]} has")
+        if number % 4 == 0 and self._first[stream].setdefault(number, sequence) != sequence:
+            first = self._first[stream][number]
+            raise Lost(f"{stream} stores {number} twice: as {first} and {sequence}")
 
     def _received(self, key: str, sequence: int, number: int) -> None:
         self.received[key][sequence] += 1
@@ -306,6 +358,7 @@ class Known:
 
     def _checkMessages(self, place: Place, name: str) -> None:
         contents = contentsOf(place, name)
+        self._checkCounts(place, name, contents)
         newest: dict[int, int] = {}
         for sequence, number in self.stored[name].items():
             content = contents.get(sequence)
@@ -319,6 +372,7 @@ class Known:
             elif not (
                 (name == "L" and sequence in self.deleted)
                 or (name == "W" and sequence in self.mayBeAcked["W.worker"])
+                or (name == "P" and sequence <= self.purged[number % 3])
                 or (name == "B" and isLater)
             ):
                 raise Lost(f"{sequence} of {name} is lost")
@@ -332,6 +386,25 @@ class Known:
         if last < max(self.stored[name], default=0):
             raise Lost(f"{name} ends at {last}")
 
+    def _checkCounts(self, place: Place, name: str, contents: dict[int, bytes]) -> None:
+        """Nothing is there twice, nothing is there again, and all of it is counted."""
+        numbers = [int(body.split()[0]) for body in contents.values()]
+        keys = [number % _KEYS for number in numbers] if name == "K" else numbers
+        if len(set(keys)) != len(contents):
+            raise Lost(f"{name} has something twice: {sorted(keys)}")
+        again = {
+            sequence
+            for sequence, number in zip(contents, numbers, strict=True)
+            if (name == "L" and sequence in self.gone)
+            or (name == "P" and sequence <= self.empty[number % 3])
+            or (name == "W" and sequence in self.acked["W.worker"])
+        }
+        if again:
+            raise Lost(f"{sorted(again)[:5]} of {name} are there again")
+        state = place.ask(f"STREAM.INFO.{name}")["state"]
+        if state["messages"] != len(contents) and name not in SOURCED:
+            raise Lost(f"{name} counts {state['messages']} messages and has {len(contents)}")
+
     def _checkConsumer(self, place: Place, key: str) -> None:
         name, consumer = key.split(".")
         stream = place.jetstream.streams[name]
@@ -343,6 +416,10 @@ class Known:
         gone = [sequence for sequence in pending.entries if sequence < stream.first]
         if gone:
             raise Lost(f"{key} waits for {gone[:5]}, which {name} has no more")
+        waiting = sum(sequence > pending.deliveredStream for sequence in contentsOf(place, name))
+        counted = place.ask(f"CONSUMER.INFO.{key}")["num_pending"]
+        if counted != waiting and name not in SOURCED:
+            raise Lost(f"{key} counts {counted} pending messages, and {waiting} are")
         open_ = self.acked[key].intersection(pending.entries)
         if open_:
             raise Lost(f"acknowledgements of {key} are lost: {open_}")
@@ -394,3 +471,8 @@ def contentsOf(place: Place, name: str) -> dict[int, bytes]:
         contents.update((record.sequence, record.payload) for record in part.records)
         sequence = part.next
     return contents
+
+
+def _purge(purged: Counter[int], said: dict[str, Any]) -> None:
+    for tail in range(3) if said["purge"] is None else (said["purge"],):
+        purged[tail] = max(purged[tail], said["last"])
