@@ -88,6 +88,7 @@ from natsbroker.interfaces.services import (
 from natsbroker.interfaces.storage import (
     ICountedLog,
     IExportableLog,
+    IGroupingLog,
     IHeldLog,
     ILeasedStore,
     IMeasuredStore,
@@ -130,6 +131,7 @@ __all__ = [
     "IExportableLog",
     "IGatewayInterestPolicy",
     "IGatewayPolicyPlugin",
+    "IGroupingLog",
     "IHeldLog",
     "IInterestTable",
     "IInterestWatcher",

@@ -397,6 +397,16 @@ class IShortcutLog(ISubjectIndexedLog):
         """
 
 
+class IGroupingLog(IStreamLog):
+    """A log whose store commits requests in groups."""
+
+    def together(call: Callable[[], object]) -> None:
+        """
+        Call something at once. The requests that it makes to the store, of any log and any space of
+        state, are one group, unless a group is underway: then they wait with others.
+        """
+
+
 class IExportableLog(IStreamLog):
     """A log that gives ranges of records as columns, for jobs."""
 

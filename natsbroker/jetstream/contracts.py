@@ -4,7 +4,7 @@ The stream as its consumers see it, so that their modules need not import it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -51,6 +51,12 @@ class ConsumerStream(Protocol):
     @property
     def consumers(self) -> Any:
         """The L{natsbroker.jetstream.consumers.table.ConsumerTable}."""
+
+    def together(self, call: Callable[[], object]) -> None:
+        """
+        Call something, and have what it deletes and the states that it writes committed together,
+        where the store can.
+        """
 
     def read(
         self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20

@@ -155,6 +155,18 @@ class CommitThread(Generic[Owner]):
             self._holder = Holder.THREAD
             self._condition.notify()
 
+    def together(self, call: Callable[[], object]) -> None:
+        """Call something, and have what it submits done as one group if nothing is underway."""
+        with self._lock:
+            isLent = self._holder is Holder.NOBODY
+            if isLent:
+                self._holder = Holder.REACTOR
+        try:
+            call()
+        finally:
+            if isLent:
+                self._offered()
+
     def _offered(self) -> None:
         with self._lock:
             if self._holder is Holder.REACTOR:

@@ -105,6 +105,9 @@ class ThreadedStore(Generic[Log]):
         refused = self._closed or self._committer.submit(job)
         return job.deferred if refused is None else fail(refused)
 
+    def together(self, call: Callable[[], object]) -> None:
+        self._committer.together(call)
+
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
         if self._closed is not None:
             return fail(self._closed)
@@ -181,6 +184,9 @@ class OwnedLog(StoredLog):
 
     def _ask(self, job: Job) -> Deferred[Any]:
         return self._owner.ask(job) if self.closed is None else fail(self.closed)
+
+    def together(self, call: Callable[[], object]) -> None:
+        self._owner.together(call)
 
     def _askWriter(self, do: Callable[[ILogWriter], Any]) -> Deferred[Any]:
         return self._ask(WriterJob(self.identity, do))

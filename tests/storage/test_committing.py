@@ -100,6 +100,25 @@ def test_store(isHandedOver: bool, tmp_path: Path) -> None:
     opened.reactor.wait(opened.store.close())
 
 
+@pytest.mark.skipif(hot.SyncedWriter is None, reason="the journal's writer is not compiled")
+def test_together(tmp_path: Path) -> None:
+    """A deletion and a state that are asked for together are one group."""
+    opened = Open(tmp_path / "store", True)
+    opened.append(2, 10)
+    before = opened.append(1, 10)
+    asked: list[Any] = []
+    states = opened.store.states("a")
+    opened.log.together(
+        lambda: asked.extend([opened.log.delete([1]), states.put(b"key", b"other")])
+    )
+    for deferred in asked:
+        opened.reactor.wait(deferred)
+    after = opened.append(1, 10)
+    # The other two are of the append and the state behind it.
+    assert sum(after.commits.counts) - sum(before.commits.counts) == 3
+    opened.reactor.wait(opened.store.close())
+
+
 def test_failedCommit(tmp_path: Path) -> None:
     """A group that is not stored is none."""
     opened = Open(tmp_path / "store", True)

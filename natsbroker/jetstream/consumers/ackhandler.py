@@ -82,6 +82,13 @@ class ConsumerAckHandler:
         written: after a kill, the state alone would leave messages behind that no consumer asks
         for.
         """
+        if self._settled and self._replies:
+            self._core.stream.together(self._finish)
+        else:
+            self._finish()
+        self._core.lastActive = self._core.monotonic()
+
+    def _finish(self) -> None:
         settled, self._settled = self._settled, []
         if settled:
             self._core.settled(settled)
@@ -92,7 +99,6 @@ class ConsumerAckHandler:
         replies, self._replies = self._replies, []
         if replies:
             self._core.writer.whenDurable(partial(self._answer, replies))
-        self._core.lastActive = self._core.monotonic()
 
     def _answer(self, replies: list[bytes]) -> None:
         publish = self._core.account.bus.publishInternal

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
@@ -29,7 +30,9 @@ class ConsumerRetention:
         self._stream = stream
         self._owed: set[int] = set()
 
-    async def release(self, sequences: Collection[int], consumer: Consumer | None = None) -> None:
+    def release(
+        self, sequences: Collection[int], consumer: Consumer | None = None
+    ) -> Deferred[Any]:
         """
         Remove those of some messages that no consumer needs. Messages that the store fails to
         remove are remembered until they are gone.
@@ -37,31 +40,33 @@ class ConsumerRetention:
         @param consumer: has settled them; in a work queue no other one has them. C{None} for those
             that lie behind the floor of one: a reset has moved it past them, or they are gone.
         """
-        if not self._owed:
-            try:
-                await self._release(sequences, consumer)
-            except StoreError:
-                self._owed.update(sequences)
-                await self._stream.upkeep.carryOut(self._pay)
-        else:
+        if self._owed:
             self._owed.update(sequences)
+            return succeed(None)
+        releasing: Deferred[Any]
+        if consumer is None or self._stream.config.retention is RetentionPolicy.INTEREST:
+            turns = self._stream.account.turns
+            releasing = turns.begin(self._releaseUnlessNeeded(sequences, consumer))
+        else:
+            own = _ownFilters(consumer, sequences)
+            releasing = self._stream.remove(sequences, filters=own)
+        return releasing.addErrback(self._notReleased, sequences)
+
+    def _notReleased(self, failure: Failure, sequences: Collection[int]) -> Deferred[Any]:
+        failure.trap(StoreError)
+        self._owed.update(sequences)
+        paying: Deferred[Any] = self._stream.upkeep.carryOut(self._pay)
+        return paying
 
     async def _pay(self) -> None:
         while self._owed:
             # A consumer that settles one of them from now on owes it again.
             some = [self._owed.pop() for _ in range(min(SLICE, len(self._owed)))]
             try:
-                await self._release(some, None)
+                await self._releaseUnlessNeeded(some, None)
             except StoreError:
                 self._owed.update(some)
                 raise
-
-    async def _release(self, sequences: Collection[int], consumer: Consumer | None) -> None:
-        isShared = self._stream.config.retention is RetentionPolicy.INTEREST
-        if isShared or consumer is None:
-            await self._releaseUnlessNeeded(sequences, consumer)
-        else:
-            await self._stream.remove(sequences, False, _ownFilters(consumer, sequences))
 
     async def _releaseUnlessNeeded(self, sequences: Collection[int], but: object) -> None:
         waiting = deque(sequences)

@@ -5,15 +5,16 @@ The messages of a stream and their changes, for all parts of the stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import (
     Deferred,
     ensureDeferred,
     inlineCallbacks,
+    succeed,
 )
 
-from natsbroker.interfaces import IStateStore
+from natsbroker.interfaces import IGroupingLog, IStateStore
 from natsbroker.interfaces.records import Record, SubjectTallies
 from natsbroker.jetstream.accountcore import JetStreamAccountCore
 from natsbroker.jetstream.batches.rollups import Rollups
@@ -73,6 +74,12 @@ class StreamCore(StreamRecords):
         """Publish an advisory; C{event} follows C{$JS.EVENT.ADVISORY.STREAM.}, without the name."""
         subject = f"ADVISORY.STREAM.{event}.{self.name}"
         self.account.advise(subject, f"advisory.v1.{kind}", lambda: {"stream": self.name, **fields})
+
+    def together(self, call: Callable[[], object]) -> None:
+        if IGroupingLog.providedBy(self.log):
+            self.log.together(call)
+        else:
+            call()
 
     def caughtUp(self) -> None:
         """Answer for the origin: the mirror has caught up with it."""
@@ -212,13 +219,12 @@ class StreamCore(StreamRecords):
             yield self.log.discardBefore(page.next)
         yield self.log.discardBefore(sequence)
 
-    @inlineCallbacks
     def remove(
         self,
         sequences: Collection[int],
         isPurge: bool = False,
         filters: tuple[bytes, ...] = (),
-    ) -> Generator[Deferred[Any], Any, int]:
+    ) -> Deferred[int]:
         """
         Remove single messages.
 
@@ -227,14 +233,29 @@ class StreamCore(StreamRecords):
         @return: the number of removed messages, once that is durable.
         """
         if not sequences:
-            return 0
-        if self.sources.isUnread:
-            yield ensureDeferred(self.sources.readOn())
+            return succeed(0)
+        if not self.sources.isUnread:
+            return self._remove(None, sequences, isPurge, filters)
+        reading = ensureDeferred(self.sources.readOn())
+        return reading.addCallback(self._remove, sequences, isPurge, filters)
+
+    def _remove(
+        self,
+        _: object,
+        sequences: Collection[int],
+        isPurge: bool,
+        filters: tuple[bytes, ...],
+    ) -> Deferred[int]:
         self.sources.save()
-        removed = yield self.change(self.log.delete(sequences))
+        removing = self.change(self.log.delete(sequences))
+        return removing.addCallback(self._removed, sequences, isPurge, filters)
+
+    def _removed(
+        self, count: int, sequences: Collection[int], isPurge: bool, filters: tuple[bytes, ...]
+    ) -> int:
         self.consumers.removed(sequences, 0, isPurge, filters)
         self.evicted()
-        return cast(int, removed)
+        return count
 
     def drop(self, sequences: Collection[int]) -> None:
         """Remove single messages, again and again until the store has done it."""

@@ -53,7 +53,6 @@ from natsbroker.storage.policy import Policy, sweepAgain
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
-
 _JOURNALLED = (LMDBAppendJob, LMDBDeleteJob, ChangeJob)
 """The jobs that the journal takes."""
 
@@ -228,11 +227,12 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         group, began = handed
         if failure is None:
             seconds = perf_counter() - began
-            if self._patience.isAlone:
-                # The only publisher makes its next message while the rest is done.
+            if self._patience.isAlone or group.states:
+                # The only publisher goes on meanwhile; a consumer's next state joins what waits.
                 try:
                     self.owner.committed(group)
-                    self._writer.sendNow()
+                    if not group.states:
+                        self._writer.sendNow()
                 finally:
                     self._settle(group, seconds, noteFailure)
             else:

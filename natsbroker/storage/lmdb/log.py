@@ -9,7 +9,13 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from zope.interface import implementer
 
-from natsbroker.interfaces import ICountedLog, IExportableLog, IHeldLog, IShortcutLog
+from natsbroker.interfaces import (
+    ICountedLog,
+    IExportableLog,
+    IGroupingLog,
+    IHeldLog,
+    IShortcutLog,
+)
 from natsbroker.interfaces.records import (
     Entry,
     LogReadOnly,
@@ -37,7 +43,7 @@ from natsbroker.storage.threaded import ThreadedStore
 from natsbroker.subjects.grammar import matches
 
 
-@implementer(IHeldLog, ICountedLog, IExportableLog, IShortcutLog)
+@implementer(IHeldLog, ICountedLog, IExportableLog, IGroupingLog, IShortcutLog)
 class LMDBLog(LogReader):
     def __init__(
         self, owner: ThreadedStore[Any], cache: BlockCache, row: LogRow, policy: Policy

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
+from natsbroker.interfaces import IExportableLog, IGroupingLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import (
     Entry,
     LeaseLost,
@@ -79,7 +79,7 @@ class PostgresView:
         return fail(LeaseLost(f"log {self.name} is only read here"))
 
 
-@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog, IGroupingLog)
 class PostgresLog(OwnedLog):
     def __init__(self, owner: ThreadedStore[Any], row: PostgresLogRow, policy: Policy) -> None:
         self._unnoticed: list[tuple[int, Deferred[None]]] = []

@@ -10,6 +10,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import (
     IExportableLog,
+    IGroupingLog,
     IHeldLog,
     IRetainedLog,
     IStateStore,
@@ -20,7 +21,7 @@ from natsbroker.interfaces import (
 from natsbroker.interfaces.records import LogBounds, NoSuchLog, Record, StoreClosed
 from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 
-__all__ = ["LogContract", "StateContract"]
+__all__ = ["GroupingContract", "LogContract", "StateContract"]
 
 
 class LogContract(StoreHarness):
@@ -359,3 +360,40 @@ class StateContract(StoreHarness):
         self.wait(store.states("space").put(b"k", b"v"))
         self.wait(store.drop("space"))
         self.assertEqual(self.wait(store.states("space").load()), {b"k": b"v"})
+
+
+class GroupingContract(StoreHarness):
+    """L{IGroupingLog}."""
+
+    def test_together(self) -> None:
+        """A deletion and a state that are asked for together are durable, like all that follows."""
+        store = self.store()
+        log: Any = self.wait(store.open("log"))
+        self.assertTrue(verifyObject(IGroupingLog, log))
+        states = store.states("space")
+        self.wait(log.append([entry(b"x"), entry(b"x")]))
+        asked: list[Any] = []
+        log.together(lambda: asked.extend([log.delete([1]), states.put(b"k", b"v")]))
+        self.assertEqual([self.wait(deferred) for deferred in asked], [1, None])
+        self.wait(log.append([entry(b"x")]))
+        self.assertEqual(self.wait(states.load()), {b"k": b"v"})
+        self.assertEqual([record.sequence for record in self.wait(log.read(1))], [2, 3])
+
+    def test_togetherInside(self) -> None:
+        """Calls inside another one belong to it."""
+        log = self.log()
+        asked: list[Any] = []
+
+        def both() -> None:
+            asked.append(log.append([entry(b"x")]))
+            log.together(lambda: asked.append(log.append([entry(b"x")])))
+
+        log.together(both)
+        self.assertEqual([self.wait(deferred) for deferred in asked], [range(1, 2), range(2, 3)])
+
+    def test_togetherWithoutRequests(self) -> None:
+        """A call that asks for nothing, or fails, leaves the log as it is."""
+        log = self.log()
+        log.together(lambda: None)
+        self.assertRaises(ZeroDivisionError, log.together, lambda: 1 // 0)
+        self.assertEqual(self.wait(log.append([entry(b"x")])), range(1, 2))

@@ -193,6 +193,7 @@ class FakeStream:
     @ivar lateSequences: what was acknowledged behind the floor.
     @ivar ended: consumers that ended by themselves.
     @ivar lag: seconds that a read takes.
+    @ivar groups: for each call that is one group, how much was settled in it.
     """
 
     isShared = False
@@ -208,7 +209,13 @@ class FakeStream:
         self.ended: list[Any] = []
         self.consumers = FakeTable()
         self.lag = 0.0
+        self.groups: list[int] = []
         self._clock = stage.clock
+
+    def together(self, call: Callable[[], object]) -> None:
+        before = len(self.settledSequences)
+        call()
+        self.groups.append(len(self.settledSequences) - before)
 
     @property
     def first(self) -> int:

@@ -106,6 +106,19 @@ class TestExplicit:
         stage.ack(messages[0], b"+TERM")
         assert stage.stream.settledSequences == [2, 1]
 
+    def test_withState(self) -> None:
+        """
+        A removal and the state that a client waits for are one group; without a client, the state
+        is written later.
+        """
+        stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
+        inbox, messages = delivered(stage, 2)
+        stage.ack(messages[0])
+        before = stage.stateOf()
+        stage.ack(messages[1], b"+ACK", inbox.subject)
+        assert (stage.stream.settledSequences, stage.stream.groups) == ([1, 2], [1])
+        assert stage.stateOf() != before
+
     @pytest.mark.parametrize("isRun", [False, True])
     def test_behindFloor(self, isRun: bool) -> None:
         """A stream that removes what is settled learns what is acknowledged behind the floor."""

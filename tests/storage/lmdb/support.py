@@ -14,6 +14,7 @@ from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.contracts.stores import (
     DurableContract,
     ExportContract,
+    GroupingContract,
     HeldContract,
     HistoryContract,
     LogContract,
@@ -33,6 +34,7 @@ class LMDBContracts(
     HeldContract,
     SubjectContract,
     ExportContract,
+    GroupingContract,
     DurableContract,
     HistoryContract,
 ):

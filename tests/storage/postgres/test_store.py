@@ -26,6 +26,7 @@ from natsbroker.storage.postgres.store import Renewing, openPostgres
 from natsbroker.testing.contracts.stores import (
     DurableContract,
     ExportContract,
+    GroupingContract,
     HeldContract,
     HistoryContract,
     LogContract,
@@ -48,6 +49,7 @@ class PostgresStoreTests(
     HeldContract,
     SubjectContract,
     ExportContract,
+    GroupingContract,
     DurableContract,
     HistoryContract,
     SynchronousTestCase,
