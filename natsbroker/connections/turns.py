@@ -145,7 +145,9 @@ class Turns:
     @property
     def isSpent(self) -> bool:
         """Whether a slice would have to wait."""
-        return bool(self._waiting) or self._batch.work >= self._batch.round
+        batch = self._batch
+        # A batch whose time is over has no round any more.
+        return bool(self._waiting) or batch.isSpent or batch.work >= batch.round
 
     def take(self, account: str, cost: int) -> Deferred[None]:
         """

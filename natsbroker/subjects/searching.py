@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
+from natsbroker.steps import PIECE
 from natsbroker.subjects.grammar import hasWildcard
-from natsbroker.subjects.verdicts import subjectTest, testOf
+from natsbroker.subjects.verdicts import indexing, subjectTest, testOf
 
 NEAR = 16
 """
@@ -27,13 +28,15 @@ _ALIKE = 8
 
 def searchesFor(
     filters: Sequence[bytes],
-) -> Iterator[tuple[bytes, Callable[[bytes], bool] | None]]:
+) -> Iterator[tuple[bytes, Callable[[bytes], bool] | None] | None]:
     """
     The patterns to search for instead of filters. Similar filters share a pattern, with a test for
-    the subjects that it matches.
+    the subjects that it matches. C{None} ends a step of long work.
     """
     alike: dict[bytes, list[bytes]] = {}
-    for filter_ in filters:
+    for place, filter_ in enumerate(filters, 1):
+        if not place % PIECE:
+            yield None
         if hasWildcard(filter_):
             tokens = takewhile(lambda token: token not in (b"*", b">"), filter_.split(b"."))
             alike.setdefault(b".".join([*tokens, b">"]), []).append(filter_)
@@ -43,7 +46,9 @@ def searchesFor(
         if len(some) < _ALIKE:
             yield from ((filter_, None) for filter_ in some)
         else:
-            yield wide, testOf(tuple(some))
+            patterns = tuple(some)
+            yield from indexing(patterns)
+            yield wide, testOf(patterns)
 
 
 class PatternSearch:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from functools import partial
+from threading import Lock
 
+from natsbroker.steps import Steps, finish, pieces
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.index import InvalidPattern, SubjectIndex, TooManyShapes
 
@@ -30,20 +32,36 @@ class SubjectVerdicts(dict[bytes, bool]):
 
 def testOf(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
     isLong = len(patterns) > _FEW
-    tests = _indexed(patterns) if isLong else [*map(subjectTest, patterns)]
+    tests = finish(indexing(patterns)) if isLong else [*map(subjectTest, patterns)]
     return lambda subject: any(test(subject) for test in tests)
 
 
-@lru_cache(_REMEMBERED)
-def _indexed(patterns: tuple[bytes, ...]) -> list[Callable[[bytes], bool]]:
-    """An index as the test of many patterns at once, and tests of those that it does not take."""
+_indexes: dict[tuple[bytes, ...], list[Callable[[bytes], bool]]] = {}
+_lock = Lock()
+
+
+def indexing(patterns: tuple[bytes, ...]) -> Steps[list[Callable[[bytes], bool]]]:
+    """
+    An index as the test of many patterns at once, and tests of those that it does not take. It is
+    remembered, for L{SubjectVerdicts} of the same patterns too.
+    """
+    tests = _indexes.get(patterns)
+    if tests is not None:
+        return tests
     index: SubjectIndex[None] = SubjectIndex(len(patterns))
-    tests: list[Callable[[bytes], bool]] = [index.hasInterest]
-    for pattern in patterns:
-        try:
-            index.insert(pattern, None)
-        except (InvalidPattern, TooManyShapes):
-            tests.append(subjectTest(pattern))
+    tests = [index.hasInterest]
+    for some in pieces(patterns):
+        for pattern in some:
+            try:
+                index.insert(pattern, None)
+            except (InvalidPattern, TooManyShapes):
+                tests.append(subjectTest(pattern))
+        yield
+    # Threads that read ask for indexes too.
+    with _lock:
+        while len(_indexes) >= _REMEMBERED:
+            del _indexes[next(iter(_indexes))]
+        _indexes[patterns] = tests
     return tests
 
 

@@ -186,7 +186,7 @@ def _consumer(**config: Any) -> bytes:
 _GROUPS = {"priority_policy": "overflow"}
 LONG = {
     "backoff": _consumer(backoff=list(range(10**9, 10**9 + 70_000)), max_deliver=-1),
-    "filters": _consumer(filter_subjects=[f"s.{number}.y" for number in range(20_000)]),
+    "filters": _consumer(filter_subjects=[f"s.{number}.*" for number in range(60_000)]),
     "groups": _consumer(priority_groups=[f"g{number}" for number in range(90_000)], **_GROUPS),
     "metadata": _consumer(metadata={f"k{number}": "v" for number in range(50_000)}),
     "nested": b'{"config":' * 80_000 + b"1" + b"}" * 80_000,
@@ -202,7 +202,7 @@ LONG = {
 def test_longRequest(body: bytes) -> None:
     """No other client waits for requests of nearly a megabyte."""
     stage = Attacked()
-    stage.attack(requests("$JS.API.CONSUMER.CREATE.S.new", body, b"_I.q", 3), b"_I.>")
+    stage.attack(requests("$JS.API.CONSUMER.CREATE.S.new", body, b"_I.q", 3), b"_I.>", 1000)
     assert stage.pinged() < PING
     assert stage.longest < PING
 

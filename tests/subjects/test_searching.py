@@ -7,6 +7,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.steps import PIECE
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.searching import PatternSearch, searchesFor
 
@@ -50,7 +51,7 @@ def test_together(patterns: list[bytes], subjects: list[bytes]) -> None:
     """Searches for many patterns together find the same as one by one."""
     hits = {
         subject
-        for pattern, isWanted in searchesFor(patterns)
+        for pattern, isWanted in filter(None, searchesFor(patterns))
         for subject in subjects
         if matches(pattern, subject) and (isWanted is None or isWanted(subject))
     }
@@ -62,4 +63,16 @@ def test_together(patterns: list[bytes], subjects: list[bytes]) -> None:
 def test_sharedSearch() -> None:
     """Patterns that look at the same subjects are one search; subjects are one each."""
     patterns = [b"*.x%d" % number for number in range(3000)] + [b"a.b", b"c.*"]
-    assert [pattern for pattern, _ in searchesFor(patterns)] == [b"a.b", b">", b"c.*"]
+    searches = filter(None, searchesFor(patterns))
+    assert [pattern for pattern, _ in searches] == [b"a.b", b">", b"c.*"]
+
+
+def test_manyInSteps() -> None:
+    """Many filters are gone through in steps, and so are those that share a search."""
+    patterns = [b"a.*.%d" % number for number in range(4 * PIECE)]
+    searches = list(searchesFor(patterns))
+    assert searches.count(None) >= 8
+    (search,) = filter(None, searches)
+    pattern, isWanted = search
+    assert pattern == b"a.>" and isWanted is not None
+    assert isWanted(b"a.x.9") and not isWanted(b"a.x.y")

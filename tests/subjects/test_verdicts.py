@@ -9,8 +9,9 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.steps import PIECE, finish
 from natsbroker.subjects.grammar import matches
-from natsbroker.subjects.verdicts import SubjectVerdicts
+from natsbroker.subjects.verdicts import SubjectVerdicts, indexing
 from tests.counting import callsOf
 
 TOKENS = st.sampled_from([b"a", b"b", b"ab", b"*", b">", b""])
@@ -41,3 +42,14 @@ def test_manyPatterns() -> None:
     calls = [callsOf(partial(known.__missing__, b"a.x")) for known in (few, many)]
     assert calls[0] == calls[1] > 0
     assert many[b"a.2999"]
+
+
+def test_inSteps() -> None:
+    """An index of many patterns is built in steps, and remembered with the latest others."""
+    patterns = tuple(b"steps.%d.*" % number for number in range(2 * PIECE + 1))
+    assert sum(1 for _ in indexing(patterns)) == 3
+    assert sum(1 for _ in indexing(patterns)) == 0
+    assert SubjectVerdicts(patterns)[b"steps.5.x"]
+    for number in range(16):
+        finish(indexing((b"other.%d" % number,)))
+    assert sum(1 for _ in indexing(patterns)) == 3

@@ -15,10 +15,10 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findConsumer, findStream, inTurns, shownConsumer
 from natsbroker.jetstream.api.dispatcher import ApiRoute, HeadedResult, Request
 from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
-from natsbroker.jetstream.consumers.core import randomToken
+from natsbroker.jetstream.consumers.core import filtersOf, randomToken
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
-from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 from natsbroker.jetstream.model.consumerupdates import (
     CreateForm,
     addressedConsumer,
@@ -38,6 +38,7 @@ from natsbroker.jetstream.sources.sourcing import IDENTITY
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.recovery import consumerValue, deleteDamagedConsumer
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
+from natsbroker.steps import PIECE
 from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 
 _RANDOM = SystemRandom()
@@ -88,6 +89,28 @@ async def _create(
     if parsed.config.name:
         await request.turn.wait(parsed.config.name)
     config = await account.inSteps(checks.admitted(parsed, _newName))
+    filters = filtersOf(config)
+    if len(filters) <= PIECE:
+        return await _createAdmitted(account, request, stream, config, headers)
+    try:
+        await account.inSteps(stream.consumers.prepare(filters))
+        # Other consumers may have been created meanwhile.
+        config = await account.inSteps(checks.admitted(parsed, _newName))
+        result = await _createAdmitted(account, request, stream, config, headers)
+        # The answer is long too.
+        await account.turns.turn()
+        return result
+    finally:
+        stream.consumers.release(filters)
+
+
+async def _createAdmitted(
+    account: JetStreamAccount,
+    request: Request,
+    stream: Stream,
+    config: ConsumerConfig,
+    headers: bytes,
+) -> Mapping[str, Any]:
     name = config.durable_name or config.name or _newName()
     consumer = stream.consumers.get(name)
     if consumer is None:

@@ -23,7 +23,6 @@ from natsbroker.interfaces import IStateStore, ISubjectIndexedLog
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.channels.channelstream import ChannelStream, channelConfig, streamNameOf
-from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.damage import Unreadable, readConfig
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.statecopies import CopiedStates
@@ -262,7 +261,7 @@ class ChannelStreams:
         for description, config in kept.consumers.get(stream.name, ()):
             name = description["name"]
             state = kept.values.get(consumerKeys(stream.name, name)[1])
-            stream.consumers.add(Consumer(stream, name, config, description["created"], state))
+            await stream.addConsumer(name, config, description["created"], state)
         self._streams[channel.name] = account.streams[stream.name] = stream
         stream.serve()
         for consumer in list(stream.consumers.values()):

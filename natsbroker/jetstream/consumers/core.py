@@ -100,7 +100,7 @@ class ConsumerCore:
         self.lastDelivered = 0
         self.lastAcked = 0
         self.lastActive = self.monotonic()
-        self._waits = _waitsOf(config)
+        self._waits: tuple[float, ...] = ()
         self.applyConfig(config)
 
     def applyConfig(self, config: ConsumerConfig) -> None:
@@ -113,7 +113,7 @@ class ConsumerCore:
         self.isReserving = self.maxDeliver > 0 and self.needsAcks and self.writer.isKept
         self.settlesAtDelivery = not self.needsAcks and self.isRetaining
         previous, self._waits = self._waits, _waitsOf(config)
-        if self._waits != previous:
+        if previous and self._waits != previous:
             self._rescheduled(previous)
 
     @property

@@ -4,7 +4,7 @@ The consumers of a stream, by name and by the subjects of the messages that they
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from natsbroker import hot
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.cursor import StoredCount
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.steps import PIECE, Steps, finish
+from natsbroker.subjects.verdicts import indexing
 
 if TYPE_CHECKING:
     from natsbroker.jetstream.consumers.consumer import Consumer
@@ -34,12 +36,15 @@ class FilterGroup(StoredCount):
     Consumers that cannot deliver sleep. They cost nothing when messages are stored, and count what
     they missed when they are used again.
 
+    @ivar placed: the number of its filters that are in the table's index.
+    @ivar users: those who are about to add a consumer.
     @ivar removals: how often messages were removed that no other group wants.
     @ivar lastRemoved: the highest sequence of these.
     """
 
     def __init__(self, filters: tuple[bytes, ...]) -> None:
         self.filters = filters
+        self.placed = self.users = 0
         self.members: dict[str, Consumer] = {}
         self._awake: dict[str, Consumer] = {}
         self.removals = self.lastRemoved = 0
@@ -81,7 +86,9 @@ class ConsumerTable(Mapping[str, "Consumer"]):
     @ivar lastRemoved: the highest sequence of these.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, later: Callable[[Steps[None]], object] = finish) -> None:
+        """C{later} does work in steps that nothing waits for."""
+        self._later = later
         self._byName: dict[str, Consumer] = {}
         self._groups: dict[tuple[bytes, ...], FilterGroup] = {}
         self._filtered: hot.SubjectIndex[FilterGroup] = hot.SubjectIndex(_SHAPES)
@@ -145,22 +152,73 @@ class ConsumerTable(Mapping[str, "Consumer"]):
             self._list(consumer)
 
     def _list(self, consumer: Consumer) -> None:
-        group = self._groups.get(consumer.filters)
-        if group is None:
-            group = self._groups[consumer.filters] = FilterGroup(consumer.filters)
-            for pattern in group.filters:
-                self._filtered.insert(pattern, group)
+        group = self._groupOf(consumer.filters)
+        finish(self._place(group))
+        if not group.members:
             self._forget()
         group.add(consumer)
+
+    def prepare(self, filters: tuple[bytes, ...]) -> Steps[None]:
+        """
+        Make room for a consumer with many filters, so that it can be added at once. L{release} has
+        to follow.
+        """
+        if self._isLong(filters):
+            group = self._groupOf(filters)
+            group.users += 1
+            yield from indexing(filters)
+            yield from self._place(group)
+
+    def release(self, filters: tuple[bytes, ...]) -> None:
+        """End what L{prepare} began, whether or not there is a consumer now."""
+        if self._isLong(filters):
+            group = self._groups[filters]
+            group.users -= 1
+            self._drop(group)
+
+    @staticmethod
+    def _isLong(filters: tuple[bytes, ...]) -> bool:
+        return len(filters) > PIECE
+
+    def _groupOf(self, filters: tuple[bytes, ...]) -> FilterGroup:
+        group = self._groups.get(filters)
+        if group is None:
+            group = self._groups[filters] = FilterGroup(filters)
+        return group
+
+    def _place(self, group: FilterGroup) -> Steps[None]:
+        """List a group without members under its filters. Others may do so at the same time."""
+        while group.placed < len(group.filters):
+            some = group.filters[group.placed : group.placed + PIECE]
+            for pattern in some:
+                self._filtered.insert(pattern, group)
+            group.placed += len(some)
+            yield
 
     def _unlist(self, consumer: Consumer, filters: tuple[bytes, ...]) -> None:
         group = self._groups[filters]
         group.remove(consumer)
-        if not group.members:
-            del self._groups[filters]
-            for pattern in filters:
+        self._drop(group)
+
+    def _drop(self, group: FilterGroup) -> None:
+        """Forget a group that nobody uses. Without members it is in nobody's way in the index."""
+        if group.members or group.users:
+            return
+        del self._groups[group.filters]
+        displacing = self._displace(group)
+        if self._isLong(group.filters):
+            self._later(displacing)
+        else:
+            finish(displacing)
+
+    def _displace(self, group: FilterGroup) -> Steps[None]:
+        while group.placed:
+            some = group.filters[max(group.placed - PIECE, 0) : group.placed]
+            for pattern in some:
                 self._filtered.remove(pattern, group)
-            self._forget()
+            group.placed -= len(some)
+            yield
+        self._forget()
 
     @property
     def isFiltered(self) -> bool:
@@ -168,7 +226,9 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     def isWanted(self, subject: bytes) -> bool:
         """Whether a consumer delivers messages with a subject."""
-        return () in self._groups or bool(self._wanting(subject))
+        if () in self._groups:
+            return True
+        return any(group.members for group in self._wanting(subject))
 
     def wanting(self, subject: bytes) -> list[Consumer]:
         """The consumers that deliver messages with a subject."""

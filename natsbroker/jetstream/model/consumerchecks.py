@@ -192,7 +192,7 @@ def _checkReplicas(config: ConsumerConfig, stream: StreamConfig) -> None:
 
 
 def _checkAcks(config: ConsumerConfig) -> None:
-    if any(wait < 0 for wait in config.backoff):
+    if min(config.backoff, default=0) < 0:
         raise errors.CONSUMER_BACKOFF_NEGATIVE()
     if config.ack_wait < 0:
         raise errors.CONSUMER_ACK_WAIT_NEGATIVE()

@@ -76,4 +76,4 @@ def isSubsetSubject(narrow: str, wide: str) -> bool:
 
 def metadataSize(*parts: str) -> int:
     """The bytes of these keys and values."""
-    return sum(len(part.encode()) for part in parts)
+    return len("".join(parts).encode())

@@ -236,8 +236,7 @@ class StreamRestore:
             raise InvalidArchive(f"{text} ({error.err_code})") from error
         admitted = _withMetadataOf(admitted, config)
         value = None if state is None else state.encode()
-        consumer = Consumer(stream, name, admitted, account.now(), value)
-        stream.consumers.add(consumer)
+        consumer = await stream.addConsumer(name, admitted, account.now(), value)
         self._consumers.append((consumer, value))
 
     # Messages.

@@ -350,9 +350,8 @@ async def _recoverConsumer(
             await account.states.change(dict.fromkeys(consumerKeys(kept["stream"], name)))
         return True
     state = values.get(consumerKeys(stream.name, name)[1])
-    consumer = Consumer(stream, name, config, kept["created"], state)
+    consumer = await stream.addConsumer(name, config, kept["created"], state)
     consumer.core.passedOver = kept.get("passed_over", 0)
-    stream.consumers.add(consumer)
     await _guarded(account, stream, consumer.start())
     return True
 

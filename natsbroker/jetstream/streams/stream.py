@@ -13,9 +13,12 @@ from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks
 
 from natsbroker.interfaces import ISubscription
 from natsbroker.jetstream.accountcore import JetStreamAccountCore
+from natsbroker.jetstream.consumers.consumer import Consumer
+from natsbroker.jetstream.consumers.core import filtersOf
 from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.consumers.table import ConsumerTable
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.schedules.scheduler import NOTE, MessageScheduler
@@ -31,8 +34,6 @@ from natsbroker.jetstream.streams.upkeep import StreamUpkeep
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-    from natsbroker.jetstream.consumers.consumer import Consumer
 
 NOTED = 32
 """The messages whose times are noted in one slice."""
@@ -78,7 +79,7 @@ class Stream(StreamCore):
         super().__init__(account, config, log)
         self._reserve()
         self.created = created
-        self.consumers = ConsumerTable()
+        self.consumers = ConsumerTable(lambda steps: account.run(account.inSteps(steps)))
         self.sources = SourcePositions(self, positionsKey(self.name))
         self.publisher = StreamPublisher(self)
         self.intake = StreamIntake(self)
@@ -211,6 +212,19 @@ class Stream(StreamCore):
         advise = consumer.core.advise
         deleting.addBoth(_passed, lambda: advise("DELETED", "consumer_action", action="delete"))
         self.account.run(deleting)
+
+    async def addConsumer(
+        self, name: str, config: ConsumerConfig, created: int, state: bytes | None
+    ) -> Consumer:
+        """Add a consumer that is kept or restored; it is still to be started."""
+        filters = filtersOf(config)
+        try:
+            await self.account.inSteps(self.consumers.prepare(filters))
+            consumer = Consumer(self, name, config, created, state)
+            self.consumers.add(consumer)
+        finally:
+            self.consumers.release(filters)
+        return consumer
 
     async def deleteConsumer(self, consumer: Consumer) -> None:
         """Delete a consumer that has stopped."""

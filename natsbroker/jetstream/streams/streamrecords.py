@@ -390,7 +390,11 @@ class StreamRecords:
             matches too. It ends the search by returning true.
         """
         turns = self.account.turns
-        for pattern, isWanted in searchesFor(filters):
+        for search in searchesFor(filters):
+            if search is None:
+                yield turns.take(SEARCH)
+                continue
+            pattern, isWanted = search
             after = b""
             while True:
                 yield turns.take(SEARCH)

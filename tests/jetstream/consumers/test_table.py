@@ -16,6 +16,7 @@ from natsbroker.jetstream.consumers import table
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.table import ConsumerTable
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.steps import PIECE, Steps, finish
 from natsbroker.subjects.grammar import matches, overlaps
 from tests.jetstream.api.support import ApiStage
 
@@ -345,3 +346,63 @@ def test_anyOrder(seed: int, limits: dict[str, int]) -> None:
         if random.random() < 0.3:
             histories.check()
     histories.check()
+
+
+MANY = tuple(b"x.%d.*" % number for number in range(2 * PIECE + 1))
+
+
+def test_prepared() -> None:
+    """A consumer with many filters is listed in steps, and wants nothing before it is added."""
+    made: Any = ConsumerTable()
+    first = Listed("a", *MANY)
+    steps = made.prepare(MANY)
+    assert sum(1 for _ in steps) >= 3
+    assert not made.isWanted(b"x.1.y")
+    made.add(first)
+    assert made.isWanted(b"x.1.y") and made.isWanted(b"x.%d.y" % (2 * PIECE))
+    made.release(MANY)
+    made.stored(records(b"x.1.y", b"q"))
+    assert first.handed == [([1], 2)]
+
+
+def test_preparedAtOnce() -> None:
+    """Two consumers with the same filters may be prepared at the same time."""
+    made: Any = ConsumerTable()
+    for _ in zip(made.prepare(MANY), made.prepare(MANY), strict=False):
+        pass
+    made.add(Listed("a", *MANY))
+    made.release(MANY)
+    made.remove(made["a"])
+    made.add(Listed("b", *MANY))
+    made.release(MANY)
+    assert made.isWanted(b"x.1.y")
+    made.remove(made["b"])
+    assert not made.isWanted(b"x.1.y")
+
+
+def test_removedInSteps() -> None:
+    """Many filters leave the index in steps; new ones that are the same do not leave with them."""
+    later: list[Steps[None]] = []
+    made: Any = ConsumerTable(later.append)
+    first, second = Listed("a", *MANY), Listed("b", *MANY)
+    made.add(first)
+    made.remove(first)
+    assert not made.isWanted(b"x.1.y")
+    made.stored(records(b"x.1.y"))
+    made.add(second)
+    (steps,) = later
+    assert sum(1 for _ in steps) == 3
+    made.stored(records(b"x.1.y"))
+    assert (first.handed, second.handed) == ([], [([1], 1)])
+
+
+def test_preparedInVain() -> None:
+    """Filters that were prepared for a consumer that is refused leave the index."""
+    later: list[Steps[None]] = []
+    made: Any = ConsumerTable(later.append)
+    finish(made.prepare(MANY))
+    made.release(MANY)
+    assert len(later) == 1
+    made.add(Listed("a", *MANY))
+    finish(later[0])
+    assert made.isWanted(b"x.1.y")
