@@ -183,6 +183,11 @@ MAP: dict[str, Row] = {
         "errors files advisories interfaces hot config runtime storage streaming server broker",
         f"{_TWISTED} {_TLS}",
     ),
+    "workers": row(
+        "several broker processes that are one server",
+        "config clients",
+        _TWISTED,
+    ),
     "tap": row("C{twistd natsbroker}", "config runtime auth server broker daemon", _TWISTED),
     "spark": row(
         "the pipeline on PySpark",

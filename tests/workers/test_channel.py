@@ -1,0 +1,240 @@
+"""Frames between parent and worker, with descriptors, over socket pairs without a reactor."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.interfaces import IReadWriteDescriptor
+from twisted.python.failure import Failure
+from zope.interface.verify import verifyObject
+
+from natsbroker.workers.channel import (
+    Adopt,
+    Channel,
+    Closed,
+    FrameDecoder,
+    Planned,
+    Refused,
+    Stop,
+    frameOf,
+)
+
+
+class Reactor:
+    """Notes what is watched."""
+
+    def __init__(self) -> None:
+        self.readers: set[object] = set()
+        self.writers: set[object] = set()
+        self.addReader, self.addWriter = self.readers.add, self.writers.add
+        self.removeReader, self.removeWriter = self.readers.discard, self.writers.discard
+
+
+class End:
+    """A channel with what it has received."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.reactor = Reactor()
+        self.came: list[tuple[Any, tuple[int, ...]]] = []
+        self.losses = 0
+        self.channel = Channel(self.reactor, end, self._received, self._lost)
+        self.channel.start()
+
+    def _received(self, message: object, descriptors: tuple[int, ...]) -> None:
+        self.came.append((message, descriptors))
+
+    def _lost(self) -> None:
+        self.losses += 1
+
+    def read(self) -> Failure | None:
+        """Read as a reactor does, which tells of the end."""
+        failure = self.channel.doRead()
+        if failure is not None:
+            self.channel.connectionLost(failure)
+        return failure
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[End, End]]:
+    pair = [End(end) for end in socket.socketpair()]
+    yield pair[0], pair[1]
+    for end in pair:
+        for _, descriptors in end.came:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        end.channel.close()
+
+
+def test_everyByteAlone() -> None:
+    decoder = FrameDecoder()
+    whole = frameOf(Closed(7, "A")) + frameOf(Refused(("no",)))
+    came = [pair for byte in whole for pair in decoder.received(bytes([byte]))]
+    assert came == [(Closed(7, "A"), ()), (Refused(("no",)), ())]
+
+
+def test_framesAtOnce() -> None:
+    decoder = FrameDecoder()
+    whole = frameOf(Planned()) + frameOf(Stop()) + frameOf(Planned())
+    assert [message for message, _ in decoder.received(whole[:-1])] == [Planned(), Stop()]
+    assert decoder.received(whole[-1:]) == [(Planned(), ())]
+
+
+def test_setsInOrder() -> None:
+    decoder = FrameDecoder()
+    first, second = frameOf(Adopt(1, ("h", 1)), 1), frameOf(Adopt(2, ("h", 2)), 2)
+    assert decoder.received(first[:3], (71,)) == []
+    came = decoder.received(first[3:] + second, (72, 73))
+    assert [(message.cid, passed) for message, passed in came] == [(1, (71,)), (2, (72, 73))]
+
+
+def test_incompleteSet() -> None:
+    """The descriptors that came are closed, and those of the next frame are its own."""
+    decoder = FrameDecoder()
+    one, two = os.pipe()
+    os.close(two)
+    [(message, passed)] = decoder.received(frameOf(Adopt(1, ("h", 1)), 2), (one,))
+    assert (message.cid, passed) == (1, ())
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(one)
+    assert decoder.received(frameOf(Adopt(2, ("h", 2)), 1), (99,))[0][1] == (99,)
+
+
+def test_closedWithSets() -> None:
+    decoder = FrameDecoder()
+    one, two = os.pipe()
+    decoder.received(frameOf(Adopt(1, ("h", 1)), 2)[:9], (one, two))
+    decoder.close()
+    for descriptor in (one, two):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
+def test_bothWays(ends: tuple[End, End]) -> None:
+    parent, worker = ends
+    parent.channel.send(Stop())
+    worker.channel.send(Planned())
+    parent.read()
+    worker.read()
+    assert (parent.came, worker.came) == ([(Planned(), ())], [(Stop(), ())])
+    verifyObject(IReadWriteDescriptor, parent.channel)
+
+
+def test_socketPassed(ends: tuple[End, End]) -> None:
+    parent, worker = ends
+    mine, client = socket.socketpair()
+    parent.channel.send(Adopt(3, ("127.0.0.1", 5), b"CONNECT {}\r\n"), [mine])
+    assert mine.fileno() == -1
+    worker.read()
+    [(message, [descriptor])] = worker.came
+    assert message == Adopt(3, ("127.0.0.1", 5), b"CONNECT {}\r\n")
+    assert not os.get_inheritable(descriptor)
+    client.sendall(b"PING\r\n")
+    assert os.read(descriptor, 10) == b"PING\r\n"
+    client.close()
+
+
+def test_slowReader(ends: tuple[End, End]) -> None:
+    """Frames wait here while the other end is slow, and come in order with their sockets."""
+    parent, worker = ends
+    clients = []
+    for cid in range(300):
+        mine, client = socket.socketpair()
+        clients.append(client)
+        parent.channel.send(Adopt(cid, ("h", 1), bytes(4000)), [mine])
+    assert parent.channel.waiting
+    assert parent.channel in parent.reactor.writers
+    while len(worker.came) < 300:
+        worker.read()
+        parent.channel.doWrite()
+    assert parent.channel not in parent.reactor.writers
+    assert [message.cid for message, _ in worker.came] == list(range(300))
+    for client, (_, [descriptor]) in zip(clients, worker.came, strict=True):
+        os.write(descriptor, b"x")
+        assert client.recv(2) == b"x"
+        client.close()
+
+
+def test_otherEndGone(ends: tuple[End, End]) -> None:
+    """Messages that it sent before come first; the end is told once."""
+    parent, worker = ends
+    worker.channel.send(Planned())
+    worker.channel.close()
+    mine, client = socket.socketpair()
+    parent.channel.send(Adopt(1, ("h", 1)), [mine])
+    assert client.recv(1) == b""
+    assert parent.read() is None
+    assert parent.came == [(Planned(), ())]
+    assert parent.read() is not None
+    parent.channel.connectionLost(Failure(ConnectionError()))
+    assert (parent.losses, worker.losses) == (1, 0)
+    assert not parent.reactor.readers | parent.reactor.writers
+    client.close()
+
+
+def test_sentAfterEnd(ends: tuple[End, End]) -> None:
+    parent, _ = ends
+    parent.channel.close()
+    mine, client = socket.socketpair()
+    parent.channel.send(Adopt(1, ("h", 1)), [mine])
+    assert client.recv(1) == b""
+    assert parent.losses == 0
+    client.close()
+
+
+def test_socketsInFlight(ends: tuple[End, End]) -> None:
+    """A worker that dies closes the connections that it had not read yet."""
+    parent, worker = ends
+    mine, client = socket.socketpair()
+    parent.channel.send(Adopt(1, ("h", 1)), [mine])
+    worker.channel.close()
+    assert client.recv(1) == b""
+    client.close()
+
+
+def test_noDescriptorLeft(ends: tuple[End, End]) -> None:
+    """Without room for a descriptor, the message comes without one, and those behind it whole."""
+    parent, worker = ends
+    pairs = [socket.socketpair() for _ in range(2)]
+    parent.channel.send(Adopt(1, ("h", 1)), [pairs[0][0]])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        worker.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    parent.channel.send(Adopt(2, ("h", 2)), [pairs[1][0]])
+    worker.read()
+    assert [(message.cid, len(passed)) for message, passed in worker.came] == [(1, 0), (2, 1)]
+    assert pairs[0][1].recv(1) == b""
+    for _, client in pairs:
+        client.close()
+
+
+def test_handlerFails(flushLoggedErrors: Any) -> None:
+    """A message that cannot be handled is logged, and the next ones are handled."""
+    one, two = socket.socketpair()
+    came: list[object] = []
+
+    def received(message: Any, descriptors: object) -> None:
+        came.append(message)
+        raise ValueError("no")
+
+    channel = Channel(Reactor(), one, received, lambda: None)
+    two.sendall(frameOf(Planned()) + frameOf(Stop()))
+    assert channel.doRead() is None
+    assert came == [Planned(), Stop()]
+    assert len(flushLoggedErrors(ValueError)) == 2
+    channel.close()
+    two.close()
+
+
+def test_tooManySockets(ends: tuple[End, End]) -> None:
+    with pytest.raises(ValueError, match="254 sockets, and a frame takes 253"):
+        ends[0].channel.send(Stop(), [socket.socket()] * 254)
