@@ -30,13 +30,14 @@ from natsbroker.connections.turns import Turns
 from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
 from natsbroker.interfaces.providers import requireSeveral
 from natsbroker.links.services import Links
-from natsbroker.runtime.failures import failureReason
 from natsbroker.runtime.loops import currentReactor, requireRunning
 from natsbroker.runtime.plugins import Plugins
 from natsbroker.runtime.readiness import Readiness
 from natsbroker.runtime.reload import (
+    LIFE,
     Planner,
     ReloadError,
+    Step,
     heldBack,
     logChanges,
     logHeldBack,
@@ -48,7 +49,7 @@ from natsbroker.server.choices import Replacements
 from natsbroker.server.composition import BrokerParts, withOperators
 from natsbroker.server.identity import ServerKeys, serverIdentity
 from natsbroker.server.lameduck import LameDuck
-from natsbroker.server.start import announceListener, announceStart
+from natsbroker.server.start import announceListener, announceStart, giveReason
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.system.pages import ServerPages
 
-_log = Logger(namespace="natsbroker")
+_log = Logger(namespace=LIFE)
 
 
 @implementer(IBrokerHost)
@@ -134,9 +135,7 @@ class Broker(MultiService):
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
         self._lameDuck: LameDuck | None = None
-        self._readiness = Readiness(
-            lambda failure: _log.critical("{reason}", reason=failureReason(failure))
-        )
+        self._readiness = Readiness(giveReason)
         given = Replacements(
             authorizer=authorizer,
             accountResolver=accountResolver,
@@ -337,6 +336,15 @@ class Broker(MultiService):
 
         @raise natsbroker.runtime.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
+        self.planReload(settings)()
+
+    def planReload(self, settings: Settings) -> Step:
+        """
+        Check other settings against those in force.
+
+        @return: puts them into force, before any others are planned; cannot fail.
+        @raise natsbroker.runtime.reload.ReloadError: if they cannot be taken.
+        """
         try:
             settings = withOperators(settings, self._hasResolver)
         except ValueError as error:
@@ -344,13 +352,17 @@ class Broker(MultiService):
         settings, held = heldBack(self.settings, self._withOCSP(settings))
         new = settled(self.settings, settings, self._parts.isElsewhere)
         changes, apply = plan(self.settings, new, self._planners)
-        self.settings = new
-        apply()
-        self._parts.publisher.refresh(new, self.isLameDuck)
-        self._parts.settingsLoaded(new)
-        logChanges(changes, new)
-        logHeldBack(held)
-        self._parts.observers.notify(Reloaded(tuple(change.path for change in changes)))
+
+        def putIntoForce() -> None:
+            self.settings = new
+            apply()
+            self._parts.publisher.refresh(new, self.isLameDuck)
+            self._parts.settingsLoaded(new)
+            logChanges(changes, new)
+            logHeldBack(held)
+            self._parts.observers.notify(Reloaded(tuple(change.path for change in changes)))
+
+        return putIntoForce
 
     def _withOCSP(self, settings: Settings) -> Settings:
         if self._ocsp is None and settings.usesTLS:

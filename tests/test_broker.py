@@ -661,6 +661,18 @@ class TestReload:
         assert json.loads(host.dial().receive()[5:])["max_payload"] == 50
         assert observer.seen == [Reloaded(("max_payload",))]
 
+    def test_planned(self) -> None:
+        """A planned reload changes nothing until it is put into force."""
+        host = Host()
+        host.start()
+        before = host.broker.settings
+        with logLines() as lines:
+            putIntoForce = host.broker.planReload(settingsOf("max_payload: 50"))
+            assert (host.broker.settings, lines) == (before, [])
+            putIntoForce()
+        assert host.broker.settings.max_payload == 50
+        assert lines[0] == "[INF] Reloaded: max_payload = 50"
+
     def test_refusedWhole(self) -> None:
         """A reload with one change that is refused changes nothing."""
         host = Host("port: 4001\nmax_payload: 100").start()

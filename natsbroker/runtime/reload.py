@@ -15,7 +15,11 @@ from natsbroker.config.keys.root import restarts
 from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.errors import BrokerError
 
-_log = Logger(namespace="natsbroker")
+LIFE = "natsbroker.life"
+"""The logger of lines about a server as a whole: its start, its reloads and its end. Workers, which
+are a server together, leave them to their parent."""
+
+_log = Logger(namespace=LIFE)
 
 Step = Callable[[], None]
 """Puts one owner's part of new settings into force; cannot fail."""

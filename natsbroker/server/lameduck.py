@@ -18,8 +18,9 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.finding import sessionsOf
 from natsbroker.clients.session import ClientSession
 from natsbroker.config.model import Settings
+from natsbroker.runtime.reload import LIFE
 
-_log = Logger(namespace="natsbroker")
+_log = Logger(namespace=LIFE)
 
 _LONGEST = 1.0
 """The longest pause between two clients, in seconds."""

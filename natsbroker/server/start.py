@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
 
 from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.config.model import Settings
 from natsbroker.connections.listener import PortListener, describe
+from natsbroker.runtime.failures import failureReason
+from natsbroker.runtime.reload import LIFE
 from natsbroker.server.risks import CALLOUT, OPEN_TO_OTHERS, isOpen, risksIn
 
-_log = Logger(namespace="natsbroker")
+_log = Logger(namespace=LIFE)
+_failures = Logger(namespace="natsbroker")
 
 
 def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -> None:
@@ -54,3 +58,8 @@ def announceListener(listener: PortListener, settings: Settings, required: bool)
     _log.info("TLS {need} for client connections", need=need)
     if first:
         _log.warn('Clients that are not using "TLS Handshake First" option will fail to connect')
+
+
+def giveReason(failure: Failure) -> None:
+    """Log why a broker cannot start."""
+    _failures.critical("{reason}", reason=failureReason(failure))
