@@ -2,20 +2,22 @@
 The control channel between the parent and one worker: pickled messages in frames, over a pair of
 UNIX sockets. A frame may carry open sockets, which the receiver gets as descriptors of its own.
 
-Both ends are one program, started by one user, and nobody else has the sockets: pickles are
-trusted.
+Both ends belong to one user, and nobody else has the sockets: pickles are trusted. After an upgrade
+a worker may be of a newer release than its parent, so values go by the names of their fields: one
+that the receiver does not know is left out, and one that the sender does not know has its default.
 """
 
 from __future__ import annotations
 
 import array
+import io
 import os
 import pickle
 import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.interfaces import IReadWriteDescriptor
@@ -164,8 +166,24 @@ class Gone:
     """The last connection of a lame duck has ended."""
 
 
+class _ByName(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if not is_dataclass(value) or isinstance(value, type):
+            return NotImplemented
+        named = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        return rebuilt, (type(value), named)
+
+
+def rebuilt(kind: Any, named: dict[str, object]) -> Any:
+    """A value of another process, whose fields may be those of another release."""
+    known = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in named.items() if name in known})
+
+
 def frameOf(message: object, descriptors: int = 0) -> bytes:
-    pickled = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    written = io.BytesIO()
+    _ByName(written, pickle.HIGHEST_PROTOCOL).dump(message)
+    pickled = written.getvalue()
     return _HEADER.pack(len(pickled), descriptors) + pickled
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,15 +15,19 @@ from twisted.internet.interfaces import IReadWriteDescriptor
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
+from natsbroker.config.model import Settings
+from natsbroker.server.configuration.build import inspectFile
 from natsbroker.workers.channel import (
     Adopt,
     Channel,
     Closed,
     FrameDecoder,
+    Plan,
     Planned,
     Refused,
     Stop,
     frameOf,
+    rebuilt,
 )
 
 
@@ -112,6 +118,43 @@ def test_closedWithSets() -> None:
     for descriptor in (one, two):
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(descriptor)
+
+
+def test_settings() -> None:
+    """Settings with all kinds of blocks arrive as they are."""
+    text = """
+    server_name: S, max_payload: 77, tls { handshake_first: auto, timeout: 3 }
+    accounts {
+        A { users [{user: a, password: p, permissions {publish: "x.>"}}], exports [{stream: s}]
+            jetstream: enabled, limits {max_connections: 4} }
+        B { users [{user: b, nkey: ""}], imports [{stream {account: A, subject: s}}]
+            mappings {m: [{destination: n, weight: 50%}]} }
+    }
+    cluster { name: C, port: 6222, routes ["nats://h:1"] }
+    gateway { name: C, port: 7222, gateways [{name: D, url: "nats://i:1"}] }
+    leafnodes { remotes [{url: "nats://j:1"}] }
+    websocket { port: 1, no_tls: true }
+    jetstream { store_dir: "/tmp/x" }
+    streaming { cluster_id: c }
+    services { a { b: [1, {c: 2}] } }
+    """
+    sent = Plan(replace(inspected(text), config_file="f", places={"a": "f:1:1"}))
+    [(came, _)] = FrameDecoder().received(frameOf(sent))
+    assert came == sent
+    assert (came.settings.config_file, came.settings.places) == ("f", {"a": "f:1:1"})
+
+
+def inspected(text: str) -> Settings:
+    """Settings of a text, whatever its errors are: here files that are not there."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(text)
+        file.flush()
+        return inspectFile(file.name, {}).settings
+
+
+def test_otherRelease() -> None:
+    """Fields that one of two releases has not are left out, or have their defaults."""
+    assert rebuilt(Closed, {"cid": 7, "since": 3}) == Closed(7, "")
 
 
 def test_bothWays(ends: tuple[End, End]) -> None:
