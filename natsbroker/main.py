@@ -17,7 +17,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.errors import ConfigError
@@ -166,14 +166,20 @@ class _Command:
         from natsbroker.server.configtest import referenceProblems
 
         settings = self.settings
-        for _, error in referenceProblems(settings):
-            print(f"{_PROGRAM}: {error}", file=self.stderr)
+        for problem in [
+            *(error for _, error in referenceProblems(settings)),
+            *_workerProblems(settings),
+        ]:
+            print(f"{_PROGRAM}: {problem}", file=self.stderr)
             return 1
         print(validReport(_PROGRAM, settings), file=self.stderr)
         return 0
 
     def serve(self) -> int:
         settings = self.settings
+        for problem in _workerProblems(settings):
+            print(f"{_PROGRAM}: {problem}", file=self.stderr)
+            return 1
         sockets = _openEarly(settings, self.invocation.sockets)
         # Modules are no garbage. The process enables the collector when it has made the broker.
         gc.disable()
@@ -184,6 +190,11 @@ class _Command:
         from natsbroker.daemon.processfiles import programName
         from natsbroker.daemon.syslog import SyslogError
 
+        made: dict[str, Any] = {}
+        if _isShared(settings):
+            from natsbroker.workers.supervisor import Supervisor
+
+            made["make"] = Supervisor
         process = ServerProcess(
             settings,
             reactor,
@@ -193,6 +204,7 @@ class _Command:
             [str(warning) for warning in self.invocation.warnings],
             sockets,
             self.environment,
+            **made,
         )
         try:
             return process.run()
@@ -214,6 +226,23 @@ class _Command:
         from natsbroker.server.configuration.build import buildFile
 
         return lambda: buildFile(path, self.environment, override).settings
+
+
+def _isShared(settings: Settings) -> bool:
+    """Whether several processes are the server."""
+    if settings.workers == 1:
+        return False
+    from natsbroker.runtime.process import processesOf
+
+    return processesOf(settings.workers) > 1
+
+
+def _workerProblems(settings: Settings) -> list[str]:
+    if not _isShared(settings):
+        return []
+    from natsbroker.workers.settings import refusals
+
+    return list(refusals(settings))
 
 
 def _openEarly(settings: Settings, passed: Mapping[str, socket]) -> Mapping[str, socket]:

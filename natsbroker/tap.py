@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from twisted.application.service import Service
+from twisted.application.service import MultiService, Service
 from twisted.cred.strcred import AuthOptionMixin
+from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, Logger
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
@@ -39,6 +40,7 @@ from natsbroker.daemon.processfiles import ProcessFiles
 from natsbroker.daemon.servicemanager import ServiceManager
 from natsbroker.daemon.signals import Signals
 from natsbroker.runtime.failures import failureReason
+from natsbroker.runtime.process import processesOf
 from natsbroker.server.configuration.build import buildDefaults, buildFile
 from natsbroker.server.configuration.commandline import configurationFile, takeStreaming
 from natsbroker.server.configuration.overrides import overriding
@@ -71,6 +73,7 @@ class Options(UsageOptions, AuthOptionMixin):
         ["user", None, None, "User name that clients log in with."],
         ["pass", None, None, "The user's password."],
         ["token", None, None, "Token that clients log in with."],
+        ["workers", None, None, "How many processes are the server, or auto for one on each core."],
         ["ports_file_dir", None, None, "Folder for the file that lists the ports in use."],
     ]
     compData: Any = None
@@ -157,15 +160,22 @@ _FLAGS = {
     "pass": "pass",
     "token": "auth",
     "ports_file_dir": "ports_file_dir",
+    "workers": "workers",
 }
 """Options -> the flags of the command line that mean the same."""
 
 
-class TwistdBroker(Broker):
+class TwistdService(MultiService):
+    """
+    The part of a service that twistd sees; it stands before a L{Broker}, or a L{Supervisor
+    <natsbroker.workers.supervisor.Supervisor>} of several.
+    """
+
     log: ProcessLog | None = None
+    whenReady: Callable[[], Deferred[None]]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+        super().__init__(*arguments, **named)  # type: ignore[no-untyped-call]
         self.twistd: MutableMapping[str, Any] = {}
 
     def setServiceParent(self, parent: Any) -> None:
@@ -181,11 +191,11 @@ class TwistdBroker(Broker):
             handling of those is repeated here.
         """
         try:
-            super().startService()
+            super().startService()  # type: ignore[no-untyped-call]
         except Exception:
             reason = failureReason(Failure())
             _log.critical("{reason}", reason=reason)
-            self.stopService()
+            self.stopService()  # type: ignore[no-untyped-call]
             if self.twistd.get("pidfile"):
                 Path(self.twistd["pidfile"]).unlink(missing_ok=True)
             self._answerTerminal(_failed(reason))
@@ -218,6 +228,10 @@ class TwistdBroker(Broker):
             os.close(pipe)
 
 
+class TwistdBroker(TwistdService, Broker):
+    """A broker."""
+
+
 def _failed(reason: str) -> bytes:
     """The answer for a start that failed: one byte, then the reason, 100 bytes in all."""
     return f"1 {reason}".encode("ascii", "backslashreplace")[:100]
@@ -236,7 +250,7 @@ class SignalService(Service):
     def __init__(
         self,
         reactor: Any,
-        broker: TwistdBroker,
+        broker: Any,
         reload: Callable[[], object],
         log: ProcessLog | None,
     ) -> None:
@@ -244,6 +258,8 @@ class SignalService(Service):
         answers = {signal.SIGHUP: reload, signal.SIGUSR2: self._lameDuck}
         if log is not None:
             answers[signal.SIGUSR1] = log.reopen
+        if not isinstance(broker, Broker):
+            answers[signal.SIGURG] = broker.upgrade
         self._signals = Signals(reactor, answers)
         self._reactor = reactor
 
@@ -274,9 +290,7 @@ class SignalService(Service):
             self._reactor.stop()
 
 
-def makeService(
-    options: Options, reactor: Any = None, stdout: TextIO | None = None
-) -> TwistdBroker:
+def makeService(options: Options, reactor: Any = None, stdout: TextIO | None = None) -> Any:
     """
     @param stdout: takes the log if twistd stays in the foreground; by default standard output.
     @raise SystemExit: if the broker cannot be composed, or its log file cannot be opened; the code
@@ -285,12 +299,7 @@ def makeService(
     authorizer = CredPlugin(options.checkers) if options.checkers else None
     log = _logFor(options, stdout or sys.stdout)
     try:
-        broker = TwistdBroker(
-            options.settings,
-            reactor=reactor,
-            endpoints=options.clients or None,
-            authorizer=authorizer,
-        )
+        broker = _serviceFor(options, reactor, authorizer)
         if log is not None:
             log.open()
     except OSError as error:
@@ -313,6 +322,26 @@ def makeService(
     signals = SignalService(broker.reactor, broker, manager.reload, log)
     signals.setServiceParent(broker)  # type: ignore[no-untyped-call]
     return broker
+
+
+def _serviceFor(options: Options, reactor: Any, authorizer: CredPlugin | None) -> Any:
+    settings = options.settings
+    if settings.workers == 1 or processesOf(settings.workers) == 1:
+        return TwistdBroker(
+            settings, reactor=reactor, endpoints=options.clients or None, authorizer=authorizer
+        )
+    from natsbroker.workers.settings import refusals
+    from natsbroker.workers.supervisor import Supervisor
+
+    class TwistdSupervisor(TwistdService, Supervisor):
+        """Several brokers."""
+
+    for option, isGiven in (("--client", options.clients), ("--auth", options.checkers)):
+        if isGiven:
+            raise ValueError(f"{option}: endpoints and checkers are of one process; use one worker")
+    for problem in refusals(settings):
+        raise ValueError(problem)
+    return TwistdSupervisor(settings, reactor=reactor)
 
 
 def _logFor(options: Options, stdout: TextIO) -> ProcessLog | None:

@@ -184,11 +184,13 @@ MAP: dict[str, Row] = {
         f"{_TWISTED} {_TLS}",
     ),
     "workers": row(
-        "several broker processes that are one server",
-        "config clients",
+        "several processes that are one server",
+        "errors advisories interfaces hot config runtime connections clients server broker daemon",
         _TWISTED,
     ),
-    "tap": row("C{twistd natsbroker}", "config runtime auth server broker daemon", _TWISTED),
+    "tap": row(
+        "C{twistd natsbroker}", "config runtime auth server broker daemon workers", _TWISTED
+    ),
     "spark": row(
         "the pipeline on PySpark",
         "files subjects wire config client streaming",
@@ -197,7 +199,7 @@ MAP: dict[str, Row] = {
     ),
     "main": row(
         "the command C{natsbroker}",
-        "config connections monitoring server daemon spark",
+        "config runtime connections monitoring server daemon workers spark",
         f"{_TWISTED} {_TLS}",
     ),
     "__main__": row("C{python -m natsbroker}", "main"),

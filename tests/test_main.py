@@ -230,6 +230,16 @@ class TestChecking:
         code, _, err = ran("-t", "-c", str(path))
         assert (code, err) == (1, f'nats-server: {path}:2:1: unknown field "bogus"\n')
 
+    def test_workers(self, tmp_path: Path) -> None:
+        """A part that several workers cannot share is refused, with its place."""
+        path = tmp_path / "x.conf"
+        path.write_text("workers: 2\nservices { traffic {} }")
+        text = f"nats-server: {path}:2:1: services: a plugin runs in one process; use one worker\n"
+        code, _, err = ran("-t", "-c", str(path))
+        assert (code, err) == (1, text)
+        code, _, err = ran("-c", str(path))
+        assert (code, err) == (1, text)
+
     def test_operators(self, tmp_path: Path) -> None:
         """Operators that cannot be served are no good."""
         path = tmp_path / "x.conf"

@@ -29,6 +29,7 @@ from natsbroker.interfaces.records import StoreFailed
 from natsbroker.runtime import plugins
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.tap import Options, makeService
+from natsbroker.workers.supervisor import Supervisor
 from tests.server.reactors import Reactor
 from tests.server.support import Host, logLines
 
@@ -341,6 +342,38 @@ class TestService:
         assert [file.name for file in tmp_path.iterdir()] == [f"natsbroker_{os.getpid()}.ports"]
         host.broker.stopService()
         assert list(tmp_path.iterdir()) == []
+
+
+class TestWorkers:
+    """C{--workers}."""
+
+    def test_several(self) -> None:
+        """The service is the parent of that many, with the files and signals of a broker."""
+        made = makeService(parsed("--workers", "3"), Reactor())
+        assert isinstance(made, Supervisor)
+        assert len(made.slots) == 3
+        names = [service.name for service in made.services]
+        assert names == ["process-files", "service-manager", "signals"]
+
+    def test_one(self) -> None:
+        assert isinstance(makeService(parsed("--workers", "1"), Reactor()), Broker)
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["--client", "tcp:1"], "--client: endpoints and checkers are of one process"),
+            (["--auth", "memory:a:b"], "--auth: endpoints and checkers are of one process"),
+            (["--http", "1"], "http_port: the pages of several workers are not one yet"),
+        ],
+    )
+    def test_unshared(self, arguments: list[str], reason: str) -> None:
+        with pytest.raises(SystemExit) as ended:
+            makeService(parsed("--workers", "2", *arguments), Reactor())
+        assert ended.value.code == f"natsbroker: {reason}; use one worker"
+
+    def test_wrongNumber(self) -> None:
+        with pytest.raises(UsageError, match="must be from 1 to 64, or auto"):
+            parsed("--workers", "0")
 
 
 class TestLog:

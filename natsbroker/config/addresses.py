@@ -151,3 +151,22 @@ def unspaced(name: str) -> str:
     if " " in name:
         raise ValueError("server name cannot contain spaces")
     return name
+
+
+MOST_WORKERS = 64
+
+AUTO = -1
+"""The number of C{workers} for one on each core."""
+
+
+def workerCount(value: int | str) -> int:
+    """The number of C{workers}; C{AUTO} for one on each core."""
+    if value == "auto":
+        return AUTO
+    try:
+        count = int(value)
+    except ValueError:
+        raise ValueError("must be a number or auto") from None
+    if not 0 < count <= MOST_WORKERS:
+        raise ValueError(f"must be from 1 to {MOST_WORKERS}, or auto")
+    return count

@@ -1,7 +1,7 @@
 """
 The flags of the command line, as C{--help} lists them: nats-server's and nats-streaming-server's,
-and C{--pure} and C{--streaming}. A row is the spellings with the value's placeholder, the meaning,
-and for some the setting; everything else follows from it.
+and C{--pure}, C{--workers} and C{--streaming}. A row is the spellings with the value's placeholder,
+the meaning, and for some the setting; everything else follows from it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ _SERVER = _rows("""
 -m, --http_port <port> | port for HTTP monitoring, on the address of -a
 -ms, --https_port <port> | port for HTTPS monitoring (default address: loopback)
 --client_advertise <host[:port]> | address to announce to clients | client_advertise
--sl, --signal <what>[=<pid>] | send reload, reopen, stop, quit, term or ldm
+-sl, --signal <what>[=<pid>] | send reload, reopen, stop, quit, term, ldm or upgrade
  | to a process, named by its id or its pid file
+--workers <count> | processes that are the server, or auto for one on each core
 --profile <port> | no effect, with a warning: profiles of nats-server are Go's | prof_port
 --pure | do not use the compiled lane
 """)

@@ -58,6 +58,10 @@ class LineLog:
         self._repeated = _Repeated()
 
     def __call__(self, event: LogEvent) -> None:
+        if "worker_line" in event:
+            # A worker has written it with the same settings.
+            self.write(event["worker_label"], event["worker_line"])
+            return
         label = self._labelOf(event)
         left = self._repeated.leftOut(event) if label else 0
         if label and left is not None:

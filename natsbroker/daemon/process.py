@@ -99,6 +99,10 @@ class FullPasses:
 
 @dataclass(eq=False)
 class ServerProcess:
+    """
+    @ivar make: makes the broker, or the L{natsbroker.workers.supervisor.Supervisor} of several.
+    """
+
     settings: Settings
     reactor: Any
     stderr: TextIO
@@ -107,8 +111,9 @@ class ServerProcess:
     warnings: Iterable[str] = ()
     sockets: Mapping[str, socket] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    make: Callable[..., Any] = Broker
     exitCode: int = field(default=0, init=False)
-    _broker: Broker | None = field(default=None, init=False)
+    _broker: Any = field(default=None, init=False)
     _manager: ServiceManager | None = field(default=None, init=False)
     _isStopping: bool = field(default=False, init=False)
 
@@ -123,6 +128,7 @@ class ServerProcess:
                 signal.SIGHUP: self._reload,
                 signal.SIGUSR1: self._processLog.reopen,
                 signal.SIGUSR2: self._lameDuck,
+                **({} if self.make is Broker else {signal.SIGURG: self._upgrade}),
             },
         )
 
@@ -143,7 +149,7 @@ class ServerProcess:
         # Before there are clients: what the stores bring back is many objects.
         self._passes.start()
         try:
-            broker = self._broker = Broker(
+            broker = self._broker = self.make(
                 self.settings, reactor=self.reactor, sockets=self.sockets
             )
             broker.gaveUp = self.stop
@@ -185,6 +191,10 @@ class ServerProcess:
             leaving = self._broker.lameDuck()
             leaving.addErrback(lambda failure: _log.failure("Lame duck mode failed", failure))
             leaving.addCallback(lambda _: self.stop())
+
+    def _upgrade(self) -> None:
+        if self._broker is not None:
+            self._broker.upgrade()
 
     def stop(self) -> None:
         if not self._isStopping:

@@ -16,8 +16,10 @@ SIGNALS = {
     "reopen": signal.SIGUSR1,
     "reload": signal.SIGHUP,
     "ldm": signal.SIGUSR2,
+    "upgrade": signal.SIGURG,
 }
-"""The signals by their names for C{--signal}, which are nats-server's."""
+"""The signals by their names for C{--signal}, which are nats-server's, and ours for a server of
+several workers. Other processes ignore that one."""
 
 
 class SignalError(BrokerError):

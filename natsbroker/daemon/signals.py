@@ -16,6 +16,7 @@ _WORDS = {
     signal.SIGHUP: "hangup",
     signal.SIGUSR1: "user defined signal 1",
     signal.SIGUSR2: "user defined signal 2",
+    signal.SIGURG: "urgent I/O condition",
 }
 """Their names in the log, as with nats-server."""
 

@@ -28,6 +28,11 @@ def availableCores() -> int:
     return os.cpu_count() or 1
 
 
+def processesOf(workers: int) -> int:
+    """The number of processes that the setting C{workers} asks for."""
+    return workers if workers > 0 else availableCores()
+
+
 class ProcessUsage:
     """The usage of the process, sampled when it is read, without psutil."""
 

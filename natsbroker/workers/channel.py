@@ -87,29 +87,29 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """New settings, which a worker checks and answers with L{Planned} or L{Refused}."""
+class PlanReload:
+    """New settings, which a worker checks and answers with L{ReloadPlanned} or L{ReloadRefused}."""
 
     settings: Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class ApplyReload:
     """Put the planned settings into force."""
 
 
 @dataclass(frozen=True, slots=True)
-class Discard:
+class DiscardReload:
     """Forget the planned settings, because another worker refuses them."""
 
 
 @dataclass(frozen=True, slots=True)
-class LameDuck:
+class StartLameDuck:
     """Close connections a few at a time, and answer with L{Gone} after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopWorker:
     """End in order."""
 
 
@@ -143,13 +143,13 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ReloadPlanned:
     """The settings can be taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Reasons against the settings of L{Plan}."""
+class ReloadRefused:
+    """Reasons against the settings of L{PlanReload}."""
 
     problems: tuple[str, ...]
 
@@ -242,7 +242,7 @@ def _closeAll(descriptors: Descriptors) -> None:
 
 
 @implementer(IReadWriteDescriptor)
-class Channel:
+class ControlChannel:
     """
     One end of the socket pair, on a reactor.
 
@@ -265,6 +265,7 @@ class Channel:
         # Each frame begins with the sockets that go along with its first byte.
         self._waiting: deque[tuple[memoryview, Sequence[socket.socket]]] = deque()
         self._isOpen = True
+        self._hasCome = False
         end.setblocking(False)
 
     def start(self) -> None:
@@ -312,7 +313,13 @@ class Channel:
         self._reactor.removeWriter(self)
         return None
 
+    def drain(self) -> None:
+        """Read what the other end has sent already."""
+        while self._isOpen and self.doRead() is None and self._hasCome:
+            pass
+
     def doRead(self) -> Failure | None:
+        self._hasCome = False
         room = socket.CMSG_SPACE(_MOST * array.array("i").itemsize)
         try:
             data, ancillary, flags, _ = self._socket.recvmsg(_CHUNK, room, socket.MSG_CMSG_CLOEXEC)
@@ -330,6 +337,7 @@ class Channel:
             passed = ()
         if not data:
             return Failure(CONNECTION_DONE)
+        self._hasCome = True
         for message, descriptors in self._decoder.received(data, passed):
             try:
                 self._received(message, descriptors)

@@ -23,9 +23,9 @@ SPELLINGS = """
     V trace VV DV DVV log_size_limit max_traced_msg_len js jetstream sd store_dir user pass
     auth tls tlsverify tlscert tlskey tlscacert routes cluster cluster_name no_advertise
     cluster_advertise connect_retries cluster_listen profile h help help_tls v version
-    logtime_utc pure
+    logtime_utc pure workers
 """
-"""Every flag of nats-server 2.15, and C{pure}."""
+"""Every flag of nats-server 2.15, and ours."""
 
 STREAMING_SPELLINGS = """
     streaming cid cluster_id st store dir mc max_channels msu max_subs mm max_msgs mb max_bytes

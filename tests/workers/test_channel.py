@@ -19,13 +19,13 @@ from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import inspectFile
 from natsbroker.workers.channel import (
     Adopt,
-    Channel,
     Closed,
+    ControlChannel,
     FrameDecoder,
-    Plan,
-    Planned,
-    Refused,
-    Stop,
+    PlanReload,
+    ReloadPlanned,
+    ReloadRefused,
+    StopWorker,
     frameOf,
     rebuilt,
 )
@@ -48,7 +48,7 @@ class End:
         self.reactor = Reactor()
         self.came: list[tuple[Any, tuple[int, ...]]] = []
         self.losses = 0
-        self.channel = Channel(self.reactor, end, self._received, self._lost)
+        self.channel = ControlChannel(self.reactor, end, self._received, self._lost)
         self.channel.start()
 
     def _received(self, message: object, descriptors: tuple[int, ...]) -> None:
@@ -78,16 +78,19 @@ def ends() -> Iterator[tuple[End, End]]:
 
 def test_everyByteAlone() -> None:
     decoder = FrameDecoder()
-    whole = frameOf(Closed(7, "A")) + frameOf(Refused(("no",)))
+    whole = frameOf(Closed(7, "A")) + frameOf(ReloadRefused(("no",)))
     came = [pair for byte in whole for pair in decoder.received(bytes([byte]))]
-    assert came == [(Closed(7, "A"), ()), (Refused(("no",)), ())]
+    assert came == [(Closed(7, "A"), ()), (ReloadRefused(("no",)), ())]
 
 
 def test_framesAtOnce() -> None:
     decoder = FrameDecoder()
-    whole = frameOf(Planned()) + frameOf(Stop()) + frameOf(Planned())
-    assert [message for message, _ in decoder.received(whole[:-1])] == [Planned(), Stop()]
-    assert decoder.received(whole[-1:]) == [(Planned(), ())]
+    whole = frameOf(ReloadPlanned()) + frameOf(StopWorker()) + frameOf(ReloadPlanned())
+    assert [message for message, _ in decoder.received(whole[:-1])] == [
+        ReloadPlanned(),
+        StopWorker(),
+    ]
+    assert decoder.received(whole[-1:]) == [(ReloadPlanned(), ())]
 
 
 def test_setsInOrder() -> None:
@@ -138,7 +141,7 @@ def test_settings() -> None:
     streaming { cluster_id: c }
     services { a { b: [1, {c: 2}] } }
     """
-    sent = Plan(replace(inspected(text), config_file="f", places={"a": "f:1:1"}))
+    sent = PlanReload(replace(inspected(text), config_file="f", places={"a": "f:1:1"}))
     [(came, _)] = FrameDecoder().received(frameOf(sent))
     assert came == sent
     assert (came.settings.config_file, came.settings.places) == ("f", {"a": "f:1:1"})
@@ -159,11 +162,11 @@ def test_otherRelease() -> None:
 
 def test_bothWays(ends: tuple[End, End]) -> None:
     parent, worker = ends
-    parent.channel.send(Stop())
-    worker.channel.send(Planned())
+    parent.channel.send(StopWorker())
+    worker.channel.send(ReloadPlanned())
     parent.read()
     worker.read()
-    assert (parent.came, worker.came) == ([(Planned(), ())], [(Stop(), ())])
+    assert (parent.came, worker.came) == ([(ReloadPlanned(), ())], [(StopWorker(), ())])
     verifyObject(IReadWriteDescriptor, parent.channel)
 
 
@@ -203,15 +206,15 @@ def test_slowReader(ends: tuple[End, End]) -> None:
 
 
 def test_otherEndGone(ends: tuple[End, End]) -> None:
-    """Messages that it sent before come first; the end is told once."""
+    """Messages that it sent before come first; the end is noticed once."""
     parent, worker = ends
-    worker.channel.send(Planned())
+    worker.channel.send(ReloadPlanned())
     worker.channel.close()
     mine, client = socket.socketpair()
     parent.channel.send(Adopt(1, ("h", 1)), [mine])
     assert client.recv(1) == b""
     assert parent.read() is None
-    assert parent.came == [(Planned(), ())]
+    assert parent.came == [(ReloadPlanned(), ())]
     assert parent.read() is not None
     parent.channel.connectionLost(Failure(ConnectionError()))
     assert (parent.losses, worker.losses) == (1, 0)
@@ -269,10 +272,10 @@ def test_handlerFails(flushLoggedErrors: Any) -> None:
         came.append(message)
         raise ValueError("no")
 
-    channel = Channel(Reactor(), one, received, lambda: None)
-    two.sendall(frameOf(Planned()) + frameOf(Stop()))
+    channel = ControlChannel(Reactor(), one, received, lambda: None)
+    two.sendall(frameOf(ReloadPlanned()) + frameOf(StopWorker()))
     assert channel.doRead() is None
-    assert came == [Planned(), Stop()]
+    assert came == [ReloadPlanned(), StopWorker()]
     assert len(flushLoggedErrors(ValueError)) == 2
     channel.close()
     two.close()
@@ -280,4 +283,4 @@ def test_handlerFails(flushLoggedErrors: Any) -> None:
 
 def test_tooManySockets(ends: tuple[End, End]) -> None:
     with pytest.raises(ValueError, match="254 sockets, and a frame takes 253"):
-        ends[0].channel.send(Stop(), [socket.socket()] * 254)
+        ends[0].channel.send(StopWorker(), [socket.socket()] * 254)

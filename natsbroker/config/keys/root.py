@@ -3,7 +3,7 @@ The table of keys: the root, and the blocks of users and accounts.
 
 The names and spellings are those that nats-server 2.15 reads in C{server/opts.go}, and a
 few of our own: C{router}, C{plugins}, C{services}, C{streaming}, C{fast_lane},
-C{log_format}, C{max_subject_shapes}, C{insecure_monitor}, C{monitor_origins} and
+C{log_format}, C{max_subject_shapes}, C{workers}, C{insecure_monitor}, C{monitor_origins} and
 C{authorization.plugin}.
 
 A new key is a row here, a field of its frozen block, and the code that uses it. The row has the
@@ -56,6 +56,7 @@ from natsbroker.config.keys.types import (
     STRINGS,
     TLS_KEY,
     WAIT,
+    WORKERS,
     WRITING,
     BlockSchema,
     Key,
@@ -193,6 +194,7 @@ ROOT = BlockSchema(
     connect_error_reports=NATURAL,
     reconnect_error_reports=NATURAL,
     max_subject_shapes=Key(INTEGER, check=natural, restart="MaxSubjectShapes"),
+    workers=Key(WORKERS, restart="Workers"),
     debug=Key(BOOLEAN),
     trace=Key(BOOLEAN),
     trace_verbose=Key(BOOLEAN),

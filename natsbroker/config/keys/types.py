@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.config.addresses import splitAddress
+from natsbroker.config.addresses import splitAddress, workerCount
 from natsbroker.config.errors import OPEN
 from natsbroker.config.language.tree import ArrayNode, Node, ScalarNode, TableNode
 from natsbroker.wire.durations import DURATION_PATTERN, secondsFrom
@@ -253,6 +253,7 @@ SIZE = ValueType("a size", (int, str), _size, pattern=_SIZE)
 PERCENTAGE = ValueType("a percentage", (int, str), _percentage, pattern=_PERCENTAGE)
 ENABLED = ValueType('"enabled" or "disabled"', (str,), _enabled, pattern=_ENABLED)
 ALWAYS = ValueType('"always"', (str,), only=_anyCase("always"))
+WORKERS = ValueType('an integer or "auto"', (int, str), workerCount, pattern="auto")
 WRITE_POLICY = ValueType("a string", (str,), _policy)
 HEADERS = ValueType('"headers"', (str,), lambda text: "headers", rf"\s*{_anyCase('headers')}\s*")
 ANY_MAP = ValueType("a map", (TableNode,))

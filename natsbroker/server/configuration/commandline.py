@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from natsbroker.config.model import Settings
 
-SIGNALS = ("reload", "reopen", "stop", "quit", "term", "ldm")
+SIGNALS = ("reload", "reopen", "stop", "quit", "term", "ldm", "upgrade")
 
 
 class Action(Enum):

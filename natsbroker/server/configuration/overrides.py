@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from natsbroker.config.addresses import checkPort, syslogURL, unspaced
+from natsbroker.config.addresses import checkPort, syslogURL, unspaced, workerCount
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
@@ -136,6 +136,7 @@ _CHANGES: dict[str, Change] = {
     "log_format": _logFormat,
     "cluster": _clusterListener,
     "routes": lambda settings, urls: changed(settings, "cluster.routes", _split(urls)),
+    "workers": lambda settings, count: replace(settings, workers=workerCount(count)),
     "pure": lambda settings, isPure: replace(settings, fast_lane=not isPure),
 }
 """First spelling of a flag that is more than one setting -> its change."""

@@ -84,7 +84,7 @@ OPERATIONS = """
     tls.verify tls.verify_and_map tls.insecure tls.timeout tls.pinned_certs tls.handshake_first
     tls.min_version tls.cipher_suites tls.curve_preferences tls.connection_rate_limit
     tls.ocsp_peer tls.certs tls.cert_store router.plugin authorization.plugin plugins services
-    fast_lane max_subject_shapes insecure_monitor monitor_origins streaming
+    fast_lane workers max_subject_shapes insecure_monitor monitor_origins streaming
 """
 """Keys that operators of nats-server 2.15 use, and our own."""
 

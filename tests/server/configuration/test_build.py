@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from natsbroker.config.addresses import AUTO
 from natsbroker.config.errors import ConfigErrors
 from natsbroker.config.keys.root import basePath
 from natsbroker.config.model import Logging, Monitoring, RouterSettings, Settings
@@ -108,6 +109,20 @@ def test_ownFlags() -> None:
     settings = settingsOf("fast_lane: false\nmax_subject_shapes: 10\ninsecure_monitor: true")
     assert (settings.fast_lane, settings.max_subject_shapes) == (False, 10)
     assert settings.monitoring.insecure_monitor
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("3", 3), ("auto", AUTO), ('"auto"', AUTO), ('"4"', 4)]
+)
+def test_workers(text: str, count: int) -> None:
+    """A number of processes, or as many as there are cores."""
+    assert settingsOf(f"workers: {text}").workers == count
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "65", "some"])
+def test_wrongWorkers(text: str) -> None:
+    with pytest.raises(ConfigErrors, match="workers: must be "):
+        settingsOf(f"workers: {text}")
 
 
 def test_places() -> None:

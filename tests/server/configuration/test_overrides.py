@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from natsbroker.config.addresses import AUTO
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import (
@@ -65,6 +66,8 @@ CHANGED: list[tuple[str, FlagValue, Settings]] = [
     ("auth", "t", Settings(authorization=AuthorizationSettings(True, token="t"))),
     ("pure", True, Settings(fast_lane=False)),
     ("pure", False, Settings()),
+    ("workers", "3", Settings(workers=3)),
+    ("workers", "auto", Settings(workers=AUTO)),
 ]
 
 

@@ -1,0 +1,65 @@
+"""The settings of each worker, and those that several workers cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from natsbroker.config.model import Monitoring, Settings
+
+FIRST = 1
+"""The number of the worker that has what cannot be shared: JetStream and NATS Streaming."""
+
+
+def workerSettings(settings: Settings, number: int, address: tuple[str, int]) -> Settings:
+    """
+    @param settings: of the server.
+    @param address: at which the parent listens for clients.
+    """
+    host, port = address
+    own = replace(
+        settings,
+        host=host,
+        port=port,
+        pidfile="",
+        ports_file_dir="",
+        monitoring=Monitoring(),
+        workers=1,
+    )
+    if number == FIRST:
+        return own
+    return replace(own, streaming=None, jetstream=replace(own.jetstream, enabled=False))
+
+
+def refusals(settings: Settings) -> Iterator[str]:
+    """The reasons against several workers, each with its place in the file if known."""
+    for key, why in _reasons(settings):
+        place = f"{settings.places[key]}: " if key in settings.places else ""
+        yield f"{place}{key}: {why}"
+
+
+def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
+    pages = settings.monitoring
+    for key, port in (("http_port", pages.http_port), ("https_port", pages.https_port)):
+        if port:
+            yield key, f"the pages of several workers are not one yet; {_ONE}"
+    for key in ("cluster", "gateway", "leafnodes", "websocket"):
+        block = getattr(settings, key)
+        if block is not None and (block.isOn or getattr(block, "remotes", ())):
+            yield key, f"other servers and WebSockets reach one process yet; {_ONE}"
+    if settings.proxy_protocol:
+        yield "proxy_protocol", f"headers of proxies are read by one process; {_ONE}"
+    streaming = settings.streaming
+    if streaming is not None and streaming.nats_server:
+        yield "streaming", f"a server beside another NATS server has no clients of its own; {_ONE}"
+    for key, isNamed in (
+        ("authorization.plugin", settings.authorization.plugin),
+        ("router.plugin", settings.router.plugin),
+        ("services", settings.services),
+        ("plugins", settings.plugins),
+    ):
+        if isNamed:
+            yield key, f"a plugin runs in one process; {_ONE}"
+
+
+_ONE = "use one worker"

@@ -1,0 +1,300 @@
+"""
+The slots of workers. In each, one process follows another: when one ends unasked, the next starts
+after a pause.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.protocol import ProcessProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.workers.channel import (
+    Closed,
+    ControlChannel,
+    Descriptors,
+    Entered,
+    Failed,
+    Gone,
+    Ready,
+    ReloadPlanned,
+    ReloadRefused,
+    Start,
+    StartLameDuck,
+    StopWorker,
+)
+
+if TYPE_CHECKING:
+    from natsbroker.clients.info import ServerInfo
+
+_log = Logger(namespace="natsbroker")
+
+PAUSE = 0.1
+"""The pause before a worker that ended is started again, in seconds; it doubles each time."""
+
+LONGEST = 5.0
+
+STEADY = 10.0
+"""The seconds that a worker runs before the next pause is the shortest again."""
+
+PATIENCE = 30.0
+"""The seconds that a worker may take to stop before it is killed."""
+
+CHANNEL = 3
+"""The descriptor of a worker's end of the channel."""
+
+
+Value = TypeVar("Value")
+
+
+class Owner(Protocol):
+    """The side of the supervisor that its slots use."""
+
+    def startOf(self, slot: WorkerSlot) -> Start: ...
+
+    def ready(self, slot: WorkerSlot) -> None: ...
+
+    def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None: ...
+
+    def ended(self, slot: WorkerSlot, why: str) -> bool:
+        """Whether another process is wanted in the slot."""
+        ...
+
+
+class _Process(ProcessProtocol):
+    """Lines of a worker, and its end."""
+
+    def __init__(self, line: Callable[[str], object], ended: Callable[[str], object]) -> None:
+        self._line = line
+        self._ended = ended
+        self._rest = b""
+
+    def childDataReceived(self, childFD: int, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._line(line.decode("utf-8", "replace"))
+
+    def processEnded(self, reason: Failure) -> None:
+        if self._rest:
+            self._line(self._rest.decode("utf-8", "replace"))
+        status: Any = reason.value
+        signal, code = status.signal, status.exitCode
+        self._ended(f"signal {signal}" if signal else f"exit code {code}")
+
+
+def spawnWorker(
+    reactor: Any, line: Callable[[str], object], ended: Callable[[str], object]
+) -> tuple[Any, socket.socket]:
+    """
+    Start a process.
+
+    @param line: called with each line that it writes.
+    @param ended: called with how it ended.
+    @return: the process, and our end of its channel.
+    """
+    ours, theirs = socket.socketpair()
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "NOTIFY_SOCKET" and not name.startswith("LISTEN_")
+    }
+    with theirs, open(os.devnull, "rb") as nothing:
+        process = reactor.spawnProcess(
+            _Process(line, ended),
+            sys.executable,
+            [sys.executable, "-m", "natsbroker.workers.worker"],
+            environment,
+            childFDs={0: nothing.fileno(), 1: "r", 2: "r", CHANNEL: theirs.fileno()},
+        )
+    return process, ours
+
+
+class WorkerSlot:
+    """
+    @ivar info: what clients see of the worker; C{None} while none is ready.
+    @ivar addresses: URLs of its own listeners, by kind.
+    @ivar connections: the account of each connection that it was given, by number; empty before the
+        login.
+    @ivar start: the message that its process was started with.
+    @ivar pid: of its process, or the last one.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        owner: Owner,
+        reactor: Any,
+        line: Callable[[WorkerSlot, str], object],
+        spawn: Callable[..., tuple[Any, socket.socket]] = spawnWorker,
+    ) -> None:
+        self.number = number
+        self.info: ServerInfo | None = None
+        self.addresses: dict[str, list[str]] = {}
+        self.connections: dict[int, str] = {}
+        self.start: Start | None = None
+        self.pid = 0
+        self._owner = owner
+        self._reactor = reactor
+        self._line = line
+        self._spawn = spawn
+        self._process: Any = None
+        self._channel: ControlChannel | None = None
+        self._pause = PAUSE
+        self._began = 0.0
+        self._failure = ""
+        self._next: Any = None
+        self._killing: Any = None
+        self._isLeaving = False
+        self._gone: list[Deferred[None]] = []
+        self._decided: list[Deferred[bool]] = []
+        self._ended: list[Deferred[None]] = []
+
+    @property
+    def isReady(self) -> bool:
+        """Whether it takes connections."""
+        return self.info is not None and not self._isLeaving
+
+    def begin(self) -> None:
+        """Start a process in an empty slot."""
+        self._next = None
+        self._began = self._reactor.seconds()
+        self._failure = ""
+        self._isLeaving = False
+        self.start = self._owner.startOf(self)
+        self._process, end = self._spawn(
+            self._reactor, lambda line: self._line(self, line), self._processEnded
+        )
+        self.pid = self._process.pid
+        self._channel = ControlChannel(self._reactor, end, self._received, lambda: None)
+        self._channel.start()
+        self._channel.send(self.start)
+
+    def send(self, message: object, sockets: Sequence[socket.socket] = ()) -> None:
+        """Send a message; to an empty slot it is lost, and its sockets are closed."""
+        if self._channel is not None:
+            self._channel.send(message, sockets)
+        else:
+            for passed in sockets:
+                passed.close()
+
+    def read(self) -> None:
+        """Read what the process has said already."""
+        if self._channel is not None:
+            self._channel.drain()
+
+    def whenDecided(self) -> Deferred[bool]:
+        """Fires when the process is ready, with C{True}, or has ended before."""
+        decided: Deferred[bool] = Deferred()
+        self._decided.append(decided)
+        return decided
+
+    def leave(self) -> Deferred[None]:
+        """
+        Have its connections closed a few at a time.
+
+        @return: fires after the last one, or when the process has ended.
+        """
+        gone: Deferred[None] = Deferred()
+        if self.info is None:
+            gone.callback(None)
+        else:
+            self._gone.append(gone)
+            if not self._isLeaving:
+                self._isLeaving = True
+                self.send(StartLameDuck())
+        return gone
+
+    def stop(self) -> Deferred[None]:
+        """
+        End the process, if there is one. The slot stays empty until L{begin}.
+
+        @return: fires when it has ended.
+        """
+        ended: Deferred[None] = Deferred()
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        if self._process is None:
+            ended.callback(None)
+            return ended
+        self._ended.append(ended)
+        if len(self._ended) == 1:
+            self._isLeaving = True
+            self.send(StopWorker())
+            self._killing = self._reactor.callLater(PATIENCE, self._kill)
+        return ended
+
+    def _kill(self) -> None:
+        self._killing = None
+        _log.error("Worker {number} does not stop and is killed", number=self.number)
+        try:
+            self._process.signalProcess("KILL")
+        except ProcessExitedAlready:
+            _log.debug("Worker {number} has ended meanwhile", number=self.number)
+
+    def _received(self, message: Any, descriptors: Descriptors) -> None:
+        if isinstance(message, Closed):
+            self.connections.pop(message.cid, None)
+        elif isinstance(message, Entered):
+            if message.cid in self.connections:
+                self.connections[message.cid] = message.account
+        elif isinstance(message, Ready):
+            wasReady = self.info is not None
+            self.info, self.addresses = message.info, message.addresses
+            if not wasReady:
+                self._owner.ready(self)
+                _fire(self._decided, True)
+        elif isinstance(message, ReloadPlanned):
+            self._owner.answered(self, ())
+        elif isinstance(message, ReloadRefused):
+            self._owner.answered(self, message.problems)
+        elif isinstance(message, Failed):
+            self._failure = message.reason
+        elif isinstance(message, Gone):
+            _fire(self._gone, None)
+
+    def _processEnded(self, how: str) -> None:
+        # It may have said why just before.
+        self.read()
+        if self._channel is not None:
+            self._channel.close()
+        self._process = self._channel = self.info = None
+        self.addresses = {}
+        self.connections.clear()
+        if self._killing is not None:
+            self._killing.cancel()
+            self._killing = None
+        isAsked = bool(self._ended)
+        isWanted = self._owner.ended(self, self._failure or how) and not isAsked
+        _fire(self._decided, False)
+        _fire(self._gone, None)
+        _fire(self._ended, None)
+        if isWanted:
+            self._beginAgain(self._failure or how)
+
+    def _beginAgain(self, why: str) -> None:
+        if self._reactor.seconds() - self._began >= STEADY:
+            self._pause = PAUSE
+        _log.error(
+            "Worker {number} (pid {pid}) ended: {why}; the next one starts in {pause:g}s",
+            number=self.number,
+            pid=self.pid,
+            why=why,
+            pause=self._pause,
+        )
+        self._next = self._reactor.callLater(self._pause, self.begin)
+        self._pause = min(2 * self._pause, LONGEST)
+
+
+def _fire(waiting: list[Deferred[Value]], value: Value) -> None:
+    fired, waiting[:] = list(waiting), []
+    for deferred in fired:
+        deferred.callback(value)

@@ -1,0 +1,341 @@
+"""
+The parent of several workers, which are one server: it listens for clients, hands their connections
+on, and has the face of a L{natsbroker.broker.Broker} towards the process around it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from socket import socket
+from typing import Any
+
+from twisted.application.service import MultiService
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from natsbroker import __version__
+from natsbroker.advisories import Advisory, LameDuckStarted, ShutdownStarted
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.connections.listener import PortListener, addressEndpoint, urlOf
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import IObserver
+from natsbroker.runtime.failures import StartError, cannotListen
+from natsbroker.runtime.loops import currentReactor, requireRunning
+from natsbroker.runtime.observers import Observers
+from natsbroker.runtime.process import processesOf
+from natsbroker.runtime.readiness import Readiness
+from natsbroker.runtime.reload import (
+    LIFE,
+    Planner,
+    ReloadError,
+    Step,
+    heldBack,
+    logChanges,
+    logHeldBack,
+    plan,
+    settled,
+)
+from natsbroker.server.identity import KEY_SIZE, ServerKeys
+from natsbroker.server.start import announceListener, announceStart, giveReason
+from natsbroker.workers.acceptor import Acceptor
+from natsbroker.workers.channel import ApplyReload, DiscardReload, PlanReload, Start
+from natsbroker.workers.lines import relay
+from natsbroker.workers.settings import workerSettings
+from natsbroker.workers.slots import WorkerSlot, spawnWorker
+
+_log = Logger(namespace=LIFE)
+
+
+class _Reload:
+    """New settings that workers are asked about."""
+
+    def __init__(
+        self, settings: Settings, changes: list[Change], held: list[Change], apply: Step
+    ) -> None:
+        self.settings = settings
+        self.changes = changes
+        self.held = held
+        self.apply = apply
+        self.waiting: set[WorkerSlot] = set()
+        self.problems: dict[str, None] = {}
+
+
+class Supervisor(MultiService):
+    """
+    A server of several workers.
+
+    @ivar gaveUp: called when the server cannot go on.
+    @ivar slots: of the workers, by number from 1.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        reactor: Any = None,
+        sockets: Mapping[str, socket] | None = None,
+        spawn: Callable[..., tuple[Any, socket]] = spawnWorker,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.reactor = reactor if reactor is not None else currentReactor()
+        self.settings = settings
+        self.gaveUp: Callable[[], object] = self.stopService
+        self._secrets = random(KEY_SIZE), random(KEY_SIZE)
+        self.keys = serverKeys(self._secrets)
+        self._sockets = dict(sockets or {})
+        self._readiness = Readiness(giveReason)
+        self._observers = Observers()
+        self._planners: list[Planner] = []
+        self._reload: _Reload | None = None
+        self._directory = ""
+        self._isLameDuck = self._isStopping = self._isUpgrading = False
+        self._opened: Deferred[None] = Deferred()
+        count = processesOf(settings.workers)
+        self.slots = [
+            WorkerSlot(number, self, self.reactor, self._line, spawn)
+            for number in range(1, count + 1)
+        ]
+        self.acceptor = Acceptor(self.slots, settings)
+        self._listener = PortListener(
+            addressEndpoint(
+                self.reactor, settings.host, settings.port, opened=self._sockets.get("client")
+            ),
+            self.acceptor,
+        )
+
+    # As of a broker
+
+    def addresses(self) -> dict[str, list[str]]:
+        tls = self.settings.tls
+        scheme = "tls" if tls is not None and not self.settings.allow_non_tls else "nats"
+        address = self._listener.address
+        urls: dict[str, list[str]] = {"nats": [] if address is None else [urlOf(scheme, address)]}
+        for slot in self.slots:
+            for kind, others in slot.addresses.items():
+                urls[kind] = [*urls.get(kind, ()), *others]
+        return urls
+
+    def whenReady(self) -> Deferred[None]:
+        return self._readiness.wait()
+
+    def observe(self, observer: IObserver) -> Callable[[], None]:
+        return self._observers.add(observer)
+
+    def addPlanner(self, planner: Planner) -> None:
+        self._planners.append(planner)
+
+    def useReload(self, reloadFile: Callable[[], Sequence[str]]) -> None:
+        """Workers have no way to ask for a reload yet."""
+
+    @property
+    def isLameDuck(self) -> bool:
+        return self._isLameDuck
+
+    def startService(self) -> None:
+        requireRunning(self.reactor)
+        announceStart(self.settings, self.keys.id, {"workers": str(len(self.slots))})
+        super().startService()  # type: ignore[no-untyped-call]
+        opening = ensureDeferred(self._open())
+        opening.addCallbacks(self._announce, self._readiness.failed)
+        self._readiness.raiseFailure()
+
+    async def _open(self) -> None:
+        try:
+            await self._listener.open()
+        except CannotListenError as error:
+            raise cannotListen(error) from error
+        self.acceptor.attend(self._listener.port)
+        host, port = self._listener.address.host, self._listener.address.port
+        self.settings = replace(self.settings, host=host, port=port)
+        self._directory = tempfile.mkdtemp(prefix="natsbroker-")
+        for slot in self.slots:
+            slot.begin()
+        await self._opened
+
+    def _announce(self, _: None) -> None:
+        # Callers that waited act before the last line, so its readers may rely on what they do.
+        self._readiness.reached()
+        info = self.slots[0].info
+        required = info is not None and info.auth_required
+        announceListener(self._listener, self.settings, required)
+        _log.info("Server is ready")
+
+    def stopService(self) -> Deferred[None]:
+        _log.info("Initiating Shutdown...")
+        self._isStopping = True
+        return ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        self._notify(ShutdownStarted())
+        await self._listener.close()
+        await DeferredList([slot.stop() for slot in self.slots])
+        await super().stopService()  # type: ignore[no-untyped-call]
+        if self._directory:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        _log.info("Server Exiting..")
+
+    def _notify(self, advisory: Advisory) -> None:
+        self._observers.notify(advisory)
+
+    def lameDuck(self) -> Deferred[None]:
+        """
+        Refuse new clients, and have the others closed a few at a time.
+
+        @return: fires when the last one is closed.
+        """
+        if self._isLameDuck:
+            raise BrokerError("the broker is a lame duck already")
+        _log.info("Entering lame duck mode, stop accepting new clients")
+        self._isLameDuck = True
+        self._notify(LameDuckStarted())
+        return ensureDeferred(self._leave())
+
+    async def _leave(self) -> None:
+        await self._listener.close()
+        await DeferredList([slot.leave() for slot in self.slots])
+
+    # Reloads
+
+    def reload(self, settings: Settings) -> None:
+        """
+        Put other settings into force in all workers, or in none: each is asked first. The outcome
+        is logged.
+
+        @raise natsbroker.runtime.reload.ReloadError: if the parent cannot take them.
+        """
+        if self._reload is not None:
+            raise ReloadError(["another reload is under way"])
+        settings, held = heldBack(self.settings, settings)
+        new = settled(self.settings, settings)
+        changes, apply = plan(self.settings, new, self._planners)
+        self._reload = _Reload(new, changes, held, apply)
+        for slot in self.slots:
+            if slot.isReady:
+                self._reload.waiting.add(slot)
+                slot.send(PlanReload(self._settingsOf(slot, new)))
+        self._settleReload()
+
+    def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None:
+        if self._reload is not None and slot in self._reload.waiting:
+            self._reload.problems.update(dict.fromkeys(problems))
+            self._reload.waiting.discard(slot)
+            self._settleReload()
+
+    def _settleReload(self) -> None:
+        """End a reload when all have answered. A worker that ended meanwhile has no say."""
+        reload = self._reload
+        if reload is None or reload.waiting:
+            return
+        self._reload = None
+        if reload.problems:
+            self._sendAll(DiscardReload())
+            for problem in reload.problems:
+                _log.error("Failed to reload server configuration: {problem}", problem=problem)
+            return
+        self._sendAll(ApplyReload())
+        self.settings = reload.settings
+        self.acceptor.use(reload.settings)
+        reload.apply()
+        logChanges(reload.changes, reload.settings)
+        logHeldBack(reload.held)
+
+    def _sendAll(self, message: object) -> None:
+        for slot in self.slots:
+            if slot.isReady:
+                slot.send(message)
+
+    # Upgrades
+
+    def upgrade(self) -> None:
+        """Start one worker after another again, each after its connections have left."""
+        if self._isUpgrading or self._isStopping or self._isLameDuck:
+            _log.warn("No upgrade now: another is under way, or the server ends")
+            return
+        self._isUpgrading = True
+        upgrading = ensureDeferred(self._upgrade())
+        upgrading.addErrback(lambda failure: _log.failure("The upgrade failed", failure))
+
+    async def _upgrade(self) -> None:
+        count = len(self.slots)
+        for slot in self.slots:
+            _log.info("Upgrading worker {number} of {count}", number=slot.number, count=count)
+            await slot.leave()
+            await slot.stop()
+            if self._isStopping or self._isLameDuck:
+                break
+            slot.begin()
+            if not await slot.whenDecided():
+                _log.error("The upgrade ends early: worker {n} does not start", n=slot.number)
+                break
+            version = "" if slot.info is None else slot.info.natsbroker
+            _log.info(
+                "Worker {number} is of version {version}", number=slot.number, version=version
+            )
+        else:
+            _log.info(
+                "Upgraded {count} workers; this parent is of {ours}", count=count, ours=__version__
+            )
+        self._isUpgrading = False
+
+    # The slots
+
+    def startOf(self, slot: WorkerSlot) -> Start:
+        return Start(
+            slot.number,
+            len(self.slots),
+            self._settingsOf(slot, self.settings),
+            self._secrets,
+            self._directory,
+            (self.settings.host, self.settings.port),
+        )
+
+    def _settingsOf(self, slot: WorkerSlot, settings: Settings) -> Settings:
+        address = self.settings.host, self.settings.port
+        return workerSettings(settings, slot.number, address)
+
+    def _line(self, slot: WorkerSlot, line: str) -> None:
+        relay(line, slot.number)
+
+    def ready(self, slot: WorkerSlot) -> None:
+        start = slot.start
+        if start is not None and start.settings != self._settingsOf(slot, self.settings):
+            # Others were put into force while it started.
+            ensureDeferred(self._renew(slot))
+            return
+        if self._readiness.outcome is None:
+            if all(slot.isReady for slot in self.slots) and not self._opened.called:
+                self._opened.callback(None)
+        else:
+            _log.info("Worker {number} is ready", number=slot.number)
+        self.acceptor.changed()
+
+    async def _renew(self, slot: WorkerSlot) -> None:
+        await slot.stop()
+        if not (self._isStopping or self._isLameDuck):
+            slot.begin()
+
+    def ended(self, slot: WorkerSlot, why: str) -> bool:
+        self.acceptor.changed()
+        if self._reload is not None:
+            self._reload.waiting.discard(slot)
+            self._settleReload()
+        if self._isStopping or self._isLameDuck:
+            return False
+        if self._readiness.outcome is None:
+            if not self._opened.called:
+                self._opened.errback(StartError(f"worker {slot.number}: {why}"))
+            return False
+        return True
+
+
+def serverKeys(secrets: tuple[bytes, bytes]) -> ServerKeys:
+    """The keys of a server, the same in all its processes."""
+    given = iter(secrets)
+    return ServerKeys(lambda size: next(given))

@@ -1,0 +1,159 @@
+"""Workers that are not processes: the other ends of channels, on a reactor in memory."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.testing import MemoryReactorClock
+
+from natsbroker.clients.info import ServerInfo
+from natsbroker.config.model import Settings
+from natsbroker.server.configuration.build import buildText
+from natsbroker.workers.channel import ControlChannel, Ready
+from natsbroker.workers.supervisor import Supervisor
+
+INFO = ServerInfo("ID", "name", "2.15.1", "0.1.0")
+
+
+class Port:
+    """A listening port that notes whether it accepts."""
+
+    transport: Any = None
+    disconnected = False
+
+    def __init__(self, factory: Any) -> None:
+        self.factory = factory
+        self.isReading = True
+
+    def startReading(self) -> None:
+        self.isReading = True
+
+    def stopReading(self) -> None:
+        self.isReading = False
+
+    def stopListening(self) -> None:
+        self.isReading, self.disconnected = False, True
+
+    def getHost(self) -> IPv4Address:
+        return IPv4Address("TCP", "127.0.0.1", 4333)
+
+    def accept(self) -> socket.socket:
+        """The client's end of a connection that is accepted."""
+        ours, theirs = socket.socketpair()
+        protocol = self.factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5))
+        protocol.makeConnection(self.transport(ours, protocol, ("127.0.0.1", 5), self, 1, None))
+        return theirs
+
+
+class Process:
+    """
+    A worker's process in name.
+
+    @ivar said: the messages that it was sent.
+    @ivar passed: the descriptors that came with them.
+    """
+
+    def __init__(self, pid: int, line: Callable[[str], object], ended: Callable[[str], object]):
+        self.pid = pid
+        self.line = line
+        self.signals: list[str] = []
+        self.said: list[Any] = []
+        self.passed: list[int] = []
+        self._ended = ended
+        self.ours, theirs = socket.socketpair()
+        self.channel = ControlChannel(MemoryReactorClock(), theirs, self._received, lambda: None)
+
+    def _received(self, message: Any, descriptors: tuple[int, ...]) -> None:
+        self.said.append(message)
+        self.passed += descriptors
+
+    def read(self) -> list[Any]:
+        """The messages since the last call."""
+        before = len(self.said)
+        self.channel.drain()
+        return self.said[before:]
+
+    def signalProcess(self, name: str) -> None:
+        self.signals.append(name)
+        self.end(f"signal {name}")
+
+    def end(self, how: str = "exit code 0") -> None:
+        """End, with everything that it holds."""
+        self.channel.drain()
+        self.channel.close()
+        for descriptor in self.passed:
+            os.close(descriptor)
+        self.passed = []
+        self._ended(how)
+
+
+class Reactor(MemoryReactorClock):
+    """Listens at one port in memory."""
+
+    port: Port | None = None
+
+    def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> Any:
+        self.port = Port(factory)
+        return self.port
+
+
+class World:
+    """
+    A supervisor in memory.
+
+    @ivar started: every process that was started, in order.
+    """
+
+    def __init__(self, text: str = "", count: int = 2) -> None:
+        self.reactor: Any = Reactor()  # type: ignore[no-untyped-call]
+        self.started: list[Process] = []
+        settings = buildText(f'workers: {count}, listen: "127.0.0.1:4333"\n{text}', {}).settings
+        self.supervisor = Supervisor(
+            settings, reactor=self.reactor, spawn=self._spawn, random=lambda size: bytes(size)
+        )
+
+    @property
+    def port(self) -> Any:
+        """At which the parent listens."""
+        return self.reactor.port
+
+    def _spawn(self, reactor: Any, line: Any, ended: Any) -> tuple[Process, socket.socket]:
+        process = Process(100 + len(self.started), line, ended)
+        self.started.append(process)
+        return process, process.ours
+
+    def start(self) -> World:
+        """Start with all workers ready."""
+        self.supervisor.startService()
+        for process in list(self.started):
+            self.ready(process)
+        return self
+
+    def ready(self, process: Process) -> None:
+        """Have a worker become ready."""
+        process.read()
+        self.say(process, Ready(INFO, {}))
+
+    def say(self, process: Process, *messages: object) -> None:
+        """Have a worker say something, and the parent read it."""
+        for message in messages:
+            process.channel.send(message)
+        for slot in self.supervisor.slots:
+            if slot.pid == process.pid:
+                slot.read()
+
+    def close(self) -> None:
+        """End all processes."""
+        stopping = self.supervisor.stopService()
+        for process in self.started:
+            if process.channel.fileno() >= 0:
+                process.end()
+        assert stopping.called
+
+    @property
+    def settings(self) -> Settings:
+        return self.supervisor.settings

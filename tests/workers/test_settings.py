@@ -1,0 +1,65 @@
+"""Settings of workers, and those that several cannot have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from natsbroker.config.model import Monitoring, Settings
+from natsbroker.workers.settings import refusals, workerSettings
+from tests.server.support import settingsOf
+
+ADDRESS = ("127.0.0.1", 4333)
+
+
+def test_whole() -> None:
+    """A worker has what concerns its clients, and nothing that is the parent's."""
+    text = "max_payload: 77, pidfile: /p, ports_file_dir: /d, port: -1, workers: 4"
+    own = workerSettings(settingsOf(text), 2, ADDRESS)
+    assert (own.max_payload, own.host, own.port) == (77, *ADDRESS)
+    assert (own.pidfile, own.ports_file_dir, own.workers) == ("", "", 1)
+    assert own.monitoring == Monitoring()
+
+
+def test_first() -> None:
+    """One worker has what several cannot have."""
+    settings = settingsOf("jetstream: enabled, streaming { cluster_id: c }")
+    first, second = (workerSettings(settings, number, ADDRESS) for number in (1, 2))
+    assert (first.jetstream.enabled, first.streaming) == (True, settings.streaming)
+    assert (second.jetstream.enabled, second.streaming) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("http_port: 8222", "http_port"),
+        ("gateway { name: A, port: 1 }", "gateway"),
+        ("leafnodes { port: 1 }", "leafnodes"),
+        ("leafnodes { remotes [ { url: 'nats://h:1' } ] }", "leafnodes"),
+        ("websocket { port: 1, no_tls: true }", "websocket"),
+        ("proxy_protocol: true", "proxy_protocol"),
+        ("streaming { nats_server_url: 'nats://h:1' }", "streaming"),
+        ("authorization { plugin: p }", "authorization.plugin"),
+        ("router { plugin: p }", "router.plugin"),
+        ("services { a {} }", "services"),
+        ("plugins { a {} }", "plugins"),
+    ],
+)
+def test_unshared(text: str, key: str) -> None:
+    """Each has its reason, and the way out."""
+    [problem] = refusals(settingsOf(text))
+    assert problem.startswith(f"{key}: ")
+    assert problem.endswith("; use one worker")
+
+
+def test_secureRefused() -> None:
+    settings = replace(Settings(), monitoring=Monitoring(https_port=8222))
+    [problem] = refusals(settings)
+    assert problem.startswith("https_port: ")
+
+
+def test_accepted() -> None:
+    assert (
+        list(refusals(settingsOf("jetstream: enabled, accounts { A { users [{user: a}] } }"))) == []
+    )

@@ -1,0 +1,392 @@
+"""The parent of workers: start, connections, deaths, reloads, lame duck, upgrades and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from natsbroker.advisories import LameDuckStarted, ShutdownStarted
+from natsbroker.errors import BrokerError
+from natsbroker.runtime.reload import ReloadError
+from natsbroker.server.configuration.build import buildText
+from natsbroker.workers.channel import (
+    Adopt,
+    ApplyReload,
+    Closed,
+    DiscardReload,
+    Entered,
+    Failed,
+    Gone,
+    PlanReload,
+    ReloadPlanned,
+    ReloadRefused,
+    Start,
+    StartLameDuck,
+    StopWorker,
+)
+from natsbroker.workers.slots import LONGEST, PATIENCE, PAUSE, STEADY
+from tests.server.support import Advisories, logLines, settingsOf
+from tests.workers.support import World
+
+Make = Callable[..., World]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    worlds: list[World] = []
+
+    def made(*arguments: Any, **named: Any) -> World:
+        worlds.append(World(*arguments, **named))
+        return worlds[-1]
+
+    yield made
+    for world in worlds:
+        world.close()
+
+
+def failureOf(deferred: Deferred[Any]) -> list[str]:
+    """The text of its failure, once there is one."""
+    texts: list[str] = []
+    deferred.addErrback(lambda failure: texts.append(failure.getErrorMessage()))
+    return texts
+
+
+class TestStart:
+    def test_ready(self, make: Make) -> None:
+        """The server is ready once all workers are, and says so once."""
+        world = make("max_payload: 77", count=3)
+        ready: list[object] = []
+        world.supervisor.whenReady().addCallback(ready.append)
+        with logLines() as lines:
+            world.supervisor.startService()
+            for process in world.started[:2]:
+                world.ready(process)
+            assert (ready, "[INF] Server is ready" in lines) == ([], False)
+            world.ready(world.started[2])
+        assert ready == [None]
+        assert lines[-2:] == [
+            "[INF] Listening for client connections on 127.0.0.1:4333",
+            "[INF] Server is ready",
+        ]
+        assert lines.count("[INF] Starting natsbroker") == 1
+        starts = [process.said[0] for process in world.started]
+        assert [(start.number, start.count) for start in starts] == [(1, 3), (2, 3), (3, 3)]
+        assert {start.settings.max_payload for start in starts} == {77}
+        assert len({start.secrets for start in starts}) == 1
+        assert world.supervisor.addresses() == {"nats": ["nats://127.0.0.1:4333"]}
+
+    def test_failure(self, make: Make) -> None:
+        """A worker that cannot start is the reason for which the server does not."""
+        world = make()
+        failed = failureOf(world.supervisor.whenReady())
+        world.supervisor.startService()
+        process = world.started[1]
+        process.channel.send(Failed("no such certificate"))
+        process.end("exit code 1")
+        assert failed == ["worker 2: no such certificate"]
+        assert len(world.started) == 2
+
+    def test_silentEnd(self, make: Make) -> None:
+        """One that says nothing is known by its exit code."""
+        world = make()
+        failed = failureOf(world.supervisor.whenReady())
+        world.supervisor.startService()
+        world.started[0].end("exit code 3")
+        assert failed == ["worker 1: exit code 3"]
+
+
+class TestConnections:
+    def test_inTurn(self, make: Make) -> None:
+        world = make().start()
+        clients = [world.port.accept() for _ in range(4)]
+        given = [process.read() for process in world.started]
+        assert sorted(message.cid for messages in given for message in messages) == [1, 2, 3, 4]
+        assert [len(messages) for messages in given] == [2, 2]
+        assert all(isinstance(message, Adopt) for messages in given for message in messages)
+        for client in clients:
+            client.close()
+
+    def test_accounts(self, make: Make) -> None:
+        """The parent knows the account of each connection, until it ends."""
+        world = make().start()
+        client = world.port.accept()
+        slot = next(slot for slot in world.supervisor.slots if slot.connections)
+        process = world.started[slot.number - 1]
+        world.say(process, Entered(1, "A"), Entered(9, "B"))
+        assert slot.connections == {1: "A"}
+        world.say(process, Closed(1, "A"))
+        assert slot.connections == {}
+        client.close()
+
+    def test_noneReady(self, make: Make) -> None:
+        """Connections wait to be accepted while there is nobody for them."""
+        world = make()
+        world.supervisor.startService()
+        assert not world.port.isReading
+        for process in world.started:
+            world.ready(process)
+        assert world.port.isReading
+        for process in world.started[:2]:
+            process.end("signal 9")
+        assert not world.port.isReading
+        world.reactor.advance(PAUSE)
+        world.ready(world.started[2])
+        assert world.port.isReading
+
+
+class TestDeaths:
+    def test_next(self, make: Make) -> None:
+        """The next worker starts after a pause, in the same slot and with the same keys."""
+        world = make().start()
+        client = world.port.accept()
+        with logLines() as lines:
+            world.started[0].end("signal 9")
+        assert lines == ["[ERR] Worker 1 (pid 100) ended: signal 9; the next one starts in 0.1s"]
+        world.reactor.advance(PAUSE / 2)
+        assert len(world.started) == 2
+        world.reactor.advance(PAUSE / 2)
+        [start] = world.started[2].read()
+        assert start == world.started[0].said[0]
+        with logLines() as lines:
+            world.ready(world.started[2])
+        assert lines == ["[INF] Worker 1 is ready"]
+        assert not world.supervisor.slots[0].connections
+        client.close()
+
+    def test_pauses(self, make: Make) -> None:
+        """Pauses double to a limit, and are short again behind a worker that has run for long."""
+        world = make().start()
+        pauses = []
+        for _ in range(8):
+            world.started[-1].end("signal 9")
+            [call] = world.reactor.getDelayedCalls()
+            pauses.append(round(call.getTime() - world.reactor.seconds(), 3))
+            world.reactor.advance(pauses[-1])
+        assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, LONGEST, LONGEST]
+        world.ready(world.started[-1])
+        world.reactor.advance(STEADY)
+        world.started[-1].end("signal 9")
+        [call] = world.reactor.getDelayedCalls()
+        assert round(call.getTime() - world.reactor.seconds(), 3) == PAUSE
+
+    def test_lines(self, make: Make) -> None:
+        """Lines of a worker are lines of the server's log; others say whose they are."""
+        world = make().start()
+        with logLines() as lines:
+            world.started[0].line("WRN [7] [WRN] 127.0.0.1:5 - cid:1 - Slow")
+            world.started[1].line("Fatal Python error")
+        assert lines == ["[WRN] 127.0.0.1:5 - cid:1 - Slow", "[ERR] Worker 2: Fatal Python error"]
+
+
+class TestReload:
+    def test_all(self, make: Make) -> None:
+        """Others are in force once every worker has agreed."""
+        world = make("max_payload: 100").start()
+        with logLines() as lines:
+            world.supervisor.reload(listening("max_payload: 50"))
+            plans = [process.read() for process in world.started]
+            assert [plan.settings.max_payload for [plan] in plans] == [50, 50]
+            world.say(world.started[0], ReloadPlanned())
+            assert (world.started[0].read(), world.settings.max_payload) == ([], 100)
+            world.say(world.started[1], ReloadPlanned())
+        assert [process.read() for process in world.started] == [[ApplyReload()], [ApplyReload()]]
+        assert world.settings.max_payload == 50
+        assert lines[0] == "[INF] Reloaded: max_payload = 50"
+        assert lines[1].startswith("[INF] Reloaded server configuration ")
+        assert len(lines) == 2
+
+    def test_none(self, make: Make) -> None:
+        """One worker that refuses is enough; its reason is logged once."""
+        world = make("max_payload: 100").start()
+        with logLines() as lines:
+            world.supervisor.reload(listening("max_payload: 50"))
+            world.say(world.started[0], ReloadRefused(("no file",)))
+            world.say(world.started[1], ReloadRefused(("no file",)))
+        for process in world.started:
+            assert [type(message) for message in process.read()] == [PlanReload, DiscardReload]
+        assert world.settings.max_payload == 100
+        assert lines == ["[ERR] Failed to reload server configuration: no file"]
+
+    def test_parent(self, make: Make) -> None:
+        """Where the parent can tell, no worker is asked."""
+        world = make().start()
+        with pytest.raises(ReloadError, match="not supported for Workers: old=2, new=3"):
+            world.supervisor.reload(settingsOf('workers: 3, listen: "127.0.0.1:4333"'))
+        assert [process.read() for process in world.started] == [[], []]
+
+    def test_twice(self, make: Make) -> None:
+        world = make().start()
+        world.supervisor.reload(listening("max_payload: 50"))
+        with pytest.raises(ReloadError, match="another reload is under way"):
+            world.supervisor.reload(listening("max_payload: 60"))
+
+    def test_deathMeanwhile(self, make: Make) -> None:
+        """A worker that ends instead of answering has no say; the next one has what is decided."""
+        world = make("max_payload: 100").start()
+        world.supervisor.reload(listening("max_payload: 50"))
+        world.say(world.started[1], ReloadPlanned())
+        world.started[0].end("signal 9")
+        assert world.settings.max_payload == 50
+        world.reactor.advance(PAUSE)
+        [start] = world.started[2].read()
+        assert start.settings.max_payload == 50
+
+    def test_startMeanwhile(self, make: Make) -> None:
+        """A worker that started with the settings from before is started again."""
+        world = make("max_payload: 100").start()
+        world.started[0].end("signal 9")
+        world.reactor.advance(PAUSE)
+        world.supervisor.reload(listening("max_payload: 50"))
+        world.say(world.started[1], ReloadPlanned())
+        world.ready(world.started[2])
+        assert world.started[2].read() == [StopWorker()]
+        world.started[2].end()
+        [start] = world.started[3].read()
+        assert (start.number, start.settings.max_payload) == (1, 50)
+
+    def test_planners(self, make: Make) -> None:
+        """The process around the server has its part, as with a broker."""
+        world = make("max_payload: 100").start()
+        applied: list[int] = []
+        world.supervisor.addPlanner(lambda new, changes: lambda: applied.append(new.max_payload))
+        world.supervisor.reload(listening("max_payload: 50"))
+        for process in world.started:
+            assert applied == []
+            world.say(process, ReloadPlanned())
+        assert applied == [50]
+
+
+def listening(text: str) -> Any:
+    """Settings of the same server with something else."""
+    return buildText(f'workers: 2, listen: "127.0.0.1:4333"\n{text}', {}).settings
+
+
+class TestLameDuck:
+    def test_all(self, make: Make) -> None:
+        """It is over when the connections of all workers are; they end only then."""
+        world = make().start()
+        observer = Advisories()
+        world.supervisor.observe(observing(observer))
+        over: list[object] = []
+        world.supervisor.lameDuck().addCallback(over.append)
+        assert world.supervisor.isLameDuck
+        assert world.port.disconnected
+        assert [process.read() for process in world.started] == [
+            [StartLameDuck()],
+            [StartLameDuck()],
+        ]
+        world.say(world.started[0], Gone())
+        assert over == []
+        world.started[1].end("signal 9")
+        assert len(over) == 1
+        assert len(world.started) == 2
+        assert observer.seen == [LameDuckStarted()]
+        with pytest.raises(BrokerError, match="already"):
+            world.supervisor.lameDuck()
+
+
+def observing(observer: Advisories) -> Any:
+    """As an observer by its interface."""
+    from zope.interface import alsoProvides
+
+    from natsbroker.interfaces import IObserver
+
+    alsoProvides(observer, IObserver)
+    return observer
+
+
+class TestUpgrade:
+    def test_inTurn(self, make: Make) -> None:
+        """Each worker is replaced when its connections have left; the others take new ones."""
+        world = make().start()
+        with logLines() as lines:
+            world.supervisor.upgrade()
+            first, second = world.started
+            assert (first.read(), second.read()) == ([StartLameDuck()], [])
+            client = world.port.accept()
+            assert [type(message) for message in second.read()] == [Adopt]
+            world.say(first, Gone())
+            assert first.read() == [StopWorker()]
+            first.end()
+            assert second.read() == []
+            world.ready(world.started[2])
+            assert second.read() == [StartLameDuck()]
+            world.say(second, Gone())
+            second.end()
+            world.ready(world.started[3])
+        numbers = [process.said[0].number for process in world.started]
+        assert numbers == [1, 2, 1, 2]
+        assert lines[0] == "[INF] Upgrading worker 1 of 2"
+        assert lines[-1].startswith("[INF] Upgraded 2 workers")
+        client.close()
+
+    def test_newOneFails(self, make: Make) -> None:
+        """Where the new one does not start, the others stay."""
+        world = make().start()
+        world.supervisor.upgrade()
+        world.say(world.started[0], Gone())
+        world.started[0].end()
+        with logLines() as lines:
+            world.started[2].end("exit code 1")
+        assert "[ERR] The upgrade ends early: worker 1 does not start" in lines
+        assert world.started[1].read()[1:] == []
+        world.reactor.advance(PAUSE)
+        assert world.started[3].read()[0].number == 1
+
+    def test_twice(self, make: Make) -> None:
+        world = make().start()
+        world.supervisor.upgrade()
+        with logLines() as lines:
+            world.supervisor.upgrade()
+        assert lines == ["[WRN] No upgrade now: another is under way, or the server ends"]
+
+
+class TestStop:
+    def test_order(self, make: Make) -> None:
+        """All workers stop, and the server ends when they have ended."""
+        world = make().start()
+        observer = Advisories()
+        world.supervisor.observe(observing(observer))
+        over: list[object] = []
+        with logLines() as lines:
+            world.supervisor.stopService().addCallback(over.append)
+            assert [process.read() for process in world.started] == [[StopWorker()], [StopWorker()]]
+            world.started[0].end()
+            assert over == []
+            world.started[1].end()
+        assert len(over) == 1
+        assert lines == ["[INF] Initiating Shutdown...", "[INF] Server Exiting.."]
+        assert observer.seen == [ShutdownStarted()]
+        assert world.port.disconnected
+
+    def test_deadSlot(self, make: Make) -> None:
+        """A slot that waits for its next process needs none any more."""
+        world = make().start()
+        world.started[0].end("signal 9")
+        stopping = world.supervisor.stopService()
+        world.started[1].end()
+        assert stopping.called
+        world.reactor.advance(2 * PAUSE)
+        assert len(world.started) == 2
+
+    def test_stubborn(self, make: Make) -> None:
+        """A worker that does not stop is killed."""
+        world = make().start()
+        stopping = world.supervisor.stopService()
+        world.started[0].end()
+        with logLines() as lines:
+            world.reactor.advance(PATIENCE)
+        assert lines[0] == "[ERR] Worker 2 does not stop and is killed"
+        assert world.started[1].signals == ["KILL"]
+        assert stopping.called
+
+
+def test_starts(make: Make) -> None:
+    """A start says all that a worker has to know."""
+    world = make().start()
+    start = world.started[1].said[0]
+    assert isinstance(start, Start)
+    assert start.address == ("127.0.0.1", 4333)

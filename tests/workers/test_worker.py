@@ -1,0 +1,182 @@
+"""A worker, here in this process: messages of its parent to a broker in memory."""
+
+from __future__ import annotations
+
+import io
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
+from twisted.internet.testing import MemoryReactorClock
+from twisted.logger import globalLogBeginner
+from zope.interface.verify import verifyObject
+
+from natsbroker.workers.channel import (
+    Adopt,
+    ApplyReload,
+    Closed,
+    ControlChannel,
+    DiscardReload,
+    Failed,
+    Gone,
+    PlanReload,
+    Ready,
+    ReloadPlanned,
+    ReloadRefused,
+    Start,
+    StartLameDuck,
+    StopWorker,
+)
+from natsbroker.workers.settings import workerSettings
+from natsbroker.workers.worker import ParentsEndpoint, ParentsPort, WorkerProcess
+from tests.server.support import settingsOf
+
+ADDRESS = ("127.0.0.1", 4333)
+SECRETS = (bytes(32), bytes(range(32)))
+
+
+class Reactor(MemoryReactorClock):
+    """Notes in a list that it was stopped."""
+
+    def __init__(self, came: list[Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._came = came
+
+    def stop(self) -> None:
+        self._came.append("stopped")
+
+
+class Parent:
+    """The parent's end."""
+
+    def __init__(self, tmp_path: Any) -> None:
+        ours, theirs = socket.socketpair()
+        self.came: list[Any] = []
+        self.reactor: Any = Reactor(self.came)
+        self.channel = ControlChannel(
+            MemoryReactorClock(), ours, lambda message, passed: self.came.append(message), print
+        )
+        self._directory = str(tmp_path)
+        self.worker = WorkerProcess(self.reactor, theirs, io.StringIO())
+
+    def start(self, text: str = "") -> None:
+        settings = workerSettings(settingsOf(text), 1, ADDRESS)
+        self.say(Start(1, 2, settings, SECRETS, self._directory, ADDRESS))
+
+    def say(self, message: object, *sockets: socket.socket) -> list[Any]:
+        """Give what comes back."""
+        before = len(self.came)
+        self.channel.send(message, sockets)
+        worker: Any = self.worker
+        worker._channel.drain()
+        for _ in range(4):
+            self.reactor.advance(0)
+        self.channel.drain()
+        return self.came[before:]
+
+    def close(self) -> None:
+        self.say(StopWorker())
+        self.reactor.advance(1)
+        self.channel.close()
+        worker: Any = self.worker
+        worker._passes.stop()
+
+
+@pytest.fixture
+def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Parent]:
+    monkeypatch.setattr(globalLogBeginner, "beginLoggingTo", lambda *given, **named: None)
+    made = Parent(tmp_path)
+    yield made
+    made.close()
+
+
+def test_ready(parent: Parent) -> None:
+    """INFO has the server's id and the parent's address."""
+    parent.start()
+    [ready] = parent.came
+    assert isinstance(ready, Ready)
+    assert (ready.info.host, ready.info.port) == ADDRESS
+    assert ready.info.server_id.startswith("N")
+
+
+def test_sameServer(parent: Parent) -> None:
+    """All workers have one id, and another start another."""
+    parent.start()
+    [ready] = parent.came
+    other = Parent(parent._directory)
+    other.start()
+    [second] = other.came
+    other.close()
+    assert ready.info.server_id == second.info.server_id
+
+
+def test_failure(parent: Parent) -> None:
+    """A start that fails says why, and the process ends with an error."""
+    parent.start("authorization { plugin: nowhere }")
+    end, failed = parent.came
+    assert isinstance(failed, Failed)
+    assert "nowhere" in failed.reason
+    assert end == "stopped"
+    assert parent.worker.exitCode == 1
+
+
+def test_reload(parent: Parent) -> None:
+    parent.start("max_payload: 100")
+    settings = workerSettings(settingsOf("max_payload: 50"), 1, ADDRESS)
+    assert parent.say(PlanReload(settings)) == [ReloadPlanned()]
+    assert parent.say(DiscardReload()) == []
+    assert parent.say(ApplyReload()) == []
+    assert parent.say(PlanReload(settings)) == [ReloadPlanned()]
+    [ready] = parent.say(ApplyReload())
+    assert ready.info.max_payload == 50
+
+
+def test_refusedReload(parent: Parent) -> None:
+    parent.start()
+    settings = workerSettings(settingsOf("server_name: other"), 1, ADDRESS)
+    [refused] = parent.say(PlanReload(settings))
+    assert isinstance(refused, ReloadRefused)
+    assert refused.problems == ("config reload not supported for ServerName: old=, new=other",)
+
+
+def test_lameDuck(parent: Parent) -> None:
+    """Without connections it is over at once."""
+    parent.start()
+    assert parent.say(StartLameDuck()) == [Gone()]
+
+
+def test_noDescriptor(parent: Parent) -> None:
+    """A connection that got lost because no descriptor was left has ended."""
+    parent.start()
+    assert parent.say(Adopt(5, ("127.0.0.1", 7))) == [Closed(5)]
+
+
+def test_early(parent: Parent) -> None:
+    """A connection that comes before the start or after the end is closed."""
+    mine, client = socket.socketpair()
+    parent.say(Adopt(5, ("127.0.0.1", 7)), mine)
+    assert client.recv(1) == b""
+    client.close()
+
+
+def test_orphan(parent: Parent) -> None:
+    """A worker without its parent ends."""
+    parent.start()
+    parent.channel.close()
+    worker: Any = parent.worker
+    failure = worker._channel.doRead()
+    worker._channel.connectionLost(failure)
+    parent.reactor.advance(1)
+    assert parent.came[-1] == "stopped"
+
+
+def test_address() -> None:
+    """The parent's address, as a port that the worker's broker has."""
+    verifyObject(IStreamServerEndpoint, ParentsEndpoint(ADDRESS))
+    verifyObject(IListeningPort, ParentsPort(ADDRESS))
+    assert (
+        str(ParentsPort(("::1", 4)).getHost())
+        == "IPv6Address(type='TCP', host='::1', port=4, flowInfo=0, scopeID=0)"
+    )
