@@ -29,6 +29,7 @@ from natsbroker.connections.poller import SocketPoller
 from natsbroker.connections.turns import Turns
 from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
 from natsbroker.interfaces.providers import requireSeveral
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.links.services import Links
 from natsbroker.runtime.loops import currentReactor, requireRunning
 from natsbroker.runtime.plugins import Plugins
@@ -91,6 +92,7 @@ class Broker(MultiService):
         gatewayPolicy: Any = None,
         connectionKinds: Sequence[Any] = (),
         sockets: Mapping[str, socket] | None = None,
+        hostCluster: HostCluster | None = None,
     ) -> None:
         """
         Providers of an interface are annotated as C{Any}, because type checkers without
@@ -117,6 +119,8 @@ class Broker(MultiService):
             L{natsbroker.interfaces.IConnectionKind}.
         @param sockets: listen at the settings' addresses already, by what they are for: C{client},
             C{monitoring}, C{cluster}, C{gateway}, C{leafnodes} or C{websocket}.
+        @param hostCluster: brokers on this machine, with the same keys and settings, that are one
+            server with this one.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
         @raise ValueError: if the settings contradict themselves, or a certificate cannot be used.
         """
@@ -146,6 +150,7 @@ class Broker(MultiService):
             gatewayPolicy=gatewayPolicy,
             connectionKinds=tuple(connectionKinds),
             sockets=sockets or {},
+            hostCluster=hostCluster,
         )
         self._parts = BrokerParts(
             self, self.settings, self.keys, self._random, withBuiltIn(plugins or Plugins()), given

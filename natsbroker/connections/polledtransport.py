@@ -1,6 +1,6 @@
 """
-A TCP connection of Twisted's whose bytes go through a poller. Connecting, accepting, closing and
-the life of the protocol stay Twisted's. Other transports are left as they are.
+A TCP or UNIX connection of Twisted's whose bytes go through a poller. Connecting, accepting,
+closing and the life of the protocol stay Twisted's. Other transports are left as they are.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet import tcp
+from twisted.internet import tcp, unix
 from twisted.python.failure import Failure
 
 from natsbroker import hot
 from natsbroker.connections.polledsocket import PolledSession, PolledSocket
+
+#: The transports whose sockets a poller can have.
+_POLLED = frozenset({tcp.Server, tcp.Client, unix.Server, unix.Client})
 
 
 class _Relay:
@@ -133,14 +136,14 @@ class PolledTransport:
 
 def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
     """The polled transport, or the transport itself where it must stay; C{None} polls nothing."""
-    if poller is None or type(transport) not in (tcp.Server, tcp.Client):
+    if poller is None or type(transport) not in _POLLED:
         return transport
     return PolledTransport(poller.sockets, transport, session)
 
 
 def pollStream(poller: Any, transport: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
     """As L{pollTransport}, for a protocol that stands between the socket and a session to come."""
-    if poller is None or type(transport) not in (tcp.Server, tcp.Client):
+    if poller is None or type(transport) not in _POLLED:
         return transport
     return PolledTransport(poller.sockets, transport, _Relay(protocol, batch))
 

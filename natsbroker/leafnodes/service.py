@@ -87,7 +87,10 @@ class LeafnodeService(LinkService[LeafRemote]):
     def clusterName(self) -> str:
         """A broker without a cluster that dials leafnodes is a cluster by itself."""
         cluster = self._cluster()
-        name = self._settings.clusterName if cluster is None else cluster.cluster.terms.name
+        if cluster is None or cluster.isPrivate:
+            name = self._settings.clusterName
+        else:
+            name = cluster.cluster.terms.name
         if name or not self._remotes:
             return name
         return self._settings.server_name or self._serverId

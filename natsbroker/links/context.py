@@ -19,6 +19,7 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Logging, Settings
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer, IGatewayInterestPolicy, IMessageBus
+from natsbroker.links.hostcluster import HostCluster
 
 
 @dataclass(eq=False)
@@ -53,6 +54,7 @@ class LinkContext:
 @dataclass(frozen=True, slots=True)
 class LinkDependencies:
     """
+    @ivar serverId: by which other servers know this broker.
     @ivar clients: what is shared with client connections: batches, deadlines, tracing.
     @ivar checks: compare the passwords of peers.
     @ivar policy: makes what decides which messages other clusters receive.
@@ -60,6 +62,7 @@ class LinkDependencies:
     @ivar authorizerFor: makes the authorizer of clients from settings; gives C{None} where settings
         do not make it.
     @ivar sockets: listen already, by the configuration key of their kind, which takes its own out.
+    @ivar hostCluster: of which this broker is one; C{None} for a server of one broker.
     """
 
     reactor: Any
@@ -73,3 +76,4 @@ class LinkDependencies:
     systemBus: Callable[[], IMessageBus | None]
     authorizerFor: Callable[[Settings], IAuthorizer | None]
     sockets: dict[str, socket] = field(default_factory=dict)
+    hostCluster: HostCluster | None = None

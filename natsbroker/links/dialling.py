@@ -11,7 +11,12 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+    UNIXClientEndpoint,
+)
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -25,6 +30,11 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def peerEndpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
+    """
+    @param host: or the path of a UNIX socket, with port 0.
+    """
+    if not port and host.startswith("/"):
+        return UNIXClientEndpoint(reactor, host, timeout)
     make: Any = HostnameEndpoint
     if isAddress(host):
         make = TCP6ClientEndpoint if ":" in host else TCP4ClientEndpoint
@@ -40,7 +50,7 @@ class DialTerms:
     @ivar longest: the limit of a pause, which doubles each time; C{pause} if it stays the same.
     @ivar jitter: the limit of what is added to a pause.
     @ivar retries: attempts after the first; negative for no limit.
-    @ivar reports: the number of attempts between errors in the log.
+    @ivar reports: the number of attempts between errors in the log; 0 for no errors.
     """
 
     pause: float = 1.0
@@ -114,7 +124,8 @@ class Dialler:
 
     def _report(self, failure: Failure) -> None:
         attempts, reports = self.attempts, self.terms.reports
-        log = _log.error if attempts == 1 or attempts % reports == 0 else _log.debug
+        isReported = reports > 0 and (attempts == 1 or attempts % reports == 0)
+        log = _log.error if isReported else _log.debug
         log(
             "Error trying to connect {what} (attempt {attempt}): {why}",
             what=self.what,

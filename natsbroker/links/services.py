@@ -52,7 +52,8 @@ class Links:
         self._services: dict[str, Any] = {}
         dependencies.accounts.location = self._location
         for kind in self.kinds:
-            if kind.isConfigured(dependencies.settings):
+            isBetweenNeighbours = kind.name == "route" and dependencies.hostCluster is not None
+            if isBetweenNeighbours or kind.isConfigured(dependencies.settings):
                 self._make(kind)
 
     def _make(self, kind: IConnectionKind) -> Any:
@@ -111,7 +112,8 @@ class Links:
     def show(self, monitoring: Any) -> None:
         self._monitoring = monitoring
         for kind in self.kinds:
-            if kind.name in self._services:
+            # A cluster of neighbours has no page.
+            if kind.name in self._services and kind.isConfigured(self._host.settings):
                 kind.contribute(self._services[kind.name], monitoring)
 
     def usePoller(self, poller: Any) -> None:

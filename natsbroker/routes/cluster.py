@@ -72,7 +72,12 @@ class Routes(Membership):
         self._incompatible = IncompatiblePeers()
 
     def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
-        return lambda peer: Route(self, peer, target)
+        isNeighbour = target is not None and target.isNeighbour
+        return lambda peer: Route(self, peer, target, isNeighbour)
+
+    def neighbourFor(self, peer: LinkPeer) -> Route:
+        """The route of a neighbour that dialled."""
+        return Route(self, peer, None, isNeighbour=True)
 
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
         """Whether a peer's cluster name is ours, after a generated one gave way to a better one."""
@@ -164,7 +169,8 @@ class Routes(Membership):
             if not route.account and not member.isPooled and first is not None:
                 first.target = first.target or target
                 return
-        isBrief = not target.isConfigured and route.document is not None
+        isTold = not target.isConfigured and route.document is not None
+        isBrief = isTold or target.isNeighbour
         self.dial(target, self._incompatible.pause(route, _SOON if isBrief else _REDIAL))
 
     def _isWanted(self, target: RouteTarget) -> bool:
@@ -182,15 +188,17 @@ class Routes(Membership):
         )
         self._selves.clear()
         for route in self:
-            if isOther or (route.target is not None and not self._isWanted(route.target)):
+            if (isOther and not route.isNeighbour) or (
+                route.target is not None and not self._isWanted(route.target)
+            ):
                 route.close(errors.ROUTE_REMOVED)
                 continue
             if terms.login != before.login:
                 route.checkLogin()
             if route.traffic is not None and not route.reason:
-                route.traffic.permit(terms.permissions)
+                route.traffic.permit(route.terms.permissions)
                 route.update()
-            route.useCompression(terms.compression)
+            route.useCompression(route.terms.compression)
         known = set(before.targets)
         for target in terms.targets:
             if target not in known:

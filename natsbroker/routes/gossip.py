@@ -152,6 +152,10 @@ class ClusterGossip:
     def _certified(self) -> str:
         """The first name in the settings, for certificates of members dialled by addresses."""
         return next(
-            (target.host for target in self._cluster.terms.targets if not isAddress(target.host)),
+            (
+                target.host
+                for target in self._cluster.terms.targets
+                if not (target.isNeighbour or isAddress(target.host))
+            ),
             "",
         )

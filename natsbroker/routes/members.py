@@ -174,16 +174,23 @@ class Membership(LinkRegistry[Route]):
         self._learned: set[str] = set()
 
     def document(
-        self, account: str, index: int, mode: GossipMode, compression: str = ""
+        self,
+        account: str,
+        index: int,
+        mode: GossipMode,
+        compression: str = "",
+        isNeighbour: bool = False,
     ) -> dict[str, Any]:
-        tells = self.terms.advertises and not self.isLeaving
+        terms = self.terms.amongNeighbours() if isNeighbour else self.terms
+        tells = terms.advertises and not self.isLeaving
+        leafPlace = "" if self.isLeaving or isNeighbour else self.leafPlace
         return infoDocument(
             self.identity,
-            self.terms,
+            terms,
             connect_urls=list(self.urls if tells else ()),
             ws_connect_urls=list(self.webSocketUrls if tells else ()),
             compression=compression,
-            leafnode_urls=[self.leafPlace] if self.leafPlace and not self.isLeaving else [],
+            leafnode_urls=[leafPlace] if leafPlace else [],
             ldm=self.isLeaving,
             route_pool_idx=index,
             route_account=account,
@@ -191,7 +198,8 @@ class Membership(LinkRegistry[Route]):
         )
 
     def connectOptions(self, target: RouteTarget) -> dict[str, Any]:
-        return connectOptions(self.identity, self.terms, target)
+        terms = self.terms.amongNeighbours() if target.isNeighbour else self.terms
+        return connectOptions(self.identity, terms, target)
 
     def admits(self, given: LinkConnect, certificate: Any) -> bool | Deferred[bool]:
         login, checks = self.terms.login, self.context.checks

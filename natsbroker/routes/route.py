@@ -19,7 +19,7 @@ from natsbroker.links.link import ILinkOwner, Link
 from natsbroker.routes.classic import ClassicTraffic
 from natsbroker.routes.dialects import RouteDialect, chosen
 from natsbroker.routes.modern import ModernTraffic
-from natsbroker.routes.terms import RouteTarget
+from natsbroker.routes.terms import ClusterTerms, RouteTarget
 from natsbroker.wire import ops
 from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects.cluster import FROM_MEMBER
@@ -46,7 +46,7 @@ class IRouteOwner(ILinkOwner):
     replyRouter = Attribute("Takes replies that members received from other clusters, or C{None}.")
 
     def document(
-        account: str, index: int, mode: GossipMode, compression: str = ""
+        account: str, index: int, mode: GossipMode, compression: str = "", isNeighbour: bool = False
     ) -> dict[str, Any]:
         """The INFO on a route; C{compression} is the broker's mode, or the route's."""
 
@@ -73,6 +73,7 @@ class Route(Link):
     """
     @ivar target: the dialled address; C{None} if the peer dialled. A route that the peer dialled
         takes over the target of one that was closed in its favour.
+    @ivar isNeighbour: whether it goes over a socket to which only neighbours have access.
     @ivar document: the peer's first INFO.
     @ivar poolIndex: which of the connections to the peer it is; negative before it is one.
     @ivar mayRedial: whether its loss is a reason to dial again.
@@ -86,9 +87,17 @@ class Route(Link):
     KIND = "Router"
     ID_PREFIX = "rid"
 
-    def __init__(self, cluster: IRouteOwner, peer: LinkPeer, target: RouteTarget | None) -> None:
-        super().__init__(cluster, peer, FROM_ROUTE, cluster.terms.compression)
+    def __init__(
+        self,
+        cluster: IRouteOwner,
+        peer: LinkPeer,
+        target: RouteTarget | None,
+        isNeighbour: bool = False,
+    ) -> None:
         self._cluster = cluster
+        self.isNeighbour = isNeighbour
+        terms = self.terms
+        super().__init__(cluster, peer, FROM_ROUTE, terms.compression)
         self.target = target
         self.isDialled = target is not None
         self.document: ServerDocument | None = None
@@ -102,7 +111,6 @@ class Route(Link):
         self.wantsMore = False
         self._connect: LinkConnect | None = None
         self._isSwitching = False
-        terms = cluster.terms
         isPooled = not self.account and terms.poolSize > 0
         self.isQuiet = terms.compression.isOffered
         self.measures = True
@@ -113,6 +121,11 @@ class Route(Link):
         self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
         if terms.dialect is RouteDialect.CLASSIC:
             self._beClassic()
+
+    @property
+    def terms(self) -> ClusterTerms:
+        terms: ClusterTerms = self._cluster.terms
+        return terms.amongNeighbours() if self.isNeighbour else terms
 
     @property
     def remoteName(self) -> str:
@@ -130,7 +143,7 @@ class Route(Link):
             self.judge(self._admission(self._connect or LinkConnect()), self._closeIfWrong)
 
     def _admission(self, given: LinkConnect) -> bool | Deferred[bool]:
-        return self._cluster.admits(given, self.peer.certificate)
+        return self.isNeighbour or self._cluster.admits(given, self.peer.certificate)
 
     def _closeIfWrong(self, isRight: bool) -> None:
         if not isRight:
@@ -148,7 +161,8 @@ class Route(Link):
         gossip = GossipMode.DEFAULT if self.target is None else self.target.gossip
         index = max(self.poolIndex, 0)
         mode = self.compression.mode
-        self.say(infoLine(self._cluster.document(self.account, index, gossip, mode)))
+        document = self._cluster.document(self.account, index, gossip, mode, self.isNeighbour)
+        self.say(infoLine(document))
 
     def _connected(self, given: LinkConnect) -> None:
         if not self.isDialled and self._connect is None:
@@ -156,7 +170,7 @@ class Route(Link):
 
     def _letIn(self, given: LinkConnect, isRight: bool) -> None:
         cluster = self._cluster
-        isNameless = cluster.terms.dialect is not RouteDialect.MODERN and not given.cluster
+        isNameless = self.terms.dialect is not RouteDialect.MODERN and not given.cluster
         if not isRight:
             self.close(errors.AUTHORIZATION)
         elif given.lang:
@@ -196,7 +210,7 @@ class Route(Link):
 
     def _choose(self, document: ServerDocument) -> bool:
         """Whether there is a common dialect that the peer may speak; else the route is closed."""
-        terms, connect = self._cluster.terms, self._connect
+        terms, connect = self.terms, self._connect
         dialect = chosen(terms.dialect, document)
         self.isClassic = dialect is RouteDialect.CLASSIC
         if dialect is None:
@@ -289,7 +303,7 @@ class Route(Link):
 
     def _trafficWith(self, document: ServerDocument) -> ModernTraffic | ClassicTraffic:
         cluster = self._cluster
-        buses, permissions = cluster.buses, cluster.terms.permissions
+        buses, permissions = cluster.buses, self.terms.permissions
         if not self.isClassic:
             self.outbox.headers = document.headers and cluster.terms.headers
             router = cluster.replyRouter
@@ -302,8 +316,9 @@ class Route(Link):
         """Send another INFO, unless the peer is so old that it would disconnect."""
         if self.isClassic and self.document is not None and not self.document.proto:
             return
-        gossip = GossipMode.DEFAULT
-        self.say(infoLine(self._cluster.document(self.account, max(self.poolIndex, 0), gossip)))
+        index, gossip = max(self.poolIndex, 0), GossipMode.DEFAULT
+        document = self._cluster.document(self.account, index, gossip, isNeighbour=self.isNeighbour)
+        self.say(infoLine(document))
 
     def repeat(self) -> None:
         if self.traffic is not None:

@@ -15,7 +15,11 @@ from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.config.settings.routes import Cluster
 from natsbroker.connections.hostaddresses import clientUrls
+from natsbroker.connections.listener import PortListener
 from natsbroker.links.context import LinkDependencies
+from natsbroker.links.dialling import DialTerms
+from natsbroker.links.hostcluster import SocketFileEndpoint
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
@@ -24,6 +28,8 @@ from natsbroker.routes.classic import GLOBAL_ACCOUNT
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.terms import (
+    PRIVATE_CLUSTER,
+    ClusterTerms,
     RouteTarget,
     identityFrom,
     routeSettings,
@@ -41,19 +47,32 @@ _NAME_LENGTH = 22
 #: The longest attempt to connect, in seconds.
 _DIAL = 5.0
 
+#: A neighbour is dialled as long as the server runs. The parent logs why it is away.
+_NEAR = DialTerms(pause=0.1, longest=0.1, jitter=0.02, reports=0)
+
+
+def _isMember(settings: Settings) -> bool:
+    return settings.cluster is not None and bool(settings.cluster.isOn)
+
 
 class RouteService(LinkService[tuple[str, int, str]]):
+    """
+    @ivar isPrivate: whether the settings have no cluster, so that it consists of neighbours alone.
+    """
+
     def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
         settings = dependencies.settings
-        block = settings.cluster or Cluster()
+        self._hostCluster = hostCluster = dependencies.hostCluster
+        self.isPrivate = hostCluster is not None and not _isMember(settings)
+        block = self._blockOf(settings)
         super().__init__(dependencies, routeSettings(settings, block))
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(dependencies.random.choices(_LETTERS, k=_NAME_LENGTH))
         self.links = self.cluster = Routes(
             self.context,
-            identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
+            self._identityWith(settings, max(block.port, 0)),
             LinkBuses(dependencies.accounts, Kind.ROUTE),
-            termsFrom(settings, block, self._name),
+            self._termsWith(settings, self._name),
             self._dial,
             changed,
         )
@@ -67,12 +86,28 @@ class RouteService(LinkService[tuple[str, int, str]]):
             "nats-route",
             dependencies.sockets.pop("cluster", None),
         )
+        self._near: PortListener | None = None
+        if hostCluster is not None:
+            endpoint = SocketFileEndpoint(dependencies.reactor, hostCluster.path)
+            self._near = PortListener(endpoint, LinkFactory(self.cluster.neighbourFor, None))
+
+    def _blockOf(self, settings: Settings) -> Cluster:
+        return PRIVATE_CLUSTER if self.isPrivate else settings.cluster or Cluster()
+
+    def _identityWith(self, settings: Settings, port: int) -> LinkIdentity:
+        block = self._blockOf(settings)
+        return identityFrom(settings, block, self._serverId, port, self._hostCluster)
+
+    def _termsWith(self, settings: Settings, name: str) -> ClusterTerms:
+        return termsFrom(settings, self._blockOf(settings), name, self._hostCluster)
 
     @property
     def block(self) -> Cluster:
-        return self._settings.cluster or Cluster()
+        return self._blockOf(self._settings)
 
     async def open(self, settings: Settings) -> None:
+        if self._near is not None:
+            await self._near.open()
         await super().open(settings)
         self.cluster.urls = clientUrls(self._settings, settings.host, settings.port)
 
@@ -80,7 +115,14 @@ class RouteService(LinkService[tuple[str, int, str]]):
         for target in self.cluster.terms.targets:
             self.cluster.dial(target, 0.0)
 
+    async def stopListening(self) -> None:
+        await super().stopListening()
+        if self._near is not None:
+            await self._near.close()
+
     def clientInfo(self) -> Mapping[str, Any]:
+        if self.isPrivate:
+            return {}
         cluster = self.cluster
         return {
             "cluster": cluster.terms.name,
@@ -89,8 +131,8 @@ class RouteService(LinkService[tuple[str, int, str]]):
             "ws_connect_urls": cluster.webSocketConnectUrls(),
         }
 
-    def location(self) -> tuple[str, Sequence[str]]:
-        return self.cluster.terms.name, ()
+    def location(self) -> tuple[str, Sequence[str]] | None:
+        return None if self.isPrivate else (self.cluster.terms.name, ())
 
     def neighbours(self) -> float:
         routes = self.cluster
@@ -99,10 +141,12 @@ class RouteService(LinkService[tuple[str, int, str]]):
     def _identify(self) -> None:
         """The listener of gateways stays."""
         cluster = self.cluster
-        identity = identityFrom(self._settings, self.block, self._serverId, self.port)
+        identity = self._identityWith(self._settings, self.port)
         cluster.identity = replace(identity, gateway_url=cluster.identity.gateway_url)
 
     def announce(self) -> None:
+        if self.isPrivate:
+            return
         terms = self.cluster.terms
         _log.info("Cluster name is {name}", name=terms.name)
         if terms.isDynamic:
@@ -127,22 +171,26 @@ class RouteService(LinkService[tuple[str, int, str]]):
         self._diallers.dial(
             (target.host, target.port, target.account),
             f"to route {target}",
-            backoffTerms(self._settings, self.block, target.isConfigured),
+            _NEAR
+            if target.isNeighbour
+            else backoffTerms(self._settings, self.block, target.isConfigured),
             lambda: self._connect(target),
             after,
         )
 
     def _connect(self, target: RouteTarget) -> Deferred[Any]:
         _log.debug("Trying to connect to route on {target}", target=str(target))
-        factory = LinkFactory(self.cluster.routeFor(target), self._tls, target.name or target.host)
+        tls = None if target.isNeighbour else self._tls
+        factory = LinkFactory(self.cluster.routeFor(target), tls, target.name or target.host)
         return self._diallers.connect(target.host, target.port, _DIAL, factory)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        block = new.cluster
-        if block is None or not block.port:
-            raise ValueError("config reload not supported for cluster: it cannot be left")
+        if self.isPrivate is _isMember(new):
+            way = "joined" if self.isPrivate else "left"
+            raise ValueError(f"config reload not supported for cluster: it cannot be {way}")
+        block = self._blockOf(new)
         tls = linkTLSFrom(block.tls)
-        terms = termsFrom(new, block, self.cluster.terms.name)
+        terms = self._termsWith(new, self.cluster.terms.name)
         ofLinks = routeSettings(new, block)
 
         def apply() -> None:

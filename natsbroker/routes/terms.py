@@ -18,6 +18,7 @@ from natsbroker.config.model import Settings
 from natsbroker.config.settings.authorization import SubjectPermission
 from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import Cluster, splitRoute
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
 from natsbroker.links.interest import RoutePermissions
 from natsbroker.links.settingsmapper import linkSettings
@@ -36,6 +37,8 @@ _CLASSIC_PROTO = 1
 @dataclass(frozen=True, slots=True)
 class RouteTarget:
     """
+    @ivar host: for a neighbour the path of its socket.
+    @ivar port: 0 for a neighbour.
     @ivar isConfigured: whether the settings name it; else another member announced it.
     @ivar name: the name in its certificate, if that is not the host.
     """
@@ -53,8 +56,12 @@ class RouteTarget:
         """The same for a connection that is dedicated to an account."""
         return replace(self, account=account)
 
+    @property
+    def isNeighbour(self) -> bool:
+        return not self.port and self.host.startswith("/")
+
     def __str__(self) -> str:
-        return joined(self.host, self.port)
+        return self.host if self.isNeighbour else joined(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,22 @@ class ClusterTerms:
     hasTLS: bool = False
     dialect: RouteDialect = RouteDialect.MODERN
     compression: Compression = NO_COMPRESSION
+
+    def amongNeighbours(self) -> ClusterTerms:
+        """The same for routes that do not leave the machine: one each, where everything passes."""
+        return ClusterTerms(
+            self.name,
+            self.isDynamic,
+            poolSize=-1,
+            targets=self.targets,
+            advertises=False,
+            headers=self.headers,
+            maxPayload=self.maxPayload,
+        )
+
+
+#: The cluster of neighbours that no settings name; no other server learns of it.
+PRIVATE_CLUSTER = Cluster(name="neighbours", pool_size=-1, no_advertise=True)
 
 
 def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
@@ -163,10 +186,13 @@ def connectOptions(
 _LONGEST_SILENCE = 30.0
 
 
-def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
+def termsFrom(
+    settings: Settings, cluster: Cluster, name: str, hostCluster: HostCluster | None = None
+) -> ClusterTerms:
     """
     @param name: of the cluster, where the settings name none.
     """
+    near = () if hostCluster is None else hostCluster.lower()
     permissions, shown = _permissions(cluster)
     places = [splitRoute(url) for url in cluster.routes]
     user, password = loginToSay(cluster.user, cluster.password, places)
@@ -183,7 +209,10 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
         shownPermissions=shown,
         poolSize=poolSize,
         dedicated=_dedicated(settings, cluster) if poolSize > 0 else (),
-        targets=tuple(_targetFrom(place, user, password) for place in places),
+        targets=(
+            *(_targetFrom(place, user, password) for place in places),
+            *(RouteTarget(path, 0) for path in near),
+        ),
         advertises=not cluster.no_advertise,
         headers=not settings.no_header_support,
         maxPayload=settings.max_payload,
@@ -230,7 +259,16 @@ def _shown(permission: SubjectPermission) -> dict[str, list[str]]:
     return {name: patterns for name, patterns in lists.items() if patterns}
 
 
-def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int) -> LinkIdentity:
+def identityFrom(
+    settings: Settings,
+    cluster: Cluster,
+    serverId: str,
+    port: int,
+    hostCluster: HostCluster | None = None,
+) -> LinkIdentity:
+    """Members of a cluster need different names: that of a neighbour ends with its number."""
+    if hostCluster is not None and settings.server_name:
+        settings = replace(settings, server_name=f"{settings.server_name}-{hostCluster.number}")
     host, ip = cluster.host, ""
     if cluster.advertise:
         host, port = advertised(cluster.advertise, port)

@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.interfaces import IStreamServerEndpoint
 
 from natsbroker.config.model import Settings
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.runtime.plugins import nameOf
 
 
@@ -26,6 +27,7 @@ class Replacements:
     gatewayPolicy: Any = None
     connectionKinds: Sequence[Any] = ()
     sockets: Mapping[str, socket] = field(default_factory=dict)
+    hostCluster: HostCluster | None = None
 
 
 def choicesIn(

@@ -231,18 +231,21 @@ class BrokerParts:
 
     def _makeLinks(self) -> None:
         settings, given = self._settings, self._given
+        # Neighbours are one server to clients, and members of a cluster to other servers.
+        serverId = self._keys.id if given.hostCluster is None else ServerKeys().id
         dependencies = LinkDependencies(
             self._reactor,
             settings,
             self.clients,
             self.accounts,
-            self._keys.id,
+            serverId,
             self._random,
             self._checks,
             partial(self._plugins.gatewayPolicy, self._host, settings, given.gatewayPolicy),
             self._systemBus,
             self.authority.made,
             self._sockets,
+            given.hostCluster,
         )
         others = self._plugins.connectionKinds(settings, given.connectionKinds)
         self._otherKinds = {kind.name for kind in others}

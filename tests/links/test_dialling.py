@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+    UNIXClientEndpoint,
+)
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
@@ -140,6 +145,20 @@ def test_reports() -> None:
 def test_endpoint(host: str, kind: type) -> None:
     """Names are looked up, addresses are dialled as they are."""
     assert type(peerEndpoint(Clock(), host, 1, 5.0)) is kind
+
+
+def test_socketFile() -> None:
+    """A path without a port is that of a UNIX socket."""
+    assert type(peerEndpoint(Clock(), "/run/socket", 0, 5.0)) is UNIXClientEndpoint
+
+
+def test_reportsNothing() -> None:
+    """Where nobody wants to know, failures are for debugging."""
+    dialled = Dialled(DialTerms(reports=0))
+    with logLines() as lines:
+        dialled.dialler.start()
+        dialled.refuse(2)
+    assert [line[:5] for line in lines] == ["[DBG]", "[DBG]"]
 
 
 class Dialling:

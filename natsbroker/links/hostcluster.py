@@ -1,0 +1,64 @@
+"""
+The brokers of one host that are one server together: neighbours, with routes over UNIX sockets.
+
+The sockets are in a directory that is private to one user: a connection is its own login.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.defer import Deferred, execute
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
+from zope.interface import implementer
+
+from natsbroker.connections.opensocket import BACKLOG
+
+#: Only the user may connect.
+_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class HostCluster:
+    """
+    The cluster, as one of its brokers sees it. Each dials those with a lower number.
+
+    @ivar directory: of the sockets.
+    @ivar number: of this broker, from 1.
+    """
+
+    directory: str
+    number: int
+
+    @property
+    def path(self) -> str:
+        return self._pathOf(self.number)
+
+    def lower(self) -> Iterator[str]:
+        """The sockets to dial."""
+        return map(self._pathOf, range(1, self.number))
+
+    def _pathOf(self, number: int) -> str:
+        return os.path.join(self.directory, f"worker-{number}")
+
+
+@implementer(IStreamServerEndpoint)
+@dataclass(frozen=True, eq=False)
+class SocketFileEndpoint:
+    """A UNIX socket in a directory of ours. It replaces that of a process which was killed."""
+
+    reactor: Any
+    path: str
+
+    def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
+        return execute(self._listen, protocolFactory)
+
+    def _listen(self, factory: Any) -> IListeningPort:
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+        port: IListeningPort = self.reactor.listenUNIX(self.path, factory, BACKLOG, _MODE)
+        return port
