@@ -22,12 +22,16 @@ cdef bint deliverOne(
         if giveTo(lane, subscription, message):
             reached = True
     for group in matches.groups:
-        if giveMember(lane, <tuple> (<tuple> group)[1], message):
+        members = <tuple> (<tuple> group)[2]
+        subscription = None
+        if matches.areShared:
+            subscription = neighbourFor(lane, PyTuple_GET_SIZE(<tuple> (<tuple> group)[1]), members)
+        if subscription is None and giveMember(lane, <tuple> (<tuple> group)[1], message):
             reached = True
             continue
-        members = <tuple> (<tuple> group)[2]
         if PyTuple_GET_SIZE(members):
-            subscription = chosenOf(lane, members)
+            if subscription is None:
+                subscription = chosenOf(lane, members)
             if subscription is not None:
                 if choice is None:
                     choice = nextChoice(lane)
@@ -94,7 +98,7 @@ cdef Subscription chosenOf(Lane lane, tuple members):
     """
     cdef Py_ssize_t place
     cdef Subscription member
-    cdef int nearest = 3
+    cdef int nearest = FARTHEST
     cdef int64_t total = 0, number
     lane.batch.work += PyTuple_GET_SIZE(members) >> 2
     for place in range(PyTuple_GET_SIZE(members)):
@@ -117,6 +121,32 @@ cdef Subscription chosenOf(Lane lane, tuple members):
             not member.isClosed and member.distance == nearest
             and isAmongKinds(lane.reach, member.kind)
         ):
+            number -= member.weight
+            if number < 0:
+                return member
+    return None
+
+
+cdef Subscription neighbourFor(Lane lane, Py_ssize_t here, tuple members):
+    """
+    As L{natsbroker.accounts.delivery.Delivery.neighbourFor}.
+    """
+    cdef Py_ssize_t place
+    cdef Subscription member
+    cdef int64_t total = 0, number
+    if not isAmongKinds(lane.reach, ROUTE):
+        return None
+    lane.batch.work += PyTuple_GET_SIZE(members) >> 2
+    for place in range(PyTuple_GET_SIZE(members)):
+        member = <Subscription> PyTuple_GET_ITEM(members, place)
+        if member.distance == NEIGHBOUR and not member.isClosed:
+            total += member.weight
+    if total == 0:
+        return None
+    number = ((<uint64_t> anyNumber(lane) << 31) ^ anyNumber(lane)) % <uint64_t> (total + here)
+    for place in range(PyTuple_GET_SIZE(members)):
+        member = <Subscription> PyTuple_GET_ITEM(members, place)
+        if member.distance == NEIGHBOUR and not member.isClosed:
             number -= member.weight
             if number < 0:
                 return member
@@ -364,10 +394,14 @@ cdef bint giveMany(Lane lane, const InputMessage* message, bint isLink) except -
             data + left.names, left.namesLength, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
         ):
             continue
-        if giveMember(lane, <tuple> group[1], message):
+        subscription = None
+        if matches.areShared and (not isLink or lane.isFar):
+            subscription = neighbourFor(lane, PyTuple_GET_SIZE(<tuple> group[1]), <tuple> group[2])
+        if subscription is None and giveMember(lane, <tuple> group[1], message):
             left.isReached = True
         elif PyTuple_GET_SIZE(<tuple> group[2]) and (not isLink or lane.isFar):
-            subscription = chosenOf(lane, <tuple> group[2])
+            if subscription is None:
+                subscription = chosenOf(lane, <tuple> group[2])
             if subscription is not None:
                 if lane.choice is None:
                     lane.choice = Choice()

@@ -457,6 +457,7 @@ cdef class LinkLane:
         cdef bytes name
         cdef Choice choice = None
         cdef Subscription subscription
+        cdef tuple members
         self.own.batch.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             giveTo(self.giver, <Subscription> PyTuple_GET_ITEM(matches.plain, place), message)
@@ -465,11 +466,19 @@ cdef class LinkLane:
                 name = <bytes?> (<tuple> group)[0]
                 if not isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
                     continue
-                if (
-                    not giveMember(self.giver, <tuple> (<tuple> group)[1], message)
-                    and self.isGateway
+                members = <tuple> (<tuple> group)[2]
+                subscription = None
+                if self.isGateway and matches.areShared:
+                    subscription = neighbourFor(
+                        self.giver, PyTuple_GET_SIZE(<tuple> (<tuple> group)[1]), members
+                    )
+                if subscription is None and giveMember(
+                    self.giver, <tuple> (<tuple> group)[1], message
                 ):
-                    subscription = chosenOf(self.giver, <tuple> (<tuple> group)[2])
+                    continue
+                if self.isGateway:
+                    if subscription is None:
+                        subscription = chosenOf(self.giver, members)
                     if subscription is not None:
                         if choice is None:
                             choice = nextChoice(self.giver)

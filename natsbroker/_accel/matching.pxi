@@ -14,6 +14,8 @@ cdef class Matches:
     # Whether all that other brokers are subscribed to may be written to, and whether one connection
     # stands for leafnodes of several clusters.
     cdef bint areLinksDirect, isMixed
+    # Whether neighbours have members of queue groups.
+    cdef bint areShared
     # Where links have outboxes, one subscription of each that is to have it whatever becomes of
     # groups, and one of each that may have it.
     cdef tuple forward, reachable
@@ -49,6 +51,7 @@ cdef class Matches:
         self.kinds = 0
         self.areLinksDirect = False
         self.isMixed = False
+        self.areShared = False
         self.forward = ()
         self.reachable = ()
         self.isPlainDirect = False
@@ -113,11 +116,13 @@ cdef inline bytes clusterOf(Subscription entry):
 
 cdef inline int distanceOf(Subscription entry) except -1:
     """
-    Another member of this cluster serves its own before leafnodes, and those before other clusters.
+    As L{natsbroker.accounts.delivery.distanceOf}.
     """
     if entry.kind == GATEWAY:
+        return FARTHEST
+    if entry.kind != ROUTE or clusterOf(entry):
         return 2
-    return 0 if entry.kind == ROUTE and not clusterOf(entry) else 1
+    return NEIGHBOUR if getattr(entry.subscriber, "isNeighbour", False) else 1
 
 
 cdef bint areApart(list plain):
@@ -149,6 +154,7 @@ cdef Matches sortEntries(object entries, bytes subject):
     cdef uint32_t kinds = 0
     cdef bint areLinksDirect = True
     cdef bint isMixed = False
+    cdef bint areShared = False
     cdef bint isServed = mayBeRequest(subject) and isRequest(subject)
     cdef Py_ssize_t count = 0
     for each in entries:
@@ -174,6 +180,7 @@ cdef Matches sortEntries(object entries, bytes subject):
             if entry.kind >= FIRST_LINK:
                 pair[1].append(entry)
                 entry.distance = distanceOf(entry)
+                areShared = areShared or entry.distance == NEIGHBOUR
                 if not isDirectLink(entry):
                     fast = False
                     areRoutesDirect = areRoutesDirect and entry.kind != ROUTE
@@ -222,6 +229,7 @@ cdef Matches sortEntries(object entries, bytes subject):
     matches.kinds = kinds
     matches.areLinksDirect = areLinksDirect
     matches.isMixed = isMixed
+    matches.areShared = areShared
     matches.isServed = isServed
     return matches
 

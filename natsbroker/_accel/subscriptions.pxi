@@ -12,6 +12,9 @@ cdef enum:
     BUCKETS = 1024
     # The kinds of receivers that are no links, as bits.
     HERE = (1 << FIRST_LINK) - 1
+    # Distances of members of queue groups.
+    NEIGHBOUR = 0
+    FARTHEST = 3
 
 
 cdef inline bint isAmongKinds(uint32_t kinds, int kind) noexcept:

@@ -46,6 +46,9 @@ _PEERS = DIRECTED - {Kind.GATEWAY}
 #: Takes the rest of a delivery to many receivers.
 Later = Callable[[Generator[None, None, int]], None]
 
+#: The distance of members at other brokers of this host.
+_NEIGHBOUR = 0
+
 #: The receivers that one step of a delivery serves.
 _STEP = 16
 
@@ -250,6 +253,10 @@ class Delivery:
     ) -> bool:
         """Whether a member here took it. One behind a link is added to C{links}."""
         name, here, there = group
+        neighbour = self.neighbourFor(kind, here, there) if there else None
+        if neighbour is not None:
+            self._chooseLink([neighbour], name, links)
+            return False
         if here:
             start = self._random.randrange(len(here)) if len(here) > 1 else 0
             for subscription in here[start:] + here[:start]:
@@ -263,6 +270,26 @@ class Delivery:
         ]
         self._chooseLink(nearest(candidates), name, links)
         return False
+
+    def neighbourFor(
+        self,
+        kind: Kind,
+        here: tuple[hot.Subscription, ...],
+        there: tuple[hot.Subscription, ...],
+    ) -> hot.Subscription | None:
+        """
+        The neighbour whose member of a queue group takes a message; C{None} for a member here.
+        Each member at the brokers of one host, this one too, is as likely to be the one.
+        """
+        if Kind.ROUTE not in REACH[kind]:
+            return None
+        neighbours = [
+            member for member in there if not member.closed and distanceOf(member) == _NEIGHBOUR
+        ]
+        if not neighbours:
+            return None
+        weights = [len(here), *(member.weight for member in neighbours)]
+        return self._random.choices([None, *neighbours], weights)[0]
 
     def _chooseLink(
         self,
@@ -404,15 +431,18 @@ def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
 def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:
     if not members:
         return members
-    least = min(map(_distance, members))
-    return [member for member in members if _distance(member) == least]
+    least = min(map(distanceOf, members))
+    return [member for member in members if distanceOf(member) == least]
 
 
-def _distance(subscription: hot.Subscription) -> int:
-    """This cluster comes before leafnodes, and those before other clusters."""
-    if subscription.kind == Kind.ROUTE:
-        return 1 if clusterOf(subscription.subscriber) else 0
-    return 2 if subscription.kind == Kind.GATEWAY else 1
+def distanceOf(subscription: hot.Subscription) -> int:
+    """Neighbours come before this cluster, it before leafnodes, and those before other clusters."""
+    if subscription.kind == Kind.GATEWAY:
+        return 3
+    subscriber = subscription.subscriber
+    if subscription.kind != Kind.ROUTE or clusterOf(subscriber):
+        return 2
+    return _NEIGHBOUR if getattr(subscriber, "isNeighbour", False) else 1
 
 
 def isDeserted(kind: Kind, group: Group, message: Message) -> bool:

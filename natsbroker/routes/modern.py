@@ -49,7 +49,7 @@ _SOME_LEAF = b" "
 class RouteAccount(PeerOrigin):
     """An account at a peer; C{prefix} is its name and a space or empty."""
 
-    __slots__ = ("_name", "cluster", "outbox", "prefix", "takesOrigin", "tracePeer")
+    __slots__ = ("_name", "cluster", "isNeighbour", "outbox", "prefix", "takesOrigin", "tracePeer")
 
     ORIGIN = "Router"
 
@@ -62,8 +62,10 @@ class RouteAccount(PeerOrigin):
         cluster: bytes = b"",
         takesOrigin: bool = True,
         tracePeer: TracePeer | None = None,
+        isNeighbour: bool = False,
     ) -> None:
         """C{name} is empty where the wire omits it; C{takesOrigin} names leafnodes' clusters."""
+        self.isNeighbour = isNeighbour
         super().__init__(account, server)
         self._name = name
         self.cluster = cluster
@@ -95,14 +97,18 @@ class ModernTraffic:
         document: ServerDocument,
         account: str,
         replyRouter: GatewayReplyRouter | None,
+        isNeighbour: bool = False,
     ) -> None:
         """
         @param document: the peer's INFO: whether it understands of which leafnode interest and
             messages are, and names the origin when interest of a leafnode ends.
         @param account: the one that the route is dedicated to; empty for none.
         @param replyRouter: takes answers that came from other clusters; C{None} without gateways.
+        @param isNeighbour: whether the peer is a broker of this host, whose members of queue groups
+            count as much as those here.
         """
         self._link = link
+        self._isNeighbour = isNeighbour
         self._buses = buses
         self._permissions = permissions
         isTracing = link.outbox.headers and document.proto >= TRACING_PROTOCOL
@@ -256,5 +262,6 @@ class ModernTraffic:
                 origin,
                 self._takesOrigin,
                 self._tracePeer,
+                self._isNeighbour,
             )
         return target

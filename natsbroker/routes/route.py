@@ -307,7 +307,9 @@ class Route(Link):
         if not self.isClassic:
             self.outbox.headers = document.headers and cluster.terms.headers
             router = cluster.replyRouter
-            return ModernTraffic(self, buses, permissions, document, self.account, router)
+            return ModernTraffic(
+                self, buses, permissions, document, self.account, router, self.isNeighbour
+            )
         traffic = ClassicTraffic(self, buses, permissions, not document.proto)
         traffic.isVerbose = self._connect is not None and self._connect.verbose
         return traffic

@@ -13,7 +13,7 @@ import pytest
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
-from natsbroker.accounts.delivery import Group, isDeserted, mayForward, successors
+from natsbroker.accounts.delivery import DIRECTED, Group, isDeserted, mayForward, successors
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
@@ -158,3 +158,41 @@ def test_mayForward(
     """
     subscription = join(account, kind, Cluster(cluster))
     assert mayForward(subscription, Message(b"foo", origin=Cluster(theirs, origin))) == isTaken
+
+
+class Neighbour(LinkRecorder):
+    """A broker of this host."""
+
+    isNeighbour = True
+
+
+class TestNeighbours:
+    """Queue groups with members at brokers of this host."""
+
+    def shares(self, account: Account, kind: Kind, *subscribers: Any) -> list[int]:
+        """The messages that each had, of many."""
+        bus = account.busFor(kind)
+        for _ in range(1000):
+            bus.publish(Message(b"foo", queues=(b"q",) if kind in DIRECTED else None))
+        return [len(subscriber.got) for subscriber in subscribers]
+
+    @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.GATEWAY, Kind.SPOKE])
+    def test_weights(self, account: Account, kind: Kind) -> None:
+        """Each member is as likely; other members of a cluster have none while there are these."""
+        member, neighbour, other, plain = Recorder(), Neighbour(), Neighbour(), LinkRecorder()
+        join(account, Kind.CLIENT, member)
+        join(account, Kind.ROUTE, plain)
+        join(account, Kind.ROUTE, neighbour)
+        account.busFor(Kind.ROUTE).subscribe(b"foo", other, b"1", b"q", 2)
+        shares = self.shares(account, kind, member, neighbour, other, plain)
+        assert shares[3] == 0 and sum(shares) == 1000
+        for share, expected in zip(shares, (250, 250, 500), strict=False):
+            assert abs(share - expected) < 80
+
+    def test_fromRoute(self, account: Account) -> None:
+        """A neighbour that has chosen this broker gets nothing back."""
+        member, neighbour = Recorder(), Neighbour()
+        join(account, Kind.CLIENT, member)
+        join(account, Kind.ROUTE, neighbour)
+        account.busFor(Kind.ROUTE).publish(Message(b"foo", queues=(b"q",)))
+        assert len(member.got) == 1 and not neighbour.got

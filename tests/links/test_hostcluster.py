@@ -187,6 +187,31 @@ class TestRoutes:
         assert same.upTo(b"2\r\n") == b"MSG in.x 1 1\r\n1\r\nMSG out.x 1 1\r\n2\r\n"
         assert other.upTo(b"2\r\n") == b"MSG out.x 2 1\r\n2\r\n"
 
+    @pytest.mark.parametrize("street", ["fast_lane: true", "fast_lane: false"], indirect=True)
+    def test_queueGroup(self, street: Street) -> None:
+        """Every member of a queue group has the same share, wherever it is; plain ones have all."""
+        first, second = street.call(1), street.call(2)
+        before = street.interestOf(1)
+        first.say(b"".join(b"SUB q g %d\r\n" % sid for sid in range(3)))
+        second.say(b"SUB q g 7\r\nSUB q 8\r\n")
+        street.until(lambda: street.interestOf(1) == before + 2)
+        here = first.say(b"PUB q 1\r\nx\r\n" * 1200).count(b"MSG q ")
+        street.call(1).say(b"PUB q 4\r\nlast\r\n")
+        there = second.upTo(b" 8 4\r\nlast\r\n") + second.say(b"")
+        assert there.count(b"MSG q 8 ") == 1201
+        assert here + there.count(b"MSG q 7 ") in (1200, 1201)
+        # Five standard deviations.
+        assert 300 - 75 < there.count(b"MSG q 7 ") < 300 + 75
+
+    def test_queueGroupElsewhere(self, street: Street) -> None:
+        """A group without a member here is served by those of neighbours."""
+        first, second = street.call(1), street.call(2)
+        before = street.interestOf(1)
+        second.say(b"SUB q g 7\r\n")
+        street.until(lambda: street.interestOf(1) == before + 1)
+        first.say(b"PUB q 1\r\nx\r\n" * 5)
+        assert second.upTo(b"MSG q 7 1\r\nx\r\n" * 5)
+
     def test_oneServer(self, street: Street) -> None:
         """Clients see one server and nothing of its parts, which have their own identities."""
         first, second = street.call(1), street.call(2)
