@@ -127,32 +127,6 @@ cdef Subscription chosenOf(Lane lane, tuple members):
     return None
 
 
-cdef Subscription neighbourFor(Lane lane, Py_ssize_t here, tuple members):
-    """
-    As L{natsbroker.accounts.delivery.Delivery.neighbourFor}.
-    """
-    cdef Py_ssize_t place
-    cdef Subscription member
-    cdef int64_t total = 0, number
-    if not isAmongKinds(lane.reach, ROUTE):
-        return None
-    lane.batch.work += PyTuple_GET_SIZE(members) >> 2
-    for place in range(PyTuple_GET_SIZE(members)):
-        member = <Subscription> PyTuple_GET_ITEM(members, place)
-        if member.distance == NEIGHBOUR and not member.isClosed:
-            total += member.weight
-    if total == 0:
-        return None
-    number = ((<uint64_t> anyNumber(lane) << 31) ^ anyNumber(lane)) % <uint64_t> (total + here)
-    for place in range(PyTuple_GET_SIZE(members)):
-        member = <Subscription> PyTuple_GET_ITEM(members, place)
-        if member.distance == NEIGHBOUR and not member.isClosed:
-            number -= member.weight
-            if number < 0:
-                return member
-    return None
-
-
 cdef bint giveMember(
     Lane lane,
     tuple members,
