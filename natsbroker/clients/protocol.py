@@ -11,6 +11,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 
 from natsbroker import errors
+from natsbroker.clients.adoption import Adoption
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.session import ClientSession
 from natsbroker.connections.peer import placeOf
@@ -20,7 +21,13 @@ from natsbroker.wire.grants import Security
 
 
 class ClientProtocol(SessionProtocol):
-    """The attributes are those of L{natsbroker.connections.peer.ClientPeer}."""
+    """
+    Further attributes are those of L{natsbroker.connections.peer.ClientPeer}.
+
+    @ivar adoption: set before the connection is made; C{None} for one that was accepted here.
+    """
+
+    adoption: Adoption | None = None
 
     connectionType = "STANDARD"
     certificate: Any = None
@@ -52,6 +59,8 @@ class ClientProtocol(SessionProtocol):
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         self.session = self._makeSession()
+        if self.adoption is not None:
+            self.session.adopted(self.adoption)
         self._stream.registerProducer(self, True)
         self._fast = transport if hasattr(transport, "attachSession") else None
         if self._fast is not None:
@@ -82,11 +91,16 @@ class ClientProtocol(SessionProtocol):
         if session is None:
             return
         try:
-            self._context.checkRoom()
+            self._checkRoom()
         except errors.ConnectionLimit as limit:
             session.refused(limit)
         else:
             session.opened()
+
+    def _checkRoom(self) -> None:
+        if self.adoption is not None and self.adoption.isExcess:
+            raise errors.ConnectionLimit(errors.MAX_CONNECTIONS)
+        self._context.checkRoom()
 
     def dataReceived(self, data: bytes) -> None:
         if self.session is not None:

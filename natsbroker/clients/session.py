@@ -20,6 +20,7 @@ from zope.interface import implementer
 from natsbroker import errors, hot
 from natsbroker.advisories import ClientConnected, ClientRefused, SlowConsumer
 from natsbroker.clients.admission import Admission, EndedSubscriptions, LoginRefused, LoginState
+from natsbroker.clients.adoption import Adoption
 from natsbroker.clients.context import ClientContext, ClosedClient
 from natsbroker.clients.operations import ClientOperations
 from natsbroker.config.model import Settings
@@ -48,12 +49,18 @@ _EXPIRED = (
 _REMOVED = b"-ERR 'Permissions Violation for Subscription to "
 
 
+def newNonce(nonceBytes: Callable[[int], bytes]) -> str:
+    """Text for clients to sign."""
+    return base64.urlsafe_b64encode(nonceBytes(11)).rstrip(b"=").decode("ascii")
+
+
 @implementer(IOutboxSubscriber, IOrigin)
 class ClientSession(ClientOperations):
     """
     @cvar _operations: the method of each operation.
     @cvar _early: operations that are handled before a connection is let in.
     @ivar _held: a frame that waits for the login.
+    @ivar _isIntroduced: whether another process has sent INFO.
     @ivar _last: the facts at the end, once the connection was closed.
     """
 
@@ -62,6 +69,7 @@ class ClientSession(ClientOperations):
         "_clientInfo",
         "_held",
         "_isInputEnded",
+        "_isIntroduced",
         "_lane",
         "_last",
         "_nonce",
@@ -79,6 +87,7 @@ class ClientSession(ClientOperations):
         self._admission = Admission(context, self)
         self._isConnected = self._isGreeted = self._isInputEnded = False
         self._nonce = ""
+        self._isIntroduced = False
         self._held: Frame | None = None
         self._last: ConnectionFacts | None = None
         self._lane: Any = None
@@ -88,12 +97,19 @@ class ClientSession(ClientOperations):
     def _makeDecoder(self, settings: Settings) -> Any:
         return hot.Decoder(settings.max_control_line, settings.max_payload)
 
+    def adopted(self, adoption: Adoption) -> None:
+        """Go on where another process has stopped; before L{opened}."""
+        self.cid = adoption.cid
+        self.started -= adoption.waited
+        if adoption.nonce is not None:
+            self._isIntroduced = True
+            self._nonce = adoption.nonce
+
     def opened(self) -> None:
         context = self.context
         context.connections.add(self.cid, self)
-        if context.authorizer.nonce or context.proxies:
-            nonce = base64.urlsafe_b64encode(context.nonceBytes(11)).rstrip(b"=")
-            self._nonce = nonce.decode("ascii")
+        if not self._isIntroduced and (context.authorizer.nonce or context.proxies):
+            self._nonce = newNonce(context.nonceBytes)
         self._greet()
         if context.authorizer.deadline:
             self._handshakeBy = self.started + context.settings.authorization.timeout
@@ -113,6 +129,8 @@ class ClientSession(ClientOperations):
         self.close(limit.error)
 
     def _greet(self) -> None:
+        if self._isIntroduced:
+            return
         peer = self.peer
         host = "" if peer.isUnnamed else peer.host
         self.outbox.write(self._serverInfo().line(self.cid, host, nonce=self._nonce))

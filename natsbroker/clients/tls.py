@@ -124,7 +124,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def _hasRoom(self) -> bool:
         try:
-            self._context.checkRoom()
+            self._checkRoom()
         except errors.ConnectionLimit as limit:
             if self.session is not None:
                 self.session.refused(limit)
