@@ -6,6 +6,7 @@ The sockets are in a directory that is private to one user: a connection is its 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,14 +30,20 @@ class HostCluster:
 
     @ivar directory: of the sockets.
     @ivar number: of this broker, from 1.
+    @ivar count: of the brokers.
     """
 
     directory: str
     number: int
+    count: int
 
     @property
     def path(self) -> str:
         return self._pathOf(self.number)
+
+    def connectionNumbers(self) -> Iterator[int]:
+        """Numbers that no neighbour has; multiples of C{count + 1} are for their parent."""
+        return itertools.count(self.number, self.count + 1)
 
     def lower(self) -> Iterator[str]:
         """The sockets to dial."""

@@ -205,11 +205,17 @@ class BrokerParts:
             settings,
             self.observers.notify,
             self._random,
-            connections=Connections(settings.max_closed_clients),
+            connections=self._makeConnections(),
             fastLane=settings.fast_lane,
         )
         self.clients.proxies.use(settings.proxies)
         self._authorizer.watchRevocations(self._revoked)
+
+    def _makeConnections(self) -> Connections:
+        connections = Connections(self._settings.max_closed_clients)
+        if self._given.hostCluster is not None:
+            connections.nextNumber = self._given.hostCluster.connectionNumbers().__next__
+        return connections
 
     def _makeListeners(self) -> None:
         settings, endpoints = self._settings, self._given.endpoints

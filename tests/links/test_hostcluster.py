@@ -94,7 +94,7 @@ class Street(RealReactor):
                 keys=self.keys,
                 random=Random(number),
                 endpoints=["tcp:0:interface=127.0.0.1"],
-                hostCluster=HostCluster(str(self.directory), number),
+                hostCluster=HostCluster(str(self.directory), number, 2),
             )
             broker.startService()
         self.until(lambda: all(self._isJoined(broker) for broker in self.brokers.values()))
@@ -218,6 +218,7 @@ class TestRoutes:
         for info in (first.info, second.info):
             assert info["server_id"] == street.keys.id
             assert not {"cluster", "connect_urls", "cluster_dynamic"} & set(info)
+        assert first.info["client_id"] % 3 == 1 and second.info["client_id"] % 3 == 2
         ids = set()
         for number, broker in street.brokers.items():
             assert broker.membership is not None
@@ -282,7 +283,7 @@ class TestSettings:
     def test_listens(self) -> None:
         """A broker without a cluster listens at its socket, dials lower numbers, and is silent."""
         with logLines(False) as lines:
-            host = Host("", hostCluster=HostCluster("/neighbours", 3)).start()
+            host = Host("", hostCluster=HostCluster("/neighbours", 3, 3)).start()
         assert [server[0] for server in host.reactor.unixServers] == ["/neighbours/worker-3"]
         assert [server[0] for server in host.reactor.tcpServers] == [4222]
         host.reactor.advance(0)
@@ -292,7 +293,7 @@ class TestSettings:
 
     def test_names(self) -> None:
         """A named server's parts have names of their own in a cluster."""
-        host = Host("server_name: N", hostCluster=HostCluster("/neighbours", 3))
+        host = Host("server_name: N", hostCluster=HostCluster("/neighbours", 3, 3))
         assert host.broker.membership is not None
         assert host.broker.membership.cluster.identity.server_name == "N-3"
 
@@ -305,13 +306,13 @@ class TestSettings:
     )
     def test_reloadRefused(self, before: str, after: str, way: str) -> None:
         """A reload neither gives neighbours a cluster nor takes it."""
-        host = Host(before, hostCluster=HostCluster("/neighbours", 1)).start()
+        host = Host(before, hostCluster=HostCluster("/neighbours", 1, 2)).start()
         with pytest.raises(ReloadError, match=f"it cannot be {way}"):
             host.reload(after)
 
     def test_reload(self) -> None:
         """A reload keeps the routes of neighbours."""
-        host = Host("debug: false", hostCluster=HostCluster("/neighbours", 2)).start()
+        host = Host("debug: false", hostCluster=HostCluster("/neighbours", 2, 2)).start()
         host.reload("debug: true")
         assert host.broker.membership is not None
         assert [str(target) for target in host.broker.membership.cluster.terms.targets] == [
