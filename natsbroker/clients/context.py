@@ -36,6 +36,10 @@ class ClosedClient:
     reason: str
 
 
+def _unnoticed(cid: int, account: str) -> None:
+    pass
+
+
 class Connections:
     """
     The open client connections, and the last ones that have ended. C{slow} and C{ended} count by
@@ -44,6 +48,8 @@ class Connections:
     @ivar total: the number of clients that have connected so far.
     @ivar nextNumber: gives the number of a new connection. Clients and links share them, because
         C{/connz} shows clients and leafnodes by their numbers.
+    @ivar left: called with the number and the account of each client that has ended; the account is
+        empty for one that was never let in.
     @ivar accountTraffic: of closed connections, by account.
     @ivar stalls: how often a connection was not read because its receivers were behind.
     @ivar accountSlow: how many connections of an account were closed as slow consumers.
@@ -52,6 +58,7 @@ class Connections:
     def __init__(self, remember: int = Settings().max_closed_clients) -> None:
         self.total = 0
         self.nextNumber = itertools.count(1).__next__
+        self.left: Callable[[int, str], object] = _unnoticed
         self.stalls = 0
         self.slow: dict[str, int] = {}
         self.ended: dict[str, int] = {}
@@ -88,6 +95,7 @@ class Connections:
         for place, count in enumerate(traffic):
             self.closedTraffic[place] += count
             sums[place] += count
+        self.left(cid, account)
         if account and closed.reason.startswith(_SLOW):
             self.accountSlow[account] = self.accountSlow.get(account, 0) + 1
         if not self._sessions and self._waiting:

@@ -29,7 +29,9 @@ class Acceptor(Factory):
         self._slots = slots
         self._settings = settings
         self._port: Any = None
-        self._number = count(1)
+        # The other numbers are those that workers give out themselves.
+        self._numbers = count(len(slots) + 1, len(slots) + 1)
+        self._turn = 0
 
     def attend(self, port: Any) -> None:
         """Hand on what a listening port accepts, when a worker is ready."""
@@ -55,11 +57,12 @@ class Acceptor(Factory):
     def _pass(
         self, accepted: socket, protocol: Any, client: Any, port: Any, number: int, reactor: Any
     ) -> None:
-        cid = next(self._number)
+        cid = next(self._numbers)
+        self._turn += 1
         ready = [slot for slot in self._slots if slot.isReady]
         if not ready:
             accepted.close()
             return
-        slot = ready[cid % len(ready)]
+        slot = ready[self._turn % len(ready)]
         slot.connections[cid] = ""
         slot.send(Adopt(cid, (client[0], client[1])), [accepted])

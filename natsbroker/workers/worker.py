@@ -16,7 +16,6 @@ from typing import Any, TextIO
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IAddress, IListeningPort, IStreamServerEndpoint
-from twisted.internet.tcp import Server
 from twisted.logger import Logger, globalLogBeginner
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -24,12 +23,13 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.advisories import Advisory, ClientConnected
 from natsbroker.broker import Broker
+from natsbroker.clients.adoption import Adoption, adopt
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.connections.poller import PolledServer, SocketPoller
 from natsbroker.daemon.process import SLICE, FullPasses
 from natsbroker.daemon.signals import Signals
 from natsbroker.interfaces import IObserver
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.runtime.failures import failureReason
 from natsbroker.runtime.reload import ReloadError, Step
 from natsbroker.workers.channel import (
@@ -57,8 +57,17 @@ from natsbroker.workers.supervisor import serverKeys
 _log = Logger(namespace="natsbroker")
 
 
-def addressAt(host: str, port: int) -> IPv4Address | IPv6Address:
-    return (IPv6Address if ":" in host else IPv4Address)("TCP", host, port)
+JOINING = 2.0
+"""The seconds that a worker waits for routes to the others, one of which may be down."""
+
+GLANCE = 0.02
+
+
+def neighboursOf(broker: Broker) -> int:
+    """The number of other workers to which there are routes."""
+    membership = broker.membership
+    routes = () if membership is None else membership.cluster
+    return len({route.remoteId for route in routes if route.isNeighbour and route.traffic})
 
 
 @implementer(IListeningPort)
@@ -75,7 +84,8 @@ class ParentsPort:
         """The parent does."""
 
     def getHost(self) -> IAddress:
-        return addressAt(*self._address)
+        host, port = self._address
+        return (IPv6Address if ":" in host else IPv4Address)("TCP", host, port)
 
 
 @implementer(IStreamServerEndpoint)
@@ -143,7 +153,9 @@ class WorkerProcess:
                 keys=serverKeys(start.secrets),
                 endpoints=[ParentsEndpoint(start.address)],
                 observers=[self],
+                hostCluster=HostCluster(start.directory, start.number, start.count),
             )
+            broker.clientContext.connections.left = self._left
             broker.gaveUp = self.stop
             broker.addPlanner(self._planLogging)
             broker.startService()
@@ -153,14 +165,24 @@ class WorkerProcess:
         else:
             gc.freeze()
             gc.enable()
-            broker.whenReady().addCallbacks(lambda _: self._ready(), self._giveUp)
+            opening = broker.whenReady()
+            opening.addCallbacks(lambda _: self._opened(start.count - 1), self._giveUp)
 
-    def _ready(self) -> None:
+    def _opened(self, others: int) -> None:
         gc.freeze()
-        broker = self._broker
-        if broker is not None:
+        if self._broker is not None:
             # After the callbacks of the start, of which the last settles INFO.
-            self._reactor.callLater(0, self._sayReady, broker)
+            by = self._reactor.seconds() + JOINING
+            self._reactor.callLater(0, self._join, self._broker, others, by)
+
+    def _join(self, broker: Broker, others: int, by: float) -> None:
+        """Be ready when there are routes to the other workers, or it is too late to wait."""
+        if self._isStopping:
+            return
+        if neighboursOf(broker) < others and self._reactor.seconds() < by:
+            self._reactor.callLater(GLANCE, self._join, broker, others, by)
+        else:
+            self._sayReady(broker)
 
     def _sayReady(self, broker: Broker) -> None:
         self._channel.send(Ready(broker.clientContext.info, broker.links.addresses()))
@@ -182,26 +204,22 @@ class WorkerProcess:
         if not descriptors or broker is None:
             self._channel.send(Closed(message.cid))
             return
-        accepted = socket.socket(fileno=descriptors[0])
-        accepted.setblocking(False)
-        factory: Any = next(iter(broker.listeners)).factory
-        protocol = factory.buildProtocol(addressAt(*message.peer))
-        poller = broker.readers
-        make: Any = Server
-        first: tuple[Any, ...] = ()
-        if isinstance(poller, SocketPoller) and factory.isPlain:
-            make, first = PolledServer, (poller,)
-        lost = protocol.connectionLost
+        adopt(
+            self._reactor,
+            next(iter(broker.listeners)).factory,
+            broker.readers,
+            socket.socket(fileno=descriptors[0]),
+            message.peer,
+            message.read,
+            Adoption(
+                message.cid,
+                message.nonce if message.isGreeted else None,
+                isExcess=message.isExcess,
+            ),
+        )
 
-        def ended(reason: Failure) -> None:
-            grant = protocol.session.grant
-            lost(reason)
-            self._channel.send(Closed(message.cid, "" if grant is None else grant.account))
-
-        protocol.connectionLost = ended
-        broker.clientContext.connections.nextNumber = lambda: message.cid
-        made = make(*first, accepted, protocol, message.peer, None, message.cid, self._reactor)
-        protocol.makeConnection(made)
+    def _left(self, cid: int, account: str) -> None:
+        self._channel.send(Closed(cid, account))
 
     def observe(self, advisory: Advisory) -> None:
         if isinstance(advisory, ClientConnected):

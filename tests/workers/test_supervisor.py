@@ -103,7 +103,7 @@ class TestConnections:
         world = make().start()
         clients = [world.port.accept() for _ in range(4)]
         given = [process.read() for process in world.started]
-        assert sorted(message.cid for messages in given for message in messages) == [1, 2, 3, 4]
+        assert sorted(message.cid for messages in given for message in messages) == [3, 6, 9, 12]
         assert [len(messages) for messages in given] == [2, 2]
         assert all(isinstance(message, Adopt) for messages in given for message in messages)
         for client in clients:
@@ -115,9 +115,9 @@ class TestConnections:
         client = world.port.accept()
         slot = next(slot for slot in world.supervisor.slots if slot.connections)
         process = world.started[slot.number - 1]
-        world.say(process, Entered(1, "A"), Entered(9, "B"))
-        assert slot.connections == {1: "A"}
-        world.say(process, Closed(1, "A"))
+        world.say(process, Entered(3, "A"), Entered(9, "B"))
+        assert slot.connections == {3: "A"}
+        world.say(process, Closed(3, "A"))
         assert slot.connections == {}
         client.close()
 

@@ -30,7 +30,7 @@ from natsbroker.workers.channel import (
     StopWorker,
 )
 from natsbroker.workers.settings import workerSettings
-from natsbroker.workers.worker import ParentsEndpoint, ParentsPort, WorkerProcess
+from natsbroker.workers.worker import GLANCE, JOINING, ParentsEndpoint, ParentsPort, WorkerProcess
 from tests.server.support import settingsOf
 
 ADDRESS = ("127.0.0.1", 4333)
@@ -64,6 +64,10 @@ class Parent:
     def start(self, text: str = "") -> None:
         settings = workerSettings(settingsOf(text), 1, ADDRESS)
         self.say(Start(1, 2, settings, SECRETS, self._directory, ADDRESS))
+        # The other worker does not come.
+        self.reactor.advance(JOINING)
+        self.reactor.advance(GLANCE)
+        self.channel.drain()
 
     def say(self, message: object, *sockets: socket.socket) -> list[Any]:
         """Give what comes back."""
