@@ -1,0 +1,71 @@
+"""
+The placement of connections: clients of one account to one worker, as long as it has room.
+
+Accounts that share nothing need no route between their workers, so a message between clients of one
+account costs least where both are at the same worker. A worker has room while its connections are
+not many more than the mean of all; then a connection goes to the less loaded of two workers, drawn
+by chance: with two choices none gets far ahead, and no order among equals favours the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, MutableMapping, Sequence
+from random import Random
+
+#: A worker has room below this multiple of the mean of all workers,
+FACTOR = 1.25
+
+#: and this many connections.
+SPARE = 64
+
+
+class WorkerLoad(MutableMapping[int, str]):
+    """The account of each connection of a worker, by number; empty while it is unknown."""
+
+    def __init__(self) -> None:
+        self._connections: dict[int, str] = {}
+        self._accounts: Counter[str] = Counter()
+
+    def of(self, account: str) -> int:
+        """The number of connections of an account."""
+        return self._accounts[account]
+
+    def __getitem__(self, cid: int) -> str:
+        return self._connections[cid]
+
+    def __setitem__(self, cid: int, account: str) -> None:
+        self.pop(cid, None)
+        self._connections[cid] = account
+        self._accounts[account] += 1
+
+    def __delitem__(self, cid: int) -> None:
+        account = self._connections.pop(cid)
+        self._accounts[account] -= 1
+        if not self._accounts[account]:
+            del self._accounts[account]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._connections)
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def clear(self) -> None:
+        self._connections.clear()
+        self._accounts.clear()
+
+
+def chosen(account: str, loads: Sequence[WorkerLoad], random: Random) -> int:
+    """
+    The place, among workers that take connections, of the one for a new connection.
+
+    @param account: empty if it is unknown.
+    """
+    if account:
+        home = max(range(len(loads)), key=lambda place: loads[place].of(account))
+        limit = FACTOR * sum(map(len, loads)) / len(loads) + SPARE
+        if loads[home].of(account) and len(loads[home]) < limit:
+            return home
+    two = random.sample(range(len(loads)), min(2, len(loads)))
+    return min(two, key=lambda place: len(loads[place]))
