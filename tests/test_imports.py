@@ -185,7 +185,8 @@ MAP: dict[str, Row] = {
     ),
     "workers": row(
         "several processes that are one server",
-        "errors advisories interfaces hot config runtime connections clients server broker daemon",
+        "errors wire advisories interfaces hot config runtime connections clients links server"
+        " broker daemon",
         _TWISTED,
     ),
     "tap": row(

@@ -1,68 +1,269 @@
-"""Accepted connections of the parent, handed to the workers in turn."""
+"""
+Connections that the parent accepts, and hands to workers.
+
+Where CONNECT in clear text says of which account a client is, the parent sends INFO and reads that
+line, and the worker goes on from there. Other connections go to a worker at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from itertools import count
+from random import Random
 from socket import socket
-from typing import Any
+from typing import Any, Protocol
 
-from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet import protocol
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import IAddress, IReadDescriptor
+from twisted.python.failure import Failure
+from zope.interface import implementer
 
+from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.session import newNonce
 from natsbroker.config.model import Settings
+from natsbroker.connections.peer import placeOf
+from natsbroker.wire.connect import parseConnect
+from natsbroker.workers.accounts import AccountFinder
 from natsbroker.workers.channel import Adopt
-from natsbroker.workers.slots import WorkerSlot
+from natsbroker.workers.placing import WorkerLoad, chosen
+
+_VERB = b"connect"
+
+_CHUNK = 4096
 
 
-class _Passed(Protocol):
-    """Nothing happens to a connection here."""
+class Place(Protocol):
+    """
+    The place of a worker.
+
+    @ivar info: which clients see; C{None} while there is no worker.
+    """
+
+    info: ServerInfo | None
+    connections: WorkerLoad
+
+    @property
+    def isReady(self) -> bool: ...
+
+    def send(self, message: object, sockets: Sequence[socket] = ()) -> None: ...
 
 
-class Acceptor(Factory):
-    """While no worker is ready, connections wait to be accepted."""
+class FirstLine:
+    """
+    The first line of a client, as far as it has come.
+
+    @ivar read: all input.
+    @ivar account: that of the client; empty if it is unknown.
+    """
+
+    def __init__(self, finder: AccountFinder, limit: int) -> None:
+        """
+        @param limit: of the line, in bytes: the worker refuses a longer one.
+        """
+        self.read = b""
+        self.account = ""
+        self._finder = finder
+        self._limit = limit
+
+    def received(self, data: bytes) -> bool:
+        """Whether nothing more is to be learned from it."""
+        self.read += data
+        verb = self.read[: len(_VERB)].lower()
+        if not _VERB.startswith(verb):
+            # A guest says no CONNECT.
+            self.account = self._finder.accountOf({})
+            return True
+        line, end, _ = self.read.partition(b"\n")
+        if not end:
+            return len(line) > self._limit
+        try:
+            self.account = self._finder.accountOf(parseConnect(line[len(_VERB) :].strip()))
+        except ValueError:
+            self.account = ""
+        return True
+
+
+@implementer(IReadDescriptor)
+class _Caller:
+    """A client that has INFO, and whose CONNECT has not come."""
+
+    def __init__(
+        self,
+        acceptor: Acceptor,
+        accepted: socket,
+        cid: int,
+        peer: tuple[str, int],
+        nonce: str,
+        now: float,
+    ) -> None:
+        self.accepted = accepted
+        self.cid = cid
+        self.peer = peer
+        self.nonce = nonce
+        self.since = now
+        self.timer: Any = None
+        self.line = acceptor.firstLine()
+        self._acceptor = acceptor
+
+    def doRead(self) -> None:
+        try:
+            data = self.accepted.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._acceptor.left(self)
+        elif self.line.received(data):
+            self._acceptor.heard(self)
+
+    def fileno(self) -> int:
+        return self.accepted.fileno()
+
+    def logPrefix(self) -> str:
+        return "acceptor"
+
+    def connectionLost(self, reason: Failure) -> None:
+        self._acceptor.left(self)
+
+
+class Acceptor(protocol.Factory):
+    """
+    The factory of a listening port, whose connections it hands on. While no worker is ready they
+    wait to be accepted.
+    """
 
     noisy = False
-    protocol = _Passed
 
-    def __init__(self, slots: Sequence[WorkerSlot], settings: Settings) -> None:
-        self._slots = slots
-        self._settings = settings
+    def __init__(
+        self,
+        reactor: Any,
+        places: Sequence[Place],
+        settings: Settings,
+        listener: str = "client",
+        random: Random | None = None,
+        nonceBytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """
+        @param places: of the workers.
+        @param listener: the configuration key of the port.
+        """
+        self._reactor = reactor
+        self._places = places
+        self._listener = listener
+        self._random = random or Random()
+        self._nonceBytes = nonceBytes
         self._port: Any = None
-        # The other numbers are those that workers give out themselves.
-        self._numbers = count(len(slots) + 1, len(slots) + 1)
-        self._turn = 0
-
-    def attend(self, port: Any) -> None:
-        """Hand on what a listening port accepts, when a worker is ready."""
-        self._port = port
-        port.transport = self._pass
-        port.stopReading()
+        # The workers number their other connections with the numbers between.
+        stride = len(places) + 1
+        self._numbers = count(stride, stride)
+        self._callers: set[_Caller] = set()
+        self.use(settings)
 
     def use(self, settings: Settings) -> None:
+        """Use other settings for the connections to come."""
         self._settings = settings
+        self._finder = AccountFinder(settings)
+        self._isAsking = self._listener == "client" and self._finder.isNeeded
+
+    def attend(self, port: Any) -> None:
+        """Hand on the connections of a listening port while a worker is ready."""
+        self._port = port
+        port.transport = self._accepted
+        port.stopReading()
 
     def changed(self) -> None:
         """A worker has become ready, or ended."""
         if self._port is None or self._port.disconnected:
             return
-        if any(slot.isReady for slot in self._slots):
+        if self._ready():
             self._port.startReading()
         else:
             self._port.stopReading()
 
-    def buildProtocol(self, addr: IAddress | None) -> Protocol:
-        return _Passed()
+    def close(self) -> None:
+        """Let go of clients whose CONNECT has not come."""
+        for caller in list(self._callers):
+            self.left(caller)
 
-    def _pass(
-        self, accepted: socket, protocol: Any, client: Any, port: Any, number: int, reactor: Any
+    def buildProtocol(self, addr: IAddress | None) -> protocol.Protocol:
+        return protocol.Protocol()
+
+    def firstLine(self) -> FirstLine:
+        return FirstLine(self._finder, self._settings.max_control_line)
+
+    def _ready(self) -> list[Place]:
+        return [place for place in self._places if place.isReady]
+
+    def _accepted(
+        self, accepted: socket, unused: Any, client: Any, port: Any, number: int, reactor: Any
     ) -> None:
+        self.welcome(accepted, (client[0], client[1]))
+
+    def welcome(self, accepted: socket, peer: tuple[str, int]) -> None:
+        """Take a connection that was accepted."""
         cid = next(self._numbers)
-        self._turn += 1
-        ready = [slot for slot in self._slots if slot.isReady]
+        if not self._isAsking or self._isFull():
+            self._pass(accepted, Adopt(cid, peer, listener=self._listener, isExcess=self._isFull()))
+            return
+        info = next((place.info for place in self._ready() if place.info is not None), None)
+        host, _ = placeOf(IPv4Address("TCP", *peer))
+        nonce = newNonce(self._nonceBytes) if self._finder.hasNonce else ""
+        caller = _Caller(self, accepted, cid, peer, nonce, self._reactor.seconds())
+        try:
+            accepted.setblocking(False)
+            if info is None or not _isSent(accepted, info.line(cid, host, nonce=nonce)):
+                accepted.close()
+                return
+        except OSError:
+            accepted.close()
+            return
+        self._callers.add(caller)
+        timeout = self._settings.authorization.timeout
+        caller.timer = self._reactor.callLater(timeout, self.heard, caller)
+        self._reactor.addReader(caller)
+
+    def _isFull(self) -> bool:
+        maximum = self._settings.max_connections
+        total = sum(len(place.connections) for place in self._places) + len(self._callers)
+        return 0 < maximum <= total
+
+    def heard(self, caller: _Caller) -> None:
+        """Hand on a client that has said CONNECT, or has had its time to."""
+        if self._forget(caller):
+            waited = self._reactor.seconds() - caller.since
+            line = caller.line
+            message = Adopt(
+                caller.cid, caller.peer, line.read, caller.nonce, isGreeted=True, waited=waited
+            )
+            self._pass(caller.accepted, message, line.account)
+
+    def left(self, caller: _Caller) -> None:
+        if self._forget(caller):
+            caller.accepted.close()
+
+    def _forget(self, caller: _Caller) -> bool:
+        if caller not in self._callers:
+            return False
+        self._callers.discard(caller)
+        self._reactor.removeReader(caller)
+        if caller.timer.active():
+            caller.timer.cancel()
+        return True
+
+    def _pass(self, accepted: socket, message: Adopt, account: str = "") -> None:
+        ready = self._ready()
         if not ready:
             accepted.close()
             return
-        slot = ready[self._turn % len(ready)]
-        slot.connections[cid] = ""
-        slot.send(Adopt(cid, (client[0], client[1])), [accepted])
+        loads = [place.connections for place in ready]
+        place = ready[chosen(account, loads, self._random)]
+        place.connections[message.cid] = account
+        place.send(message, [accepted])
+
+
+def _isSent(accepted: socket, line: bytes) -> bool:
+    """Whether a line has gone out: the buffer of a new socket has room for it."""
+    return accepted.send(line) == len(line)

@@ -73,6 +73,7 @@ class Adopt:
     @ivar read: what was read from it already.
     @ivar nonce: of the INFO that it was sent.
     @ivar isGreeted: whether it was sent INFO.
+    @ivar waited: the seconds since then.
     @ivar isExcess: whether it is over C{max_connections}, so the worker refuses it.
     @ivar listener: the configuration key of the listener: C{client}, C{websocket}, C{leafnodes}.
     """
@@ -84,6 +85,7 @@ class Adopt:
     isGreeted: bool = False
     isExcess: bool = False
     listener: str = "client"
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,6 @@ def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
         block = getattr(settings, key)
         if block is not None and (block.isOn or getattr(block, "remotes", ())):
             yield key, f"other servers and WebSockets reach one process yet; {_ONE}"
-    if settings.proxy_protocol:
-        yield "proxy_protocol", f"headers of proxies are read by one process; {_ONE}"
     streaming = settings.streaming
     if streaming is not None and streaming.nats_server:
         yield "streaming", f"a server beside another NATS server has no clients of its own; {_ONE}"

@@ -31,6 +31,7 @@ from natsbroker.workers.channel import (
     StartLameDuck,
     StopWorker,
 )
+from natsbroker.workers.placing import WorkerLoad
 
 if TYPE_CHECKING:
     from natsbroker.clients.info import ServerInfo
@@ -138,7 +139,7 @@ class WorkerSlot:
         self.number = number
         self.info: ServerInfo | None = None
         self.addresses: dict[str, list[str]] = {}
-        self.connections: dict[int, str] = {}
+        self.connections = WorkerLoad()
         self.start: Start | None = None
         self.pid = 0
         self._owner = owner

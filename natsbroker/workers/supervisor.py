@@ -102,7 +102,7 @@ class Supervisor(MultiService):
             WorkerSlot(number, self, self.reactor, self._line, spawn)
             for number in range(1, count + 1)
         ]
-        self.acceptor = Acceptor(self.slots, settings)
+        self.acceptor = Acceptor(self.reactor, self.slots, settings)
         self._listener = PortListener(
             addressEndpoint(
                 self.reactor, settings.host, settings.port, opened=self._sockets.get("client")
@@ -175,6 +175,7 @@ class Supervisor(MultiService):
     async def _stop(self) -> None:
         self._notify(ShutdownStarted())
         await self._listener.close()
+        self.acceptor.close()
         await DeferredList([slot.stop() for slot in self.slots])
         await super().stopService()  # type: ignore[no-untyped-call]
         if self._directory:
@@ -199,6 +200,7 @@ class Supervisor(MultiService):
 
     async def _leave(self) -> None:
         await self._listener.close()
+        self.acceptor.close()
         await DeferredList([slot.leave() for slot in self.slots])
 
     # Reloads

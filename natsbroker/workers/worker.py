@@ -214,7 +214,8 @@ class WorkerProcess:
             Adoption(
                 message.cid,
                 message.nonce if message.isGreeted else None,
-                isExcess=message.isExcess,
+                message.waited,
+                message.isExcess,
             ),
         )
 

@@ -38,10 +38,11 @@ TWO = """
 class Caller:
     """A client with a socket that never blocks."""
 
-    def __init__(self, street: Street, number: int, **options: Any) -> None:
+    def __init__(
+        self, street: Street, number: int, address: tuple[str, int] | None = None, **options: Any
+    ) -> None:
         self._street = street
-        host, port = street.brokers[number].clientAddress()
-        self.socket = socket.create_connection((host, port))
+        self.socket = socket.create_connection(address or street.brokers[number].clientAddress())
         self.socket.setblocking(False)
         self.data = b""
         line = json.dumps({"verbose": False, "protocol": 1, "headers": True, **options})

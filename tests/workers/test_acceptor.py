@@ -1,30 +1,299 @@
-"""Accepting in the parent; its turns are tested with the supervisor."""
+"""
+The acceptor of the parent, with sockets and workers of the test's own.
+"""
 
 from __future__ import annotations
 
-from natsbroker.config.model import Settings
-from natsbroker.workers.acceptor import Acceptor
-from tests.workers.support import Port, World
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker.clients.adoption import Adoption, adopt
+from natsbroker.clients.info import ServerInfo
+from natsbroker.workers.acceptor import Acceptor, FirstLine
+from natsbroker.workers.accounts import AccountFinder
+from natsbroker.workers.channel import Adopt
+from natsbroker.workers.placing import WorkerLoad
+from tests.connections.realreactor import POLLED
+from tests.links.test_hostcluster import TWO, Caller, Street
+from tests.server.support import settingsOf
+
+HELLO = b'CONNECT {"user":"a","pass":"a","verbose":false}\r\n'
+
+LIMIT = 4096
 
 
-def test_nobody() -> None:
-    """A connection that was accepted when no worker is left is closed."""
-    world = World()
-    acceptor = Acceptor(world.supervisor.slots, Settings())
-    port = Port(acceptor)
-    acceptor.attend(port)
-    client = port.accept()
-    assert client.recv(1) == b""
-    client.close()
+class Worker:
+    """The place of a worker that keeps what it is given."""
+
+    def __init__(self, info: ServerInfo | None) -> None:
+        self.info = info
+        self.connections = WorkerLoad()
+        self.isReady = True
+        self.given: list[tuple[Adopt, socket.socket]] = []
+
+    def send(self, message: Any, sockets: Sequence[socket.socket] = ()) -> None:
+        self.given.append((message, sockets[0]))
 
 
-def test_closed() -> None:
-    """A port that is closed does not accept again."""
-    world = World()
-    acceptor = Acceptor(world.supervisor.slots, Settings())
-    acceptor.changed()
-    port = Port(acceptor)
-    acceptor.attend(port)
-    port.stopListening()
-    acceptor.changed()
-    assert not port.isReading
+class Readers(Clock):
+    """A reactor whose readers the test calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: list[Any] = []
+
+    def addReader(self, reader: Any) -> None:
+        self.readers.append(reader)
+
+    def removeReader(self, reader: Any) -> None:
+        self.readers.remove(reader)
+
+
+class Entrance:
+    """An acceptor in front of two workers."""
+
+    def __init__(self, text: str = TWO, **options: Any) -> None:
+        self.reactor = Readers()
+        info = ServerInfo("ID", "name", "2.15.1", "0", auth_required=True)
+        self.workers = [Worker(info), Worker(info)]
+        self.acceptor = Acceptor(
+            self.reactor,
+            self.workers,
+            settingsOf(text),
+            random=Random(1),
+            nonceBytes=bytes,
+            **options,
+        )
+        self.sockets: list[socket.socket] = []
+
+    def dial(self) -> socket.socket:
+        """A client that has been accepted."""
+        theirs, ours = socket.socketpair()
+        self.sockets += [theirs, ours]
+        theirs.setblocking(False)
+        self.acceptor.welcome(ours, ("::ffff:10.0.0.1", 7))
+        return theirs
+
+    def say(self, client: socket.socket, data: bytes) -> None:
+        """Send something, which is read."""
+        client.send(data)
+        self.read()
+
+    def read(self) -> None:
+        """Read from all clients."""
+        for reader in list(self.reactor.readers):
+            reader.doRead()
+
+    @property
+    def given(self) -> list[Adopt]:
+        """The connections that workers were given."""
+        return [message for worker in self.workers for message, _ in worker.given]
+
+    def end(self) -> None:
+        """Close everything."""
+        self.acceptor.close()
+        for opened in self.sockets:
+            opened.close()
+
+
+@pytest.fixture
+def entrance(request: pytest.FixtureRequest) -> Iterator[Entrance]:
+    """An acceptor that is closed afterwards."""
+    made = Entrance(**getattr(request, "param", {}))
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+class TestFirstLine:
+    """Input up to the end of CONNECT."""
+
+    def line(self) -> FirstLine:
+        """The line of a client of a server with two accounts."""
+        return FirstLine(AccountFinder(settingsOf(TWO)), LIMIT)
+
+    def test_pieces(self) -> None:
+        """CONNECT may come in pieces, with more behind it."""
+        line = self.line()
+        for place in range(len(HELLO) - 1):
+            assert not line.received(HELLO[place : place + 1])
+        assert line.received(b"\nPING\r\n")
+        assert (line.account, line.read) == ("A", HELLO + b"PING\r\n")
+
+    @pytest.mark.parametrize("data", [b"PING\r\n", b"P", b"GET / HTTP/1.1\r\n", b"\0", b"cON-"])
+    def test_guest(self, data: bytes) -> None:
+        """The first byte that is not of a CONNECT is enough: this is a guest, or nonsense."""
+        line = self.line()
+        assert line.received(data)
+        assert line.account == "A"
+
+    @pytest.mark.parametrize("argument", [b"", b" {", b' {"user":7}', b" []", b" \xff"])
+    def test_nonsense(self, argument: bytes) -> None:
+        """A CONNECT that says nothing is read to its end; a worker has the answer."""
+        line = self.line()
+        assert line.received(b"CONNECT" + argument + b"\r\n")
+        assert line.account in ("", "A")
+
+    def test_long(self) -> None:
+        """A line that is too long is not read further."""
+        line = self.line()
+        assert not line.received(b"CONNECT " + b"x" * (LIMIT - 8))
+        assert line.received(b"x")
+        assert line.account == ""
+
+
+class TestAcceptor:
+    """Clients before a worker has them."""
+
+    def test_greeted(self, entrance: Entrance) -> None:
+        """A client gets INFO with a number and its address, and is placed by its CONNECT."""
+        client = entrance.dial()
+        info = json.loads(client.recv(4096)[5:])
+        assert (info["client_id"], info["client_ip"], info["auth_required"]) == (
+            3,
+            "10.0.0.1",
+            True,
+        )
+        assert "nonce" not in info and not entrance.given
+        entrance.say(client, HELLO[:9])
+        assert not entrance.given
+        entrance.reactor.advance(0.5)
+        entrance.say(client, HELLO[9:] + b"PING\r\n")
+        (given,) = entrance.given
+        assert given == Adopt(
+            3, ("::ffff:10.0.0.1", 7), HELLO + b"PING\r\n", "", isGreeted=True, waited=0.5
+        )
+        assert not entrance.reactor.readers and not entrance.reactor.getDelayedCalls()
+        assert sorted(len(worker.connections) for worker in entrance.workers) == [0, 1]
+
+    def test_accounts(self, entrance: Entrance) -> None:
+        """Clients of one account come to one worker, and those of the other to the other."""
+        for user in b"ababab":
+            client = entrance.dial()
+            entrance.say(client, b'CONNECT {"user":"%c"}\r\n' % user)
+        shares = [set(worker.connections.values()) for worker in entrance.workers]
+        assert sorted(map(sorted, shares)) == [["A"], ["B"]]
+        assert [given.cid % 3 for given in entrance.given] == [0] * 6
+
+    def test_late(self, entrance: Entrance) -> None:
+        """A client that is silent goes to a worker after its time, which the worker counts."""
+        entrance.dial()
+        entrance.reactor.advance(1.9)
+        assert not entrance.given
+        entrance.reactor.advance(0.2)
+        (given,) = entrance.given
+        assert (given.read, given.isGreeted) == (b"", True) and given.waited >= 2.0
+
+    def test_left(self, entrance: Entrance) -> None:
+        """A client that leaves before is forgotten."""
+        entrance.dial().close()
+        entrance.read()
+        assert not entrance.given and not entrance.reactor.readers
+        assert not entrance.reactor.getDelayedCalls()
+
+    @pytest.mark.parametrize(
+        "entrance",
+        [{"text": ""}, {"listener": "websocket"}, {"text": TWO + "proxy_protocol: true"}],
+        indirect=True,
+    )
+    def test_atOnce(self, entrance: Entrance) -> None:
+        """Where CONNECT says nothing of use, connections go to the workers at once, by load."""
+        for _ in range(20):
+            client = entrance.dial()
+            with pytest.raises(BlockingIOError):
+                client.recv(1)
+        assert {(given.isGreeted, given.isExcess) for given in entrance.given} == {(False, False)}
+        assert [len(worker.connections) for worker in entrance.workers] == [10, 10]
+
+    @pytest.mark.parametrize("entrance", [{"text": TWO + "max_connections: 2"}], indirect=True)
+    def test_full(self, entrance: Entrance) -> None:
+        """Connections over the limit of the server are marked; those before a CONNECT count."""
+        first, _ = entrance.dial(), entrance.dial()
+        entrance.say(first, HELLO)
+        entrance.dial()
+        assert [given.isExcess for given in entrance.given].count(True) == 1
+
+    def test_nobody(self, entrance: Entrance) -> None:
+        """Without a worker a connection that was accepted is closed."""
+        client = entrance.dial()
+        for worker in entrance.workers:
+            worker.isReady = False
+        entrance.say(client, HELLO)
+        client.recv(4096)
+        assert client.recv(1) == b"" and not entrance.given
+
+    def test_onlyReady(self, entrance: Entrance) -> None:
+        """A worker that leaves gets no more connections."""
+        entrance.workers[0].isReady = False
+        for _ in range(5):
+            entrance.say(entrance.dial(), HELLO)
+        assert len(entrance.workers[1].given) == 5
+
+    def test_reload(self, entrance: Entrance) -> None:
+        """Other settings are in force for the connections to come."""
+        entrance.acceptor.use(settingsOf(""))
+        entrance.dial()
+        assert [given.isGreeted for given in entrance.given] == [False]
+
+
+class _Adopter(Worker):
+    """The place of a broker in this process."""
+
+    def __init__(self, street: Street, number: int) -> None:
+        super().__init__(street.brokers[number].clientContext.info)
+        self._street = street
+        self._broker = street.brokers[number]
+
+    def send(self, message: Any, sockets: Sequence[socket.socket] = ()) -> None:
+        factory = next(iter(self._broker.listeners)).factory
+        nonce = message.nonce if message.isGreeted else None
+        adoption = Adoption(message.cid, nonce, message.waited, message.isExcess)
+        adopt(
+            self._street.reactor,
+            factory,
+            self._broker.readers,
+            sockets[0],
+            message.peer,
+            message.read,
+            adoption,
+        )
+
+
+class TestBrokers:
+    """An acceptor in front of two brokers that are one server."""
+
+    pytestmark = POLLED
+
+    def test_session(self, tmp_path: Any) -> None:
+        """Clients come through the acceptor, and meet those of their account wherever they are."""
+        street = Street(tmp_path, TWO)
+        try:
+            street.begin(1, 2)
+            places = [_Adopter(street, 1), _Adopter(street, 2)]
+            acceptor = Acceptor(street.reactor, places, street.settings, random=Random(1))
+            port = street.reactor.listenTCP(0, acceptor, interface="127.0.0.1")
+            acceptor.attend(port)
+            acceptor.changed()
+            address = "127.0.0.1", port.getHost().port
+            callers = [Caller(street, 1, address, user=user, **{"pass": user}) for user in "aabb"]
+            street.callers += callers
+            for caller in callers:
+                assert caller.say(b"SUB x 1\r\n") == b""
+            assert [sorted(place.connections.values()) for place in places] in (
+                [["A", "A"], ["B", "B"]],
+                [["B", "B"], ["A", "A"]],
+            )
+            callers[0].say(b"PUB x 2\r\nhi\r\n")
+            assert callers[1].upTo(b"hi\r\n") == b"MSG x 1 2\r\nhi\r\n"
+            assert callers[2].say(b"") == b""
+            port.stopListening()
+            acceptor.close()
+        finally:
+            street.stop()

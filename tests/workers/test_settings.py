@@ -38,7 +38,6 @@ def test_first() -> None:
         ("leafnodes { port: 1 }", "leafnodes"),
         ("leafnodes { remotes [ { url: 'nats://h:1' } ] }", "leafnodes"),
         ("websocket { port: 1, no_tls: true }", "websocket"),
-        ("proxy_protocol: true", "proxy_protocol"),
         ("streaming { nats_server_url: 'nats://h:1' }", "streaming"),
         ("authorization { plugin: p }", "authorization.plugin"),
         ("router { plugin: p }", "router.plugin"),
