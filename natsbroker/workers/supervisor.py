@@ -46,7 +46,7 @@ from natsbroker.server.start import announceListener, announceStart, giveReason
 from natsbroker.workers.acceptor import Acceptor
 from natsbroker.workers.channel import ApplyReload, DiscardReload, PlanReload, Start
 from natsbroker.workers.lines import relay
-from natsbroker.workers.settings import workerSettings
+from natsbroker.workers.settings import refusals, workerSettings
 from natsbroker.workers.slots import WorkerSlot, spawnWorker
 
 _log = Logger(namespace=LIFE)
@@ -214,6 +214,9 @@ class Supervisor(MultiService):
         """
         if self._reload is not None:
             raise ReloadError(["another reload is under way"])
+        problems = list(refusals(settings))
+        if problems:
+            raise ReloadError(problems)
         settings, held = heldBack(self.settings, settings)
         new = settled(self.settings, settings)
         changes, apply = plan(self.settings, new, self._planners)

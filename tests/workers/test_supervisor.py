@@ -217,6 +217,12 @@ class TestReload:
             world.supervisor.reload(settingsOf('workers: 3, listen: "127.0.0.1:4333"'))
         assert [process.read() for process in world.started] == [[], []]
 
+    def test_unshared(self, make: Make) -> None:
+        """Several workers cannot begin to have what they cannot share."""
+        world = make().start()
+        with pytest.raises(ReloadError, match="services: a plugin runs in one process"):
+            world.supervisor.reload(listening("services { traffic {} }"))
+
     def test_twice(self, make: Make) -> None:
         world = make().start()
         world.supervisor.reload(listening("max_payload: 50"))

@@ -1,0 +1,127 @@
+"""A server of several workers, its processes, and clients that know which of them they are at."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client as NATSClient
+
+from natsbroker.testing.process import PATIENCE, BrokerProcess, startBroker
+
+GLANCE = 0.02
+
+
+async def until(isSo: Callable[[], object], what: str) -> None:
+    """Wait for something to be so, for as long as a busy machine may need."""
+
+    async def wait() -> None:
+        while not isSo():
+            await asyncio.sleep(GLANCE)
+
+    try:
+        await asyncio.wait_for(wait(), PATIENCE)
+    except asyncio.TimeoutError:
+        raise AssertionError(f"not so: {what}") from None
+
+
+class Workers:
+    def __init__(self, server: BrokerProcess) -> None:
+        self.server = server
+
+    def pids(self) -> list[int]:
+        pid = self.server.pid
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def at(self, client: Client) -> int:
+        """The worker that has the connection of a client; 0 for none."""
+        inode = self._inodeOf(client.port)
+        for pid in self.pids():
+            with contextlib.suppress(FileNotFoundError):
+                for link in Path(f"/proc/{pid}/fd").iterdir():
+                    with contextlib.suppress(FileNotFoundError):
+                        if os.readlink(link) == f"socket:[{inode}]":
+                            return pid
+        return 0
+
+    def _inodeOf(self, port: int) -> str:
+        ours, theirs = f":{self.server.port:04X}", f":{port:04X}"
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[1].endswith(ours) and words[2].endswith(theirs):
+                return words[9]
+        return ""
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+
+    def signal(self, which: signal.Signals) -> None:
+        os.kill(self.server.pid, which)
+
+
+class Client:
+    """
+    A client of nats-py that connects again when it has to.
+
+    @ivar losses: how often its connection ended.
+    @ivar came: the payloads that it received.
+    """
+
+    def __init__(self, connected: NATSClient) -> None:
+        self.nats = connected
+        self.losses = 0
+        self.came: list[bytes] = []
+
+    @classmethod
+    async def connect(cls, server: BrokerProcess, **options: Any) -> Client:
+        client: Client
+
+        async def lost() -> None:
+            client.losses += 1
+
+        async def failed(error: Exception) -> None:
+            """The end of a connection is counted already."""
+
+        connected = NATSClient()
+        client = cls(connected)
+        given: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": GLANCE}
+        await connected.connect(
+            server.url, disconnected_cb=lost, error_cb=failed, **given, **options
+        )
+        return client
+
+    @property
+    def port(self) -> int:
+        """Its side of the connection."""
+        transport: Any = self.nats._transport
+        return int(transport._io_writer.get_extra_info("sockname")[1])
+
+    async def subscribe(self, subject: str, queue: str = "") -> None:
+        async def came(message: Any) -> None:
+            self.came.append(message.data)
+
+        await self.nats.subscribe(subject, queue, cb=came)
+        await self.nats.flush()
+
+
+@contextlib.contextmanager
+def served(*arguments: str, count: int = 2) -> Iterator[Workers]:
+    with startBroker("--workers", str(count), *arguments) as server:
+        yield Workers(server)
+
+
+@contextlib.asynccontextmanager
+async def clientsOf(
+    server: BrokerProcess, count: int, **options: Any
+) -> AsyncIterator[list[Client]]:
+    clients = [await Client.connect(server, **options) for _ in range(count)]
+    try:
+        yield clients
+    finally:
+        for client in clients:
+            await client.nats.close()
