@@ -57,11 +57,16 @@ class Queues(Workload):
     def _order(self, api: Api, random: Random) -> None:
         self._store(api, "JOBS", random.choice((1, 1, 5)))
 
-    def _store(self, api: Api, stream: str, count: int) -> None:
+    def _store(self, api: Api, stream: str, count: int) -> int:
+        """Store some messages, and give the sequence of the last."""
         bodies = [b"%d" % next(self._numbers) for _ in range(count)]
-        answers = api.published(f"{stream}.plain", bodies, [b""] * count)
-        for body, answer in zip(bodies, answers, strict=True):
+        last = 0
+        for body, answer in zip(
+            bodies, api.published(f"{stream}.plain", bodies, [b""] * count), strict=True
+        ):
             self._learn(stream, answer, body)
+            last = answer["seq"]
+        return last
 
     def _put(self, api: Api, random: Random) -> None:
         """Replace a value, mostly if it is the one that is known."""
@@ -78,8 +83,7 @@ class Queues(Workload):
         self.later[key].clear()
 
     def _purge(self, api: Api, random: Random) -> None:
-        self._store(api, "PURGED", random.choice((1, 5, 20)))
-        last = max(sequence for stream, sequence in self.stored if stream == "PURGED")
+        last = self._store(api, "PURGED", random.choice((1, 5, 20)))
         self.purged = last, self.purged[1]
         api.ask("STREAM.PURGE.PURGED")
         self.purged = last, last
