@@ -155,6 +155,22 @@ def test_deletedAhead(queue: Queue) -> None:
     queue.check()
 
 
+def test_comeAndGone(queue: Queue) -> None:
+    """No tally counts messages that came and went while they were in the journal."""
+    queue.put(*SUBJECTS, b"w.8", b"w.9")
+    queue.delete(21, 25)
+    queue.put(b"w.9", *SUBJECTS[:2])
+    queue.delete(26, 28)
+    assert queue.isAhead
+    queue.checkSubjects()
+    assert not queue.isAhead
+    queue.delete(*sorted(queue.expected)[:6])
+    queue.check()
+    queue.crash()
+    queue.check()
+    queue.checkSubjects()
+
+
 def test_crash(queue: Queue) -> None:
     """After a kill, deletions and values of state are what was acknowledged."""
     queue.keep(b"a", b"1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -36,6 +36,7 @@ STEP = 1 << 21
 SizeOf = Callable[[int, int], "tuple[bytes, int] | None"]
 
 _NOTHING: frozenset[int] = frozenset()
+_NO_SUBJECTS: frozenset[bytes] = frozenset()
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class JournalGroup(LMDBCommit):
     @ivar size: bytes of subjects, headers and payloads.
     @ivar changes: what is deleted, and values of state.
     @ivar states: the latter by space and key; C{None} for a deleted one.
-    @ivar subjects: logs and subjects from which it is the first to delete a record.
+    @ivar subjects: of records that it adds or deletes, by log, without those of groups before.
     @ivar weight: the bytes that the database may write for it.
     @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
     """
@@ -78,7 +79,7 @@ class JournalGroup(LMDBCommit):
     blobs: Sequence[bytes] = ()
     changes: Sequence[bytes] = ()
     states: Mapping[tuple[str, bytes], bytes | None] = field(default_factory=dict)
-    subjects: Collection[tuple[int, bytes]] = ()
+    subjects: Mapping[int, set[bytes]] = field(default_factory=dict)
     size: int = 0
     weight: int = 0
     room: int = 0
@@ -90,11 +91,11 @@ class Backlog:
     """Rows and room of the database for what it still has to take."""
 
     def __init__(self) -> None:
-        self._jobs: list[Job] = []
+        self._appends: dict[int, list[LMDBAppendJob]] = {}
         self._gone: dict[int, list[int]] = {}
         self._deleted: dict[int, set[int]] = {}
         self._states: dict[tuple[str, bytes], bytes | None] = {}
-        self._subjects: set[tuple[int, bytes]] = set()
+        self._subjects: dict[int, set[bytes]] = {}
         self.rows: dict[int, LogRow] = {}
         self._weight = 0
         self.room = 0
@@ -113,10 +114,20 @@ class Backlog:
         for (space, key), value in self._states.items():
             changes.setdefault(space, {})[key] = value
         return [
-            *self._jobs,
+            *self._joined(),
             *(TrimJob(identity, sequences) for identity, sequences in gone),
             *(ChangeJob(space, some) for space, some in changes.items()),
         ]
+
+    def _joined(self) -> Iterator[LMDBAppendJob]:
+        """The appends, with each log's that follow each other as one."""
+        for identity, appends in self._appends.items():
+            gone = {*self._gone.get(identity, ()), *self._deleted.get(identity, ())}
+            begin = 0
+            for place in range(1, len(appends) + 1):
+                if place == len(appends) or not appends[place - 1].isFollowedBy(appends[place]):
+                    yield LMDBAppendJob.joined(appends[begin:place], gone)
+                    begin = place
 
     def after(
         self,
@@ -139,6 +150,7 @@ class Backlog:
         trimmings: dict[int, Trimming] = {}
         deletions: dict[int, _Deletion] = {}
         states: dict[tuple[str, bytes], bytes | None] = {}
+        subjects: dict[int, set[bytes]] = {}
         logs = len(self.rows)
         for job in jobs:
             weight += job.weight
@@ -175,6 +187,8 @@ class Backlog:
             if not job.extend(row):
                 return None
             size += job.encoded.size
+            if job.subjects is not None:
+                subjects.setdefault(identity, set()).update(job.subjects)
             run = ahead.get(identity)
             ahead[identity] = job.blobs if run is None else run + job.blobs
             if policy is None:
@@ -197,14 +211,17 @@ class Backlog:
             return None
         deleted = {identity: deletion.gone for identity, deletion in deletions.items()}
         weight += sum(deletion.size for deletion in deletions.values())
-        subjects = self._touched(deleted)
-        heavy = weight + SUBJECT_WEIGHT * (sum(map(_subjectsOf, jobs)) + len(subjects))
+        for identity, gone in deleted.items():
+            subjects.setdefault(identity, set()).update(gone.values())
+        for identity, some in subjects.items():
+            some -= self._subjects.get(identity, _NO_SUBJECTS)
+        heavy = weight + SUBJECT_WEIGHT * sum(map(len, subjects.values()))
         needed = self._weight + heavy + SPARE + LOG_WEIGHT * logs
         if needed > MOST_ROOM:
             return None
         room = self.room
         if needed > room:
-            room = needed + (STEP if heavy > weight else SPARE)
+            room = needed + (STEP if heavy > weight or self._subjects else SPARE)
         runs = ahead.values()
         return JournalGroup(
             jobs,
@@ -223,17 +240,13 @@ class Backlog:
             trimmings=trimmings,
         )
 
-    def _touched(self, deleted: Mapping[int, Mapping[int, bytes]]) -> set[tuple[int, bytes]]:
-        """The logs and subjects of deleted records from which none was deleted before."""
-        subjects = {
-            (identity, subject) for identity, gone in deleted.items() for subject in gone.values()
-        }
-        return subjects - self._subjects
-
     def add(self, group: JournalGroup) -> None:
-        self._jobs += [job for job in group.jobs if isinstance(job, LMDBAppendJob) and job.writes]
+        for job in group.jobs:
+            if isinstance(job, LMDBAppendJob) and job.writes:
+                self._appends.setdefault(job.identity, []).append(job)
         self._states.update(group.states)
-        self._subjects.update(group.subjects)
+        for identity, subjects in group.subjects.items():
+            self._subjects.setdefault(identity, set()).update(subjects)
         for identity, deleted in group.deleted.items():
             self._deleted.setdefault(identity, set()).update(deleted)
         self.rows.update(group.rows)
@@ -292,9 +305,3 @@ class _Deletion:
                 return False
             row.first = sequence
         return True
-
-
-def _subjectsOf(job: Job) -> int:
-    if not isinstance(job, LMDBAppendJob) or job.subjects is None:
-        return 0
-    return len(set(job.subjects))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import lmdb
 
@@ -37,6 +37,8 @@ from natsbroker.storage.records import (
 
 KEYS_A_SLICE = 1000
 """The values of a dropped log that are deleted in one commit."""
+
+_NONE: frozenset[int] = frozenset()
 
 LONGEST_SOLE = 1000
 """A log of one subject has no tallies unless that subject is longer than this."""
@@ -135,12 +137,36 @@ class LMDBAppendJob(AppendJob):
     ) -> None:
         super().__init__(identity, first, encoded)
         self._sole = sole
+        self._gone: Set[int] = _NONE
         self.subjects = subjects
         self.writes = bool(encoded.blobs)
 
+    @classmethod
+    def joined(cls, jobs: Sequence[LMDBAppendJob], gone: Set[int]) -> LMDBAppendJob:
+        """
+        Jobs that follow each other as one.
+
+        @param gone: sequences that are deleted in the same transaction: no tally counts them.
+        """
+        first, last = jobs[0], jobs[-1]
+        blobs = [blob for job in jobs for blob in job.blobs]
+        size = sum(job.encoded.size for job in jobs)
+        subjects = None
+        if first.subjects is not None:
+            subjects = [subject for job in jobs for subject in job.subjects or ()]
+        isUniform = all(job.encoded.uniform for job in jobs)
+        encoded = Encoded(blobs, size, last.encoded.lastTime, isUniform)
+        whole = cls(first.identity, first.first, encoded, first._sole, subjects)
+        whole._gone = gone
+        return whole
+
+    def isFollowedBy(self, other: LMDBAppendJob) -> bool:
+        isSameKind = (self.subjects is None) == (other.subjects is None)
+        return isSameKind and other.first == self.first + len(self.blobs)
+
     def applyTo(self, writer: LMDBLogWriter) -> None:
         if self.blobs:
-            writer.append(self.first, self.encoded, self._sole, self.subjects)
+            writer.append(self.first, self.encoded, self._sole, self.subjects, self._gone)
 
     def extend(self, row: LogRow) -> bool:
         """Change a row as the job will; C{False} if that is not known, as for the first tallies."""

@@ -7,10 +7,10 @@ the next commits do the rest.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from itertools import islice
 
-from natsbroker.storage.blocks import Block, packDead
+from natsbroker.storage.blocks import NONE, Block, packDead
 from natsbroker.storage.lmdb.blocklog import LogBlocks, ValueTransaction
 from natsbroker.storage.lmdb.layout import (
     LISTED,
@@ -47,6 +47,7 @@ class LMDBLogWriter(LogBlocks):
         self._added: set[bytes] = set()
         self.named: set[bytes] = set()
         self._counted: list[bytes] = []
+        self._uncounted: set[int] = set()
         self.discardTo = 0
         self.trimmed = True
         self.oldest: int | None = None
@@ -57,13 +58,17 @@ class LMDBLogWriter(LogBlocks):
         encoded: Encoded,
         sole: bytes,
         subjects: Sequence[bytes] | None,
+        gone: Set[int] = NONE,
     ) -> None:
-        """C{sole} is the subject of all of them, if C{subjects} is C{None}."""
+        """
+        C{sole} is the subject of all of them, if C{subjects} is C{None}. C{gone} are records that
+        L{delete} is called with later: they are not counted first.
+        """
         row, blobs = self.row, encoded.blobs
         sequences = range(first, first + len(blobs))
         if subjects is not None:
             self._beginIndex()
-            self._count(subjects, sequences)
+            self._count(subjects, sequences, gone)
         elif not row.indexed:
             row.sole = sole
         else:
@@ -104,11 +109,16 @@ class LMDBLogWriter(LogBlocks):
         tally = self._tallies[subject] = Tally(subject)
         return tally
 
-    def _count(self, subjects: Sequence[bytes], sequences: Sequence[int]) -> None:
+    def _count(
+        self, subjects: Sequence[bytes], sequences: Sequence[int], gone: Set[int] = NONE
+    ) -> None:
         keep = max(LISTED, min(self._policy.retention.perSubject, MOST_LISTED))
         sequencesBySubject: dict[bytes, list[int]] = {}
         for subject, sequence in zip(subjects, sequences, strict=True):
-            sequencesBySubject.setdefault(subject, []).append(sequence)
+            if sequence in gone:
+                self._uncounted.add(sequence)
+            else:
+                sequencesBySubject.setdefault(subject, []).append(sequence)
         for subject, new in sequencesBySubject.items():
             tally = self._tally(subject)
             if tally is None:
@@ -121,6 +131,8 @@ class LMDBLogWriter(LogBlocks):
             return
         emptied = set()
         for index in indexes:
+            if block.sequences[index] in self._uncounted:
+                continue
             subject = block.subject(index)
             tally = self._tally(subject)
             if tally is not None and tally.count:
@@ -136,7 +148,9 @@ class LMDBLogWriter(LogBlocks):
         self.flush()
         tally = Tally(subject)
         sequences = [
-            sequence for sequence in self._sequencesOf(subject, start) if sequence not in without
+            sequence
+            for sequence in self._sequencesOf(subject, start)
+            if not (sequence in without or sequence in self._uncounted)
         ]
         if sequences:
             tally.add(sequences, MOST_LISTED)

@@ -118,6 +118,20 @@ def test_newestStay(bucket: Bucket) -> None:
     bucket.check()
 
 
+def test_sameSubjects(bucket: Bucket) -> None:
+    """
+    Subjects that are replaced again and again count once for the room that the database needs, and
+    it counts only what is there at the end.
+    """
+    for _ in range(200):
+        bucket.put(*SUBJECTS)
+    assert bucket.ahead > 2000
+    bucket.check()
+    bucket.wait(bucket.store.ask(Job()))
+    assert not bucket.ahead
+    bucket.check()
+
+
 def test_cachedBlocks(bucket: Bucket) -> None:
     """Blocks that were read before show what was replaced since."""
     for number in range(40):
