@@ -22,20 +22,18 @@ cdef bint deliverOne(
         if giveTo(lane, subscription, message):
             reached = True
     for group in matches.groups:
-        members = <tuple> (<tuple> group)[2]
-        subscription = None
-        if matches.areShared:
-            subscription = neighbourFor(lane, PyTuple_GET_SIZE(<tuple> (<tuple> group)[1]), members)
-        if subscription is None and giveMember(lane, <tuple> (<tuple> group)[1], message):
-            reached = True
-            continue
-        if PyTuple_GET_SIZE(members):
-            if subscription is None:
+        subscription = neighbourFor(lane, <tuple> group) if matches.areShared else None
+        if subscription is None:
+            if giveMember(lane, <tuple> (<tuple> group)[1], message):
+                reached = True
+                continue
+            members = <tuple> (<tuple> group)[2]
+            if PyTuple_GET_SIZE(members):
                 subscription = chosenOf(lane, members)
-            if subscription is not None:
-                if choice is None:
-                    choice = nextChoice(lane)
-                choice.add(subscription, <bytes?> (<tuple> group)[0])
+        if subscription is not None:
+            if choice is None:
+                choice = nextChoice(lane)
+            choice.add(subscription, <bytes?> (<tuple> group)[0])
     return deliverElsewhere(
         lane, matches, message, choice,
         reached,
@@ -370,16 +368,16 @@ cdef bint giveMany(Lane lane, const InputMessage* message, bint isLink) except -
             continue
         subscription = None
         if matches.areShared and (not isLink or lane.isFar):
-            subscription = neighbourFor(lane, PyTuple_GET_SIZE(<tuple> group[1]), <tuple> group[2])
-        if subscription is None and giveMember(lane, <tuple> group[1], message):
-            left.isReached = True
-        elif PyTuple_GET_SIZE(<tuple> group[2]) and (not isLink or lane.isFar):
-            if subscription is None:
+            subscription = neighbourFor(lane, group)
+        if subscription is None:
+            if giveMember(lane, <tuple> group[1], message):
+                left.isReached = True
+            elif PyTuple_GET_SIZE(<tuple> group[2]) and (not isLink or lane.isFar):
                 subscription = chosenOf(lane, <tuple> group[2])
-            if subscription is not None:
-                if lane.choice is None:
-                    lane.choice = Choice()
-                lane.choice.add(subscription, text)
+        if subscription is not None:
+            if lane.choice is None:
+                lane.choice = Choice()
+            lane.choice.add(subscription, text)
     if left.ended > STRIDE and 2 * left.ended > plain:
         # Let the next message be spared those who have gone.
         matches.epoch -= 1

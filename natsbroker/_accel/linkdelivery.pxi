@@ -115,11 +115,12 @@ cdef bytes originFor(LinkLane lane, Subscription subscription):
     return b""
 
 
-cdef Subscription neighbourFor(Lane lane, Py_ssize_t here, tuple members):
+cdef Subscription neighbourFor(Lane lane, tuple group):
     """
     As L{natsbroker.accounts.delivery.Delivery.neighbourFor}.
     """
-    cdef Py_ssize_t place
+    cdef tuple members = <tuple> group[2]
+    cdef Py_ssize_t place, here = PyTuple_GET_SIZE(<tuple> group[1])
     cdef Subscription member
     cdef int64_t total = 0, number
     if not isAmongKinds(lane.reach, ROUTE):

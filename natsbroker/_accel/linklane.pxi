@@ -457,7 +457,6 @@ cdef class LinkLane:
         cdef bytes name
         cdef Choice choice = None
         cdef Subscription subscription
-        cdef tuple members
         self.own.batch.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             giveTo(self.giver, <Subscription> PyTuple_GET_ITEM(matches.plain, place), message)
@@ -466,21 +465,17 @@ cdef class LinkLane:
                 name = <bytes?> (<tuple> group)[0]
                 if not isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
                     continue
-                members = <tuple> (<tuple> group)[2]
                 subscription = None
                 if self.isGateway and matches.areShared:
-                    subscription = neighbourFor(
-                        self.giver, PyTuple_GET_SIZE(<tuple> (<tuple> group)[1]), members
-                    )
-                if subscription is None and giveMember(
-                    self.giver, <tuple> (<tuple> group)[1], message
+                    subscription = neighbourFor(self.giver, <tuple> group)
+                if (
+                    subscription is None
+                    and not giveMember(self.giver, <tuple> (<tuple> group)[1], message)
+                    and self.isGateway
                 ):
-                    continue
-                if self.isGateway:
-                    if subscription is None:
-                        subscription = chosenOf(self.giver, members)
-                    if subscription is not None:
-                        if choice is None:
-                            choice = nextChoice(self.giver)
-                        choice.add(subscription, name)
+                    subscription = chosenOf(self.giver, <tuple> (<tuple> group)[2])
+                if subscription is not None:
+                    if choice is None:
+                        choice = nextChoice(self.giver)
+                    choice.add(subscription, name)
         return deliverToOthers(self, matches, message, choice)
