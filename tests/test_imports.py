@@ -156,7 +156,7 @@ MAP: dict[str, Row] = {
     "jetstream": row(
         "JetStream",
         "steps errors files subjects wire advisories interfaces pure hot config runtime connections"
-        " monitoring storage export accounts auth clients system streaming",
+        " monitoring storage export accounts auth clients links system streaming",
         f"{_TWISTED} msgspec",
     ),
     "services": row(
@@ -185,8 +185,8 @@ MAP: dict[str, Row] = {
     ),
     "workers": row(
         "several processes that are one server",
-        "errors wire advisories interfaces hot config runtime connections clients links server"
-        " broker daemon",
+        "errors wire advisories interfaces hot config runtime connections monitoring clients links"
+        " server broker daemon",
         _TWISTED,
     ),
     "tap": row(

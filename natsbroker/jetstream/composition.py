@@ -32,6 +32,7 @@ from natsbroker.jetstream.figures import JetStreamFigures
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.jetstream.totals import withTotals
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.plugins import Plugins
@@ -54,15 +55,15 @@ def jetStreamService(
     plugins: Plugins,
     locate: Callable[[str], object] = lambda account: None,
     channels: ChannelStreams | None = None,
-    neighbours: Any = None,
+    hostCluster: HostCluster | None = None,
 ) -> tuple[JetStreamService, JetStreamFigures]:
     """
     The service, and the figures for monitoring.
 
     @param locate: looks up an account that has streams.
     @param channels: the channels of NATS Streaming that are streams too.
-    @param neighbours: the C{number} and C{count} of this worker among those of its host; C{None}
-        without others.
+    @param hostCluster: the workers of this host, each of which serves streams; C{None} without
+        others.
     @raise natsbroker.errors.BrokerError: if there is no such store.
     """
     settings = host.settings
@@ -75,15 +76,15 @@ def jetStreamService(
         section.setdefault("encryption", encryptionOf(jetstream))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
     folder = Path(directory)
-    isPlaced = neighbours is not None and jetstream.backend == "lmdb"
-    if isPlaced and neighbours.number > 1:
-        section["dir"] = os.path.join(directory, f"worker-{neighbours.number}")
+    own, count = (1, 1) if hostCluster is None else (hostCluster.number, hostCluster.count)
+    if own > 1 and directory:
+        section["dir"] = os.path.join(directory, f"worker-{own}")
     effective = withTotals(jetstream, directory)
 
     def openFiles() -> Deferred[IStreamStore]:
         if jetstream.backend == "lmdb":
             _log.info('JetStream Store Directory: "{folder}"', folder=section["dir"])
-            refuseStrays(folder, 1 if neighbours is None else neighbours.count)
+            refuseStrays(folder, count)
         try:
             opening: Deferred[IStreamStore] = opener.openStore(host, section)
         except ValueError as error:
@@ -106,7 +107,7 @@ def jetStreamService(
             raise StartError(settings.placed("streaming.jetstream_accounts", text))
         cluster = "" if settings.cluster is None else settings.cluster.name or CLUSTER
         tags = settings.server_tags
-        server = host.describe()["name"]
+        server = host.describe()["name"] if count == 1 else f"{host.describe()['name']}-{own}"
         bus = host.bus(settings.system_account)
         return ClusterLeadership(store, cluster, server, tags, bus, deadlines)
 
@@ -118,10 +119,10 @@ def jetStreamService(
             raise StartError(settings.placed("streaming.jetstream_accounts", text))
         inThread = partial(deferToThreadPool, host.reactor, host.reactor.getThreadPool())
         bus = host.bus(settings.system_account)
-        own = neighbours.number, neighbours.count, host.describe()["name"]
-        return WorkerStreams(folder, *own, bus, deadlines, inThread)
+        server = host.describe()["name"]
+        return WorkerStreams(folder, own, count, server, bus, deadlines, inThread)
 
-    join = joinWorkers if isPlaced else None
+    join = joinWorkers if count > 1 and directory else None
     service = JetStreamService(host, effective, openFiles, share, locate, channels, join)
     for name, limits in limitsIn(settings).items():
         service.change(name, AccountAllowance(limits))

@@ -362,7 +362,9 @@ class BrokerParts:
 
             operators = self._operators
             locate = (lambda account: None) if operators is None else operators.require
-            jetstream, figures = jetStreamService(self._host, plugins, locate, channels)
+            jetstream, figures = jetStreamService(
+                self._host, plugins, locate, channels, self._given.hostCluster
+            )
             self.services["jetstream"], self.jetstream = jetstream, figures
             figures.nameOf = self.authority.nameOf
             refusals = jetstream.refusals(self.accounts.systemAccount)

@@ -53,6 +53,15 @@ def _advertised(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def listeningAt(monitoring: Monitoring, pages: MonitoringService | None) -> Monitoring:
+    """The block with the port at which the pages are, which the kernel may have chosen."""
+    if pages is None or pages.address is None:
+        return monitoring
+    if pages.scheme == "https":
+        return replace(monitoring, https_port=pages.address.port)
+    return replace(monitoring, http_port=pages.address.port)
+
+
 @dataclass
 class ServerInfoPublisher:
     _keys: ServerKeys
@@ -64,16 +73,10 @@ class ServerInfoPublisher:
     def inUse(self, settings: Settings) -> Settings:
         port = self._listeners.firstAddress()[1] if self._listeners.isOpen else 0
         return replace(
-            settings, port=port or settings.port, monitoring=self._monitoring(settings.monitoring)
+            settings,
+            port=port or settings.port,
+            monitoring=listeningAt(settings.monitoring, self._pages),
         )
-
-    def _monitoring(self, monitoring: Monitoring) -> Monitoring:
-        pages = self._pages
-        if pages is None or pages.address is None:
-            return monitoring
-        if pages.scheme == "https":
-            return replace(monitoring, https_port=pages.address.port)
-        return replace(monitoring, http_port=pages.address.port)
 
     def addresses(self) -> dict[str, list[str]]:
         pages = self._pages

@@ -116,6 +116,33 @@ class StopWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowPage:
+    """
+    A monitoring page, which a worker answers with L{PageShown}.
+
+    @ivar number: of the question.
+    """
+
+    number: int
+    path: str
+    query: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PageShown:
+    """
+    A page as one worker shows it.
+
+    @ivar number: of the question.
+    """
+
+    number: int
+    status: int
+    contentType: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """
     A worker takes connections; sent again when its INFO changes.

@@ -101,16 +101,24 @@ class WorkerPages(MonitoringModel):
     def answer(self, path: str, query: Query) -> Any:
         """The answer of a page, or that of the first worker for a page that is its own."""
         answer = super().answer(path, query)
-        if answer is not None:
+        if answer is not None or not path.startswith(self.basePath):
             return answer
-        return MergedAnswer(self._ask(path, query), _firstOf)
+        return MergedAnswer(self._ask(path[len(self.basePath) :], query), _firstOf)
 
     def _page(self, path: str, merge: Merge, query: Query) -> Any:
         return MergedAnswer(self._ask(path, query), partial(_mergedJSON, merge))
 
     def _withRequests(self, documents: Mapping[int, Document]) -> Document:
-        """The page C{/varz}, with the requests that the parent has counted."""
-        return {**_together(documents), "http_req_stats": dict(sorted(self.requests.items()))}
+        """The page C{/varz}, with what only the parent knows."""
+        pages = self._settings()
+        return {
+            **_together(documents),
+            "http_host": pages.http_host,
+            "http_port": pages.http_port,
+            "http_base_path": self.basePath,
+            "https_port": pages.https_port,
+            "http_req_stats": dict(sorted(self.requests.items())),
+        }
 
     def _connz(self, query: Query) -> Any:
         offset, limit = max(integer(query, "offset"), 0), limitFrom(query)

@@ -8,7 +8,10 @@ from dataclasses import replace
 from natsbroker.config.model import Monitoring, Settings
 
 FIRST = 1
-"""The number of the worker that has what cannot be shared: JetStream and NATS Streaming."""
+"""The number of the worker that has what cannot be shared, as NATS Streaming."""
+
+SHARED = ("lmdb", "postgres", "postgresql")
+"""The stores of JetStream whose streams workers share out; others are in the first one alone."""
 
 
 def workerSettings(settings: Settings, number: int, address: tuple[str, int]) -> Settings:
@@ -28,6 +31,8 @@ def workerSettings(settings: Settings, number: int, address: tuple[str, int]) ->
     )
     if number == FIRST:
         return own
+    if own.jetstream.backend in SHARED:
+        return replace(own, streaming=None)
     return replace(own, streaming=None, jetstream=replace(own.jetstream, enabled=False))
 
 
@@ -39,10 +44,6 @@ def refusals(settings: Settings) -> Iterator[str]:
 
 
 def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
-    pages = settings.monitoring
-    for key, port in (("http_port", pages.http_port), ("https_port", pages.https_port)):
-        if port:
-            yield key, f"the pages of several workers are not one yet; {_ONE}"
     for key in ("cluster", "gateway", "leafnodes", "websocket"):
         block = getattr(settings, key)
         if block is not None and (block.isOn or getattr(block, "remotes", ())):
@@ -50,6 +51,8 @@ def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
     streaming = settings.streaming
     if streaming is not None and streaming.nats_server:
         yield "streaming", f"a server beside another NATS server has no clients of its own; {_ONE}"
+    if streaming is not None and streaming.jetstream_accounts:
+        yield "streaming.jetstream_accounts", f"workers share streams, and no channels; {_ONE}"
     for key, isNamed in (
         ("authorization.plugin", settings.authorization.plugin),
         ("router.plugin", settings.router.plugin),

@@ -24,6 +24,7 @@ from natsbroker.workers.channel import (
     Entered,
     Failed,
     Gone,
+    PageShown,
     Ready,
     ReloadPlanned,
     ReloadRefused,
@@ -64,6 +65,8 @@ class Owner(Protocol):
     def ready(self, slot: WorkerSlot) -> None: ...
 
     def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None: ...
+
+    def shown(self, slot: WorkerSlot, page: PageShown) -> None: ...
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         """Whether another process is wanted in the slot."""
@@ -257,6 +260,8 @@ class WorkerSlot:
             self._owner.answered(self, ())
         elif isinstance(message, ReloadRefused):
             self._owner.answered(self, message.problems)
+        elif isinstance(message, PageShown):
+            self._owner.shown(self, message)
         elif isinstance(message, Failed):
             self._failure = message.reason
         elif isinstance(message, Gone):

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from socket import socket
 from typing import Any
 
@@ -23,8 +24,10 @@ from natsbroker.advisories import Advisory, LameDuckStarted, ShutdownStarted
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.connections.listener import PortListener, addressEndpoint, urlOf
+from natsbroker.connections.tlscontext import pagesCreatorFrom
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IObserver
+from natsbroker.monitoring.service import MonitoringService
 from natsbroker.runtime.failures import StartError, cannotListen
 from natsbroker.runtime.loops import currentReactor, requireRunning
 from natsbroker.runtime.observers import Observers
@@ -38,14 +41,24 @@ from natsbroker.runtime.reload import (
     heldBack,
     logChanges,
     logHeldBack,
+    nothing,
     plan,
     settled,
 )
 from natsbroker.server.identity import KEY_SIZE, ServerKeys
+from natsbroker.server.info import listeningAt
 from natsbroker.server.start import announceListener, announceStart, giveReason
 from natsbroker.workers.acceptor import Acceptor
-from natsbroker.workers.channel import ApplyReload, DiscardReload, PlanReload, Start
+from natsbroker.workers.channel import (
+    ApplyReload,
+    DiscardReload,
+    PageShown,
+    PlanReload,
+    Start,
+)
 from natsbroker.workers.lines import relay
+from natsbroker.workers.pages import WorkerPages
+from natsbroker.workers.questions import PageQuestions
 from natsbroker.workers.settings import refusals, workerSettings
 from natsbroker.workers.slots import WorkerSlot, spawnWorker
 
@@ -103,12 +116,30 @@ class Supervisor(MultiService):
             for number in range(1, count + 1)
         ]
         self.acceptor = Acceptor(self.reactor, self.slots, settings)
+        self._questions = PageQuestions(self.reactor, self.slots)
+        self._pages = self._makePages(settings)
         self._listener = PortListener(
             addressEndpoint(
                 self.reactor, settings.host, settings.port, opened=self._sockets.get("client")
             ),
             self.acceptor,
         )
+
+    def _makePages(self, settings: Settings) -> MonitoringService | None:
+        if not (settings.monitoring.http_port or settings.monitoring.https_port):
+            return None
+        model = WorkerPages(
+            lambda: self.settings.monitoring,
+            self.reactor,
+            __version__,
+            self._questions.ask,
+            len(self.slots),
+        )
+        creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
+        opened = self._sockets.get("monitoring")
+        pages = MonitoringService(self.reactor, model, settings, creator, opened)
+        pages.setServiceParent(self)  # type: ignore[no-untyped-call]
+        return pages
 
     # As of a broker
 
@@ -117,6 +148,9 @@ class Supervisor(MultiService):
         scheme = "tls" if tls is not None and not self.settings.allow_non_tls else "nats"
         address = self._listener.address
         urls: dict[str, list[str]] = {"nats": [] if address is None else [urlOf(scheme, address)]}
+        pages = self._pages
+        if pages is not None and pages.address is not None:
+            urls["monitoring"] = [urlOf(pages.scheme, pages.address)]
         for slot in self.slots:
             for kind, others in slot.addresses.items():
                 urls[kind] = [*urls.get(kind, ()), *others]
@@ -153,7 +187,12 @@ class Supervisor(MultiService):
             raise cannotListen(error) from error
         self.acceptor.attend(self._listener.port)
         host, port = self._listener.address.host, self._listener.address.port
-        self.settings = replace(self.settings, host=host, port=port)
+        self.settings = replace(
+            self.settings,
+            host=host,
+            port=port,
+            monitoring=listeningAt(self.settings.monitoring, self._pages),
+        )
         self._directory = tempfile.mkdtemp(prefix="natsbroker-")
         for slot in self.slots:
             slot.begin()
@@ -219,13 +258,20 @@ class Supervisor(MultiService):
             raise ReloadError(problems)
         settings, held = heldBack(self.settings, settings)
         new = settled(self.settings, settings)
-        changes, apply = plan(self.settings, new, self._planners)
+        planners = [*self._planners, self._planPages]
+        changes, apply = plan(self.settings, new, planners)
         self._reload = _Reload(new, changes, held, apply)
         for slot in self.slots:
             if slot.isReady:
                 self._reload.waiting.add(slot)
                 slot.send(PlanReload(self._settingsOf(slot, new)))
         self._settleReload()
+
+    def _planPages(self, new: Settings, changes: Sequence[Change]) -> Step:
+        pages = self._pages
+        if pages is None or new.tls is None:
+            return nothing
+        return partial(pages.useCreator, pagesCreatorFrom(new.tls))
 
     def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None:
         if self._reload is not None and slot in self._reload.waiting:
@@ -326,8 +372,12 @@ class Supervisor(MultiService):
         if not (self._isStopping or self._isLameDuck):
             slot.begin()
 
+    def shown(self, slot: WorkerSlot, page: PageShown) -> None:
+        self._questions.shown(slot, page)
+
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         self.acceptor.changed()
+        self._questions.ended(slot)
         if self._reload is not None:
             self._reload.waiting.discard(slot)
             self._settleReload()

@@ -30,6 +30,8 @@ from natsbroker.daemon.process import SLICE, FullPasses
 from natsbroker.daemon.signals import Signals
 from natsbroker.interfaces import IObserver
 from natsbroker.links.hostcluster import HostCluster
+from natsbroker.monitoring.answers import PLAIN
+from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.failures import failureReason
 from natsbroker.runtime.reload import ReloadError, Step
 from natsbroker.workers.channel import (
@@ -42,10 +44,12 @@ from natsbroker.workers.channel import (
     Entered,
     Failed,
     Gone,
+    PageShown,
     PlanReload,
     Ready,
     ReloadPlanned,
     ReloadRefused,
+    ShowPage,
     Start,
     StartLameDuck,
     StopWorker,
@@ -105,6 +109,7 @@ class WorkerProcess:
         self._stderr = stderr
         self._channel = ControlChannel(reactor, end, self._received, self.stop)
         self._passes = FullPasses(reactor)
+        self._slices = Slices(reactor)
         self._log: WorkerLog | None = None
         self._broker: Broker | None = None
         self._planned: Step | None = None
@@ -115,6 +120,7 @@ class WorkerProcess:
             ApplyReload: self._apply,
             DiscardReload: self._discard,
             StartLameDuck: self._lameDuck,
+            ShowPage: self._show,
         }
 
     def run(self) -> int:
@@ -225,6 +231,22 @@ class WorkerProcess:
     def observe(self, advisory: Advisory) -> None:
         if isinstance(advisory, ClientConnected):
             self._channel.send(Entered(advisory.cid, advisory.account))
+
+    def _show(self, message: ShowPage) -> None:
+        if self._broker is not None:
+            showing = Deferred.fromCoroutine(self._shown(self._broker, message))
+            showing.addCallbacks(self._channel.send, self._notShown)
+
+    async def _shown(self, broker: Broker, message: ShowPage) -> PageShown:
+        answer = broker.monitoring.answer(message.path, message.query)
+        if answer is None:
+            return PageShown(message.number, 404, PLAIN, b"404 page not found\n")
+        body = b"".join(await self._slices.collect(answer.body))
+        return PageShown(message.number, answer.status, answer.contentType, body)
+
+    def _notShown(self, failure: Failure) -> None:
+        """Leave the parent without an answer: it waits for a while only."""
+        _log.failure("A monitoring page failed", failure)
 
     def _plan(self, message: PlanReload) -> None:
         if self._broker is None:

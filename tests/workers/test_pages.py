@@ -28,7 +28,8 @@ class Workers:
     def __init__(self, *answers: WorkerAnswer, count: int = 2) -> None:
         self.asked: list[tuple[str, Any]] = []
         self.answers: Answers = dict(enumerate(answers, 1))
-        self.pages = WorkerPages(Monitoring, Clock(), "1.0", self._ask, count)
+        block = Monitoring(http_host="0.0.0.0", http_port=8222, http_base_path="/nats/")
+        self.pages = WorkerPages(lambda: block, Clock(), "1.0", self._ask, count)
 
     def _ask(self, path: str, query: Any) -> Deferred[Answers]:
         self.asked.append((path, query))
@@ -38,7 +39,7 @@ class Workers:
 
     def get(self, path: str, **query: str) -> tuple[int, Any]:
         """A page's status and document."""
-        answer: Any = self.pages.answer(path, query)
+        answer: Any = self.pages.answer(f"/nats{path}", query)
         body = b"".join(piece for piece in answer.body if isinstance(piece, bytes))
         isJSON = answer.contentType == JSON
         return answer.status, json.loads(body) if isJSON else body.decode()
@@ -53,7 +54,15 @@ def test_varz() -> None:
     workers.get("/varz")
     assert workers.get("/varz") == (
         200,
-        {"server_id": "S", "connections": 3, "http_req_stats": {"/varz": 2}},
+        {
+            "server_id": "S",
+            "connections": 3,
+            "http_host": "0.0.0.0",
+            "http_port": 8222,
+            "http_base_path": "/nats",
+            "https_port": 0,
+            "http_req_stats": {"/varz": 2},
+        },
     )
 
 

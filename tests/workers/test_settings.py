@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from natsbroker.config.model import Monitoring, Settings
+from natsbroker.config.model import Monitoring
 from natsbroker.workers.settings import refusals, workerSettings
 from tests.server.support import settingsOf
 
@@ -22,18 +22,21 @@ def test_whole() -> None:
     assert own.monitoring == Monitoring()
 
 
-def test_first() -> None:
-    """One worker has what several cannot have."""
+@pytest.mark.parametrize(
+    ("backend", "isShared"), [("lmdb", True), ("postgres", True), ("memory", False)]
+)
+def test_first(backend: str, isShared: bool) -> None:
+    """One worker has what several cannot have, as streams of a store that they do not share."""
     settings = settingsOf("jetstream: enabled, streaming { cluster_id: c }")
+    settings = replace(settings, jetstream=replace(settings.jetstream, backend=backend))
     first, second = (workerSettings(settings, number, ADDRESS) for number in (1, 2))
     assert (first.jetstream.enabled, first.streaming) == (True, settings.streaming)
-    assert (second.jetstream.enabled, second.streaming) == (False, None)
+    assert (second.jetstream.enabled, second.streaming) == (isShared, None)
 
 
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("http_port: 8222", "http_port"),
         ("gateway { name: A, port: 1 }", "gateway"),
         ("leafnodes { port: 1 }", "leafnodes"),
         ("leafnodes { remotes [ { url: 'nats://h:1' } ] }", "leafnodes"),
@@ -52,13 +55,8 @@ def test_unshared(text: str, key: str) -> None:
     assert problem.endswith("; use one worker")
 
 
-def test_secureRefused() -> None:
-    settings = replace(Settings(), monitoring=Monitoring(https_port=8222))
-    [problem] = refusals(settings)
-    assert problem.startswith("https_port: ")
-
-
-def test_accepted() -> None:
-    assert (
-        list(refusals(settingsOf("jetstream: enabled, accounts { A { users [{user: a}] } }"))) == []
-    )
+@pytest.mark.parametrize(
+    "text", ["jetstream: enabled, accounts { A { users [{user: a}] } }", "http_port: 8222"]
+)
+def test_accepted(text: str) -> None:
+    assert list(refusals(settingsOf(text))) == []

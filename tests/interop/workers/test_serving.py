@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 from natsbroker.testing.process import startBroker
 from tests.interop.workers.support import clientsOf, served, until
@@ -74,8 +76,79 @@ def test_reopenedLog(tmp_path: Path) -> None:
         asyncio.run(run())
 
 
+STREAMS = 4
+
+
 def test_jetStream(tmp_path: Path) -> None:
-    """Clients of each worker use the streams of the first."""
+    """Streams are shared out, clients of each worker use all of them, and they survive."""
+
+    async def make() -> None:
+        async with clientsOf(workers.server, CONNECTED) as clients:
+            assert {workers.at(client) for client in clients} == set(workers.pids())
+            context = clients[0].nats.jetstream()
+            for number in range(STREAMS):
+                await context.add_stream(name=f"S{number}", subjects=[f"s.{number}.*"])
+            for stream in range(STREAMS):
+                for number, client in enumerate(clients):
+                    stored = await client.nats.jetstream().publish(f"s.{stream}.{number}", b"x")
+                    assert (stored.stream, stored.seq) == (f"S{stream}", number + 1)
+
+    async def use() -> None:
+        async with clientsOf(workers.server, CONNECTED) as clients:
+            for client in clients:
+                names = [str(info.config.name) for info in await client.nats.jsm().streams_info()]
+                assert sorted(names) == [f"S{number}" for number in range(STREAMS)]
+            for stream in range(STREAMS):
+                context = clients[stream].nats.jetstream()
+                puller = await context.pull_subscribe(f"s.{stream}.*", "d")
+                messages = await puller.fetch(CONNECTED)
+                assert len(messages) == CONNECTED
+                for message in messages:
+                    await message.ack_sync()
+            for name in (f"S{number}" for number in range(STREAMS)):
+                info = await clients[-1].nats.jsm().consumer_info(name, "d")
+                assert (info.num_ack_pending, info.num_pending) == (0, 0)
+
+    with served("-js", "-sd", str(tmp_path)) as workers:
+        asyncio.run(make())
+        assert (tmp_path / "jetstream" / "worker-2" / "STORE").exists()
+    with served("-js", "-sd", str(tmp_path)) as workers:
+        asyncio.run(use())
+
+
+def test_pages(tmp_path: Path) -> None:
+    """The pages show one server."""
+
+    async def run() -> None:
+        async with clientsOf(workers.server, CONNECTED) as clients:
+            server = clients[0].nats._server_info
+            await clients[0].nats.jetstream().add_stream(name="S", subjects=["s"])
+            varz, connz, jsz = [
+                await asyncio.to_thread(shown, f"{pages}/{name}")
+                for name in ("varz", "connz?limit=5", "jsz?streams=1")
+            ]
+            assert (varz["server_id"], varz["connections"]) == (server["server_id"], CONNECTED)
+            assert (varz["port"], varz["http_port"]) == (workers.server.port, int(port))
+            assert (connz["total"], connz["num_connections"]) == (CONNECTED, 5)
+            cids = [row["cid"] for row in connz["connections"]]
+            assert cids == sorted(cids)
+            assert (jsz["streams"], jsz["total"]) == (1, 1)
+            assert await asyncio.to_thread(shown, f"{pages}/healthz") == {"status": "ok"}
+
+    def shown(url: str) -> Any:
+        with urllib.request.urlopen(url) as response:
+            return json.load(response)
+
+    given = ("-js", "-sd", str(tmp_path), "-m", "-1", "--ports_file_dir", str(tmp_path))
+    with served(*given) as workers:
+        [ports] = tmp_path.glob("*.ports")
+        [pages] = json.loads(ports.read_text())["monitoring"]
+        port = pages.rpartition(":")[2]
+        asyncio.run(run())
+
+
+def test_streamsOfOneWorker(tmp_path: Path) -> None:
+    """Clients of each worker use a stream that one of them has."""
 
     async def run() -> None:
         async with clientsOf(workers.server, CONNECTED) as clients:
