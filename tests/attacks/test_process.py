@@ -26,9 +26,9 @@ from tests.postgresql import PostgresServer
 REFERENCE = 0.0035
 """Seconds of the processor that L{slowness} measures on the machine that the bounds are for."""
 
-PING = 0.1
-"""Seconds of such a processor that another client's PING waits, at most. Alone it was 0.012 to
-0.035."""
+PING = 0.03
+"""Seconds of such a processor that another client's PING waits, at most: some batches, and what
+stores bring meanwhile. On a machine with much else to do it was 0.004 to 0.018."""
 
 USUAL = 0.02
 """The same for nine of ten."""
