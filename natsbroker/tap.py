@@ -195,7 +195,7 @@ class TwistdService(MultiService):
         except Exception:
             reason = failureReason(Failure())
             _log.critical("{reason}", reason=reason)
-            self.stopService()  # type: ignore[no-untyped-call]
+            super().stopService()  # type: ignore[no-untyped-call]
             if self.twistd.get("pidfile"):
                 Path(self.twistd["pidfile"]).unlink(missing_ok=True)
             self._answerTerminal(_failed(reason))

@@ -363,7 +363,6 @@ class TestWorkers:
         [
             (["--client", "tcp:1"], "--client: endpoints and checkers are of one process"),
             (["--auth", "memory:a:b"], "--auth: endpoints and checkers are of one process"),
-            (["--http", "1"], "http_port: the pages of several workers are not one yet"),
         ],
     )
     def test_unshared(self, arguments: list[str], reason: str) -> None:

@@ -18,7 +18,7 @@ PATIENCE = 2.0
 """The seconds after which a page is shown without the workers that have not answered."""
 
 
-class _Question:
+class _PageQuestion:
     def __init__(self, waiting: set[WorkerSlot]) -> None:
         self.waiting = waiting
         self.answers: dict[int, WorkerAnswer] = {}
@@ -31,7 +31,7 @@ class PageQuestions:
         self._reactor = reactor
         self._slots = slots
         self._numbers = itertools.count(1)
-        self._questions: dict[int, _Question] = {}
+        self._questions: dict[int, _PageQuestion] = {}
 
     def ask(self, path: str, query: Query) -> Deferred[Answers]:
         """
@@ -40,7 +40,7 @@ class PageQuestions:
         @return: the answers by the workers' numbers; without those that end or answer too late.
         """
         number = next(self._numbers)
-        question = _Question({slot for slot in self._slots if slot.info is not None})
+        question = _PageQuestion({slot for slot in self._slots if slot.info is not None})
         self._questions[number] = question
         question.timer = self._reactor.callLater(PATIENCE, partial(self._end, number))
         for slot in list(question.waiting):
@@ -48,7 +48,7 @@ class PageQuestions:
         self._settle(number)
         return question.answered
 
-    def shown(self, slot: WorkerSlot, page: PageShown) -> None:
+    def pageCame(self, slot: WorkerSlot, page: PageShown) -> None:
         question = self._questions.get(page.number)
         if question is not None:
             answer = WorkerAnswer(page.status, page.contentType, page.body)

@@ -66,7 +66,7 @@ class Owner(Protocol):
 
     def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None: ...
 
-    def shown(self, slot: WorkerSlot, page: PageShown) -> None: ...
+    def pageCame(self, slot: WorkerSlot, page: PageShown) -> None: ...
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         """Whether another process is wanted in the slot."""
@@ -261,7 +261,7 @@ class WorkerSlot:
         elif isinstance(message, ReloadRefused):
             self._owner.answered(self, message.problems)
         elif isinstance(message, PageShown):
-            self._owner.shown(self, message)
+            self._owner.pageCame(self, message)
         elif isinstance(message, Failed):
             self._failure = message.reason
         elif isinstance(message, Gone):

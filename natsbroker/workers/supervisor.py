@@ -372,8 +372,8 @@ class Supervisor(MultiService):
         if not (self._isStopping or self._isLameDuck):
             slot.begin()
 
-    def shown(self, slot: WorkerSlot, page: PageShown) -> None:
-        self._questions.shown(slot, page)
+    def pageCame(self, slot: WorkerSlot, page: PageShown) -> None:
+        self._questions.pageCame(slot, page)
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         self.acceptor.changed()

@@ -21,7 +21,7 @@ def test_numbers() -> None:
     }
 
 
-def test_others() -> None:
+def test_averages() -> None:
     """Averages stay averages, maxima maxima, and the first start is the server's."""
     one = {"cache_hit_rate": 0.5, "max_fanout": 3, "start": "2026-01-02T00:00:00Z"}
     other = {"cache_hit_rate": 1.0, "max_fanout": 9, "start": "2026-01-01T00:00:00Z"}

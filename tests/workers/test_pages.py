@@ -13,7 +13,7 @@ from natsbroker.monitoring.answers import JSON, PLAIN
 from natsbroker.workers.pages import Answers, WorkerAnswer, WorkerPages
 
 
-def shown(document: Any, status: int = 200) -> WorkerAnswer:
+def inJSON(document: Any, status: int = 200) -> WorkerAnswer:
     """A worker's answer in JSON."""
     return WorkerAnswer(status, JSON, json.dumps(document).encode())
 
@@ -48,8 +48,8 @@ class Workers:
 def test_varz() -> None:
     """The page has the numbers of all workers, and the requests that the parent received."""
     workers = Workers(
-        shown({"server_id": "S", "connections": 1, "http_req_stats": {}}),
-        shown({"server_id": "S", "connections": 2, "http_req_stats": {}}),
+        inJSON({"server_id": "S", "connections": 1, "http_req_stats": {}}),
+        inJSON({"server_id": "S", "connections": 2, "http_req_stats": {}}),
     )
     workers.get("/varz")
     assert workers.get("/varz") == (
@@ -66,7 +66,7 @@ def test_varz() -> None:
     )
 
 
-def test_refused() -> None:
+def test_refusedByWorkers() -> None:
     """A parameter that workers refuse is refused, in their words."""
     refusal = WorkerAnswer(400, PLAIN, b"error decoding boolean")
     assert Workers(refusal, refusal).get("/accountz", unused="x") == (400, refusal.body.decode())
@@ -84,7 +84,7 @@ def test_refusedHere() -> None:
 def test_connz() -> None:
     """Workers are asked from their first connection on, for as many as the page may need."""
     empty = {"num_connections": 0, "total": 0, "offset": 0, "limit": 5, "connections": []}
-    workers = Workers(shown(empty), shown(empty))
+    workers = Workers(inJSON(empty), inJSON(empty))
     status, document = workers.get("/connz", offset="3", limit="2", auth="1")
     assert (status, document["offset"], document["limit"]) == (200, 3, 2)
     assert workers.asked == [("/connz", {"offset": "0", "limit": "5", "auth": "1"})]
@@ -94,17 +94,17 @@ def test_subsz() -> None:
     """The list is cut to the page over all workers."""
     one = {"num_subscriptions": 2, "total": 2, "subscriptions_list": [{"sid": "1"}, {"sid": "2"}]}
     other = {"num_subscriptions": 1, "total": 1, "subscriptions_list": [{"sid": "3"}]}
-    status, document = Workers(shown(one), shown(other)).get("/subsz", subs="1", offset="1")
+    status, document = Workers(inJSON(one), inJSON(other)).get("/subsz", subs="1", offset="1")
     assert (status, document["num_subscriptions"], document["total"]) == (200, 3, 3)
     assert [row["sid"] for row in document["subscriptions_list"]] == ["2", "3"]
     bare = {"num_subscriptions": 1, "total": 0}
-    assert "subscriptions_list" not in Workers(shown(bare), shown(bare)).get("/subscriptionsz")[1]
+    assert "subscriptions_list" not in Workers(inJSON(bare), inJSON(bare)).get("/subscriptionsz")[1]
 
 
 def test_jsz() -> None:
     """Accounts are those of all workers, and count once."""
     page = {"streams": 1, "total": 2, "api": {"total": 5}}
-    assert Workers(shown(page), shown(page)).get("/jsz") == (
+    assert Workers(inJSON(page), inJSON(page)).get("/jsz") == (
         200,
         {"streams": 2, "total": 2, "api": {"total": 10}},
     )
@@ -112,7 +112,7 @@ def test_jsz() -> None:
 
 def test_health() -> None:
     """The server is as well as its worst worker, and not well without one of them."""
-    well, ill = shown({"status": "ok"}), shown({"status": "error", "error": "full"}, 503)
+    well, ill = inJSON({"status": "ok"}), inJSON({"status": "error", "error": "full"}, 503)
     assert Workers(well, well).get("/healthz") == (200, {"status": "ok"})
     assert Workers(well, ill).get("/healthz") == (503, {"status": "error", "error": "full"})
     status, document = Workers(well).get("/healthz")
@@ -134,7 +134,7 @@ def test_metrics() -> None:
 
 def test_ofOneWorker() -> None:
     """A page that is not merged, as a plugin's, is the first worker's, with its status."""
-    workers = Workers(shown({"a": 1}), shown({"a": 2}))
+    workers = Workers(inJSON({"a": 1}), inJSON({"a": 2}))
     assert workers.get("/streaming/serverz") == (200, {"a": 1})
     unknown = WorkerAnswer(404, PLAIN, b"404 page not found\n")
     assert Workers(unknown, unknown).get("/nothing") == (404, "404 page not found\n")

@@ -41,9 +41,9 @@ def test_answered() -> None:
     clock, questions, asking = asked(one, two, gone)
     assert one.sent == two.sent == [ShowPage(1, "/varz", {"a": "1"})]
     assert gone.sent == []
-    questions.shown(two, page(1, b"2"))
+    questions.pageCame(two, page(1, b"2"))
     assert not asking.called
-    questions.shown(one, page(1, b"1"))
+    questions.pageCame(one, page(1, b"1"))
     assert [(number, answer.body) for number, answer in asking.result.items()] == [
         (1, b"1"),
         (2, b"2"),
@@ -55,10 +55,10 @@ def test_late() -> None:
     """A worker that does not answer is waited for a while; its answer then is for nobody."""
     one, two = Slot(1), Slot(2)
     clock, questions, asking = asked(one, two)
-    questions.shown(one, page(1, b"1"))
+    questions.pageCame(one, page(1, b"1"))
     clock.advance(PATIENCE)
     assert list(asking.result) == [1]
-    questions.shown(two, page(1, b"2"))
+    questions.pageCame(two, page(1, b"2"))
     assert list(asking.result) == [1]
 
 
@@ -66,7 +66,7 @@ def test_ended() -> None:
     """A worker that ends is not waited for."""
     one, two = Slot(1), Slot(2)
     clock, questions, asking = asked(one, two)
-    questions.shown(two, page(1, b"2"))
+    questions.pageCame(two, page(1, b"2"))
     questions.ended(one)
     assert list(asking.result) == [2]
     assert clock.getDelayedCalls() == []
@@ -84,8 +84,8 @@ def test_several() -> None:
     one = Slot(1)
     _, questions, asking = asked(one)
     other = questions.ask("/connz", {})
-    questions.shown(one, page(2, b"connz"))
+    questions.pageCame(one, page(2, b"connz"))
     assert not asking.called
     assert other.result[1].body == b"connz"
-    questions.shown(one, page(1, b"varz"))
+    questions.pageCame(one, page(1, b"varz"))
     assert asking.result[1].body == b"varz"

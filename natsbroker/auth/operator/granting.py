@@ -158,7 +158,7 @@ def grantOf(
     @param until: when the user's time of the day ends, as seconds since the epoch; infinity for
         never.
     @raise errors.Unauthorized: if no subscription is allowed, which is how nats-server reads a JWT
-    without limits.
+        without limits.
     """
     subscriptions = _least(terms.subscriptions, account.terms.subscriptions, limits.subscriptions)
     if subscriptions == 0:

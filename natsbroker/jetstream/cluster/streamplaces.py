@@ -128,7 +128,7 @@ class StreamPlaces:
         @raise LeaseLost: if another worker has one of them.
         @raise StoreFailed: if they cannot be written.
         """
-        before = self.places(account)
+        before = self.rowsOf(account)
         gone = {key for key, row in before.items() if row.worker == self.own and key not in streams}
         self.change(account, {**dict.fromkeys(gone), **streams})
 
@@ -162,7 +162,7 @@ class StreamPlaces:
         ).fetchone()
         return None if row is None else StreamPlace(*row)
 
-    def places(self, account: str) -> dict[bytes, StreamPlace]:
+    def rowsOf(self, account: str) -> dict[bytes, StreamPlace]:
         """The rows of an account's streams, by their keys in its state."""
         rows = self._reading.execute(
             "SELECT key, worker, config FROM stream WHERE account = ?", (account,)
@@ -215,8 +215,8 @@ def strayWorkers(folder: Path, count: int) -> list[int]:
     """
     if not (folder / FOLDER / TABLE).exists():
         return []
-    places = StreamPlaces(folder, 0, "")
+    table = StreamPlaces(folder, 0, "")
     try:
-        return sorted(worker for worker in places.loads() if worker > count)
+        return sorted(worker for worker in table.loads() if worker > count)
     finally:
-        places.close()
+        table.close()

@@ -27,7 +27,7 @@ class WorkerStreams:
     """
     One worker's part.
 
-    @ivar places: which worker has which stream.
+    @ivar table: which worker has which stream.
     @ivar requests: asks the other workers.
     @ivar members: the workers, as they were seen last.
     @ivar isSilent: never: each worker has a store of its own.
@@ -52,7 +52,7 @@ class WorkerStreams:
         @raise natsbroker.interfaces.records.StoreFailed: if their table cannot be opened.
         """
         name = f"{server}-{number}"
-        self.places = StreamPlaces(folder, number, name)
+        self.table = StreamPlaces(folder, number, name)
         self.requests = BrokerRequests(bus, name, deadlines)
         self.members = JetStreamPeers("", name, {name: JetStreamPeer(name)})
         self._accounts: dict[str, WorkerAccount] = {}
@@ -64,23 +64,23 @@ class WorkerStreams:
     async def start(self) -> None:
         """Let the other workers see this one."""
         self.requests.open()
-        await self._inThread(self.places.appear)
+        await self._inThread(self.table.appear)
         await self.refresh()
 
     def close(self) -> None:
         """Answer no other worker."""
         self.requests.close()
-        self.places.close()
+        self.table.close()
 
     @property
     def isMeta(self) -> bool:
         """Whether this worker answers for whole accounts: the first one that asks for it."""
-        return self.places.lead()
+        return self.table.lead()
 
     async def refresh(self) -> None:
         """Learn which workers are there."""
-        names = self._names = self.places.names()
-        alive = self.places.alive(names.keys() & set(self._numbers))
+        names = self._names = self.table.names()
+        alive = self.table.alive(names.keys() & set(self._numbers))
         members = {
             name: JetStreamPeer(name, isAlive=number in alive) for number, name in names.items()
         }
@@ -96,19 +96,19 @@ class WorkerStreams:
         return Counter(
             {
                 names[number]: streams
-                for number, streams in self.places.loads().items()
+                for number, streams in self.table.loads().items()
                 if number in names
             }
         )
 
     async def place(self, account: str, rows: Rows) -> None:
         """Set rows of an account's streams."""
-        await self._inThread(self.places.change, account, rows)
+        await self._inThread(self.table.change, account, rows)
 
     async def enter(self, account: JetStreamAccount) -> None:
         """Show which streams of an account this worker has."""
         streams = await account.states.load(b"stream/")
-        await self._inThread(self.places.enter, account.name, streams)
+        await self._inThread(self.table.enter, account.name, streams)
 
     def join(self, account: JetStreamAccount) -> WorkerAccount:
         """This worker's part of an account."""
@@ -142,16 +142,16 @@ class WorkerAccount(AccountPeers):
         return name in self.account.streams
 
     async def configs(self) -> dict[str, StreamConfig]:
-        places = self._workers.places.places(self.account.name)
-        return self._decoded(row.config for row in places.values())
+        rows = self._workers.table.rowsOf(self.account.name)
+        return self._decoded(row.config for row in rows.values())
 
     async def exists(self, name: str) -> bool:
         key = keyOf(b"stream", name)
-        return self._workers.places.place(self.account.name, key) is not None
+        return self._workers.table.place(self.account.name, key) is not None
 
     async def leaders(self) -> dict[str, str | None]:
         await self._workers.refresh()
-        rows = self._workers.places.places(self.account.name).values()
+        rows = self._workers.table.rowsOf(self.account.name).values()
         self._decoded(row.config for row in rows)
         return {
             self._logOf(self._configs[row.config].name): self._workers.nameOf(row.worker)

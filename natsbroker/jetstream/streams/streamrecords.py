@@ -450,11 +450,7 @@ class StreamRecords:
         return sequences.merged()
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
-        """
-        The first sequence not older than a time.
-
-        @param timestamp: nanoseconds since 1970.
-        """
+        """The first sequence not older than a time in nanoseconds since 1970."""
         return cast("Deferred[int]", self.log.sequenceAt(timestamp))
 
     @inlineCallbacks

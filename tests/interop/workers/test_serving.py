@@ -124,7 +124,7 @@ def test_pages(tmp_path: Path) -> None:
             server = clients[0].nats._server_info
             await clients[0].nats.jetstream().add_stream(name="S", subjects=["s"])
             varz, connz, jsz = [
-                await asyncio.to_thread(shown, f"{pages}/{name}")
+                await asyncio.to_thread(documentAt, f"{pages}/{name}")
                 for name in ("varz", "connz?limit=5", "jsz?streams=1")
             ]
             assert (varz["server_id"], varz["connections"]) == (server["server_id"], CONNECTED)
@@ -133,9 +133,9 @@ def test_pages(tmp_path: Path) -> None:
             cids = [row["cid"] for row in connz["connections"]]
             assert cids == sorted(cids)
             assert (jsz["streams"], jsz["total"]) == (1, 1)
-            assert await asyncio.to_thread(shown, f"{pages}/healthz") == {"status": "ok"}
+            assert await asyncio.to_thread(documentAt, f"{pages}/healthz") == {"status": "ok"}
 
-    def shown(url: str) -> Any:
+    def documentAt(url: str) -> Any:
         with urllib.request.urlopen(url) as response:
             return json.load(response)
 

@@ -58,7 +58,7 @@ def test_order() -> None:
     assert table.changes == [("A", {b"stream/1": b"c"}, []), ("A", {b"stream/1": None}, [])]
 
 
-def test_others() -> None:
+def test_otherState() -> None:
     """State of consumers, and of others than accounts, needs no row."""
     table = Table()
     table.states.put(b"state/1", b"x")
@@ -67,7 +67,7 @@ def test_others() -> None:
     assert table.changes == []
 
 
-def test_refused() -> None:
+def test_rowOfAnother() -> None:
     """A stream whose row is another worker's is not stored."""
     table = Table()
     table.refusal = LeaseLost("another worker has the stream")

@@ -23,7 +23,7 @@ def test_rows(tmp_path: Path) -> None:
     one.change("A", {b"stream/1": b"c1"})
     two.change("A", {b"stream/2": b"c2"})
     two.change("B", {b"stream/1": b"c3"})
-    assert one.places("A") == {b"stream/1": StreamPlace(1, b"c1"), b"stream/2": (2, b"c2")}
+    assert one.rowsOf("A") == {b"stream/1": StreamPlace(1, b"c1"), b"stream/2": (2, b"c2")}
     assert one.place("B", b"stream/1") == StreamPlace(2, b"c3")
     assert one.place("B", b"stream/2") is None
     assert one.loads() == {1: 1, 2: 2}
@@ -38,10 +38,10 @@ def test_oneOwner(tmp_path: Path) -> None:
     with pytest.raises(LeaseLost):
         two.change("A", {b"stream/2": b"c2", b"stream/1": b"other"})
     two.change("A", {b"stream/1": None})
-    assert two.places("A") == {b"stream/1": StreamPlace(1, b"c1")}
+    assert two.rowsOf("A") == {b"stream/1": StreamPlace(1, b"c1")}
     one.change("A", {b"stream/1": None})
     two.change("A", {b"stream/1": b"c2"})
-    assert one.places("A") == {b"stream/1": StreamPlace(2, b"c2")}
+    assert one.rowsOf("A") == {b"stream/1": StreamPlace(2, b"c2")}
     one.close()
     two.close()
 
@@ -53,12 +53,12 @@ def test_enter(tmp_path: Path) -> None:
     one.change("B", {b"stream/1": b"c1"})
     two.change("A", {b"stream/3": b"c3"})
     one.enter("A", {b"stream/2": b"new", b"stream/4": b"c4"})
-    assert two.places("A") == {
+    assert two.rowsOf("A") == {
         b"stream/2": StreamPlace(1, b"new"),
         b"stream/3": StreamPlace(2, b"c3"),
         b"stream/4": StreamPlace(1, b"c4"),
     }
-    assert set(two.places("B")) == {b"stream/1"}
+    assert set(two.rowsOf("B")) == {b"stream/1"}
     one.close()
     two.close()
 
@@ -69,7 +69,7 @@ def test_survives(tmp_path: Path) -> None:
     one.change("A", {b"stream/1": b"c1"})
     one.close()
     two = StreamPlaces(tmp_path, 2, "two")
-    assert two.places("A") == {b"stream/1": StreamPlace(1, b"c1")}
+    assert two.rowsOf("A") == {b"stream/1": StreamPlace(1, b"c1")}
     two.close()
 
 
@@ -97,7 +97,7 @@ def test_lead(tmp_path: Path) -> None:
 
 
 def test_strays(tmp_path: Path) -> None:
-    """Streams of workers that are not started any more are told, and those without any are not."""
+    """Streams of workers that are not started any more are named, and those without any are not."""
     assert strayWorkers(tmp_path, 1) == []
     for number in (1, 2, 3):
         worker = StreamPlaces(tmp_path, number, str(number))

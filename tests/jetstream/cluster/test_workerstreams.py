@@ -57,7 +57,7 @@ def test_madeAgain(tmp_path: Path) -> None:
 
 
 def test_updatedAndDeleted(tmp_path: Path) -> None:
-    """A change of a stream is seen by all workers, and a deleted one can be created anew."""
+    """A change of a stream is seen by all workers, and a deleted one can be created again."""
     stage = WorkerStage(tmp_path)
     for name in "ABC":
         stage.make(name)
@@ -105,7 +105,7 @@ def test_nobodyElse(tmp_path: Path) -> None:
 def test_answeringGoesOn(tmp_path: Path) -> None:
     """When the worker that answered for whole accounts is gone, another one does at once."""
     stage = WorkerStage(tmp_path)
-    (meta,) = [number for number, part in stage.workers.items() if part.places.lead()]
+    (meta,) = [number for number, part in stage.workers.items() if part.table.lead()]
     stage.stop(meta)
     assert stage.ask("STREAM.NAMES")["total"] == 0
     assert stage.make("S")["did_create"]
