@@ -30,19 +30,19 @@ BYTES = tuple(4.0**power for power in range(3, 14))
 
 
 class _Values:
-    __slots__ = ("_bounds", "_counts", "_total")
+    __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._total = 0.0
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
 
     def add(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._total += value
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
     def histogram(self) -> Histogram:
-        return Histogram(self._bounds, tuple(self._counts), self._total)
+        return Histogram(self.bounds, tuple(self.counts), self.total)
 
 
 class CommitFigures:
@@ -67,6 +67,18 @@ class CommitFigures:
         self._commits.add(seconds)
         self._records.add(records)
         self._bytes.add(size)
+
+    def written(self, records: int, size: int, seconds: float) -> None:
+        """A group of these records, and bytes of them, is durable with one write."""
+        # Without a function for each: that many publishes are a group of their own.
+        for values, value in (
+            (self._syncs, seconds),
+            (self._commits, seconds),
+            (self._records, records),
+            (self._bytes, size),
+        ):
+            values.counts[bisect_left(values.bounds, value)] += 1
+            values.total += value
 
     def histograms(self) -> tuple[Histogram, Histogram, Histogram, Histogram]:
         """The seconds of commits, those of syncs, and the records and bytes of commits."""

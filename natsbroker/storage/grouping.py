@@ -29,6 +29,10 @@ ALONE = 16
 
 
 class GroupPatience:
+    """
+    @ivar isAlone: whether there is one publisher, with one message in flight.
+    """
+
     def __init__(self, most: int = MOST) -> None:
         """A group waits for at most C{most} records."""
         self.nanoseconds = LEAST
@@ -37,16 +41,12 @@ class GroupPatience:
         self._ended = 0
         self._stored = 0
         self._alone = 0
+        self.isAlone = False
         self._misses = 0
         self._pause = 0
         self._nextPause = PAUSE
         self._least = 0
         self._expected = 0
-
-    @property
-    def isAlone(self) -> bool:
-        """Whether there is one publisher, with one message in flight."""
-        return self._alone >= ALONE
 
     def writes(self, now: int) -> None:
         """Note that a write begins at C{now}, in nanoseconds."""
@@ -57,6 +57,7 @@ class GroupPatience:
         self.nanoseconds = min(max(recent, LEAST), LONGEST)
         self._stored, self._ended = records, now
         self._alone = self._alone + 1 if records == 1 else 0
+        self.isAlone = self._alone >= ALONE
 
     def begin(self, waiting: int, wereWaiting: bool, now: int) -> bool:
         """Whether to wait for one more record for each that was stored just now."""

@@ -142,7 +142,8 @@ class ThreadedStore(Generic[Log]):
     def _done(self, jobs: Sequence[Job], hasWritten: bool) -> None:
         if hasWritten:
             self.troubles.writesResumed()
-            self._enforceAgain()
+            if self._unenforced:
+                self._enforceAgain()
         for job in jobs:
             job.fire()
 

@@ -52,6 +52,17 @@ class TestCommitFigures:
             figures.synced(seconds)
         assert counted(figures.histograms()[1]) == {0.001: 1, 0.0025: 1, float("inf"): 1}
 
+    def test_written(self) -> None:
+        """A group that is one write counts in all figures."""
+        figures = CommitFigures()
+        figures.written(2, 160, 0.0003)
+        figures.written(0, 0, 0.002)
+        commits, syncs, records, size = figures.histograms()
+        assert counted(commits) == counted(syncs) == {0.0005: 1, 0.0025: 1}
+        assert commits.total == syncs.total == pytest.approx(0.0023)
+        assert (counted(records), records.total) == ({1: 1, 2: 1}, 2)
+        assert (counted(size), size.total) == ({64: 1, 256: 1}, 160)
+
     @pytest.mark.parametrize("bounds", [SECONDS, RECORDS, BYTES])
     def test_bounds(self, bounds: tuple[float, ...]) -> None:
         """Bounds rise."""

@@ -251,13 +251,12 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if group.blobs:
             self._patience.wrote(len(group.blobs), self._now())
         self.handedBack(failure=noteFailure)
-        self.figures.synced(seconds)
-        self.figures.appended(len(group.blobs), group.size, seconds)
+        self.figures.written(len(group.blobs), group.size, seconds)
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         if self._alarm is None or self._patience.isAlone or not self.maySuit(jobs):
             return False
-        if not all(isinstance(job, LMDBAppendJob) for job in jobs):
+        if {*map(type, jobs)} != {LMDBAppendJob}:
             return False
         if not self._patience.begin(recordsIn(jobs), wereWaiting, self._now()):
             return False

@@ -104,9 +104,11 @@ class LMDBLog(LogReader):
         return result
 
     def _ask(self, job: Job) -> Deferred[Any]:
-        if self.closed is None and self._row.quarantined:
+        if self.closed is not None:
+            return fail(self.closed)
+        if self._row.quarantined:
             return fail(LogReadOnly(f"log {self.name} is in quarantine"))
-        return super()._ask(job)
+        return self._owner.ask(job)
 
     def journalled(
         self, blobs: Sequence[bytes], gone: Mapping[int, bytes], deleted: Collection[int]

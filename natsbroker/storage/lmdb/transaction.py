@@ -196,7 +196,7 @@ class LMDBDeleteJob(LogJob):
 
 
 def recordsIn(jobs: Sequence[Job]) -> int:
-    return sum(len(job.blobs) for job in jobs if isinstance(job, LMDBAppendJob))
+    return sum([len(job.blobs) for job in jobs if isinstance(job, LMDBAppendJob)])
 
 
 def free(environment: Environment, jobs: Sequence[Job]) -> bool:
