@@ -226,17 +226,13 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-        @ivar proxies: the public keys of those that are trusted.
-        @ivar feature_flags: have no effect, as C{prof_port}.
-        @ivar accounts: by name; the global and the system account are there when configured.
-    <<<<<<< HEAD
-        @ivar operator: operator mode, in which users have JWTs and operators issue accounts.
-    =======
-        @ivar operator: users have JWTs, and accounts are their operators'.
-        @ivar workers: processes that are this server together; negative for one on each core.
-    >>>>>>> 255e879d (Run several broker processes as one server with --workers)
-        @ivar deferred: checked values of top-level keys whose feature is not built yet.
-        @ivar places: C{file:line:column} of each key by its dotted path; not compared.
+    @ivar proxies: the public keys of those that are trusted.
+    @ivar feature_flags: have no effect, as C{prof_port}.
+    @ivar accounts: by name; the global and the system account are there when configured.
+    @ivar operator: operator mode, in which users have JWTs and operators issue accounts.
+    @ivar workers: processes that are this server together; negative for one on each core.
+    @ivar deferred: checked values of top-level keys whose feature is not built yet.
+    @ivar places: C{file:line:column} of each key by its dotted path; not compared.
     """
 
     server_name: str = ""

@@ -446,5 +446,7 @@ def work(
 
 
 if __name__ == "__main__":
-    done = work(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:5])
+    done = work(
+        Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), (sys.argv[4:] or ["always"])[0]
+    )
     print(len(done.stored), {name: len(acks) for name, acks in done.acked.items()})
