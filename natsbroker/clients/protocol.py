@@ -117,13 +117,6 @@ class ClientProtocol(SessionProtocol):
             self.session.outbox.resume()
         super().finish()
 
-    @property
-    def _lingers(self) -> bool:
-        """A polled socket with nothing to send is closed soon."""
-        session = self.session
-        isPolled = self._fast is not None and self._fast is self.transport
-        return not isPolled or session is None or session.outbox.pending > 0
-
     def pauseReading(self) -> None:
         self._stream.pauseProducing()
 

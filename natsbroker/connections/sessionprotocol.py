@@ -165,13 +165,8 @@ class SessionProtocol(StreamProtocol):
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
-        if self.owner is not None and self._lingers:
+        if self.owner is not None:
             self._schedule(self.owner.context.reactor, LINGER, self.abort)
-
-    @property
-    def _lingers(self) -> bool:
-        """Whether the end of the connection waits for the peer."""
-        return True
 
     def readConnectionLost(self) -> None:
         if self.owner is not None:

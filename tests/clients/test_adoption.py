@@ -129,6 +129,7 @@ class TestSockets:
     def test_left(self, server: Server) -> None:
         """A client that has left before is let go."""
         peer, protocol = self.adopted(server, QUIET)
+        session = protocol.session
         peer.socket.close()
         server.until(lambda: not len(server.context.connections))
-        assert protocol.session.reason == "Client Closed"
+        assert session.reason == "Client Closed"
