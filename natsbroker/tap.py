@@ -326,7 +326,7 @@ def makeService(options: Options, reactor: Any = None, stdout: TextIO | None = N
 
 def _serviceFor(options: Options, reactor: Any, authorizer: CredPlugin | None) -> Any:
     settings = options.settings
-    if settings.workers == 1 or processesOf(settings.workers) == 1:
+    if processesOf(settings.workers) == 1:
         return TwistdBroker(
             settings, reactor=reactor, endpoints=options.clients or None, authorizer=authorizer
         )

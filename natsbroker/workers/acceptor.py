@@ -205,8 +205,9 @@ class Acceptor(protocol.Factory):
     def welcome(self, accepted: socket, peer: tuple[str, int]) -> None:
         """Take a connection that was accepted."""
         cid = next(self._numbers)
-        if not self._isAsking or self._isFull():
-            self._pass(accepted, Adopt(cid, peer, listener=self._listener, isExcess=self._isFull()))
+        isFull = self._isFull()
+        if not self._isAsking or isFull:
+            self._pass(accepted, Adopt(cid, peer, listener=self._listener, isExcess=isFull))
             return
         info = next((place.info for place in self._ready() if place.info is not None), None)
         host, _ = placeOf(IPv4Address("TCP", *peer))

@@ -2,9 +2,10 @@
 The control channel between the parent and one worker: pickled messages in frames, over a pair of
 UNIX sockets. A frame may carry open sockets, which the receiver gets as descriptors of its own.
 
-Both ends belong to one user, and nobody else has the sockets: pickles are trusted. After an upgrade
-a worker may be of a newer release than its parent, so values go by the names of their fields: one
-that the receiver does not know is left out, and one that the sender does not know has its default.
+Both ends belong to one user, and no other process has the sockets: pickles are trusted. After an
+upgrade a worker may be of a newer release than its parent, so values go by the names of their
+fields: one that the receiver does not know is left out, and one that the sender does not know has
+its default.
 """
 
 from __future__ import annotations

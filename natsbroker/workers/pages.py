@@ -27,7 +27,7 @@ from natsbroker.workers.merging import (
     paged,
 )
 
-MERGED = ("/varz", "/accountz", "/accstatz", "/jsz", "/leafz", "/routez")
+MERGED = ("/accountz", "/accstatz", "/leafz", "/routez")
 """The pages whose documents are merged by their keys alone."""
 
 
@@ -89,7 +89,7 @@ class WorkerPages(MonitoringModel):
         self.pages |= {
             "/live": livePage,
             "/varz": partial(self._page, "/varz", self._withRequests),
-            **{path: partial(self._page, path, _together) for path in MERGED[1:]},
+            **{path: partial(self._page, path, _together) for path in MERGED},
             "/connz": self._connz,
             "/subsz": self._subsz,
             "/jsz": partial(self._page, "/jsz", _oneTotal),

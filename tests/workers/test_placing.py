@@ -112,7 +112,7 @@ class TestLoads:
         assert (load.of(""), load.of("A"), len(load)) == (0, 1, 1)
         assert dict(load) == {1: "A"}
 
-    def test_unknown(self) -> None:
+    def test_closedTwice(self) -> None:
         """A connection that has closed may be removed once more."""
         load = WorkerLoad()
         load[1] = "A"

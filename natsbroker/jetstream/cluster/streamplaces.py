@@ -99,13 +99,10 @@ class StreamPlaces:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            self._writing.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writing
-            except BaseException:
-                self._writing.execute("ROLLBACK")
-                raise
-            self._writing.execute("COMMIT")
+            # It commits at the end, or rolls back.
+            with self._writing as table:
+                table.execute("BEGIN IMMEDIATE")
+                yield table
         except sqlite3.Error as error:
             raise StoreFailed(f"the table of workers cannot be written: {error}") from error
 

@@ -34,8 +34,8 @@ class ScheduledTime(NamedTuple):
 
 def zoneOf(name: str) -> tzinfo:
     """
-    A time zone of the host's database, C{UTC}, or C{Local} for the host's; C{ValueError} if there
-    is no zone of that name.
+    A time zone of the host's database, C{UTC}, or C{Local} for the host's; C{ValueError} for
+    an unknown name.
     """
     if name == "UTC":
         return timezone.utc

@@ -171,7 +171,7 @@ def test_streaming() -> None:
         async with clientsOf(workers.server, CONNECTED) as clients:
             assert {workers.at(client) for client in clients} == set(workers.pids())
             for client in clients:
-                # A request that is no request of the protocol is answered with an error.
+                # The answer to an empty request is an error.
                 answer = await client.nats.request("_STAN.discover.test-cluster", b"", timeout=30)
                 assert answer.data
 

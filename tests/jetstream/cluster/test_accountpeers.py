@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 
@@ -47,7 +47,7 @@ class Brokers:
 
 class Account:
     name = "A"
-    streams = ("S",)
+    streams: ClassVar = {"S": "S"}
 
 
 class Part(AccountPeers):
@@ -143,7 +143,6 @@ def test_lists() -> None:
         return {"config": {"name": stream}}
 
     part.show = show
-    part.account.streams = {"S": "S"}  # type: ignore[assignment]
     listed, missing = result(part.lists(["S", "T", "U", "V"]))
     assert [stream["config"]["name"] for stream in listed] == ["S", "T"]
     assert missing == ["U", "V"]

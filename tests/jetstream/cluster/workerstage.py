@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import Deferred, execute
+from twisted.internet.defer import Deferred, execute, succeed
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
@@ -56,7 +57,7 @@ class WorkerStage(Stage):
 
     def add(self, number: int) -> None:
         """Start a worker, again if it was there."""
-        store = self.stores.setdefault(number, LastingStore(self.clock, now=self.now))
+        store: Any = self.stores.setdefault(number, LastingStore(self.clock, now=self.now))
 
         def join(deadlines: Deadlines) -> WorkerStreams:
             bus = self.system.busFor(Kind.INTERNAL)
@@ -65,8 +66,7 @@ class WorkerStage(Stage):
             return self.workers[number]
 
         host = hostOf(self.account, self.clock, "S1")
-        opened: Any = lambda: execute(lambda: store)  # noqa: E731
-        service = JetStreamService(host, JetStream(), opened, joinWorkers=join)
+        service = JetStreamService(host, JetStream(), partial(succeed, store), joinWorkers=join)
         self.services[number] = service
         service.change("A", AccountAllowance())
         service.startService()

@@ -120,8 +120,8 @@ def test_newestStay(bucket: Bucket) -> None:
 
 def test_sameSubjects(bucket: Bucket) -> None:
     """
-    Subjects that are replaced again and again count once for the room that the database needs, and
-    it counts only what is there at the end.
+    Messages that are replaced again and again count once for the room that the database needs, and
+    the database counts the last ones only.
     """
     for _ in range(200):
         bucket.put(*SUBJECTS)
