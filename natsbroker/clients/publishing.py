@@ -64,9 +64,12 @@ class PublishRule(NamedTuple):
 
 class PublishRules:
     """
+    The rules for publishes of one connection.
+
     @ivar rules: in the order in which they are looked at.
     @ivar permissions: what the lane needs to know for the rule about permissions.
-    @ivar replies: the requests that it may answer; C{None} if it has no such permission.
+    @ivar replies: the requests that the connection may answer; C{None} without
+        C{allow_responses}.
     """
 
     __slots__ = ("_grant", "_isSystem", "permissions", "replies", "rules")

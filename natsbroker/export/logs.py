@@ -29,8 +29,9 @@ class ILogDirectory(Interface):
 
     def readSubjects(name: str) -> tuple[bytes, ...]:
         """
-        Subjects of other requests for a log's messages. A user who may publish to none of them may
-        not read it by frames; without any, the subject of the request decides.
+        The subjects of other requests that read the log. A user needs permission to publish to one
+        of them to export the log. If the tuple is empty, permission for the export request is
+        enough.
         """
 
     def states() -> IStateStore:

@@ -60,7 +60,7 @@ class Refusal(Exception):
 
 
 class RequestFields:
-    """A field that is unknown, missing or out of its bounds is refused by its name."""
+    """The fields of a request. The error for an unknown, missing or invalid field names it."""
 
     def __init__(self, payload: bytes, known: Collection[str]) -> None:
         self._fields: dict[str, Any] = {}

@@ -55,10 +55,13 @@ class TrafficCounter:
 
 class Matches:
     """
+    The receivers of a subject.
+
     @ivar links: plain subscriptions that links made for other brokers.
     @ivar counter: counts the clients' messages to the subject; C{None} without counting.
-    @ivar isServed: whether a message is a request, to a service here or by the subject; then what
-        nobody published goes by L{natsbroker.accounts.delivery.unserved}.
+    @ivar isServed: whether the subject is that of a request to a service here or to a broker.
+        Messages without a user are then delivered only to the receivers that
+        L{natsbroker.accounts.delivery.unserved} leaves.
     """
 
     __slots__ = ("copies", "counter", "groups", "isServed", "links", "plain")

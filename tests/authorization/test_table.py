@@ -26,6 +26,6 @@ def test_testsExist(name: str) -> None:
 
 
 def test_found() -> None:
-    """A test that does not exist is found out."""
+    """A listed test that does not exist is reported."""
     listed = Listed("x", ("tests/nowhere.py::x", "tests/authorization/test_table.py::test_found"))
     assert missingFrom(listed) == ["tests/nowhere.py::x"]

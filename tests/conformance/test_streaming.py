@@ -113,7 +113,7 @@ class TestConnecting:
         assert wire.ask("_STAN.discover.other", ME) is None
 
     def test_duplicate(self, me: Wire) -> None:
-        """The first client is sent an empty request; while it answers, another one is refused."""
+        """A second client with the same id is refused if the first one answers its heartbeat."""
         me.publish(DISCOVER, encode({**ME, 4: b"other"}), "me.reply.second")
         [beat] = me.came("me.beats")
         assert beat.payload == b"" and beat.reply

@@ -170,7 +170,7 @@ class TestRefused:
         ],
     )
     def test_fields(self, stage: Stage, question: dict[str, object], text: str) -> None:
-        """A field that makes no sense is refused by its name."""
+        """The error for an invalid field names it."""
         number, said = stage.refused(HOLD, question)
         assert number == 20001
         assert text in said

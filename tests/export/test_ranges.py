@@ -202,7 +202,7 @@ class TestGone:
     ],
 )
 def test_exportFieldsChecked(stage: Stage, question: dict[str, object], text: str) -> None:
-    """A field that makes no sense is refused by its name."""
+    """The error for an invalid field names it."""
     number, said = stage.refused("EXPORT.test-cluster.c", question)
     assert number == 20001
     assert text in said
@@ -297,7 +297,7 @@ def test_askerIsGone() -> None:
     ],
 )
 def test_digestFieldsChecked(question: dict[str, int], name: str) -> None:
-    """A field that makes no sense is refused by its name."""
+    """The error for an invalid field names it."""
     stage = Stage()
     stage.log("c")
     number, text = stage.refused("DIGEST.test-cluster.c", question)

@@ -134,7 +134,7 @@ class TestRefused:
         "call", ["EMPTY.test-cluster.orders.eu", "NAMES.test-cluster.x", "INFO.test-cluster"]
     )
     def test_noSuchRequest(self, stage: Stage, call: str) -> None:
-        """A request that there is not is refused by its name."""
+        """The error for an unknown request names it."""
         verb = call.partition(".")[0]
         assert stage.refused(call) == (20002, f"there is no request {verb}")
 

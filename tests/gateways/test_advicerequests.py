@@ -126,7 +126,7 @@ def test_advice() -> None:
     ],
 )
 def test_fieldsChecked(changes: dict[str, Any], number: int, why: str) -> None:
-    """An invalid field is refused by its name, and nothing is taken."""
+    """The error for an invalid field names it, and no advice is kept."""
     with MemoryBroker() as broker:
         office = Office(broker)
         error = office.ask("ADVISE", {**RIGHT, **changes})["error"]

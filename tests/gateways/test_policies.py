@@ -80,7 +80,10 @@ def test_transition() -> None:
 
 
 def test_interestIsForgottenWhileOptimistic() -> None:
-    """The end of plain interest is not announced in optimistic mode, so the table drops it."""
+    """
+    In optimistic mode the table keeps no interest of plain subscriptions, because their end is not
+    announced.
+    """
     policy = OptimisticPolicy()
     table = policy.connected("there", "A", False)
     policy.gained(table, b"a.*", b"")

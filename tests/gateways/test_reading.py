@@ -160,7 +160,7 @@ def test_permissions() -> None:
     ],
 )
 def test_notYet(text: str, error: str) -> None:
-    """An unsupported key is refused by its name."""
+    """The error for an unsupported key names it."""
     assert errorsOf(f"{LOCAL}, {text}") == [error]
 
 

@@ -67,7 +67,10 @@ class TestTelling:
 
     @pytest.mark.parametrize(("theirs", "isApart"), [("hub", False), ("leaf", True)])
     def test_domain(self, theirs: str, isApart: bool) -> None:
-        """The domains that both sides say decide about the system account."""
+        """
+        A leafnode of another domain does not receive JetStream's internal messages of the system
+        account.
+        """
         broker = Broker(settings=Settings(system_account="A", jetstream=JetStream(domain="hub")))
         broker.decider.answer = Grant("A")
         wire = broker.spoke(domain=theirs)

@@ -175,7 +175,7 @@ def test_openListener(text: str) -> None:
     ],
 )
 def test_notYet(text: str, error: str) -> None:
-    """An unsupported key is refused by its name."""
+    """The error for an unsupported key names it."""
     assert errorsOf(text) == [error]
     assert issubclass(NotSupportedYet, Exception)
 

@@ -46,7 +46,7 @@ def test_isAPlugin() -> None:
     ],
 )
 def test_invalidSection(section: str, why: str) -> None:
-    """An invalid section is refused by its name."""
+    """The error for an invalid section names the option or its value."""
     with pytest.raises(PluginError, match=why):
         Host(f"services {{ traffic {{ {section} }} }}")
 

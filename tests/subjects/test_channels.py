@@ -69,7 +69,7 @@ class TestSubjects:
         assert subjects.close == b"_STAN.close.c"
 
     def test_discoverPrefix(self) -> None:
-        """Where clients connect can begin otherwise."""
+        """The discover subject can have a prefix of its own."""
         assert RequestSubjects("c", "my.prefix").discover == b"my.prefix.c"
 
     @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ CHANGES: Final = frozenset({"STREAM.CREATE.*", "STREAM.UPDATE.*", "STREAM.RESTOR
 
 
 class ApiRouter:
-    """Decides for one account."""
+    """Decides whether this broker answers an API request of one account."""
 
     def __init__(self, cluster: AccountPeers, loads: Callable[[], dict[str, int]]) -> None:
         """The router; C{loads} gives the number of streams that each broker leads."""

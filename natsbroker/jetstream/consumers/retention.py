@@ -114,8 +114,8 @@ class ConsumerRetention:
     async def compare(self) -> None:
         """
         Remove the messages that consumers have settled, and those that an earlier run could not
-        remove. Messages ahead of every consumer are needed, also if the last consumer was one in
-        memory.
+        remove. Keep messages that no consumer has reached, even if the only consumer was in memory
+        and is gone after a restart.
         """
         consumers, last = self._stream.consumers.values(), self._stream.last
         delivered = max(

@@ -128,9 +128,9 @@ def openDirectory(
     """
     Open the store in a directory whose lock is held, or make one.
 
-    @param isSynced: whether what is written to the journal is on disk then.
+    @param isSynced: whether a write to the journal returns only when the data is on disk.
     @raise natsbroker.interfaces.records.UnknownFormat: if another version wrote it.
-    @raise StoreFailed: if nothing can be made of it.
+    @raise StoreFailed: if the files cannot be opened as a store.
     """
     said = readFormat(directory / STORE)
     mark = None if said is None else said.mark

@@ -186,7 +186,10 @@ def _complete(file: PageFile, surveyed: Survey, identity: int, row: LogRow) -> N
 def gapsBefore(
     frames: Sequence[JournalFrame], surveyed: Survey, marks: Marks
 ) -> dict[int, list[tuple[int, int]]]:
-    """Sequences missing between a database, which gets unknown logs, and the journal, by log."""
+    """
+    The sequences between the end of a log in the database and its beginning in the journal, by log.
+    Logs that only the journal has are added to C{surveyed}.
+    """
     gaps: dict[int, list[tuple[int, int]]] = {}
     reached: dict[int, int] = {}
     for identity, blobs in runsIn(frames):

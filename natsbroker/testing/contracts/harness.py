@@ -55,7 +55,7 @@ class StoreHarness(_Base):
 
     def reopen(self, store: Any) -> Any:
         """Close a store and open it again."""
-        raise SkipTest("this store does not survive")
+        raise SkipTest("this store cannot be reopened: it keeps nothing after it is closed")
 
     def wait(self, deferred: Deferred[T]) -> T:
         results: list[Any] = []

@@ -76,7 +76,9 @@ def sidFor(number: int, member: int, queue: bytes) -> bytes:
 
 
 def numberOf(sid: bytes) -> int:
-    """The number of the interest in a sid that L{sidFor} made for a group; -1 for any other."""
+    """
+    The interest's number, read from a sid that L{sidFor} made with a queue; -1 for any other sid.
+    """
     parts = sid.split(b":")
     if len(parts) != 3 or parts[0] != _DIRECTED:
         return -1

@@ -103,7 +103,7 @@ class TestLookUp:
         assert world.clock.getDelayedCalls() == []
 
     def test_nobodyKnowsHowMany(self) -> None:
-        """Where others may be behind those who answer, the time is waited for."""
+        """A look-up waits for its timeout if it does not know how many servers can answer."""
         world = World(count=math.inf)
         outcome = world.lookUp()
         world.say(b"")

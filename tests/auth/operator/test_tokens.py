@@ -58,7 +58,7 @@ class TestKnown:
         assert KNOWN["user"] not in repr(decoded)
 
     def test_damageIsNoticed(self) -> None:
-        """A token of which any letter is another is refused."""
+        """A token with one changed letter is refused."""
         text = KNOWN["scoped"]
         for place in range(0, len(text), 7):
             letter = "A" if text[place] != "A" else "B"

@@ -153,7 +153,7 @@ class TestNamedConsumer:
         assert self.payloads(stage) == []
 
     def test_missing(self, reading: dict[str, Any]) -> None:
-        """A consumer that is created later is read then."""
+        """A source begins to read when its named consumer is created."""
         stage = ApiStage()
         stage.make(name="S")
         stage.ask("STREAM.CREATE.T", reading)
