@@ -153,7 +153,7 @@ class TestBatch:
             ({"endingOffsets": "9"}, "ends before"),
             ({"startingOffsets": "4", "endingOffsets": "2"}, "would begin at 4 and stop at 2"),
             ({"startingOffsets": "0"}, "a sequence from 1 expected"),
-            ({"startingOffsets": '{"other": 1}'}, "names 'other', which is not read"),
+            ({"startingOffsets": '{"other": 1}'}, "names 'other', which is not one of the streams"),
         ):
             with pytest.raises(OptionError, match=why):
                 seqs(kind.options(name, **given))

@@ -230,7 +230,7 @@ def _perStream(
         raise OptionError(f"{option}: not JSON: {text!r}") from None
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
+        raise OptionError(f"{option} names {unknown[0]!r}, which is not one of the streams")
     offsets: dict[str, int | str] = {}
     for name in names:
         value, what = given.get(name, words[-1]), f"{option}: {name}"

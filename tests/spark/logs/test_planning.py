@@ -81,7 +81,7 @@ class TestOffsets:
             ({"startingOffsets": "0"}, "a sequence from 1 expected, not '0'"),
             ({"startingOffsets": "-5"}, "expected, not '-5'"),
             ({"startingOffsets": "first"}, "'earliest' or a sequence .*, not 'first'"),
-            ({"startingOffsets": '{"X": 1}'}, "names 'X', which is not read"),
+            ({"startingOffsets": '{"X": 1}'}, "names 'X', which is not one of the streams"),
             ({"startingOffsets": '{"X": '}, "startingOffsets: not JSON"),
             ({"startingOffsets": "12"}, "ends before 11"),
             ({"endingOffsets": "12"}, "ends before 11"),
