@@ -298,34 +298,24 @@ cdef class Lane:
         @param size: of each one's headers and payload.
         @return: how many that were: none if something may happen in the middle of it.
         """
-        cdef Py_ssize_t place
-        cdef const char* block
-        cdef Subscription subscription
         cdef Decoder decoder = self.decoder
         cdef FlushBatch batch = self.batch
         cdef int64_t cost = 2 + matches.receivers * (1 + (run.whole >> BYTES))
-        cdef int64_t most
+        cdef Py_ssize_t most = min(RUN_SIZE, batch.until - batch.work) * CHEAPER // cost + 1
+        cdef bint isReached = not (hasReply and self.noResponders)
         if self.lastMatches is not matches or self.lastGeneration != self.matcher.generation:
             return 0
-        most = longestRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
-        most = min(most, min(RUN_SIZE, batch.until - batch.work) * CHEAPER // cost + 1)
-        # The first one's headers do not ask for a trace, and most have the same.
-        run.count = nb_alike(run.first, run.line + run.header, run.whole, available, most)
-        if run.hasHeader and run.count < most:
-            for place in range(
-                run.count, nb_alike(run.first, run.line, run.whole, available, most)
-            ):
-                block = run.first + (place + 1) * run.whole + run.line
-                if mayAskForTrace(block, run.header, self.matcher.tracesParents):
-                    break
-                run.count = place + 1
+        most = min(most, RUN_SIZE // run.whole)
+        most = longestRun(run, matches.plain, self.outbox, most, &isReached)
+        most = longestRun(run, matches.forward, self.outbox, most, &isReached)
+        if not isReached:
+            return 0
+        run.count = framesAlike(run, available, most, self.matcher.tracesParents)
         if run.count == 0:
             return 0
         batch.work += 1 + run.count * cost // CHEAPER
-        for place in range(PyTuple_GET_SIZE(matches.plain)):
-            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
-            if not isPassedOver(subscription, self.outbox):
-                giveRun(run, subscription)
+        giveRun(run, matches.plain, self.outbox)
+        giveRun(run, matches.forward, self.outbox)
         if matches.counter is not None:
             matches.counter.messages += run.count
             matches.counter.size += run.count * size
@@ -335,6 +325,7 @@ cdef class Lane:
         decoder.messages += run.count
         decoder.messageBytes += run.count * size
         return run.count
+
     cdef inline void delivered(self, Matches matches, Py_ssize_t end, Py_ssize_t size) noexcept:
         cdef Decoder decoder = self.decoder
         if matches.counter is not None:

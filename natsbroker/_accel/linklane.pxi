@@ -115,7 +115,9 @@ cdef class LinkLane:
         cdef Matches matches
         cdef Py_ssize_t names, namesLength
         cdef InputMessage message
+        cdef Frames run
         cdef bint isHeader
+        cdef bint isRoute = not self.isGateway and not self.leaf
         self.isShort = False
         if self.giver.leftMatches is not None:
             count = self.goOn()
@@ -274,7 +276,49 @@ cdef class LinkLane:
             decoder.messages += 1
             decoder.messageBytes += size
             count += 1
+            if (
+                matches.areApart and isRoute and not namesLength and mark < 0
+                and not isAmongKinds(matches.kinds, SPOKE) and self.own.batch.work < self.own.batch.until
+                and 2 * end - start <= stop and end - rest < LEAST_LENT
+                and nb_same(data + start, data + end, line + 1 - start)
+            ):
+                run.first = data + start
+                run.line = line + 1 - start
+                run.whole = end - start
+                run.rest = message.rest
+                run.restLength = message.lineLength
+                run.subject = message.subject
+                run.length = length
+                run.hasHeader = header > 0
+                run.header = header
+                count += self.repeat(&run, matches, stop - start, size)
         return count
+
+    cdef Py_ssize_t repeat(
+        self, Frames* run, Matches matches, Py_ssize_t available, Py_ssize_t size
+    ) except -1:
+        """
+        Deliver what follows a message and has the same line, as L{Lane.repeat} does.
+        """
+        cdef Decoder decoder = self.decoder
+        cdef FlushBatch batch = self.own.batch
+        cdef Lane giver = self.giver
+        cdef int64_t cost = 2 + matches.receivers * (1 + (run.whole >> BYTES))
+        cdef Py_ssize_t most = min(RUN_SIZE, batch.until - batch.work) * CHEAPER // cost + 1
+        cdef bint isReached = True
+        if giver.lastMatches is not matches or giver.lastGeneration != giver.matcher.generation:
+            return 0
+        most = min(most, RUN_SIZE // run.whole)
+        most = longestRun(run, matches.plain, self.own, most, &isReached)
+        run.count = framesAlike(run, available, most, giver.matcher.tracesParents)
+        if run.count == 0:
+            return 0
+        batch.work += 1 + run.count * cost // CHEAPER
+        giveRun(run, matches.plain, self.own)
+        decoder.start += run.count * run.whole
+        decoder.messages += run.count
+        decoder.messageBytes += run.count * size
+        return run.count
 
     cdef Py_ssize_t goOn(self) except -1:
         """

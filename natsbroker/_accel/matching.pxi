@@ -7,8 +7,9 @@ cdef class Matches:
     cdef readonly long long copies
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
-    # Whether all receivers are plain connections with an outbox each, and not too many.
-    cdef bint isRunnable
+    # Whether all plain receivers that are no links have an outbox each, and are not too many; and
+    # whether besides there are only links with outboxes.
+    cdef bint areApart, isRunnable
     # The kinds of receivers that there are, each as a bit.
     cdef uint32_t kinds
     # Whether all that other brokers are subscribed to may be written to, and whether one connection
@@ -47,6 +48,7 @@ cdef class Matches:
                 self.copies += 1
         self.fast = False
         self.hasBatcher = False
+        self.areApart = False
         self.isRunnable = False
         self.kinds = 0
         self.areLinksDirect = False
@@ -216,10 +218,8 @@ cdef Matches sortEntries(object entries, bytes subject):
     )
     matches.entries = count
     matches.fast = fast
-    matches.isRunnable = (
-        fast and not hasBatcher and groups is None and not links and not matches.isLarge
-        and areApart(plain)
-    )
+    matches.areApart = isPlainDirect and not matches.isLarge and areApart(plain)
+    matches.isRunnable = matches.areApart and fast and groups is None
     matches.forward = tuple(forward)
     matches.reachable = tuple(reachable)
     matches.isPlainDirect = isPlainDirect

@@ -111,9 +111,11 @@ cdef struct Frames:
 
 
 cdef inline Py_ssize_t givenSize(Frames* run, Subscription subscription):
+    # RMSG or HMSG; for clients MSG or HMSG, and the space between subject and sid.
+    cdef Py_ssize_t head = 6 if run.hasHeader and subscription.kind < FIRST_LINK else 5
     return (
-        (5 if run.hasHeader else 4) + run.length + 1
-        + PyBytes_GET_SIZE(<bytes?> subscription.tag) + 1 + run.restLength + run.whole - run.line
+        head + PyBytes_GET_SIZE(<bytes?> subscription.tag) + run.length + 1 + run.restLength
+        + run.whole - run.line
     )
 
 
@@ -129,60 +131,101 @@ cdef inline bint isPassedOver(Subscription subscription, Outbox own):
 
 
 cdef Py_ssize_t longestRun(
-    Frames* run, tuple receivers, Outbox own, bint mustReach
+    Frames* run, tuple receivers, Outbox own, Py_ssize_t most, bint* isReached
 ) except -1:
     """
     The number of frames that may follow the first one without an event in the middle of it: nobody
     overflows, no receiver counts its messages or has to be asked, and all get the same.
 
     @param receivers: all direct, each with an outbox of its own.
-    @param mustReach: whether somebody has to get it.
+    @param most: the largest number that others allow.
+    @param isReached: set if somebody gets it.
     """
     cdef Py_ssize_t place
-    cdef Py_ssize_t most = RUN_SIZE // run.whole
     cdef Subscription subscription
     cdef Outbox outbox
-    cdef bint isReached = not mustReach
     for place in range(PyTuple_GET_SIZE(receivers)):
         subscription = <Subscription> PyTuple_GET_ITEM(receivers, place)
         if isPassedOver(subscription, own):
             continue
         outbox = <Outbox?> subscription.outbox
         if (
-            subscription.permissions is not None or subscription.maximum
-            or (run.hasHeader and not outbox.headers)
+            (subscription.permissions is not None and subscription.kind < FIRST_LINK)
+            or subscription.maximum or (run.hasHeader and not outbox.headers)
         ):
             return 0
         most = min(
             most,
             (outbox.limit - outbox.waiting() - outbox.heldAtMost) // givenSize(run, subscription),
         )
-        isReached = True
-    return most if isReached and most > 0 else 0
+        isReached[0] = True
+    return max(most, 0)
 
 
-cdef int giveRun(Frames* run, Subscription subscription) except -1:
+cdef Py_ssize_t framesAlike(
+    Frames* run, Py_ssize_t available, Py_ssize_t most, bint tracesParents
+) noexcept:
+    """
+    The number of frames, at most C{most}, that have the first one's line and ask for no trace.
+
+    @param available: the number of bytes, from where the first one begins.
+    """
+    cdef Py_ssize_t place, count
+    cdef const char* block
+    # The first one's headers do not ask for a trace, and most have the same.
+    count = nb_alike(run.first, run.line + run.header, run.whole, available, most)
+    if run.hasHeader and count < most:
+        for place in range(count, nb_alike(run.first, run.line, run.whole, available, most)):
+            block = run.first + (place + 1) * run.whole + run.line
+            if mayAskForTrace(block, run.header, tracesParents):
+                break
+            count = place + 1
+    return count
+
+
+cdef int giveRun(Frames* run, tuple receivers, Outbox own) except -1:
+    """
+    Put the frames behind the first one into the outboxes of receivers.
+    """
+    cdef Py_ssize_t place
+    cdef Subscription subscription
+    for place in range(PyTuple_GET_SIZE(receivers)):
+        subscription = <Subscription> PyTuple_GET_ITEM(receivers, place)
+        if not isPassedOver(subscription, own):
+            giveFrames(run, subscription)
+    return 0
+
+
+cdef int giveFrames(Frames* run, Subscription subscription) except -1:
     cdef Outbox outbox = <Outbox?> subscription.outbox
-    cdef bytes sid = <bytes?> subscription.tag
-    cdef Py_ssize_t sidLength = PyBytes_GET_SIZE(sid)
+    cdef bytes tag = <bytes?> subscription.tag
+    cdef Py_ssize_t tagLength = PyBytes_GET_SIZE(tag)
     cdef Py_ssize_t body = run.whole - run.line
     cdef Py_ssize_t total = givenSize(run, subscription)
     cdef char* begin = outbox.reserve(run.count * total)
     cdef char* out = begin
+    cdef bint isLink = subscription.kind >= FIRST_LINK
     if begin == NULL:
         return 0
     if run.hasHeader:
         memcpy(out, b"HMSG ", 5)
         out += 5
+    elif isLink:
+        memcpy(out, b"LMSG " if subscription.kind >= HUB else b"RMSG ", 5)
+        out += 5
     else:
         memcpy(out, b"MSG ", 4)
         out += 4
+    if isLink:
+        # The account, with a space behind it; nothing if the connection is dedicated to one.
+        memcpy(out, PyBytes_AS_STRING(tag), tagLength)
+        out += tagLength
     memcpy(out, run.subject, run.length)
     out += run.length
-    out[0] = c" "
-    out += 1
-    memcpy(out, PyBytes_AS_STRING(sid), sidLength)
-    out += sidLength
+    if not isLink:
+        out[0] = c" "
+        memcpy(out + 1, PyBytes_AS_STRING(tag), tagLength)
+        out += 1 + tagLength
     out[0] = c" "
     memcpy(out + 1, run.rest, run.restLength)
     nb_repeat(begin, total - body, run.first + run.whole + run.line, body, run.whole, run.count)

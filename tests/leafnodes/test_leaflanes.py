@@ -22,7 +22,7 @@ from natsbroker.wire.dialects import leaf, route
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 from tests.leafnodes.leaves import Broker, Wire
-from tests.links.ears import Ear
+from tests.links.ears import Ear, Mouth
 from tests.subjects.strategies import STREAM_REPLIES
 from tests.support import COMPILED, PURE, Names, needsCompiled, pieces, using
 
@@ -161,6 +161,23 @@ def test_sameBytesOnBothPaths(
         for names in (PURE, COMPILED)
     ]
     assert results[0] == results[1]
+
+
+@needsCompiled
+def test_runOfAClient() -> None:
+    """Publishes with the same line go to a leafnode as they are, with and without headers."""
+    names = COMPILED or PURE
+    block = b"NATS/1.0\r\nA: b\r\n\r\n"
+    with using(names):
+        broker = Broker()
+        leaf = broker.spoke(name="leaf")
+        leaf.send(b"LS+ foo\r\n")
+        leaf.take()
+        plain = b"PUB foo r 1\r\n%d\r\n"
+        headed = b"HPUB foo 18 19\r\n" + block + b"%d\r\n"
+        data = b"".join(line % number for line in (plain, headed) for number in range(9))
+        assert Mouth(names, broker).say(data) == 18
+        assert leaf.take() == data.replace(b"HPUB", b"HMSG").replace(b"PUB", b"LMSG")
 
 
 @needsCompiled

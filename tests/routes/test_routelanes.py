@@ -38,6 +38,19 @@ PUBLISHED = st.lists(
 )
 
 
+COUNTS = st.lists(st.sampled_from([1, 1, 2, 3, 40]), min_size=8, max_size=8)
+"""For each message, how many have its line in a row: the lanes forward such runs together."""
+
+
+def inRuns(messages: list[Any], counts: list[int]) -> list[Any]:
+    """Each message that often, with bodies of one length that differ."""
+    return [
+        (subject, reply, (b"%d." % number * len(body))[: len(body)], *more)
+        for (subject, reply, body, *more), count in zip(messages, counts, strict=False)
+        for number in range(count)
+    ]
+
+
 def published(messages: list[Published]) -> bytes:
     """The publishes of a client."""
     data = b""
@@ -107,6 +120,7 @@ class TestOutbound:
     @given(
         interest=INTERESTS,
         messages=PUBLISHED,
+        counts=COUNTS,
         headers=st.booleans(),
         members=st.lists(st.tuples(patterns(), st.sampled_from(QUEUES)), max_size=3),
     )
@@ -115,12 +129,13 @@ class TestOutbound:
         self,
         interest: list[bytes],
         messages: list[Published],
+        counts: list[int],
         headers: bool,
         members: list[tuple[bytes, bytes]],
     ) -> None:
         """A message goes to the peer once, as on the readable path."""
         assert COMPILED is not None
-        data = published(messages)
+        data = published(inRuns(messages, counts))
         fast = outbound(COMPILED, interest, data, headers, members)
         slow = outbound(PURE, interest, data, headers, members)
         assert inAnyOrder(fast[0]) == inAnyOrder(slow[0])
@@ -135,6 +150,22 @@ class TestOutbound:
         assert taken == 2
         assert peer == b"RMSG A a.b r 1\r\nx\r\nHMSG A a.b 18 19\r\n" + HEADERS + b"y\r\n"
         assert ear == b"MSG a.b 7 r 1\r\nx\r\nHMSG a.b 7 18 19\r\n" + HEADERS + b"y\r\n"
+
+    def test_workOfARun(self) -> None:
+        """A message of a run costs a part of the work of a single one, to a peer too."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            node = Node()
+            wire, ear = node.joined(), Ear(COMPILED, node)
+            wire.send(b"RS+ A a.b\r\n")
+            node.bus().subscribe(b"a.b", ear, b"7")
+            wire.take()
+            batch = node.batch
+            before = batch.work
+            assert Mouth(COMPILED, node).say(b"PUB a.b 1\r\nx\r\n" * 2000) == 2000
+            assert batch.work - before < 2000
+            assert wire.take() == b"RMSG A a.b 1\r\nx\r\n" * 2000
+            assert ear.heard == b"MSG a.b 7 1\r\nx\r\n" * 2000
 
     def test_queues(self) -> None:
         """The lane takes messages for groups elsewhere: one frame with the names of all groups."""
@@ -239,6 +270,7 @@ class TestInbound:
     @given(
         mine=st.lists(st.tuples(patterns(), st.sampled_from([b"", *QUEUES])), max_size=5),
         messages=ARRIVING,
+        counts=COUNTS,
         cuts=st.lists(st.integers(0, 300), max_size=3),
         dedicated=st.booleans(),
     )
@@ -247,20 +279,38 @@ class TestInbound:
         self,
         mine: list[tuple[bytes, bytes]],
         messages: list[Arriving],
+        counts: list[int],
         cuts: list[int],
         dedicated: bool,
     ) -> None:
         """Clients get the bytes of the readable path, wherever the input is cut."""
         assert COMPILED is not None
         data = b""
-        for subject, reply, body, queues, hasHeaders in messages:
+        arriving = inRuns(messages, counts)
+        for subject, reply, body, queues, hasHeaders in arriving:
             block = HEADERS if hasHeaders else b""
             made = Message(subject, block + body, reply, len(block))
             data += messageFrame(b"" if dedicated else b"A", made, queues, True)
         fast = inbound(COMPILED, mine, data, cuts, dedicated)
         slow = inbound(PURE, mine, data, cuts, dedicated)
-        assert fast[1] == slow[1] == len(messages)
+        assert fast[1] == slow[1] == len(arriving)
         assert sorted(fast[0].split(b"MSG")) == sorted(slow[0].split(b"MSG"))
+
+    def test_workOfARun(self) -> None:
+        """A message of a run from a peer costs a part of the work of a single one."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            node = Node()
+            wire, ear = node.joined(), Ear(COMPILED, node)
+            node.bus().subscribe(b"foo", ear, b"1")
+            wire.send(b"RMSG A foo 1\r\na\r\n")
+            decoder, lane, batch = wire.route.decoder, wire.route.lane, node.batch
+            decoder.append(b"RMSG A foo 1\r\nb\r\n" * 2000)
+            before = batch.work
+            assert lane.forward() == 2000
+            assert batch.work - before < 2000
+            node.settle()
+            assert ear.heard == b"MSG foo 1 1\r\na\r\n" + b"MSG foo 1 1\r\nb\r\n" * 2000
 
     def test_takenByTheLaneOnceKnown(self) -> None:
         """The lane takes a message once it knows the account; other accounts get nothing."""
