@@ -236,6 +236,11 @@ class TLSClientProtocol(ClientProtocol):
             self._logFailure(_explained(reason))
             session.reason = errors.TLS_HANDSHAKE.reason
         super().connectionLost(reason)
+        self._receive = self._goOn = _drop
+
+
+def _drop(data: bytes) -> None:
+    """There is no input after the end."""
 
 
 _BEGINNINGS: dict[Begin, Callable[[TLSClientProtocol], None]] = {

@@ -45,7 +45,7 @@ class PolledSocket:
         end: Callable[[Failure], None],
     ) -> None:
         """C{end} ends the connection: L{forget} must have been called when the socket is closed."""
-        self._session = session
+        self._session: Any = session
         self._reactor = reactor
         self._end: Callable[[Failure], None] | None = end
         self._isFinishing = False
@@ -91,7 +91,7 @@ class PolledSocket:
             self._connection.setReading(isWanted)
 
     def finish(self) -> None:
-        if self._isFinishing:
+        if self._isFinishing or self._connection is None:
             return
         self._isFinishing = True
         self.setReading(False)
@@ -102,7 +102,7 @@ class PolledSocket:
         self._soon(_DONE)
 
     def forget(self) -> None:
-        self._end = None
+        self._session = self._end = None
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.forget()

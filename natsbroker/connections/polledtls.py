@@ -9,9 +9,12 @@ flushes.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import Any
 
+from twisted.internet.protocol import connectionDone
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
 
 from natsbroker import hot
 from natsbroker.connections.polledtransport import PolledTransport
@@ -40,10 +43,23 @@ class PolledTLS(TLSMemoryBIOProtocol):
     def sendFramesOf(self, outbox: Any) -> None:
         outbox.frameInto(self.outbox)
 
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+        if self.outbox is not None:
+            self.outbox.close()
+            self._seal.detach()
+
     def loseConnection(self) -> None:
         if self.outbox is not None:
             self.outbox.flush()
         super().loseConnection()  # type: ignore[no-untyped-call]
+
+
+@lru_cache(maxsize=16)
+def _factoryFor(creator: Any, isClient: bool) -> Any:
+    """As Twisted's own startTLS, but for all connections: none of them is made by it."""
+    make: Any = TLSMemoryBIOFactory
+    return make(creator, isClient, None)
 
 
 def startTLS(stream: PolledTransport, creator: Any, protocol: Any) -> Any:
@@ -54,10 +70,8 @@ def startTLS(stream: PolledTransport, creator: Any, protocol: Any) -> Any:
     @param protocol: the one that L{natsbroker.connections.polledtransport.pollStream} was given.
     @return: a L{PolledTLS}, the protocol's transport from now on.
     """
-    # As Twisted's own startTLS does: no factory makes the protocol, which is connected already.
-    make: Any = TLSMemoryBIOFactory
     wrap: Any = PolledTLS
-    layer = wrap(make(creator, stream.isClient, None), protocol, False)
+    layer = wrap(_factoryFor(creator, stream.isClient), protocol, False)
     stream.insert(layer)
     layer.makeConnection(stream)
     return layer

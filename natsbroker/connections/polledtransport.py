@@ -132,6 +132,7 @@ class PolledTransport:
     def _ended(self, reason: Failure) -> None:
         self._socket.forget()
         self._transport.connectionLost(reason)
+        self.session = None
 
 
 def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:

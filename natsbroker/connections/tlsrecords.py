@@ -65,15 +65,42 @@ def _addressOf(pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
 
 
+#: The attributes of a pyOpenSSL connection with its C{SSL}, and the BIOs of its input and output.
+_PARTS = ("_ssl", "_into_ssl", "_from_ssl")
+
+
+def _takenFrom(library: Any, bio: Any) -> bytes:
+    ffi: Any = Binding().ffi
+    taken = b""
+    room = ffi.new("char[]", _RECORD)
+    while (count := library.BIO_read(bio, room, _RECORD)) > 0:
+        taken += ffi.buffer(room, count)[:]
+    return taken
+
+
 class SealedConnection(SSL.Connection):
     _reading: tuple[Any, hot.Decoder, Callable[[], None]] | None = None
 
     def seal(self) -> Any:
         """A C{hot.Seal} for records after the handshake, or C{None} without its parts."""
-        objects = [getattr(self, name, None) for name in ("_ssl", "_into_ssl", "_from_ssl")]
+        objects = [getattr(self, name, None) for name in _PARTS]
         if hot.Seal is None or None in objects or not opensslFunctions():
             return None
+        self._renewBuffers()
+        objects = [getattr(self, name) for name in _PARTS]
         return hot.Seal(objects[0], *map(_addressOf, objects), *opensslFunctions())
+
+    def _renewBuffers(self) -> None:
+        """Give back what memory BIOs keep of the handshake; what waits in them moves on."""
+        parts: Any = self
+        library: Any = SSL._lib  # type: ignore[attr-defined]
+        made = [library.BIO_new(library.BIO_s_mem()) for _ in range(2)]
+        for before, after in zip((parts._into_ssl, parts._from_ssl), made, strict=True):
+            waiting = _takenFrom(library, before)
+            if waiting:
+                library.BIO_write(after, waiting, len(waiting))
+        library.SSL_set_bio(parts._ssl, *made)
+        parts._into_ssl, parts._from_ssl = made
 
     def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
         """Put input into a decoder instead of L{recv}'s result; C{proceed} is called for it."""

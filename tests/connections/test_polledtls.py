@@ -5,6 +5,7 @@ client's TLS in memory, so that what it sends can be cut anywhere.
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -303,6 +305,26 @@ def test_endOfTLS(place: SecurePlace) -> None:
     client.over(client.tls.unwrap)
     assert subscriber.read(b"last\r\n") == b"MSG a 1 4\r\nlast\r\n"
     place.until(lambda: len(place.sessions) == 1)
+
+
+def test_noCycles(place: SecurePlace) -> None:
+    """A connection that has ended is freed at once, not when the collector runs."""
+    client = place.client()
+    (session,) = place.sessions
+    peer = session.peer
+    parts = [ref(session), ref(peer), ref(peer._stream), ref(peer._stream.transport)]
+    gc.collect()
+    gc.disable()
+    try:
+        del session, peer
+        client.tls.write(b"PING\r\n")
+        with pytest.raises(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        client.over(client.tls.unwrap)
+        place.until(lambda: not place.sessions)
+        place.until(lambda: all(part() is None for part in parts))
+    finally:
+        gc.enable()
 
 
 def test_endWithoutNotice(place: SecurePlace) -> None:

@@ -287,6 +287,18 @@ class TestSeals:
         with using(COMPILED):
             assert shaken.server.seal() is not None
 
+    @needsCompiled
+    def test_waitingMovesOn(self, shaken: Handshake) -> None:
+        """A seal has buffers of its own, with the records that had come or were to be sent."""
+        assert COMPILED is not None
+        server, client = shaken.server, shaken.client
+        server.bio_write(said(client, b"came"))
+        server.send(b"goes")
+        with using(COMPILED):
+            assert server.seal() is not None
+        client.bio_write(drained(server.bio_read))
+        assert (server.recv(10), client.recv(10)) == (b"came", b"goes")
+
     def test_missingFunctionsAreLogged(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without the private parts of cryptography the fallback is in the log, once."""
         opensslFunctions.cache_clear()

@@ -29,6 +29,10 @@ cdef enum:
     WANT_READ = 2
 
 
+def _nothing():
+    pass
+
+
 @cython.final
 cdef class Seal:
     """
@@ -96,6 +100,12 @@ cdef class Seal:
         self.below = below
         self.proceed = proceed
         self.attend = attend
+
+    def detach(self):
+        """
+        Call nothing any more, as the connection has ended.
+        """
+        self.proceed = self.attend = _nothing
 
     cdef bint open(self, Decoder source) except -1:
         """
