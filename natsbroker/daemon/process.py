@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import signal
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from socket import socket
@@ -23,6 +22,7 @@ from natsbroker.daemon.processfiles import ProcessFiles
 from natsbroker.daemon.servicemanager import ServiceManager
 from natsbroker.daemon.signals import Signals
 from natsbroker.runtime.failures import failureReason
+from natsbroker.runtime.process import threadTimes
 
 _log = Logger(namespace="natsbroker")
 
@@ -52,14 +52,9 @@ _NEVER = 1 << 30
 def busySeconds() -> float:
     """
     The seconds in which this thread worked or waited for a processor: among busy processes a
-    broker with much to do works little. Where the kernel does not tell, those in which it worked.
+    broker with much to do works little.
     """
-    try:
-        with open("/proc/thread-self/schedstat") as file:
-            worked, waited, _ = file.read().split()
-    except OSError:
-        return time.thread_time()
-    return (int(worked) + int(waited)) / 1e9
+    return sum(threadTimes())
 
 
 class FullPasses:

@@ -22,6 +22,19 @@ def residentMemory(path: str = "/proc/self/statm") -> int:
         return peak if sys.platform == "darwin" else peak * 1024
 
 
+def threadTimes(path: str = "/proc/thread-self/schedstat") -> tuple[float, float]:
+    """
+    The seconds in which this thread worked, and those in which it waited for a processor; where
+    the kernel does not tell, it never waited.
+    """
+    try:
+        with open(path) as file:
+            worked, waited, _ = file.read().split()
+    except OSError:
+        return time.thread_time(), 0.0
+    return int(worked) / 1e9, int(waited) / 1e9
+
+
 def availableCores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

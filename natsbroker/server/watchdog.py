@@ -2,7 +2,8 @@
 The watchdog of the reactor: a thread that notices when the reactor does one thing for long.
 
 No client is served meanwhile, and only another thread can see where the reactor is. The log names
-the place when it goes on, and the health page fails while it happens again and again.
+the place when it goes on, and the health page fails while it happens again and again. Time in which
+the reactor's thread waited for a processor of a busy machine does not count.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 import twisted
+from natsbroker.runtime.process import threadTimes
 
 if TYPE_CHECKING:
     from natsbroker.system.pages import ServerPages
@@ -55,14 +57,19 @@ class Watchdog(Service):
     name = "watchdog"
 
     def __init__(
-        self, reactor: Any, clock: Callable[[], float] = time.monotonic, limit: float = LIMIT
+        self,
+        reactor: Any,
+        clock: Callable[[], float] = time.monotonic,
+        limit: float = LIMIT,
+        times: Callable[[], tuple[float, float]] = threadTimes,
     ) -> None:
         self.held = 0
         self.seconds = self.longest = 0.0
         self.place = ""
         self._clock = clock
         self._limit = limit
-        self._beat = clock()
+        self._times = times
+        self._beat, self._waited = clock(), times()[1]
         self._seen = ""
         self._recent: deque[tuple[float, float]] = deque()
         self._ended = threading.Event()
@@ -73,7 +80,7 @@ class Watchdog(Service):
 
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
-        self._beat = self._clock()
+        self._beat, self._waited = self._clock(), self._times()[1]
         self._watched = threading.get_ident()
         self._loop.start(INTERVAL, now=False)
         self._ended.clear()
@@ -91,10 +98,11 @@ class Watchdog(Service):
 
     def beat(self) -> None:
         """Show, in the reactor's thread, that it goes on."""
-        now, seen = self._clock(), self._seen
-        # The call is late by as long as the reactor was held, and INTERVAL is no part of that.
-        late = now - self._beat - INTERVAL
-        self._beat, self._seen = now, ""
+        now, seen, waited = self._clock(), self._seen, self._times()[1]
+        # The call is late by as long as the reactor was held, and INTERVAL is no part of that. No
+        # code is to blame for the time that the thread could have run and got no processor.
+        late = now - self._beat - INTERVAL - (waited - self._waited)
+        self._beat, self._seen, self._waited = now, "", waited
         if seen and late >= self._limit:
             self.held += 1
             self.seconds += late

@@ -10,12 +10,10 @@ import gc
 import io
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock, mock_open
 
 import pytest
 from twisted.application.service import Service
@@ -387,18 +385,7 @@ def test_automatic(process: Process) -> None:
     assert during[2] > 1_000_000 > after[2]
 
 
-class TestBusySeconds:
-    """Seconds in which a thread works or waits for a processor."""
-
-    def test_bothFigures(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The kernel's two figures, in nanoseconds, are added."""
-        kernel = mock_open(read_data="1500000000 250000000 7\n")
-        monkeypatch.setattr(module, "open", kernel, raising=False)
-        assert busySeconds() == 1.75
-        kernel.assert_called_once_with("/proc/thread-self/schedstat")
-
-    def test_notTold(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A kernel without the file leaves the work."""
-        monkeypatch.setattr(module, "open", Mock(side_effect=FileNotFoundError), raising=False)
-        monkeypatch.setattr(time, "thread_time", lambda: 12.5)
-        assert busySeconds() == 12.5
+def test_busySeconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that waits for a processor is busy."""
+    monkeypatch.setattr(module, "threadTimes", lambda: (1.5, 0.25))
+    assert busySeconds() == 1.75

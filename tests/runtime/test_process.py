@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from natsbroker.runtime.process import ProcessUsage, availableCores, residentMemory
+from natsbroker.runtime.process import (
+    ProcessUsage,
+    availableCores,
+    residentMemory,
+    threadTimes,
+)
 
 
 class TestProcessUsage:
@@ -64,6 +70,21 @@ def test_withoutProc(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         path.write_text(text)
     assert residentMemory(str(path)) > 1 << 20
+
+
+class TestThreadTimes:
+    """The seconds in which a thread works, and in which it waits for a processor."""
+
+    def test_told(self, tmp_path: Path) -> None:
+        """The kernel has both in nanoseconds."""
+        path = tmp_path / "schedstat"
+        path.write_text("1500000000 250000000 7\n")
+        assert threadTimes(str(path)) == (1.5, 0.25)
+
+    def test_notTold(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without the kernel's file there is the work alone."""
+        monkeypatch.setattr(time, "thread_time", lambda: 12.5)
+        assert threadTimes(str(tmp_path / "schedstat")) == (12.5, 0.0)
 
 
 def test_availableCores() -> None:

@@ -19,11 +19,18 @@ from tests.server.support import logLines
 
 
 class World:
-    """A watchdog whose thread looks when the test says so."""
+    """
+    A watchdog whose thread looks when the test says so.
+
+    @ivar waited: the seconds in which the reactor's thread has waited for a processor.
+    """
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.dog = Watchdog(self.clock, self.clock.seconds)
+        self.waited = 0.0
+        self.dog = Watchdog(
+            self.clock, self.clock.seconds, times=lambda: (self.clock.seconds(), self.waited)
+        )
         self.dog._watched = threading.get_ident()
 
     def pass_(self, seconds: float, isWatched: bool = True) -> None:
@@ -64,6 +71,15 @@ class TestHeld:
         """A time without a look, as when the machine was suspended, does not count."""
         world.pass_(INTERVAL + 60, isWatched=False)
         assert world.dog.held == 0
+
+    def test_withoutProcessor(self, world: World) -> None:
+        """The time for which the reactor's thread waited for a processor does not count."""
+        world.waited += 3.0
+        world.pass_(INTERVAL + 3.0 + LIMIT * 0.9)
+        assert world.dog.held == 0
+        world.waited += 3.0
+        world.pass_(INTERVAL + 3.0 + LIMIT * 2)
+        assert (world.dog.held, world.dog.longest) == (1, LIMIT * 2)
 
     def test_trouble(self, world: World) -> None:
         """Being held for most of some seconds is a trouble, until it is over."""
