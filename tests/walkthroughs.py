@@ -18,6 +18,7 @@ what is shown. The ports in the text are replaced by free ones.
 from __future__ import annotations
 
 import os
+import random
 import re
 import select
 import shutil
@@ -63,6 +64,10 @@ machines that have them.
 _PORT = re.compile(
     r"(?<![\d.])(?:422[2-9]|622[2-9]|722[2-9]|742[2-9]|822[2-9]|844[3-9]|909[0-9]|543[23]|2379|2380|800[89])(?![\d.])"
 )
+_LASTING = range(20_000, 32_768)
+"""Ports that no kernel gives to whoever asks for any: the port of a program that has ended is free
+when the page starts it again."""
+
 _ANY = re.escape("...")
 _MARK = "walkthrough-status"
 
@@ -146,13 +151,18 @@ def freePorts(document: str) -> dict[str, str]:
     """
     names = sorted(set(_PORT.findall(document)))
     with ExitStack() as stack:
-        bound = [stack.enter_context(socket.socket()) for _ in names]
-        for listener in bound:
-            listener.bind(("127.0.0.1", 0))
-        return {
-            name: str(listener.getsockname()[1])
-            for name, listener in zip(names, bound, strict=True)
-        }
+        return {name: _freePort(stack) for name in names}
+
+
+def _freePort(stack: ExitStack) -> str:
+    while True:
+        listener = stack.enter_context(socket.socket())
+        port = random.choice(_LASTING)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            continue  # somebody has it
+        return str(port)
 
 
 def isShown(shown: str, printed: str) -> bool:
