@@ -3,8 +3,8 @@ The choice of the broker that answers an API request, when several receive it.
 
 Every broker of the cluster receives every request. The leader of a stream answers those for the
 stream and its consumers. One broker, the meta leader, answers those for the whole account and those
-for streams that do not exist; it also has streams created and changed one after the other, each by
-its leader.
+for streams that do not exist; it also has streams created, changed and deleted one after the other,
+each by its leader.
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
 
-CHANGES: Final = frozenset({"STREAM.CREATE.*", "STREAM.UPDATE.*", "STREAM.RESTORE.*"})
-"""The routes whose requests must not overtake each other in an account."""
+_DELETE: Final = "STREAM.DELETE.*"
+
+CHANGES: Final = frozenset({"STREAM.CREATE.*", "STREAM.UPDATE.*", "STREAM.RESTORE.*", _DELETE})
+"""
+The routes whose requests must not overtake each other in an account. The meta leader alone has them
+answered: another broker could find a stream gone that its leader has just deleted.
+"""
 
 
 class ApiRouter:
@@ -69,7 +74,7 @@ class ApiRouter:
         cluster = self._cluster
         if pattern in CHANGES:
             if cluster.isMeta:
-                await self._change(names[0], message, handle)
+                await self._change(pattern, names[0], message, handle)
         elif not names:
             if cluster.isMeta:
                 await handle()
@@ -99,11 +104,14 @@ class ApiRouter:
                 _log.warn("A request for {name} is lost: {why}", name=name, why=str(error))
 
     async def _change(
-        self, name: str, message: Message, handle: Callable[[], Awaitable[None]]
+        self, pattern: str, name: str, message: Message, handle: Callable[[], Awaitable[None]]
     ) -> None:
         await self._lock.acquire()
         try:
-            for leader in await self._leadersOf(name, message.payload):
+            leaders = await self._leadersOf(name)
+            if leaders is None:
+                leaders = [self._cluster.own] if pattern == _DELETE else self._places(message)
+            for leader in leaders:
                 if leader == self._cluster.own:
                     await handle()
                     return
@@ -117,19 +125,20 @@ class ApiRouter:
         finally:
             self._lock.release()
 
-    async def _leadersOf(self, name: str, body: bytes) -> list[str]:
-        """
-        The leader of a stream, or the brokers that may lead a new one, best first; none for a
-        stream that has no leader now.
-        """
+    async def _leadersOf(self, name: str) -> list[str] | None:
+        """The leader of a stream, if it has one now; C{None} if there is no such stream."""
         cluster = self._cluster
         logs = await cluster.leaders()
         log = logName(cluster.account.name, name)
         if log in logs and (logs[log] is not None or await cluster.exists(name)):
             return [leader] if (leader := logs[log]) else []
-        fitting = cluster.fitting(_placementIn(body))
+        return None
+
+    def _places(self, message: Message) -> list[str]:
+        """The brokers that may lead the new stream of a request, best first."""
         loads = self._loads()
-        fitting = sorted(fitting, key=lambda peer: loads.get(peer, 0)) or [cluster.own]
+        fitting = self._cluster.fitting(_placementIn(message.payload))
+        fitting = sorted(fitting, key=lambda peer: loads.get(peer, 0)) or [self._cluster.own]
         loads[fitting[0]] = loads.get(fitting[0], 0) + 1  # Until they are counted again.
         return fitting
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,29 @@ def test_updatedAndDeleted(tmp_path: Path) -> None:
     assert stage.ask("STREAM.DELETE.B")["success"]
     assert stage.ask("STREAM.NAMES")["streams"] == ["A", "C"]
     assert stage.make("D", subjects=["bb"])["did_create"]
+    stage.end()
+
+
+def test_lateMeta(tmp_path: Path) -> None:
+    """
+    A request to delete a stream has one answer, also if the worker that answers for streams which
+    do not exist receives it late.
+    """
+    stage = WorkerStage(tmp_path)
+    for name in "ABC":
+        stage.make(name)
+    (meta,) = [number for number, worker in stage.workers.items() if worker.isMeta]
+    dispatcher: Any = stage.services[meta]._dispatchers["A"]
+    for name in "ABC":
+        dispatcher.hold()
+        inbox = stage.inbox(b"_INBOX.late")
+        stage.send(b"$JS.API.STREAM.DELETE.%b" % name.encode(), b"", b"_INBOX.late")
+        stage.settle()
+        dispatcher.release()
+        for _ in range(5):
+            stage.settle()
+        assert [json.loads(answer).get("success") for answer in inbox.payloads] == [True]
+    assert stage.ask("STREAM.DELETE.A")["error"]["err_code"] == errors.STREAM_NOT_FOUND.err_code
     stage.end()
 
 
