@@ -86,7 +86,7 @@ class PeerSession(ABC):
         self.reason = ""
         self.decoder = decoder
         decoder.heard = now
-        self.outbox = hot.Outbox(context.batch, self, peer.write, settings.max_pending)
+        self.outbox = hot.Outbox(context.batch, self, peer.write, self.maxPending)
         self._keepalive = Keepalive(settings.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = None
         self._expires: float | None = None
@@ -121,6 +121,12 @@ class PeerSession(ABC):
     @abstractmethod
     def _gone(self) -> None:
         """The transport is gone, and the outbox still open. Called exactly once."""
+
+    @property
+    def maxPending(self) -> int:
+        """The most bytes that may wait for the peer."""
+        limit: int = self.context.settings.max_pending
+        return limit
 
     def received(self, data: bytes) -> None:
         """Drop bytes that arrive after the connection was closed."""
@@ -311,7 +317,7 @@ class PeerSession(ABC):
         settings = self.context.settings
         self.decoder.maxControlLine = settings.max_control_line
         self.decoder.maxPayload = settings.max_payload
-        self.outbox.limit = settings.max_pending
+        self.outbox.limit = self.maxPending
         self._keepalive.changeInterval(settings.ping_interval, self.context.reactor.seconds())
         if not self.reason:
             self._schedule()

@@ -69,6 +69,10 @@ class IRouteOwner(ILinkOwner):
     def metSelf(route: Any) -> None: ...
 
 
+_MOST_PENDING = 1 << 26
+"""The least limit of the bytes that may wait for a neighbour: C{max_pending} by default."""
+
+
 class Route(Link):
     """
     @ivar target: the dialled address; C{None} if the peer dialled. A route that the peer dialled
@@ -126,6 +130,12 @@ class Route(Link):
     def terms(self) -> ClusterTerms:
         terms: ClusterTerms = self._cluster.terms
         return terms.amongNeighbours() if self.isNeighbour else terms
+
+    @property
+    def maxPending(self) -> int:
+        # The setting parts with one slow client. This connection is of all clients of two workers.
+        limit = super().maxPending
+        return max(limit, _MOST_PENDING) if self.isNeighbour else limit
 
     @property
     def remoteName(self) -> str:

@@ -213,6 +213,15 @@ class TestRoutes:
         first.say(b"PUB q 1\r\nx\r\n" * 5)
         assert second.upTo(b"MSG q 7 1\r\nx\r\n" * 5)
 
+    @pytest.mark.parametrize("street", ["max_payload: 1000, max_pending: 1000"], indirect=True)
+    def test_maxPending(self, street: Street) -> None:
+        """The limit for one slow client does not cut a route, which all clients share."""
+        for broker in street.brokers.values():
+            assert broker.membership is not None
+            (route,) = broker.membership.cluster
+            broker.reload(settingsOf("max_payload: 1000, max_pending: 2000"))
+            assert route.outbox.limit == 1 << 26
+
     def test_oneServer(self, street: Street) -> None:
         """Clients see one server and nothing of its parts, which have their own identities."""
         first, second = street.call(1), street.call(2)
