@@ -158,10 +158,22 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """A client was let into an account."""
+    """
+    A client was let into an account.
+
+    @ivar maximum: the most connections that the account may have; negative for any number.
+    """
 
     cid: int
     account: str
+    maximum: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CloseExcess:
+    """Close a connection, one more than its account may have at all workers together."""
+
+    cid: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,22 @@ class WorkerLoad(MutableMapping[int, str]):
     def __init__(self) -> None:
         self._connections: dict[int, str] = {}
         self._accounts: Counter[str] = Counter()
+        self._entered: set[int] = set()
+        self._members: Counter[str] = Counter()
 
     def of(self, account: str) -> int:
         """The number of connections of an account."""
         return self._accounts[account]
+
+    def enter(self, cid: int, account: str) -> None:
+        """Note that the worker has let a connection into an account."""
+        self[cid] = account
+        self._entered.add(cid)
+        self._members[account] += 1
+
+    def membersOf(self, account: str) -> int:
+        """The number of connections that were let into an account."""
+        return self._members[account]
 
     def __getitem__(self, cid: int) -> str:
         return self._connections[cid]
@@ -44,6 +56,11 @@ class WorkerLoad(MutableMapping[int, str]):
         self._accounts[account] -= 1
         if not self._accounts[account]:
             del self._accounts[account]
+        if cid in self._entered:
+            self._entered.discard(cid)
+            self._members[account] -= 1
+            if not self._members[account]:
+                del self._members[account]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._connections)
@@ -54,6 +71,8 @@ class WorkerLoad(MutableMapping[int, str]):
     def clear(self) -> None:
         self._connections.clear()
         self._accounts.clear()
+        self._entered.clear()
+        self._members.clear()
 
 
 def chosen(account: str, loads: Sequence[WorkerLoad], random: Random) -> int:

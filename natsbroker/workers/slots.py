@@ -64,6 +64,8 @@ class Owner(Protocol):
 
     def ready(self, slot: WorkerSlot) -> None: ...
 
+    def entered(self, slot: WorkerSlot, client: Entered) -> None: ...
+
     def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None: ...
 
     def pageCame(self, slot: WorkerSlot, page: PageShown) -> None: ...
@@ -249,7 +251,8 @@ class WorkerSlot:
             self.connections.pop(message.cid, None)
         elif isinstance(message, Entered):
             if message.cid in self.connections:
-                self.connections[message.cid] = message.account
+                self.connections.enter(message.cid, message.account)
+                self._owner.entered(self, message)
         elif isinstance(message, Ready):
             wasReady = self.info is not None
             self.info, self.addresses = message.info, message.addresses

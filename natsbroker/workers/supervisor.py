@@ -51,7 +51,9 @@ from natsbroker.server.start import announceListener, announceStart, giveReason
 from natsbroker.workers.acceptor import Acceptor
 from natsbroker.workers.channel import (
     ApplyReload,
+    CloseExcess,
     DiscardReload,
+    Entered,
     PageShown,
     PlanReload,
     Start,
@@ -366,6 +368,12 @@ class Supervisor(MultiService):
         else:
             _log.info("Worker {number} is ready", number=slot.number)
         self.acceptor.changed()
+
+    def entered(self, slot: WorkerSlot, client: Entered) -> None:
+        """Close a client's connection if its account has too many, of which this is the last."""
+        members = sum(other.connections.membersOf(client.account) for other in self.slots)
+        if 0 <= client.maximum < members:
+            slot.send(CloseExcess(client.cid))
 
     async def _renew(self, slot: WorkerSlot) -> None:
         await slot.stop()

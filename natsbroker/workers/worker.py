@@ -20,10 +20,11 @@ from twisted.logger import Logger, globalLogBeginner
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker import hot
+from natsbroker import errors, hot
 from natsbroker.advisories import Advisory, ClientConnected
 from natsbroker.broker import Broker
 from natsbroker.clients.adoption import Adoption, adopt
+from natsbroker.clients.finding import sessionOf
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.daemon.process import SLICE, FullPasses
@@ -38,6 +39,7 @@ from natsbroker.workers.channel import (
     Adopt,
     ApplyReload,
     Closed,
+    CloseExcess,
     ControlChannel,
     Descriptors,
     DiscardReload,
@@ -120,6 +122,7 @@ class WorkerProcess:
             ApplyReload: self._apply,
             DiscardReload: self._discard,
             StartLameDuck: self._lameDuck,
+            CloseExcess: self._closeExcess,
             ShowPage: self._show,
         }
 
@@ -229,8 +232,18 @@ class WorkerProcess:
         self._channel.send(Closed(cid, account))
 
     def observe(self, advisory: Advisory) -> None:
-        if isinstance(advisory, ClientConnected):
-            self._channel.send(Entered(advisory.cid, advisory.account))
+        if isinstance(advisory, ClientConnected) and self._broker is not None:
+            limits = self._broker.accounts.limits(advisory.account)
+            entered = Entered(advisory.cid, advisory.account, limits.max_connections)
+            self._channel.send(entered)
+
+    def _closeExcess(self, message: CloseExcess) -> None:
+        broker = self._broker
+        session = None
+        if broker is not None:
+            session = sessionOf(broker.clientContext.connections, message.cid)
+        if session is not None:
+            session.close(errors.MAX_ACCOUNT_CONNECTIONS)
 
     def _show(self, message: ShowPage) -> None:
         if self._broker is not None:

@@ -112,6 +112,18 @@ class TestLoads:
         assert (load.of(""), load.of("A"), len(load)) == (0, 1, 1)
         assert dict(load) == {1: "A"}
 
+    def test_members(self) -> None:
+        """Those who were let in count, and not those whose CONNECT only names the account."""
+        load = WorkerLoad()
+        load[1] = load[2] = "A"
+        load.enter(1, "A")
+        load.enter(3, "A")
+        assert (load.of("A"), load.membersOf("A")) == (3, 2)
+        del load[2], load[3]
+        assert (load.of("A"), load.membersOf("A")) == (1, 1)
+        load.clear()
+        assert load.membersOf("A") == 0
+
     def test_closedTwice(self) -> None:
         """A connection that has closed may be removed once more."""
         load = WorkerLoad()

@@ -16,6 +16,7 @@ from natsbroker.workers.channel import (
     Adopt,
     ApplyReload,
     Closed,
+    CloseExcess,
     DiscardReload,
     Entered,
     Failed,
@@ -120,6 +121,23 @@ class TestConnections:
         world.say(process, Closed(3, "A"))
         assert slot.connections == {}
         client.close()
+
+    def test_accountFull(self, make: Make) -> None:
+        """A client that is one too many for its account, over all workers, is closed again."""
+        world = make().start()
+        clients = [world.port.accept() for _ in range(4)]
+        cids = {process: [adopted.cid for adopted in process.read()] for process in world.started}
+        first, second = world.started
+        for process in (first, second):
+            world.say(process, Entered(cids[process][0], "A", 2))
+        assert (first.read(), second.read()) == ([], [])
+        world.say(second, Entered(cids[second][1], "A", 2))
+        assert (first.read(), second.read()) == ([], [CloseExcess(cids[second][1])])
+        world.say(second, Closed(cids[second][1], "A"), Closed(cids[second][0], "A"))
+        world.say(first, Entered(cids[first][1], "A", 2))
+        assert first.read() == []
+        for client in clients:
+            client.close()
 
     def test_noneReady(self, make: Make) -> None:
         """Connections wait to be accepted while there is nobody for them."""
