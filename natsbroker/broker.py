@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import MultiService
@@ -25,6 +24,7 @@ from natsbroker.clients.finding import closeAll
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
+from natsbroker.connections.listener import Opened
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.connections.turns import Turns
 from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
@@ -91,7 +91,7 @@ class Broker(MultiService):
         keys: ServerKeys | None = None,
         gatewayPolicy: Any = None,
         connectionKinds: Sequence[Any] = (),
-        sockets: Mapping[str, socket] | None = None,
+        sockets: Mapping[str, Opened] | None = None,
         hostCluster: HostCluster | None = None,
     ) -> None:
         """
@@ -118,7 +118,8 @@ class Broker(MultiService):
         @param connectionKinds: further kinds of connection, each an
             L{natsbroker.interfaces.IConnectionKind}.
         @param sockets: listen at the settings' addresses already, by what they are for: C{client},
-            C{monitoring}, C{cluster}, C{gateway}, C{leafnodes} or C{websocket}.
+            C{monitoring}, C{cluster}, C{gateway}, C{leafnodes} or C{websocket}. Endpoints stand for
+            those of another process, whose connections this broker is given.
         @param hostCluster: brokers on this machine, with the same keys and settings, that are one
             server with this one.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.

@@ -5,6 +5,7 @@ sent already.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from socket import socket
@@ -13,6 +14,7 @@ from typing import Any
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.tcp import Server
 
+from natsbroker.connections.polledtransport import AdoptedServer
 from natsbroker.connections.poller import PolledServer, SocketPoller
 
 
@@ -39,6 +41,7 @@ def adopt(
     place: tuple[str, int],
     read: bytes = b"",
     adoption: Adoption | None = None,
+    ended: Callable[[], object] | None = None,
 ) -> Any:
     """
     Make a connection of an accepted socket, as the port of a listener does.
@@ -48,6 +51,7 @@ def adopt(
     @param place: host and port of the peer.
     @param read: input that was read from it.
     @param adoption: for a client; C{None} for other peers, which are at their beginning.
+    @param ended: called when the connection has ended; C{None} where its session reports that.
     @return: the protocol.
     """
     accepted.setblocking(False)
@@ -58,7 +62,9 @@ def adopt(
         protocol.adoption = adoption
     client = (host, port, 0, 0) if ":" in host else place
     kind: Any = Server
-    if isinstance(poller, SocketPoller) and getattr(factory, "isPlain", False):
+    if ended is not None:
+        kind = partial(AdoptedServer, ended)
+    elif isinstance(poller, SocketPoller) and getattr(factory, "isPlain", False):
         kind = partial(PolledServer, poller)
     transport = kind(accepted, protocol, client, None, port, reactor)
     transport.repstr = f"<{type(protocol).__name__} of {host}>"

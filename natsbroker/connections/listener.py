@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
@@ -21,21 +21,26 @@ from natsbroker.config.addresses import joined
 from natsbroker.connections.opensocket import ANYWHERE, BACKLOG, takesBoth
 from natsbroker.connections.poller import SocketPoller, installTransport
 
+#: A socket that listens already, or the endpoint that stands for one of another process.
+Opened: TypeAlias = "socket.socket | IStreamServerEndpoint"
+
 
 def addressEndpoint(
     reactor: Any,
     host: str,
     port: int,
     backlog: int = BACKLOG,
-    opened: socket.socket | None = None,
+    opened: Opened | None = None,
 ) -> IStreamServerEndpoint:
     """
     @param host: an address or a name; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
     @param port: negative for one that the kernel chooses.
-    @param opened: a socket that listens there already.
+    @param opened: what listens there already; C{None} for nothing.
     """
-    if opened is not None:
+    if isinstance(opened, socket.socket):
         return OpenSocketEndpoint(reactor, opened, host)
+    if opened is not None:
+        return opened
     if host == ANYWHERE:
         return AnywhereEndpoint(reactor, max(port, 0), backlog)
     make = TCP6ServerEndpoint if ":" in host else TCP4ServerEndpoint

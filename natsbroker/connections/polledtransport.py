@@ -15,8 +15,25 @@ from twisted.python.failure import Failure
 from natsbroker import hot
 from natsbroker.connections.polledsocket import PolledSession, PolledSocket
 
+
+class AdoptedServer(tcp.Server):
+    """
+    The transport of a connection that another process accepted.
+
+    @ivar ended: called once, when the connection has ended.
+    """
+
+    def __init__(self, ended: Callable[[], object], *arguments: Any) -> None:
+        self.ended = ended
+        super().__init__(*arguments)
+
+    def connectionLost(self, reason: Failure) -> None:
+        super().connectionLost(reason)
+        self.ended()
+
+
 #: The transports whose sockets a poller can have.
-_POLLED = frozenset({tcp.Server, tcp.Client, unix.Server, unix.Client})
+_POLLED = frozenset({tcp.Server, tcp.Client, unix.Server, unix.Client, AdoptedServer})
 
 
 class _Relay:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from socket import socket
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
@@ -17,6 +16,7 @@ from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Logging, Settings
+from natsbroker.connections.listener import Opened
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer, IGatewayInterestPolicy, IMessageBus
 from natsbroker.links.hostcluster import HostCluster
@@ -54,7 +54,8 @@ class LinkContext:
 @dataclass(frozen=True, slots=True)
 class LinkDependencies:
     """
-    @ivar serverId: by which other servers know this broker.
+    @ivar serverId: by which other members of clusters know this broker.
+    @ivar hostId: by which clients and leafnodes know it; neighbours have one.
     @ivar clients: what is shared with client connections: batches, deadlines, tracing.
     @ivar checks: compare the passwords of peers.
     @ivar policy: makes what decides which messages other clusters receive.
@@ -70,10 +71,11 @@ class LinkDependencies:
     clients: ClientContext
     accounts: AccountRegistry
     serverId: str
+    hostId: str
     random: Random
     checks: PasswordChecks
     policy: Callable[[], IGatewayInterestPolicy]
     systemBus: Callable[[], IMessageBus | None]
     authorizerFor: Callable[[Settings], IAuthorizer | None]
-    sockets: dict[str, socket] = field(default_factory=dict)
+    sockets: dict[str, Opened] = field(default_factory=dict)
     hostCluster: HostCluster | None = None

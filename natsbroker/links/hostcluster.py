@@ -31,11 +31,13 @@ class HostCluster:
     @ivar directory: of the sockets.
     @ivar number: of this broker, from 1.
     @ivar count: of the brokers.
+    @ivar announces: whether this broker logs where links listen, which is the same at all.
     """
 
     directory: str
     number: int
     count: int
+    announces: bool = True
 
     @property
     def path(self) -> str:

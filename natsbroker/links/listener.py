@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from socket import socket
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 
-from natsbroker.connections.listener import PortListener, addressEndpoint, describe, urlOf
+from natsbroker.connections.listener import Opened, PortListener, addressEndpoint, describe, urlOf
 from natsbroker.runtime.failures import StartError, listenDetail
 
 
@@ -25,12 +24,12 @@ class LinkPort:
         factory: Factory,
         what: str,
         scheme: str,
-        opened: socket | None = None,
+        opened: Opened | None = None,
     ) -> None:
         """
         @param port: 0 for none; negative for one that the kernel chooses.
         @param what: names the port in errors.
-        @param opened: a socket that listens there already.
+        @param opened: see L{addressEndpoint}.
         """
         self._wanted = port
         self._what = what
@@ -64,20 +63,25 @@ class LinkPort:
             await self._listener.close()
 
     @property
-    def _address(self) -> Any:
+    def address(self) -> Any:
         return None if self._listener is None else self._listener.address
 
     @property
+    def port(self) -> Any:
+        """The port of Twisted's; C{None} while there is none."""
+        return None if self._listener is None else self._listener.port
+
+    @property
     def number(self) -> int:
-        address = self._address
+        address = self.address
         return 0 if address is None else int(address.port)
 
     def urls(self) -> list[str]:
-        address = self._address
+        address = self.address
         return [] if address is None else [urlOf(self._scheme, address)]
 
     def __str__(self) -> str:
-        address = self._address
+        address = self.address
         return "" if address is None else describe(address)
 
 

@@ -129,6 +129,9 @@ class Links:
             service.connect()
 
     def announce(self) -> None:
+        cluster = self.dependencies.hostCluster
+        if cluster is not None and not cluster.announces:
+            return
         for service in reversed(list(self)):
             service.announce()
 

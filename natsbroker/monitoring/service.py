@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from socket import socket
 from typing import Any
 
 from twisted.application.service import Service
@@ -13,7 +12,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
 from natsbroker.config.model import Settings
-from natsbroker.connections.listener import PortListener, addressEndpoint, describe
+from natsbroker.connections.listener import Opened, PortListener, addressEndpoint, describe
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.resource import monitorSite
@@ -29,9 +28,9 @@ class MonitoringService(Service):
         model: MonitoringModel,
         settings: Settings,
         creator: ConnectionCreator | None,
-        opened: socket | None = None,
+        opened: Opened | None = None,
     ) -> None:
-        """@param opened: a socket that listens at the settings' address already, or C{None}."""
+        """@param opened: what listens at the settings' address already, or C{None}."""
         monitoring = settings.monitoring
         if problem := monitoring.portProblem(creator is not None):
             raise StartError(f"Can't start monitoring: {problem}")

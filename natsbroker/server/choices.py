@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from socket import socket
 from typing import Any
 
 from twisted.internet.interfaces import IStreamServerEndpoint
 
 from natsbroker.config.model import Settings
+from natsbroker.connections.listener import Opened
 from natsbroker.links.hostcluster import HostCluster
 from natsbroker.runtime.plugins import nameOf
 
@@ -26,7 +26,7 @@ class Replacements:
     endpoints: Sequence[str | IStreamServerEndpoint] | None = None
     gatewayPolicy: Any = None
     connectionKinds: Sequence[Any] = ()
-    sockets: Mapping[str, socket] = field(default_factory=dict)
+    sockets: Mapping[str, Opened] = field(default_factory=dict)
     hostCluster: HostCluster | None = None
 
 

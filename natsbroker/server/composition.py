@@ -237,7 +237,7 @@ class BrokerParts:
 
     def _makeLinks(self) -> None:
         settings, given = self._settings, self._given
-        # Neighbours are one server to clients, and members of a cluster to other servers.
+        # Neighbours are one server to clients and leafnodes, and several members of a cluster.
         serverId = self._keys.id if given.hostCluster is None else ServerKeys().id
         dependencies = LinkDependencies(
             self._reactor,
@@ -245,6 +245,7 @@ class BrokerParts:
             self.clients,
             self.accounts,
             serverId,
+            self._keys.id,
             self._random,
             self._checks,
             partial(self._plugins.gatewayPolicy, self._host, settings, given.gatewayPolicy),

@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.clients.adoption import Adoption
 from natsbroker.connections.peer import placeOf
 from natsbroker.connections.polledtransport import pollStream
 from natsbroker.connections.proxyheader import HeaderStage, ProxiedPeer
@@ -244,6 +245,12 @@ class WebSocketProtocol(StreamProtocol):
 
 
 class AcceptedWebSocket(WebSocketProtocol):
+    """
+    @ivar adoption: as of L{natsbroker.clients.protocol.ClientProtocol}, for the client above.
+    """
+
+    adoption: Adoption | None = None
+
     def __init__(self, service: Any, context: LinkContext, tls: LinkTLS | None) -> None:
         super().__init__(context, tls, service.block.handshake_timeout)
         self._service = service

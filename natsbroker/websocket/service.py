@@ -197,6 +197,7 @@ class WebSocketService(ConnectionService):
         context: Any = self.clients.context
         above = ClientProtocol(context)
         above.connectionType = "WEBSOCKET"
+        above.adoption = below.adoption
         above.credentials = upgrade.credentials
         above.forwardedFor = upgrade.forwardedFor
         above.certificate = below.certificate

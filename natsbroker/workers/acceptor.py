@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from random import Random
 from socket import socket
@@ -26,8 +27,11 @@ from natsbroker.config.model import Settings
 from natsbroker.connections.peer import placeOf
 from natsbroker.wire.connect import parseConnect
 from natsbroker.workers.accounts import AccountFinder
-from natsbroker.workers.channel import Adopt
+from natsbroker.workers.channel import CLIENTS, Adopt
 from natsbroker.workers.placing import WorkerLoad, chosen
+
+OF_SERVERS = frozenset({"gateway", "leafnodes"})
+"""The listeners, by configuration key, at which other servers connect."""
 
 _VERB = b"connect"
 
@@ -39,10 +43,13 @@ class Place(Protocol):
     The place of a worker.
 
     @ivar info: which clients see; C{None} while there is no worker.
+    @ivar connections: of clients.
+    @ivar links: the connections of other servers, which count towards no limit of clients.
     """
 
     info: ServerInfo | None
     connections: WorkerLoad
+    links: WorkerLoad
 
     @property
     def isReady(self) -> bool: ...
@@ -131,7 +138,7 @@ class _Caller:
 
 class Acceptor(protocol.Factory):
     """
-    The factory of a listening port, whose connections it hands on. While no worker is ready they
+    The factory of listening ports, whose connections it hands on. While no worker is ready they
     wait to be accepted.
     """
 
@@ -142,20 +149,17 @@ class Acceptor(protocol.Factory):
         reactor: Any,
         places: Sequence[Place],
         settings: Settings,
-        listener: str = "client",
         random: Random | None = None,
         nonceBytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """
         @param places: of the workers.
-        @param listener: the configuration key of the port.
         """
         self._reactor = reactor
         self._places = places
-        self._listener = listener
         self._random = random or Random()
         self._nonceBytes = nonceBytes
-        self._port: Any = None
+        self._ports: list[Any] = []
         # The workers number their other connections with the numbers between.
         stride = len(places) + 1
         self._numbers = count(stride, stride)
@@ -166,22 +170,27 @@ class Acceptor(protocol.Factory):
         """Use other settings for the connections to come."""
         self._settings = settings
         self._finder = AccountFinder(settings)
-        self._isAsking = self._listener == "client" and self._finder.isNeeded
 
-    def attend(self, port: Any) -> None:
-        """Hand on the connections of a listening port while a worker is ready."""
-        self._port = port
-        port.transport = self._accepted
+    def attend(self, port: Any, listener: str = CLIENTS) -> None:
+        """
+        Hand on the connections of a listening port while a worker is ready.
+
+        @param listener: its configuration key.
+        """
+        self._ports.append(port)
+        port.transport = partial(self._accepted, listener)
         port.stopReading()
 
     def changed(self) -> None:
         """A worker has become ready, or ended."""
-        if self._port is None or self._port.disconnected:
-            return
-        if self._ready():
-            self._port.startReading()
-        else:
-            self._port.stopReading()
+        isReady = bool(self._ready())
+        for port in self._ports:
+            if port.disconnected:
+                continue
+            if isReady:
+                port.startReading()
+            else:
+                port.stopReading()
 
     def close(self) -> None:
         """Let go of clients whose CONNECT has not come."""
@@ -198,16 +207,26 @@ class Acceptor(protocol.Factory):
         return [place for place in self._places if place.isReady]
 
     def _accepted(
-        self, accepted: socket, unused: Any, client: Any, port: Any, number: int, reactor: Any
+        self,
+        listener: str,
+        accepted: socket,
+        unused: Any,
+        client: Any,
+        port: Any,
+        number: int,
+        reactor: Any,
     ) -> None:
-        self.welcome(accepted, (client[0], client[1]))
+        self.welcome(accepted, (client[0], client[1]), listener)
 
-    def welcome(self, accepted: socket, peer: tuple[str, int]) -> None:
+    def welcome(self, accepted: socket, peer: tuple[str, int], listener: str = CLIENTS) -> None:
         """Take a connection that was accepted."""
         cid = next(self._numbers)
+        if listener in OF_SERVERS:
+            self._passLink(accepted, Adopt(cid, peer, listener=listener))
+            return
         isFull = self._isFull()
-        if not self._isAsking or isFull:
-            self._pass(accepted, Adopt(cid, peer, listener=self._listener, isExcess=isFull))
+        if listener != CLIENTS or not self._finder.isNeeded or isFull:
+            self._pass(accepted, Adopt(cid, peer, listener=listener, isExcess=isFull))
             return
         info = next((place.info for place in self._ready() if place.info is not None), None)
         host, _ = placeOf(IPv4Address("TCP", *peer))
@@ -262,6 +281,16 @@ class Acceptor(protocol.Factory):
         loads = [place.connections for place in ready]
         place = ready[chosen(account, loads, self._random)]
         place.connections[message.cid] = account
+        place.send(message, [accepted])
+
+    def _passLink(self, accepted: socket, message: Adopt) -> None:
+        """Hand on the connection of another server, to the worker that has fewest."""
+        ready = self._ready()
+        if not ready:
+            accepted.close()
+            return
+        place = min(ready, key=lambda place: (len(place.links), len(place.connections)))
+        place.links[message.cid] = ""
         place.send(message, [accepted])
 
 

@@ -43,6 +43,9 @@ _CHUNK = 1 << 16
 
 Descriptors = tuple[int, ...]
 
+CLIENTS = "client"
+"""The listener for clients, beside which others have their configuration keys as names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -53,7 +56,8 @@ class Start:
     @ivar count: of all workers.
     @ivar secrets: of L{natsbroker.server.identity.ServerKeys}, by which all workers are one server.
     @ivar directory: private, for the sockets between workers of this run.
-    @ivar address: host and port at which the parent listens for clients.
+    @ivar addresses: hosts and ports at which the parent listens, by listener.
+    @ivar announces: whether the worker logs for all of them where links listen.
     """
 
     number: int
@@ -61,7 +65,8 @@ class Start:
     settings: Settings
     secrets: tuple[bytes, bytes]
     directory: str
-    address: tuple[str, int]
+    addresses: dict[str, tuple[str, int]]
+    announces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Adopt:
     @ivar isGreeted: whether it was sent INFO.
     @ivar waited: the seconds since then.
     @ivar isExcess: whether it is over C{max_connections}, so the worker refuses it.
-    @ivar listener: the configuration key of the listener: C{client}, C{websocket}, C{leafnodes}.
+    @ivar listener: at which it was accepted, see L{CLIENTS}.
     """
 
     cid: int
@@ -85,7 +90,7 @@ class Adopt:
     nonce: str = ""
     isGreeted: bool = False
     isExcess: bool = False
-    listener: str = "client"
+    listener: str = CLIENTS
     waited: float = 0.0
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from natsbroker.config.model import Monitoring, Settings
+from natsbroker.workers.channel import CLIENTS
+from natsbroker.workers.listeners import withPorts
 
 FIRST = 1
 """The number of the worker that has what cannot be shared, as NATS Streaming."""
@@ -14,14 +16,16 @@ SHARED = ("lmdb", "postgres", "postgresql")
 """The stores of JetStream whose streams workers share out; others are in the first one alone."""
 
 
-def workerSettings(settings: Settings, number: int, address: tuple[str, int]) -> Settings:
+def workerSettings(
+    settings: Settings, number: int, addresses: Mapping[str, tuple[str, int]]
+) -> Settings:
     """
     @param settings: of the server.
-    @param address: at which the parent listens for clients.
+    @param addresses: at which the parent listens, by listener.
     """
-    host, port = address
+    host, port = addresses[CLIENTS]
     own = replace(
-        settings,
+        withPorts(settings, addresses),
         host=host,
         port=port,
         pidfile="",
@@ -44,10 +48,10 @@ def refusals(settings: Settings) -> Iterator[str]:
 
 
 def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
-    for key in ("cluster", "gateway", "leafnodes", "websocket"):
+    for key in ("cluster", "gateway", "leafnodes"):
         block = getattr(settings, key)
         if block is not None and (block.isOn or getattr(block, "remotes", ())):
-            yield key, f"other servers and WebSockets reach one process yet; {_ONE}"
+            yield key, f"other servers reach one process yet; {_ONE}"
     streaming = settings.streaming
     if streaming is not None and streaming.nats_server:
         yield "streaming", f"a server beside another NATS server has no clients of its own; {_ONE}"

@@ -129,6 +129,7 @@ class WorkerSlot:
     @ivar addresses: URLs of its own listeners, by kind.
     @ivar connections: the account of each connection that it was given, by number; empty before the
         login.
+    @ivar links: the same of connections of other servers.
     @ivar start: the message that its process was started with.
     @ivar pid: of its process, or the last one.
     """
@@ -145,6 +146,7 @@ class WorkerSlot:
         self.info: ServerInfo | None = None
         self.addresses: dict[str, list[str]] = {}
         self.connections = WorkerLoad()
+        self.links = WorkerLoad()
         self.start: Start | None = None
         self.pid = 0
         self._owner = owner
@@ -249,6 +251,7 @@ class WorkerSlot:
     def _received(self, message: Any, descriptors: Descriptors) -> None:
         if isinstance(message, Closed):
             self.connections.pop(message.cid, None)
+            self.links.pop(message.cid, None)
         elif isinstance(message, Entered):
             if message.cid in self.connections:
                 self.connections.enter(message.cid, message.account)
@@ -278,6 +281,7 @@ class WorkerSlot:
         self._process = self._channel = self.info = None
         self.addresses = {}
         self.connections.clear()
+        self.links.clear()
         if self._killing is not None:
             self._killing.cancel()
             self._killing = None

@@ -16,19 +16,18 @@ from typing import Any
 
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
-from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from natsbroker import __version__
 from natsbroker.advisories import Advisory, LameDuckStarted, ShutdownStarted
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.connections.listener import PortListener, addressEndpoint, urlOf
+from natsbroker.connections.listener import urlOf
 from natsbroker.connections.tlscontext import pagesCreatorFrom
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IObserver
 from natsbroker.monitoring.service import MonitoringService
-from natsbroker.runtime.failures import StartError, cannotListen
+from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.loops import currentReactor, requireRunning
 from natsbroker.runtime.observers import Observers
 from natsbroker.runtime.process import processesOf
@@ -50,6 +49,7 @@ from natsbroker.server.info import listeningAt
 from natsbroker.server.start import announceListener, announceStart, giveReason
 from natsbroker.workers.acceptor import Acceptor
 from natsbroker.workers.channel import (
+    CLIENTS,
     ApplyReload,
     CloseExcess,
     DiscardReload,
@@ -59,6 +59,7 @@ from natsbroker.workers.channel import (
     Start,
 )
 from natsbroker.workers.lines import relay
+from natsbroker.workers.listeners import ParentListeners, withPorts
 from natsbroker.workers.pages import WorkerPages
 from natsbroker.workers.questions import PageQuestions
 from natsbroker.workers.settings import refusals, workerSettings
@@ -110,6 +111,7 @@ class Supervisor(MultiService):
         self._planners: list[Planner] = []
         self._reload: _Reload | None = None
         self._directory = ""
+        self._addresses: dict[str, tuple[str, int]] = {}
         self._isLameDuck = self._isStopping = self._isUpgrading = False
         self._opened: Deferred[None] = Deferred()
         count = processesOf(settings.workers)
@@ -120,12 +122,7 @@ class Supervisor(MultiService):
         self.acceptor = Acceptor(self.reactor, self.slots, settings)
         self._questions = PageQuestions(self.reactor, self.slots)
         self._pages = self._makePages(settings)
-        self._listener = PortListener(
-            addressEndpoint(
-                self.reactor, settings.host, settings.port, opened=self._sockets.get("client")
-            ),
-            self.acceptor,
-        )
+        self._listeners = ParentListeners(self.reactor, settings, self.acceptor, self._sockets)
 
     def _makePages(self, settings: Settings) -> MonitoringService | None:
         if not (settings.monitoring.http_port or settings.monitoring.https_port):
@@ -146,17 +143,15 @@ class Supervisor(MultiService):
     # As of a broker
 
     def addresses(self) -> dict[str, list[str]]:
-        tls = self.settings.tls
-        scheme = "tls" if tls is not None and not self.settings.allow_non_tls else "nats"
-        address = self._listener.address
-        urls: dict[str, list[str]] = {"nats": [] if address is None else [urlOf(scheme, address)]}
+        urls = self._listeners.urls(self.settings)
         pages = self._pages
         if pages is not None and pages.address is not None:
             urls["monitoring"] = [urlOf(pages.scheme, pages.address)]
+        own: dict[str, list[str]] = {}
         for slot in self.slots:
             for kind, others in slot.addresses.items():
-                urls[kind] = [*urls.get(kind, ()), *others]
-        return urls
+                own[kind] = [*own.get(kind, ()), *others]
+        return {**own, **urls}
 
     def whenReady(self) -> Deferred[None]:
         return self._readiness.wait()
@@ -183,14 +178,11 @@ class Supervisor(MultiService):
         self._readiness.raiseFailure()
 
     async def _open(self) -> None:
-        try:
-            await self._listener.open()
-        except CannotListenError as error:
-            raise cannotListen(error) from error
-        self.acceptor.attend(self._listener.port)
-        host, port = self._listener.address.host, self._listener.address.port
+        await self._listeners.open()
+        self._addresses = self._listeners.addresses()
+        host, port = self._addresses[CLIENTS]
         self.settings = replace(
-            self.settings,
+            withPorts(self.settings, self._addresses),
             host=host,
             port=port,
             monitoring=listeningAt(self.settings.monitoring, self._pages),
@@ -205,7 +197,7 @@ class Supervisor(MultiService):
         self._readiness.reached()
         info = self.slots[0].info
         required = info is not None and info.auth_required
-        announceListener(self._listener, self.settings, required)
+        announceListener(self._listeners.clients, self.settings, required)
         _log.info("Server is ready")
 
     def stopService(self) -> Deferred[None]:
@@ -215,7 +207,7 @@ class Supervisor(MultiService):
 
     async def _stop(self) -> None:
         self._notify(ShutdownStarted())
-        await self._listener.close()
+        await self._listeners.close()
         self.acceptor.close()
         await DeferredList([slot.stop() for slot in self.slots])
         await super().stopService()  # type: ignore[no-untyped-call]
@@ -240,7 +232,7 @@ class Supervisor(MultiService):
         return ensureDeferred(self._leave())
 
     async def _leave(self) -> None:
-        await self._listener.close()
+        await self._listeners.close()
         self.acceptor.close()
         await DeferredList([slot.leave() for slot in self.slots])
 
@@ -255,11 +247,11 @@ class Supervisor(MultiService):
         """
         if self._reload is not None:
             raise ReloadError(["another reload is under way"])
-        problems = list(refusals(settings))
+        problems = [*refusals(settings), *self._listeners.problems(settings)]
         if problems:
             raise ReloadError(problems)
         settings, held = heldBack(self.settings, settings)
-        new = settled(self.settings, settings)
+        new = withPorts(settled(self.settings, settings), self._addresses)
         planners = [*self._planners, self._planPages]
         changes, apply = plan(self.settings, new, planners)
         self._reload = _Reload(new, changes, held, apply)
@@ -346,12 +338,12 @@ class Supervisor(MultiService):
             self._settingsOf(slot, self.settings),
             self._secrets,
             self._directory,
-            (self.settings.host, self.settings.port),
+            self._addresses,
+            slot is self.slots[0] and self._readiness.outcome is None,
         )
 
     def _settingsOf(self, slot: WorkerSlot, settings: Settings) -> Settings:
-        address = self.settings.host, self.settings.port
-        return workerSettings(settings, slot.number, address)
+        return workerSettings(settings, slot.number, self._addresses)
 
     def _line(self, slot: WorkerSlot, line: str) -> None:
         relay(line, slot.number)

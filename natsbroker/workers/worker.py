@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TextIO
 
 from twisted.internet.address import IPv4Address, IPv6Address
@@ -35,7 +36,9 @@ from natsbroker.monitoring.answers import PLAIN
 from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.failures import failureReason
 from natsbroker.runtime.reload import ReloadError, Step
+from natsbroker.workers.acceptor import OF_SERVERS
 from natsbroker.workers.channel import (
+    CLIENTS,
     Adopt,
     ApplyReload,
     Closed,
@@ -78,10 +81,15 @@ def neighboursOf(broker: Broker) -> int:
 
 @implementer(IListeningPort)
 class ParentsPort:
-    """The port at which the parent listens, as a listener of the worker's broker."""
+    """
+    The port at which the parent listens, as a listener of the worker's broker.
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    @ivar factory: of the protocols for its connections.
+    """
+
+    def __init__(self, address: tuple[str, int], factory: Any) -> None:
         self._address = address
+        self.factory = factory
 
     def startListening(self) -> None:
         """The parent does."""
@@ -96,11 +104,17 @@ class ParentsPort:
 
 @implementer(IStreamServerEndpoint)
 class ParentsEndpoint:
+    """
+    @ivar port: C{None} before the broker listens.
+    """
+
     def __init__(self, address: tuple[str, int]) -> None:
+        self.port: ParentsPort | None = None
         self._address = address
 
     def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
-        return succeed(ParentsPort(self._address))
+        self.port = ParentsPort(self._address, protocolFactory)
+        return succeed(self.port)
 
 
 @implementer(IObserver)
@@ -116,6 +130,7 @@ class WorkerProcess:
         self._broker: Broker | None = None
         self._planned: Step | None = None
         self._isStopping = False
+        self._endpoints: dict[str, ParentsEndpoint] = {}
         self._handlers: dict[type, Callable[..., None]] = {
             Adopt: self._adopt,
             PlanReload: self._plan,
@@ -155,14 +170,18 @@ class WorkerProcess:
         self._log = WorkerLog(self._stderr, settings.logging)
         globalLogBeginner.beginLoggingTo([self._log], redirectStandardIO=False)
         self._passes.start()
+        self._endpoints = {
+            listener: ParentsEndpoint(address) for listener, address in start.addresses.items()
+        }
+        cluster = HostCluster(start.directory, start.number, start.count, start.announces)
         try:
             broker = self._broker = Broker(
                 settings,
                 reactor=self._reactor,
                 keys=serverKeys(start.secrets),
-                endpoints=[ParentsEndpoint(start.address)],
                 observers=[self],
-                hostCluster=HostCluster(start.directory, start.number, start.count),
+                sockets=dict(self._endpoints),
+                hostCluster=cluster,
             )
             broker.clientContext.connections.left = self._left
             broker.gaveUp = self.stop
@@ -209,23 +228,29 @@ class WorkerProcess:
         return apply
 
     def _adopt(self, message: Adopt, *descriptors: int) -> None:
-        broker = self._broker
-        if not descriptors or broker is None:
+        broker, port = self._broker, self._endpoints[message.listener].port
+        if not descriptors or broker is None or port is None:
+            for descriptor in descriptors:
+                os.close(descriptor)
             self._channel.send(Closed(message.cid))
             return
+        adoption = Adoption(
+            message.cid,
+            message.nonce if message.isGreeted else None,
+            message.waited,
+            message.isExcess,
+        )
+        isOfClients = message.listener == CLIENTS
         adopt(
             self._reactor,
-            next(iter(broker.listeners)).factory,
+            port.factory,
             broker.readers,
             socket.socket(fileno=descriptors[0]),
             message.peer,
             message.read,
-            Adoption(
-                message.cid,
-                message.nonce if message.isGreeted else None,
-                message.waited,
-                message.isExcess,
-            ),
+            None if message.listener in OF_SERVERS else adoption,
+            # Before its handshake a WebSocket is no client, whose end is reported.
+            None if isOfClients else partial(self._left, message.cid, ""),
         )
 
     def _left(self, cid: int, account: str) -> None:

@@ -104,8 +104,9 @@ class TestSockets:
         poller = options.pop("poller", server.poller)
         factory = server.port.factory
         place = options.pop("place", ("127.0.0.7", 5))
+        ended = options.pop("ended", None)
         adoption = Adoption(9, "", **options)
-        made = adopt(server.reactor, factory, poller, ours, place, read, adoption)
+        made = adopt(server.reactor, factory, poller, ours, place, read, adoption, ended)
         return peer, made
 
     def test_polled(self, server: Server) -> None:
@@ -125,6 +126,17 @@ class TestSockets:
         assert protocol.transport.getPeer().host == place[0]
         peer.send(QUIET + b"PING\r\n")
         assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n"
+
+    def test_ended(self, server: Server) -> None:
+        """The end of a connection is reported once where that is asked for."""
+        ends: list[int] = []
+        peer, _ = self.adopted(server, b"", ended=lambda: ends.append(1))
+        peer.send(QUIET + b"PING\r\n")
+        assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n" and not ends
+        peer.socket.close()
+        server.until(lambda: ends)
+        server.reactor.iterate()
+        assert ends == [1]
 
     def test_left(self, server: Server) -> None:
         """A client that has left before is let go."""

@@ -143,6 +143,7 @@ class Broker(AccountNode):
             clients,
             self.buses,
             f"ID-{name}",
+            f"ID-{name}",
             self.random,
             unused,
             unused,

@@ -74,6 +74,7 @@ class Threads(LinkService[str]):
             self.clients,
             unused,
             "ID",
+            "ID",
             Random(1),
             unused,
             unused,

@@ -25,9 +25,10 @@ class Port:
     transport: Any = None
     disconnected = False
 
-    def __init__(self, factory: Any) -> None:
+    def __init__(self, factory: Any, number: int) -> None:
         self.factory = factory
         self.isReading = True
+        self._number = number
 
     def startReading(self) -> None:
         self.isReading = True
@@ -39,7 +40,7 @@ class Port:
         self.isReading, self.disconnected = False, True
 
     def getHost(self) -> IPv4Address:
-        return IPv4Address("TCP", "127.0.0.1", 4333)
+        return IPv4Address("TCP", "127.0.0.1", self._number)
 
     def accept(self) -> socket.socket:
         """The client's end of a connection that is accepted."""
@@ -91,14 +92,20 @@ class Process:
         self._ended(how)
 
 
-class Reactor(MemoryReactorClock):
-    """Listens at one port in memory."""
+CHOSEN = 5000
+"""The number of a port that the test's kernel chooses."""
 
-    port: Port | None = None
+
+class Reactor(MemoryReactorClock):
+    """Listens at ports in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ports: list[Port] = []
 
     def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> Any:
-        self.port = Port(factory)
-        return self.port
+        self.ports.append(Port(factory, port or CHOSEN))
+        return self.ports[-1]
 
 
 class World:
@@ -109,7 +116,7 @@ class World:
     """
 
     def __init__(self, text: str = "", count: int = 2) -> None:
-        self.reactor: Any = Reactor()  # type: ignore[no-untyped-call]
+        self.reactor: Any = Reactor()
         self.started: list[Process] = []
         settings = buildText(f'workers: {count}, listen: "127.0.0.1:4333"\n{text}', {}).settings
         self.supervisor = Supervisor(
@@ -118,8 +125,8 @@ class World:
 
     @property
     def port(self) -> Any:
-        """At which the parent listens."""
-        return self.reactor.port
+        """At which the parent listens for clients."""
+        return self.reactor.ports[0]
 
     def _spawn(self, reactor: Any, line: Any, ended: Any) -> tuple[Process, socket.socket]:
         process = Process(100 + len(self.started), line, ended)

@@ -17,7 +17,7 @@ from natsbroker.clients.adoption import Adoption, adopt
 from natsbroker.clients.info import ServerInfo
 from natsbroker.workers.acceptor import Acceptor, FirstLine
 from natsbroker.workers.accounts import AccountFinder
-from natsbroker.workers.channel import Adopt
+from natsbroker.workers.channel import CLIENTS, Adopt
 from natsbroker.workers.placing import WorkerLoad
 from tests.connections.realreactor import POLLED
 from tests.links.test_hostcluster import TWO, Caller, Street
@@ -34,6 +34,7 @@ class Worker:
     def __init__(self, info: ServerInfo | None) -> None:
         self.info = info
         self.connections = WorkerLoad()
+        self.links = WorkerLoad()
         self.isReady = True
         self.given: list[tuple[Adopt, socket.socket]] = []
 
@@ -58,8 +59,9 @@ class Readers(Clock):
 class Entrance:
     """An acceptor in front of two workers."""
 
-    def __init__(self, text: str = TWO, **options: Any) -> None:
+    def __init__(self, text: str = TWO, listener: str = CLIENTS) -> None:
         self.reactor = Readers()
+        self._listener = listener
         info = ServerInfo("ID", "name", "2.15.1", "0", auth_required=True)
         self.workers = [Worker(info), Worker(info)]
         self.acceptor = Acceptor(
@@ -68,7 +70,6 @@ class Entrance:
             settingsOf(text),
             random=Random(1),
             nonceBytes=bytes,
-            **options,
         )
         self.sockets: list[socket.socket] = []
 
@@ -77,7 +78,7 @@ class Entrance:
         theirs, ours = socket.socketpair()
         self.sockets += [theirs, ours]
         theirs.setblocking(False)
-        self.acceptor.welcome(ours, ("::ffff:10.0.0.1", 7))
+        self.acceptor.welcome(ours, ("::ffff:10.0.0.1", 7), self._listener)
         return theirs
 
     def say(self, client: socket.socket, data: bytes) -> None:
@@ -235,6 +236,21 @@ class TestAcceptor:
         for _ in range(5):
             entrance.say(entrance.dial(), HELLO)
         assert len(entrance.workers[1].given) == 5
+
+    @pytest.mark.parametrize(
+        "entrance", [{"text": "max_connections: 3", "listener": "leafnodes"}], indirect=True
+    )
+    def test_servers(self, entrance: Entrance) -> None:
+        """Other servers go to the worker that has fewest of them, and are no clients."""
+        for worker, count in zip(entrance.workers, (3, 1), strict=True):
+            worker.connections.update(dict.fromkeys(range(count), ""))
+        for _ in range(3):
+            entrance.dial()
+        assert [len(worker.links) for worker in entrance.workers] == [1, 2]
+        assert {(given.listener, given.isExcess) for given in entrance.given} == {
+            ("leafnodes", False)
+        }
+        assert [len(worker.connections) for worker in entrance.workers] == [3, 1]
 
     def test_reload(self, entrance: Entrance) -> None:
         """Other settings are in force for the connections to come."""

@@ -7,16 +7,18 @@ from dataclasses import replace
 import pytest
 
 from natsbroker.config.model import Monitoring
+from natsbroker.workers.channel import CLIENTS
 from natsbroker.workers.settings import refusals, workerSettings
 from tests.server.support import settingsOf
 
 ADDRESS = ("127.0.0.1", 4333)
+ADDRESSES = {CLIENTS: ADDRESS}
 
 
 def test_whole() -> None:
     """A worker has what concerns its clients, and nothing that is the parent's."""
     text = "max_payload: 77, pidfile: /p, ports_file_dir: /d, port: -1, workers: 4"
-    own = workerSettings(settingsOf(text), 2, ADDRESS)
+    own = workerSettings(settingsOf(text), 2, ADDRESSES)
     assert (own.max_payload, own.host, own.port) == (77, *ADDRESS)
     assert (own.pidfile, own.ports_file_dir, own.workers) == ("", "", 1)
     assert own.monitoring == Monitoring()
@@ -29,7 +31,7 @@ def test_first(backend: str, isShared: bool) -> None:
     """One worker has what several cannot have, as streams of a store that they do not share."""
     settings = settingsOf("jetstream: enabled, streaming { cluster_id: c }")
     settings = replace(settings, jetstream=replace(settings.jetstream, backend=backend))
-    first, second = (workerSettings(settings, number, ADDRESS) for number in (1, 2))
+    first, second = (workerSettings(settings, number, ADDRESSES) for number in (1, 2))
     assert (first.jetstream.enabled, first.streaming) == (True, settings.streaming)
     assert (second.jetstream.enabled, second.streaming) == (isShared, None)
 
@@ -40,7 +42,6 @@ def test_first(backend: str, isShared: bool) -> None:
         ("gateway { name: A, port: 1 }", "gateway"),
         ("leafnodes { port: 1 }", "leafnodes"),
         ("leafnodes { remotes [ { url: 'nats://h:1' } ] }", "leafnodes"),
-        ("websocket { port: 1, no_tls: true }", "websocket"),
         ("streaming { nats_server_url: 'nats://h:1' }", "streaming"),
         ("authorization { plugin: p }", "authorization.plugin"),
         ("router { plugin: p }", "router.plugin"),
@@ -56,7 +57,12 @@ def test_unshared(text: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["jetstream: enabled, accounts { A { users [{user: a}] } }", "http_port: 8222"]
+    "text",
+    [
+        "jetstream: enabled, accounts { A { users [{user: a}] } }",
+        "http_port: 8222",
+        "websocket { port: 1, no_tls: true }",
+    ],
 )
 def test_accepted(text: str) -> None:
     assert list(refusals(settingsOf(text))) == []

@@ -14,6 +14,7 @@ from twisted.logger import globalLogBeginner
 from zope.interface.verify import verifyObject
 
 from natsbroker.workers.channel import (
+    CLIENTS,
     Adopt,
     ApplyReload,
     Closed,
@@ -34,6 +35,7 @@ from natsbroker.workers.worker import GLANCE, JOINING, ParentsEndpoint, ParentsP
 from tests.server.support import settingsOf
 
 ADDRESS = ("127.0.0.1", 4333)
+ADDRESSES = {CLIENTS: ADDRESS}
 SECRETS = (bytes(32), bytes(range(32)))
 
 
@@ -62,8 +64,8 @@ class Parent:
         self.worker = WorkerProcess(self.reactor, theirs, io.StringIO())
 
     def start(self, text: str = "") -> None:
-        settings = workerSettings(settingsOf(text), 1, ADDRESS)
-        self.say(Start(1, 2, settings, SECRETS, self._directory, ADDRESS))
+        settings = workerSettings(settingsOf(text), 1, ADDRESSES)
+        self.say(Start(1, 2, settings, SECRETS, self._directory, ADDRESSES))
         # The other worker does not come.
         self.reactor.advance(JOINING)
         self.reactor.advance(GLANCE)
@@ -128,7 +130,7 @@ def test_failure(parent: Parent) -> None:
 
 def test_reload(parent: Parent) -> None:
     parent.start("max_payload: 100")
-    settings = workerSettings(settingsOf("max_payload: 50"), 1, ADDRESS)
+    settings = workerSettings(settingsOf("max_payload: 50"), 1, ADDRESSES)
     assert parent.say(PlanReload(settings)) == [ReloadPlanned()]
     assert parent.say(DiscardReload()) == []
     assert parent.say(ApplyReload()) == []
@@ -139,7 +141,7 @@ def test_reload(parent: Parent) -> None:
 
 def test_refusedReload(parent: Parent) -> None:
     parent.start()
-    settings = workerSettings(settingsOf("server_name: other"), 1, ADDRESS)
+    settings = workerSettings(settingsOf("server_name: other"), 1, ADDRESSES)
     [refused] = parent.say(PlanReload(settings))
     assert isinstance(refused, ReloadRefused)
     assert refused.problems == ("config reload not supported for ServerName: old=, new=other",)
@@ -179,8 +181,8 @@ def test_orphan(parent: Parent) -> None:
 def test_address() -> None:
     """The parent's address, as a port that the worker's broker has."""
     verifyObject(IStreamServerEndpoint, ParentsEndpoint(ADDRESS))
-    verifyObject(IListeningPort, ParentsPort(ADDRESS))
+    verifyObject(IListeningPort, ParentsPort(ADDRESS, None))
     assert (
-        str(ParentsPort(("::1", 4)).getHost())
+        str(ParentsPort(("::1", 4), None).getHost())
         == "IPv6Address(type='TCP', host='::1', port=4, flowInfo=0, scopeID=0)"
     )

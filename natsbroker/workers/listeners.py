@@ -1,0 +1,110 @@
+"""The listeners of the parent: for clients, and of the kinds of connection that workers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from socket import socket
+from typing import Any
+
+from twisted.internet.error import CannotListenError
+
+from natsbroker.config.model import RANDOM_PORT, Settings
+from natsbroker.connections.listener import PortListener, addressEndpoint, urlOf
+from natsbroker.links.listener import LinkPort
+from natsbroker.runtime.failures import cannotListen
+from natsbroker.workers.acceptor import Acceptor
+from natsbroker.workers.channel import CLIENTS
+
+_KINDS = {"websocket": ("websocket", ""), "leafnodes": ("leafnode", "nats-leaf")}
+"""The kinds by configuration key, each with its name in errors, and with the scheme of its URLs
+unless its settings have one."""
+
+
+def portOf(settings: Settings, key: str) -> int:
+    """The port of a kind; 0 for none, negative for one that the kernel chooses."""
+    block = getattr(settings, key)
+    return 0 if block is None else int(block.port)
+
+
+class ParentListeners:
+    """
+    All listen, or none.
+
+    @ivar clients: the listener for clients.
+    """
+
+    def __init__(
+        self, reactor: Any, settings: Settings, acceptor: Acceptor, sockets: Mapping[str, socket]
+    ) -> None:
+        """
+        @param sockets: that listen already, by listener.
+        """
+        self._acceptor = acceptor
+        opened = sockets.get(CLIENTS)
+        self.clients = PortListener(
+            addressEndpoint(reactor, settings.host, settings.port, opened=opened), acceptor
+        )
+        self._kinds: dict[str, LinkPort] = {}
+        for key, (what, scheme) in _KINDS.items():
+            if portOf(settings, key):
+                block = getattr(settings, key)
+                self._kinds[key] = LinkPort(
+                    reactor,
+                    block.host,
+                    block.port,
+                    acceptor,
+                    what,
+                    scheme or block.scheme,
+                    sockets.get(key),
+                )
+
+    async def open(self) -> None:
+        """Raise L{natsbroker.runtime.failures.StartError} for an address that is in use."""
+        try:
+            await self.clients.open()
+        except CannotListenError as error:
+            raise cannotListen(error) from error
+        self._acceptor.attend(self.clients.port)
+        for key, port in self._kinds.items():
+            await port.open()
+            self._acceptor.attend(port.port, key)
+
+    async def close(self) -> None:
+        await self.clients.close()
+        for port in self._kinds.values():
+            await port.close()
+
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """The hosts and ports by listener, while they listen."""
+        listeners: dict[str, PortListener | LinkPort] = {CLIENTS: self.clients, **self._kinds}
+        return {
+            name: (listener.address.host, listener.address.port)
+            for name, listener in listeners.items()
+        }
+
+    def problems(self, settings: Settings) -> Iterator[str]:
+        """The reasons against other settings: the ports of kinds stay as they are."""
+        for key in _KINDS:
+            wanted, port = portOf(settings, key), self._kinds.get(key)
+            number = 0 if port is None else port.number
+            if wanted != number and not (number and wanted == RANDOM_PORT):
+                yield f"config reload not supported for {key}: port {number} to {wanted}"
+
+    def urls(self, settings: Settings) -> dict[str, list[str]]:
+        """The URLs for the ports file."""
+        tls = settings.tls
+        scheme = "tls" if tls is not None and not settings.allow_non_tls else "nats"
+        address = self.clients.address
+        clients = [] if address is None else [urlOf(scheme, address)]
+        return {"nats": clients, **{key: port.urls() for key, port in self._kinds.items()}}
+
+
+def withPorts(settings: Settings, addresses: Mapping[str, tuple[str, int]]) -> Settings:
+    """The settings with the ports of kinds that there are: the kernel may have chosen some."""
+    blocks = {
+        key: replace(getattr(settings, key), port=port)
+        for key, (_, port) in addresses.items()
+        if key in _KINDS
+    }
+    return replace(settings, **blocks)
