@@ -305,6 +305,10 @@ class Settings:
         return "" if self.gateway is None else self.gateway.name
 
     @property
+    def isMember(self) -> bool:
+        return self.cluster is not None and bool(self.cluster.isOn)
+
+    @property
     def usesTLS(self) -> bool:
         blocks: list[Any] = [self, self.cluster, self.gateway, self.leafnodes, self.websocket]
         blocks += getattr(self.gateway, "gateways", ())

@@ -123,6 +123,22 @@ class LeafLink(Link):
     def isDialled(self) -> bool:
         return self.target is not None
 
+    @property
+    def reach(self) -> Kind:
+        """
+        The kind by whose rules messages pass. A hub that neighbours share is reached through this
+        one, as a spoke is: messages come from its neighbours, and go on to them.
+        """
+        return Kind.SPOKE if self.leafs.sharesHubs else self.kind
+
+    @property
+    def _group(self) -> str:
+        """
+        The name of the leafnodes that do not get messages of each other. A hub that is shared
+        always has one, by which neighbours know that it is farther away than they are.
+        """
+        return self.cluster or ("" if self.reach is self.kind else f"hub-{self.number}")
+
     def secured(self) -> None: ...
 
     def admit(self, grant: Grant) -> Bus | None:
@@ -131,7 +147,7 @@ class LeafLink(Link):
         connection and return C{None}.
         """
         try:
-            bus = self.leafs.accounts.admit(grant, self.kind)
+            bus = self.leafs.accounts.admit(grant, self.reach)
         except errors.ConnectionLimit as limit:
             self.close(limit.error)
         except KeyError:
@@ -153,11 +169,13 @@ class LeafLink(Link):
         self.agreed()
         self.limitPayload(grant)
         self.outbox.headers = headers and not self.leafs.settings.no_header_support
-        target = leafAccount(self, self.kind, encoded(self.cluster), grant, self._describe)
+        target = leafAccount(self, self.kind, encoded(self._group), grant, self._describe)
         isTracing = self.outbox.headers and self.protocol >= TRACING_PROTOCOL
         target.tracePeer = TracePeer(LEAF, self.number, self.remoteName, isTracing)
         loopSubject = self.leafs.loopSubjectOf(grant.account)
-        traffic = self.traffic = LeafTraffic(self, bus, target, rules, loopSubject, self.isIsolated)
+        traffic = self.traffic = LeafTraffic(
+            self, bus, target, rules, loopSubject, self.isIsolated, self.reach
+        )
         self.handlers.update(traffic.handlers)
         traffic.tell()
 
@@ -238,6 +256,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     All leafnode connections of one broker; iterating gives those that have started.
 
     @ivar webSocketAuthorizer: gives the authorizer over WebSocket if leafnodes have no logins.
+    @ivar sharesHubs: whether the hubs of this broker are those of its neighbours, too.
     """
 
     def __init__(
@@ -259,6 +278,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         self.clients = dependencies.clients
         self.settings = dependencies.settings
         self.cluster = cluster
+        self.sharesHubs = sharesHubs(dependencies)
         self.webSocketAuthorizer: Callable[[], IAuthorizer] = lambda: self.clients.authorizer
         self._authorizer = authorizer
         self._redial = redial
@@ -387,6 +407,11 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     def leave(self) -> None:
         super().leave()
         self.announce()
+
+
+def sharesHubs(dependencies: LinkDependencies) -> bool:
+    """Whether neighbours are one leafnode: in a cluster each member has hubs of its own."""
+    return dependencies.hostCluster is not None and not dependencies.settings.isMember
 
 
 def _leafnodeOf(leaf: LeafLink) -> tuple[str, ...]:

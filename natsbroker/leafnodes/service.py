@@ -55,11 +55,14 @@ class LeafnodeService(LinkService[LeafRemote]):
         settings = dependencies.settings
         block = settings.leafnodes or Leafnodes()
         super().__init__(dependencies, leafSettings(settings, block))
+        # Neighbours are one server to leafnodes.
+        self._serverId = dependencies.hostId
         self._cluster = cluster
+        self._isDialling = False
         self._webSockets: set[DialledWebSocket] = set()
         self.links = self.leafs = LeafRegistry(
             self.context,
-            identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
+            identityFrom(settings, block, self._serverId, max(block.port, 0)),
             dependencies,
             authorizerFrom(settings, block, dependencies.checks),
             self.clusterName,
@@ -100,7 +103,20 @@ class LeafnodeService(LinkService[LeafRemote]):
         self.linksChanged()
 
     def connect(self) -> None:
+        self.useRemotes(not self.leafs.sharesHubs)
+
+    def useRemotes(self, isDialling: bool) -> None:
+        """Dial the remotes, or leave them to the one of the neighbours that does."""
+        self._isDialling = isDialling
         for remote in self._remotes.values():
+            self._settle(remote)
+
+    def _settle(self, remote: LeafRemote) -> None:
+        """Dial a remote that is wanted here, and hang up on another."""
+        remote.isWanted = self._isDialling and not remote.settings.disabled
+        if not remote.isWanted:
+            self._drop(remote)
+        elif not self.leafs.linksTo(remote):
             self._dial(remote, 0.0)
 
     def location(self) -> tuple[str, Sequence[str]]:
@@ -250,11 +266,7 @@ class LeafnodeService(LinkService[LeafRemote]):
             else:
                 self._useRemoteCompression(remote, settings)
                 remote.settings, remote.tls = settings, tls
-                remote.isWanted = not settings.disabled
-            if not remote.isWanted:
-                self._drop(remote)
-            elif not self.leafs.linksTo(remote):
-                self._dial(remote, 0.0)
+            self._settle(remote)
 
     def _useBlock(self, new: Settings) -> None:
         before, self.leafs.settings = self.leafs.block.compression, new

@@ -32,7 +32,8 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
 #: The interest that the peer receives, by what it is. A spoke gets all that its messages reach from
-#: here, and a hub what we serve: other members of our cluster have hubs of their own.
+#: here, and a hub what we serve: other members of our cluster have hubs of their own, but for
+#: neighbours that share one.
 _TOLD = {
     Kind.HUB: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}),
     Kind.SPOKE: frozenset(Kind) - {Kind.LOCAL},
@@ -108,13 +109,17 @@ class LeafTraffic:
         rules: LeafRules,
         loopSubject: bytes,
         isIsolated: bool,
+        reach: Kind,
     ) -> None:
         """
         @param loopSubject: shows that our own interest comes back.
         @param isIsolated: whether the peer gets no interest of other leafnodes.
+        @param reach: the kind of the bus, by whose rules messages pass: see L{LeafLink.reach
+            <natsbroker.leafnodes.registry.LeafLink>}.
         """
         self._link = link
         self._bus = bus
+        self._reach = reach
         self.target = target
         self._isHub = target.kind is Kind.SPOKE
         self._rules = rules
@@ -131,13 +136,15 @@ class LeafTraffic:
             ops.LMSG: self._message,
             ops.HMSG: self._message,
         }
-        kinds = _TOLD[target.kind]
+        isShared = reach is not target.kind
+        kinds = _TOLD[target.kind] | {Kind.ROUTE} if isShared else _TOLD[target.kind]
         self._interestFilter = InterestFilter(
             kinds - _LEAFS if isIsolated else kinds,
             includesImports=True,
             exclude=target,
             cluster=target.cluster,
             loopSubject=LOOP_SUBJECT,
+            omits=Kind.HUB if isShared else None,
         )
         self._announcer: InterestAdvertiser | None = None
         self._useLane()
@@ -152,7 +159,7 @@ class LeafTraffic:
             link.outbox,
             self._account,
             False,
-            int(target.kind),
+            int(self._reach),
             target.cluster,
             None if gate.isOpen else gate,
         )

@@ -51,10 +51,6 @@ _DIAL = 5.0
 _NEAR = DialTerms(pause=0.1, longest=0.1, jitter=0.02, reports=0)
 
 
-def _isMember(settings: Settings) -> bool:
-    return settings.cluster is not None and bool(settings.cluster.isOn)
-
-
 class RouteService(LinkService[tuple[str, int, str]]):
     """
     @ivar isPrivate: whether the settings have no cluster, so that it consists of neighbours alone.
@@ -63,7 +59,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
     def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
         settings = dependencies.settings
         self._hostCluster = hostCluster = dependencies.hostCluster
-        self.isPrivate = hostCluster is not None and not _isMember(settings)
+        self.isPrivate = hostCluster is not None and not settings.isMember
         block = self._blockOf(settings)
         super().__init__(dependencies, routeSettings(settings, block))
         self._tls = linkTLSFrom(block.tls)
@@ -185,7 +181,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         return self._diallers.connect(target.host, target.port, _DIAL, factory)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        if self.isPrivate is _isMember(new):
+        if self.isPrivate is new.isMember:
             way = "joined" if self.isPrivate else "left"
             raise ValueError(f"config reload not supported for cluster: it cannot be {way}")
         block = self._blockOf(new)

@@ -34,6 +34,8 @@ class InterestFilter:
     @ivar exclude: the subscriber whose own subscriptions are not selected.
     @ivar cluster: of leafnodes whose subscriptions are not selected.
     @ivar loopSubject: the prefix of patterns that are selected for every kind.
+    @ivar omits: the kind of leafnodes whose subscriptions are not selected, whatever the kind of
+        those; C{None} for none.
     """
 
     kinds: Container[int]
@@ -42,6 +44,7 @@ class InterestFilter:
     exclude: object = None
     cluster: bytes = b""
     loopSubject: bytes = b""
+    omits: int | None = None
 
     def originOf(self, subscription: Subscription) -> bytes | None:
         """The cluster to report a subscription under, or empty; C{None} if unselected."""
@@ -52,6 +55,10 @@ class InterestFilter:
                 return None
         if subscriber is self.exclude and subscriber is not None:
             return None
+        if self.omits is not None:
+            leafnode = getattr(subscriber, "leafnode", subscriber)
+            if getattr(leafnode, "kind", None) == self.omits:
+                return None
         if not self.includesImports and not getattr(subscriber, "isAdvertised", True):
             return None
         cluster = clusterOf(subscriber)

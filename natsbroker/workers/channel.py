@@ -112,6 +112,13 @@ class DiscardReload:
 
 
 @dataclass(frozen=True, slots=True)
+class UseRemotes:
+    """Dial the remotes of leafnodes, which one worker does for all, or leave them to another."""
+
+    isDialling: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StartLameDuck:
     """Close connections a few at a time, and answer with L{Gone} after the last one."""
 

@@ -40,6 +40,12 @@ def workerSettings(
     return replace(own, streaming=None, jetstream=replace(own.jetstream, enabled=False))
 
 
+def sharesRemotes(settings: Settings) -> bool:
+    """Whether one worker dials the remotes of leafnodes for all; in a cluster each member does."""
+    block = settings.leafnodes
+    return block is not None and bool(block.remotes) and not settings.isMember
+
+
 def refusals(settings: Settings) -> Iterator[str]:
     """The reasons against several workers, each with its place in the file if known."""
     for key, why in _reasons(settings):
@@ -48,9 +54,9 @@ def refusals(settings: Settings) -> Iterator[str]:
 
 
 def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
-    for key in ("cluster", "gateway", "leafnodes"):
+    for key in ("cluster", "gateway"):
         block = getattr(settings, key)
-        if block is not None and (block.isOn or getattr(block, "remotes", ())):
+        if block is not None and block.isOn:
             yield key, f"other servers reach one process yet; {_ONE}"
     streaming = settings.streaming
     if streaming is not None and streaming.nats_server:

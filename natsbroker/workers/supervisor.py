@@ -57,12 +57,13 @@ from natsbroker.workers.channel import (
     PageShown,
     PlanReload,
     Start,
+    UseRemotes,
 )
 from natsbroker.workers.lines import relay
 from natsbroker.workers.listeners import ParentListeners, withPorts
 from natsbroker.workers.pages import WorkerPages
 from natsbroker.workers.questions import PageQuestions
-from natsbroker.workers.settings import refusals, workerSettings
+from natsbroker.workers.settings import refusals, sharesRemotes, workerSettings
 from natsbroker.workers.slots import WorkerSlot, spawnWorker
 
 _log = Logger(namespace=LIFE)
@@ -111,6 +112,7 @@ class Supervisor(MultiService):
         self._planners: list[Planner] = []
         self._reload: _Reload | None = None
         self._directory = ""
+        self._dialling: WorkerSlot | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
         self._isLameDuck = self._isStopping = self._isUpgrading = False
         self._opened: Deferred[None] = Deferred()
@@ -286,6 +288,7 @@ class Supervisor(MultiService):
             return
         self._sendAll(ApplyReload())
         self.settings = reload.settings
+        self._placeRemotes()
         self.acceptor.use(reload.settings)
         reload.apply()
         logChanges(reload.changes, reload.settings)
@@ -311,7 +314,9 @@ class Supervisor(MultiService):
         count = len(self.slots)
         for slot in self.slots:
             _log.info("Upgrading worker {number} of {count}", number=slot.number, count=count)
-            await slot.leave()
+            leaving = slot.leave()
+            self._placeRemotes()
+            await leaving
             await slot.stop()
             if self._isStopping or self._isLameDuck:
                 break
@@ -360,6 +365,7 @@ class Supervisor(MultiService):
         else:
             _log.info("Worker {number} is ready", number=slot.number)
         self.acceptor.changed()
+        self._placeRemotes()
 
     def entered(self, slot: WorkerSlot, client: Entered) -> None:
         """Close a client's connection if its account has too many, of which this is the last."""
@@ -372,11 +378,28 @@ class Supervisor(MultiService):
         if not (self._isStopping or self._isLameDuck):
             slot.begin()
 
+    def _placeRemotes(self) -> None:
+        """
+        Have one worker dial the remotes of leafnodes, and another one when that ends or leaves. The
+        first hangs up before the other dials: with two connections everything would come twice.
+        """
+        dialling = self._dialling
+        if not sharesRemotes(self.settings) or (dialling is not None and dialling.isReady):
+            return
+        ready = [slot for slot in self.slots if slot.isReady]
+        self._dialling = min(ready, key=lambda slot: len(slot.connections), default=None)
+        if dialling is not None:
+            dialling.send(UseRemotes(False))
+        if self._dialling is not None:
+            self._dialling.send(UseRemotes(True))
+
     def pageCame(self, slot: WorkerSlot, page: PageShown) -> None:
         self._questions.pageCame(slot, page)
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         self.acceptor.changed()
+        if not (self._isStopping or self._isLameDuck):
+            self._placeRemotes()
         self._questions.ended(slot)
         if self._reload is not None:
             self._reload.waiting.discard(slot)

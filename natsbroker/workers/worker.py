@@ -58,6 +58,7 @@ from natsbroker.workers.channel import (
     Start,
     StartLameDuck,
     StopWorker,
+    UseRemotes,
 )
 from natsbroker.workers.lines import WorkerLog
 from natsbroker.workers.slots import CHANNEL
@@ -139,6 +140,7 @@ class WorkerProcess:
             StartLameDuck: self._lameDuck,
             CloseExcess: self._closeExcess,
             ShowPage: self._show,
+            UseRemotes: self._useRemotes,
         }
 
     def run(self) -> int:
@@ -304,6 +306,10 @@ class WorkerProcess:
 
     def _discard(self, message: DiscardReload) -> None:
         self._planned = None
+
+    def _useRemotes(self, message: UseRemotes) -> None:
+        if self._broker is not None and self._broker.leafnodes is not None:
+            self._broker.leafnodes.useRemotes(message.isDialling)
 
     def _lameDuck(self, message: StartLameDuck) -> None:
         if self._broker is not None and not self._broker.isLameDuck:

@@ -4,17 +4,24 @@ A broker's leafnode connections, on a reactor in memory.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from natsbroker import errors
 from natsbroker.config.settings.authorization import AccountLimits
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.reload import ReloadError
+from natsbroker.server.identity import ServerKeys
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests.leafnodes.pairs import HUB, SPOKE, TEXT, Leafy
 from tests.links.linkhosts import occupy
 from tests.server.support import Host, logLines, settingsOf
+
+#: Of a server with several workers.
+KEYS = ServerKeys()
 
 
 class TestHub:
@@ -145,6 +152,40 @@ class TestSpoke:
     def test_disabled(self) -> None:
         """A remote may be there only for later."""
         host = Leafy("remotes: [ {url: h, disabled: true} ]").start()
+        assert host.dialled() == []
+
+
+class TestNeighbours:
+    """Workers, which are one server to leafnodes."""
+
+    def neighbour(self, tmp_path: Path, number: int) -> Leafy:
+        """One of two, which have the keys of one server."""
+        host = Leafy(SPOKE, hostCluster=HostCluster(str(tmp_path), number, 2), keys=KEYS)
+        return host.start()
+
+    def test_oneDials(self, tmp_path: Path) -> None:
+        """Only the one that has to dials remotes, and hangs up when it has to no more."""
+        host = self.neighbour(tmp_path, 2)
+        service = host.broker.leafnodes
+        assert service is not None and host.dialled() == []
+        service.useRemotes(True)
+        host.settle()
+        assert host.dialled() == [("10.0.0.1", 7422)]
+        hub = host.answer()
+        assert f'"server_id":"{KEYS.id}","name":"n1"'.encode("ascii") in hub.take()
+        service.useRemotes(True)
+        service.useRemotes(False)
+        host.wait(5.0)
+        assert hub.closed and len(host.dialled()) == 1
+        service.useRemotes(True)
+        host.wait(0.5)
+        assert len(host.dialled()) == 2
+
+    def test_reload(self, tmp_path: Path) -> None:
+        """A new remote is one of those that another neighbour dials."""
+        host = self.neighbour(tmp_path, 2)
+        host.reload(SPOKE.replace("]", ', {url: "nats://10.0.0.2:2", account: A} ]'))
+        host.wait(5.0)
         assert host.dialled() == []
 
 

@@ -14,7 +14,7 @@ from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink, IPeerOr
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import Kind
+from natsbroker.wire.values import Kind, Message
 from tests.leafnodes.leaves import Broker, connect
 from tests.support import LinkRecorder, Recorder
 
@@ -209,6 +209,25 @@ class TestMessages:
         for _ in range(3):
             wire.send(b"LMSG foo 2\r\nhi\r\n")
         assert [len(ear.got) for ear in ears] == [3, 0]
+
+    @pytest.mark.parametrize("sharesHubs", [False, True])
+    def test_sharedHub(self, sharesHubs: bool) -> None:
+        """A hub that neighbours share exchanges messages with them, and not with other hubs."""
+        broker = Broker()
+        broker.leafs.sharesHubs = sharesHubs
+        hub, other = broker.hub(), broker.hub(broker.remote(urls=("nats://127.0.0.1:7778",)))
+        other.send(b"LS+ theirs\r\n")
+        routed = broker.buses.accounts["A"].busFor(Kind.ROUTE)
+        neighbour = LinkRecorder()
+        routed.subscribe(b"near", neighbour, b"")
+        broker.settle()
+        lines = [line for line in hub.lines() if not line.startswith(b"LS+ $LDS")]
+        assert lines == ([b"LS+ near"] if sharesHubs else [])
+        hub.send(b"LS+ far\r\nLMSG near 2\r\nhi\r\n")
+        assert len(neighbour.got) == sharesHubs
+        routed.publish(Message(b"far", b"x", origin=neighbour))
+        broker.settle()
+        assert hub.lines() == ([b"LMSG far 1", b"x"] if sharesHubs else [])
 
     def test_nearestMember(self) -> None:
         """A group's own members come first, then those of the cluster, then leafnodes."""

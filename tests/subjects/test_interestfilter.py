@@ -51,6 +51,10 @@ def test_clusterIn() -> None:
         ({"cluster": b"C"}, 1, Subscriber(b"C"), b"foo", None),
         ({"cluster": b"C"}, 1, Subscriber(), b"foo", b""),
         ({}, 1, None, b"foo", b""),
+        ({"omits": 5}, 1, None, b"foo", b""),
+        ({"omits": 5}, 1, SimpleNamespace(kind=6), b"foo", b""),
+        ({"omits": 5}, 1, SimpleNamespace(kind=5), b"foo", None),
+        ({"omits": 5}, 1, SimpleNamespace(leafnode=SimpleNamespace(kind=5)), b"foo", None),
     ],
 )
 def test_originOf(

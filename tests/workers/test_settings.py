@@ -40,8 +40,6 @@ def test_first(backend: str, isShared: bool) -> None:
     ("text", "key"),
     [
         ("gateway { name: A, port: 1 }", "gateway"),
-        ("leafnodes { port: 1 }", "leafnodes"),
-        ("leafnodes { remotes [ { url: 'nats://h:1' } ] }", "leafnodes"),
         ("streaming { nats_server_url: 'nats://h:1' }", "streaming"),
         ("authorization { plugin: p }", "authorization.plugin"),
         ("router { plugin: p }", "router.plugin"),
@@ -62,6 +60,7 @@ def test_unshared(text: str, key: str) -> None:
         "jetstream: enabled, accounts { A { users [{user: a}] } }",
         "http_port: 8222",
         "websocket { port: 1, no_tls: true }",
+        "leafnodes { port: 1, remotes [ { url: 'nats://h:1' } ] }",
     ],
 )
 def test_accepted(text: str) -> None:

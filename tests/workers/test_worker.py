@@ -29,6 +29,7 @@ from natsbroker.workers.channel import (
     Start,
     StartLameDuck,
     StopWorker,
+    UseRemotes,
 )
 from natsbroker.workers.settings import workerSettings
 from natsbroker.workers.worker import GLANCE, JOINING, ParentsEndpoint, ParentsPort, WorkerProcess
@@ -81,6 +82,10 @@ class Parent:
             self.reactor.advance(0)
         self.channel.drain()
         return self.came[before:]
+
+    def dialled(self) -> list[tuple[str, int]]:
+        """The addresses that the worker has dialled."""
+        return [client[:2] for client in self.reactor.tcpClients]
 
     def close(self) -> None:
         self.say(StopWorker())
@@ -151,6 +156,21 @@ def test_lameDuck(parent: Parent) -> None:
     """Without connections it is over at once."""
     parent.start()
     assert parent.say(StartLameDuck()) == [Gone()]
+
+
+def test_remotes(parent: Parent) -> None:
+    """A worker dials remotes of leafnodes only while it has to."""
+    parent.start("leafnodes { remotes [ { url: 'nats://127.0.0.1:77' } ] }")
+    assert parent.dialled() == []
+    parent.say(UseRemotes(True))
+    assert parent.dialled() == [("127.0.0.1", 77)]
+    parent.say(UseRemotes(False))
+
+
+def test_noRemotes(parent: Parent) -> None:
+    """A worker without leafnodes has none to dial."""
+    parent.start()
+    assert parent.say(UseRemotes(True)) == []
 
 
 def test_noDescriptor(parent: Parent) -> None:
