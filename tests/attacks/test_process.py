@@ -26,15 +26,17 @@ from tests.postgresql import PostgresServer
 REFERENCE = 0.0035
 """Seconds of the processor that L{slowness} measures on the machine that the bounds are for."""
 
-PING = 0.03
-"""Seconds of such a processor that another client's PING waits, at most: some batches, and what
-stores bring meanwhile. On a machine with much else to do it was 0.004 to 0.018."""
-
 USUAL = 0.02
-"""The same for nine of ten."""
+"""Seconds of such a processor that another client's PING waits, at most, in half of the cases: some
+batches, and what stores bring meanwhile. On a machine with much else to do it was 0.004 to
+0.018."""
+
+PING = 0.03
+"""The same in nine of ten cases."""
 
 WAIT = 0.1
-"""The same for logins, and for publishes to another stream."""
+"""The same for all, as for logins and for publishes to another stream: what the broker works while
+the answered client waits for a processor counts too, once in a while."""
 
 END = 0.5
 """The same for C{/healthz}, and until the broker ends after SIGTERM; also for publishes where all
@@ -207,8 +209,10 @@ class Scene:
                 assert answer.status == 200
             health.append(worked(broker) - begun)
         times = median(slow)
-        assert sorted(pings)[len(pings) * 9 // 10] < USUAL * times
-        assert max(pings) < PING * times
+        assert median(pings) < USUAL * times
+        # Of few cases one at least is left out.
+        assert sorted(pings)[(len(pings) - 1) * 9 // 10] < PING * times
+        assert max(pings) < WAIT * times
         assert max(others) < (END if self.isShared else WAIT) * times
         assert max(logins) < WAIT * times
         assert max(health) < END * times
