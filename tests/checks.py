@@ -33,8 +33,9 @@ WORK = ROOT / "build" / "checks"
 LEDGER = WORK / "repeated.txt"
 """Every test that was ever repeated here, with the time and what came of it."""
 
-REPEATS = 3
-"""Realtime tests that one run may repeat. With more failures than these, nothing is repeated."""
+REPEATS = 12
+"""Realtime tests that one run may repeat, which takes a minute or two. With more failures than
+these, nothing is repeated."""
 
 INTERVAL = 30.0
 """Seconds between two reports of progress."""

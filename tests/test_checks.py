@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import checks
-from tests.checks import Checks, Part, Run
+from tests.checks import REPEATS, Checks, Part, Run
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +162,9 @@ class TestRepeating:
     def test_manyFailuresAreNotRepeated(self, work: Path) -> None:
         """With more realtime failures than may be repeated, none is."""
         text = "import pytest\npytestmark = pytest.mark.realtime\n"
-        text += "@pytest.mark.parametrize('n', range(4))\ndef test_a(n):\n    assert 0\n"
+        text += (
+            f"@pytest.mark.parametrize('n', range({REPEATS + 1}))\ndef test_a(n):\n    assert 0\n"
+        )
         assert not Checks([[partOf(work, text)]]).run()
         assert not (work / "repeated.txt").exists()
 
