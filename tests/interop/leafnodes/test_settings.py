@@ -45,6 +45,16 @@ class Joined:
         other.unsubscribe(ear)
         return bool(heard)
 
+    def passesSoon(self, sender: int, subject: bytes) -> bool:
+        """
+        Whether a message passes before long: at a nats-server of 2.9 on a busy machine, not each
+        of the first ones did.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while not (isPassing := self.passes(sender, subject)) and time.monotonic() < deadline:
+            pass
+        return isPassing
+
 
 class Maker:
     """
@@ -153,8 +163,8 @@ def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
     below = maker.spoke(spoke, remoteTo(above.leafPort, "l"))
     joined = Joined(above, below, ("c", "b"))
     joined.ends.form()
-    assert joined.passes(0, b"down.a") and not joined.passes(0, b"up.a")
-    assert joined.passes(1, b"up.a") and not joined.passes(1, b"down.a")
+    assert joined.passesSoon(0, b"down.a") and not joined.passes(0, b"up.a")
+    assert joined.passesSoon(1, b"up.a") and not joined.passes(1, b"down.a")
     wide = joined.ends.clients[1].subscribe(b">")
     joined.ends.sync()
     joined.ends.clients[0].publish(b"down.b", b"1")
