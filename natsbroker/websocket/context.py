@@ -30,6 +30,8 @@ class WebSocketClients:
         """
         self.block = block
         self._laidOver: tuple[object, object, Settings] = None, None, everyone.settings
+        # The same object for each client: it remembers the lines that it has written.
+        self._shown: tuple[object, object, int, ServerInfo] = None, None, 0, everyone.info
         self.port = max(block.port, 0)
         authorizer = AuthorizerSource(everyone, makeAuthorizer)
         self.context = ListenerContext(everyone, self._settings, self._info, authorizer)
@@ -49,6 +51,11 @@ class WebSocketClients:
 
     def _info(self, info: ServerInfo) -> ServerInfo:
         block = self.block
+        if self._shown[:3] != (info, block, self.port):
+            self._shown = info, block, self.port, self._infoWith(info, block)
+        return self._shown[3]
+
+    def _infoWith(self, info: ServerInfo, block: Websocket) -> ServerInfo:
         isTLS = block.tls is not None
         return info.changed(
             host=block.host,

@@ -281,16 +281,16 @@ _EXTENSIONS = "sec-websocket-extensions"
 
 class _Headers:
     def __init__(self, request: h11.Request) -> None:
-        self._headers = [
-            (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
-            for name, value in request.headers
-        ]
+        self._values: dict[str, list[str]] = {}
+        for name, value in request.headers:
+            values = self._values.setdefault(name.decode("latin-1"), [])
+            values.append(value.decode("utf-8", "surrogateescape"))
 
     def all(self, name: str) -> list[str]:
-        return [value for key, value in self._headers if key == name]
+        return self._values.get(name, [])
 
     def first(self, name: str) -> str:
-        return next((value for key, value in self._headers if key == name), "")
+        return self.all(name)[0] if name in self._values else ""
 
     def tokens(self, name: str) -> set[str]:
         parts = (part for value in self.all(name.lower()) for part in value.split(","))

@@ -74,3 +74,18 @@ def test_info() -> None:
     line = info.line(1, "127.0.0.1")
     assert b'"connect_urls":["b:2"]' in line
     assert b"ws_connect_urls" not in line
+
+
+def test_sameInfo() -> None:
+    """All clients have the lines of one INFO, until anything in it changes."""
+    world = World()
+    clients = WebSocketClients(world.context, Websocket(), lambda: None)
+    context = clients.context
+    first = context.info
+    assert context.info is first
+    clients.port = 7
+    assert context.info.port == 7
+    world.context.info = world.context.info.changed(ldm=True)
+    assert context.info.ldm
+    clients.block = Websocket(host="::1")
+    assert context.info.host == "::1"
