@@ -9,7 +9,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["parseCores", "parseStatus", "peakMemory", "pinned", "settledMemory", "settledWork"]
+__all__ = [
+    "familyWork",
+    "parseCores",
+    "parseStatus",
+    "peakMemory",
+    "pinned",
+    "settledMemory",
+    "settledWork",
+]
 
 SETTLING = 5.0
 """Seconds that memory may go on changing before it is read regardless."""
@@ -89,15 +97,25 @@ def work(pid: int) -> float:
     return sum(int(thread.read_text("ascii").split()[0]) for thread in threads) / 1e9
 
 
-def settledWork(pid: int) -> float:
+def familyWork(pid: int) -> float:
     """
+    @return: the same, together with that of the processes that it started.
+    """
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(word) for list_ in lists for word in list_.read_text("ascii").split()]
+    return work(pid) + sum(map(familyWork, children))
+
+
+def settledWork(pid: int, read: Callable[[int], float] = work) -> float:
+    """
+    @param read: L{familyWork} for a server of several processes.
     @return: the same, once the process has had nothing to do for half a second.
     """
     deadline = time.monotonic() + 4 * SETTLING
-    steady, last = 0, work(pid)
+    steady, last = 0, read(pid)
     while steady < 5 and time.monotonic() < deadline:
         time.sleep(0.1)
-        now = work(pid)
+        now = read(pid)
         steady = steady + 1 if now - last <= IDLE else 0
         last = now
     return last

@@ -105,6 +105,15 @@ jetstream {{ store_dir: "{folder}/store", sync_interval: "2m" }}
 """
 
 
+ACCOUNTS = """
+accounts {{
+  A {{ jetstream: enabled, users: [ {{ user: a, password: a }} ] }}
+  B {{ jetstream: enabled, users: [ {{ user: b, password: b }} ] }}
+}}
+"""
+"""Two accounts for L{benchmarks.workers}: clients of one have nothing to do with the other's."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """
@@ -184,5 +193,10 @@ SETTINGS: Mapping[str, Setting] = {
     "jetstream": Setting(JETSTREAM, theirs=JETSTREAM),
     "jetstream-synced": Setting(JETSTREAM, theirs=JETSTREAM_SYNCED),
     "jetstream-relaxed": Setting(JETSTREAM_RELAXED, theirs=JETSTREAM_RELAXED),
+    "accounts": Setting(ACCOUNTS.replace("jetstream: enabled, ", "").format()),
+    "accounts-tls": Setting(ACCOUNTS.replace("jetstream: enabled, ", "") + TLS, encrypted=True),
+    "accounts-jetstream": Setting(
+        ACCOUNTS + JETSTREAM_RELAXED, theirs=ACCOUNTS + JETSTREAM_RELAXED
+    ),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),
 }

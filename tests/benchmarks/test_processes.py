@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.machine import modelIn, syncedWrite
 from benchmarks.processes import (
+    familyWork,
     parseCores,
     parseStatus,
     peakMemory,
@@ -37,6 +38,17 @@ def test_missingField() -> None:
 def test_ownMemory() -> None:
     """The memory of a running process can be read, and its peak is no less."""
     assert 0 < settledMemory(os.getpid()) <= peakMemory(os.getpid())
+
+
+def test_family() -> None:
+    """The work of a process has that of those which it started."""
+    work = "sum(range(10**7)); print(flush=True); input()"
+    command = [sys.executable, "-c", work]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdin is not None
+        child.stdout.readline()
+        assert familyWork(os.getpid()) >= familyWork(child.pid) > 0.01
+        child.stdin.write(b"\n")
 
 
 def test_cores() -> None:

@@ -1,0 +1,61 @@
+"""
+The table of several workers.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.settings import SETTINGS
+from benchmarks.workers import LOADS, Cost, asMarkdown, counts, ours, places, projected
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers"), [(1, [1, 2]), (2, [1, 2]), (4, [1, 2, 4]), (7, [1, 2, 4])]
+)
+def test_counts(cores: int, workers: list[int]) -> None:
+    """One and two workers are always measured, and more where each has a processor."""
+    assert counts(cores) == workers
+
+
+def test_places() -> None:
+    """The generator has what the server leaves, or shares all."""
+    assert places(1, [0, 1, 2]) == ({0}, {1, 2})
+    assert places(2, [0, 1]) == ({0, 1}, {0, 1})
+
+
+def test_loads() -> None:
+    """Each load has a name of its own, and a configuration that there is."""
+    assert len({load.key for load in LOADS}) == len(LOADS)
+    assert {load.setting for load in LOADS} <= SETTINGS.keys()
+
+
+def test_command() -> None:
+    """Ours is started with a number of workers."""
+    assert ours(4).command[-2:] == ("--workers", "4")
+
+
+def test_projected() -> None:
+    """Where nothing crosses, workers have their own rates; else more of them cross more."""
+    assert projected(2.0, 2.0, 8, False) == 8
+    assert projected(2.0, 4.0, 8, False) == 4
+    assert projected(2.0, 3.0, 2, True) == pytest.approx(2 * 2 / 3)
+    assert projected(2.0, 3.0, 4, True) == pytest.approx(4 * 2 / 3.5)
+
+
+def test_markdown() -> None:
+    """The file has measured costs over those of one, and a projection from two of them."""
+    costs = {
+        ("one-16", "natsbroker", 1): Cost(2.0, 1000),
+        ("one-16", "natsbroker", 2): Cost(3.0, 1500),
+        ("one-16", "nats-server", 1): Cost(5.0, 800),
+        ("login", "natsbroker", 1): Cost(50.0, 10),
+    }
+    text = asMarkdown(costs, {"cores": 2})
+    assert "- cores: 2" in text
+    assert "| one account, 16 B | 2 | 3.00 | 1.50 | 1,500 |  |  |  |" in text
+    assert "| one account, 16 B | 1 | 2.00 | 1.00 | 1,000 | 5.00 | 1.00 | 800 |" in text
+    measured, projection = text.split("Projection, not measured")
+    assert "| logins | 1 | 50.00" in measured
+    assert "logins" not in projection
+    assert "| one account, 16 B | 2.3 | 4.3 | 8.3 |" in projection
