@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace=LIFE)
+_ownLog = Logger(namespace="natsbroker")
 
 
 @implementer(IBrokerHost)
@@ -324,7 +325,8 @@ class Broker(MultiService):
         _log.info("Server is ready")
         if self.streaming is not None:
             state = "ready" if self.streaming.isServing else "on standby"
-            _log.info("Streaming Server is {state}", state=state)
+            # Of several workers the one that serves it says so, and not their parent.
+            _ownLog.info("Streaming Server is {state}", state=state)
 
     def useReload(self, reloadFile: Callable[[], Sequence[str]]) -> None:
         """

@@ -236,7 +236,13 @@ class Supervisor(MultiService):
     async def _leave(self) -> None:
         await self._listeners.close()
         self.acceptor.close()
+        closing = self.reactor.callLater(self.settings.lame_duck_grace_period, self._sayClosing)
         await DeferredList([slot.leave() for slot in self.slots])
+        if closing.active():
+            closing.cancel()
+
+    def _sayClosing(self) -> None:
+        _log.info("Closing existing clients")
 
     # Reloads
 

@@ -298,7 +298,10 @@ class TestLameDuck:
         observer = Advisories()
         world.supervisor.observe(observing(observer))
         over: list[object] = []
-        world.supervisor.lameDuck().addCallback(over.append)
+        with logLines() as lines:
+            world.supervisor.lameDuck().addCallback(over.append)
+            world.reactor.advance(world.settings.lame_duck_grace_period)
+        assert lines[-1] == "[INF] Closing existing clients"
         assert world.supervisor.isLameDuck
         assert world.port.disconnected
         assert [process.read() for process in world.started] == [
