@@ -256,6 +256,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     All leafnode connections of one broker; iterating gives those that have started.
 
     @ivar webSocketAuthorizer: gives the authorizer over WebSocket if leafnodes have no logins.
+    @ivar dialling: the identity towards hubs, where that is another one; else C{None}.
     @ivar sharesHubs: whether the hubs of this broker are those of its neighbours, too.
     """
 
@@ -278,6 +279,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         self.clients = dependencies.clients
         self.settings = dependencies.settings
         self.cluster = cluster
+        self.dialling: LinkIdentity | None = None
         self.sharesHubs = sharesHubs(dependencies)
         self.webSocketAuthorizer: Callable[[], IAuthorizer] = lambda: self.clients.authorizer
         self._authorizer = authorizer
@@ -329,7 +331,9 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         self, remote: RemoteLeaf, url: RemoteURL, compression: str
     ) -> dict[str, Any]:
         cluster = self.cluster()
-        return connectOptions(self.identity, self.settings, cluster, remote, url, compression)
+        return connectOptions(
+            self.dialling or self.identity, self.settings, cluster, remote, url, compression
+        )
 
     def useUrls(self, urls: Iterable[str], webSocketUrls: Iterable[str] = ()) -> None:
         before = self._urls, self._webSocketUrls

@@ -68,6 +68,14 @@ class LeafnodeService(LinkService[LeafRemote]):
             self.clusterName,
             self._redial,
         )
+        hostCluster = dependencies.hostCluster
+        if hostCluster is not None and not self.leafs.sharesHubs:
+            # A hub takes two of the same name for one, whose older connection it closes.
+            self.leafs.dialling = replace(
+                self.leafs.identity,
+                server_id=dependencies.serverId,
+                server_name=hostCluster.memberName(settings.server_name) or dependencies.serverId,
+            )
         self._factory = LeafFactory(partial(AcceptedLeaf, self.leafs), acceptingTLSFrom(block))
         self._port = LinkPort(
             dependencies.reactor,

@@ -31,7 +31,7 @@ class HostCluster:
     @ivar directory: of the sockets.
     @ivar number: of this broker, from 1.
     @ivar count: of the brokers.
-    @ivar announces: whether this broker logs where links listen, which is the same at all.
+    @ivar announces: whether this broker logs where links listen that are the same at all.
     """
 
     directory: str
@@ -42,6 +42,14 @@ class HostCluster:
     @property
     def path(self) -> str:
         return self._pathOf(self.number)
+
+    def memberName(self, name: str) -> str:
+        """
+        The name of this broker as a member of a cluster, where no two may have the same.
+
+        @param name: of the server; empty for none.
+        """
+        return f"{name}-{self.number}" if name else ""
 
     def connectionNumbers(self) -> Iterator[int]:
         """Numbers that no neighbour has; multiples of C{count + 1} are for their parent."""

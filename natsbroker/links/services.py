@@ -130,10 +130,10 @@ class Links:
 
     def announce(self) -> None:
         cluster = self.dependencies.hostCluster
-        if cluster is not None and not cluster.announces:
-            return
-        for service in reversed(list(self)):
-            service.announce()
+        for name, service in reversed(list(self._services.items())):
+            # Routes are the only links for which each neighbour listens by itself.
+            if cluster is None or cluster.announces or name == "route":
+                service.announce()
 
     def reauthorize(self, account: str | None) -> None:
         for service in self._peers():

@@ -29,6 +29,7 @@ from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.route import Route
 from natsbroker.routes.terms import (
+    HOST,
     ClusterTerms,
     RouteTarget,
     connectOptions,
@@ -142,6 +143,7 @@ class GatewayGossipListener(Protocol):
 class Membership(LinkRegistry[Route]):
     """
     @ivar members: the others, by their ids.
+    @ivar hostId: the id of the server that neighbours are to others; empty without neighbours.
     @ivar leafPlace: the address for leafnodes that members announce; empty for none.
     @ivar changed: called when the addresses for clients, or the cluster's name, have changed.
     @ivar gateways: receives gossip about other clusters; C{None} without gateways.
@@ -164,6 +166,7 @@ class Membership(LinkRegistry[Route]):
         self.members: dict[str, Member] = {}
         self.urls: tuple[str, ...] = ()
         self.webSocketUrls: tuple[str, ...] = ()
+        self.hostId = ""
         self.leafPlace = ""
         self.changed = changed
         self.gateways: GatewayGossipListener | None = None
@@ -195,7 +198,20 @@ class Membership(LinkRegistry[Route]):
             route_pool_idx=index,
             route_account=account,
             gossip_mode=int(mode),
+            **(self._hostKeys() if self.hostId else {}),
         )
+
+    def _hostKeys(self) -> dict[str, Any]:
+        """
+        The part of INFO that members with neighbours have. Neighbours show it to other members,
+        which learn from it how they are to dial this one.
+        """
+        return {
+            HOST: self.hostId,
+            "auth_required": bool(self.terms.login.user),
+            "tls_required": self.terms.hasTLS,
+            "tls_verify": self.terms.hasTLS,
+        }
 
     def connectOptions(self, target: RouteTarget) -> dict[str, Any]:
         terms = self.terms.amongNeighbours() if target.isNeighbour else self.terms

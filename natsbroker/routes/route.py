@@ -19,7 +19,7 @@ from natsbroker.links.link import ILinkOwner, Link
 from natsbroker.routes.classic import ClassicTraffic
 from natsbroker.routes.dialects import RouteDialect, chosen
 from natsbroker.routes.modern import ModernTraffic
-from natsbroker.routes.terms import ClusterTerms, RouteTarget
+from natsbroker.routes.terms import HOST, ClusterTerms, RouteTarget
 from natsbroker.wire import ops
 from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects.cluster import FROM_MEMBER
@@ -41,6 +41,7 @@ _HARMLESS = b"'Invalid Subject'"
 
 class IRouteOwner(ILinkOwner):
     identity = Attribute("This broker, a L{natsbroker.links.identity.LinkIdentity}.")
+    hostId = Attribute("The id that neighbours have towards others; empty without neighbours.")
     terms = Attribute("The settings in force, a L{natsbroker.routes.terms.ClusterTerms}.")
     buses = Attribute("The accounts' buses, a L{natsbroker.accounts.registry.LinkBuses}.")
     replyRouter = Attribute("Takes replies that members received from other clusters, or C{None}.")
@@ -283,7 +284,9 @@ class Route(Link):
         """Whether a peer may be a member by its INFO; else the route is closed."""
         cluster = self._cluster
         self.document = document
-        if document.server_id == cluster.identity.server_id:
+        # Neighbours meet over their own sockets: a second route would not count as one of theirs.
+        isNear = not self.isNeighbour and document.raw.get(HOST, "") == cluster.hostId != ""
+        if isNear or document.server_id == cluster.identity.server_id:
             self.mayRedial = False
             cluster.metSelf(self)
             self.close(errors.DUPLICATE_ROUTE)

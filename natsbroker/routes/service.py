@@ -64,6 +64,9 @@ class RouteService(LinkService[tuple[str, int, str]]):
         super().__init__(dependencies, routeSettings(settings, block))
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(dependencies.random.choices(_LETTERS, k=_NAME_LENGTH))
+        if hostCluster is not None:
+            # Neighbours do not have to agree on one first.
+            self._name = dependencies.hostId
         self.links = self.cluster = Routes(
             self.context,
             self._identityWith(settings, max(block.port, 0)),
@@ -72,6 +75,8 @@ class RouteService(LinkService[tuple[str, int, str]]):
             self._dial,
             changed,
         )
+        if hostCluster is not None:
+            self.cluster.hostId = dependencies.hostId
         self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
         self._port = LinkPort(
             dependencies.reactor,

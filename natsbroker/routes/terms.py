@@ -18,6 +18,7 @@ from natsbroker.config.model import Settings
 from natsbroker.config.settings.authorization import SubjectPermission
 from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import Cluster, splitRoute
+from natsbroker.connections.hostaddresses import addressesOf
 from natsbroker.links.hostcluster import HostCluster
 from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
 from natsbroker.links.interest import RoutePermissions
@@ -26,6 +27,9 @@ from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.compression import NO_COMPRESSION, Compression
 from natsbroker.wire.serverinfo import GossipMode
+
+#: The key in INFO of the id that a member and its neighbours have towards clients.
+HOST = "natsbroker_host"
 
 #: The protocol level in our INFO: accounts on routes, and the tracing of messages.
 _PROTO = TRACING_PROTOCOL
@@ -266,12 +270,17 @@ def identityFrom(
     port: int,
     hostCluster: HostCluster | None = None,
 ) -> LinkIdentity:
-    """Members of a cluster need different names: that of a neighbour ends with its number."""
-    if hostCluster is not None and settings.server_name:
-        settings = replace(settings, server_name=f"{settings.server_name}-{hostCluster.number}")
+    """
+    A neighbour names its address itself: to neighbours, who tell other members of it, it has none.
+    """
     host, ip = cluster.host, ""
+    if hostCluster is not None:
+        settings = replace(settings, server_name=hostCluster.memberName(settings.server_name))
     if cluster.advertise:
         host, port = advertised(cluster.advertise, port)
+    elif hostCluster is not None:
+        host = addressesOf(host)[0]
+    if port and (cluster.advertise or hostCluster is not None):
         ip = f"nats-route://{joined(host, port)}/"
     return identityAt(settings, serverId, host, port, ip)
 

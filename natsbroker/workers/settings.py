@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from natsbroker.config.addresses import joined
 from natsbroker.config.model import Monitoring, Settings
+from natsbroker.config.settings.listeners import advertised
+from natsbroker.config.settings.routes import Cluster
 from natsbroker.workers.channel import CLIENTS
 from natsbroker.workers.listeners import withPorts
 
@@ -32,12 +35,25 @@ def workerSettings(
         ports_file_dir="",
         monitoring=Monitoring(),
         workers=1,
+        cluster=_clusterOf(settings.cluster, number),
     )
     if number == FIRST:
         return own
     if own.jetstream.backend in SHARED:
         return replace(own, streaming=None)
     return replace(own, streaming=None, jetstream=replace(own.jetstream, enabled=False))
+
+
+def _clusterOf(cluster: Cluster | None, number: int) -> Cluster | None:
+    """
+    The block of a worker, which is a member with a port of its own: that of the block for the
+    first one, and the ports after it for the next.
+    """
+    if cluster is None or cluster.port <= 0:
+        return cluster
+    host, port = advertised(cluster.advertise, 0) if cluster.advertise else ("", 0)
+    other = joined(host, port + number - FIRST) if port else cluster.advertise
+    return replace(cluster, port=cluster.port + number - FIRST, advertise=other)
 
 
 def sharesRemotes(settings: Settings) -> bool:
@@ -54,10 +70,10 @@ def refusals(settings: Settings) -> Iterator[str]:
 
 
 def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
-    for key in ("cluster", "gateway"):
-        block = getattr(settings, key)
-        if block is not None and block.isOn:
-            yield key, f"other servers reach one process yet; {_ONE}"
+    if settings.cluster is not None and settings.cluster.dialect != "modern":
+        yield "cluster.dialect", f"workers are members that speak the modern one alone; {_ONE}"
+    if settings.gateway is not None and settings.gateway.isOn:
+        yield "gateway", f"other clusters reach one process yet; {_ONE}"
     streaming = settings.streaming
     if streaming is not None and streaming.nats_server:
         yield "streaming", f"a server beside another NATS server has no clients of its own; {_ONE}"

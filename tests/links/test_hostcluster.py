@@ -19,8 +19,10 @@ import pytest
 from natsbroker.broker import Broker
 from natsbroker.connections.polledtransport import PolledTransport
 from natsbroker.links.hostcluster import HostCluster
+from natsbroker.routes.terms import HOST
 from natsbroker.runtime.reload import ReloadError
 from natsbroker.server.identity import ServerKeys
+from natsbroker.wire.serverinfo import GossipMode
 from tests.connections.realreactor import POLLED, RealReactor
 from tests.server.support import Host, logLines, settingsOf
 
@@ -286,6 +288,27 @@ class TestRoutes:
         finally:
             made.stop()
 
+    def test_routeBetween(self, tmp_path: Path) -> None:
+        """Neighbours whose settings name one of them have no second route."""
+        made = Street(tmp_path, 'cluster { name: C, listen: "127.0.0.1:-1" }')
+        try:
+            made.begin(1)
+            first = made.brokers[1].membership
+            assert first is not None
+            made.settings = settingsOf(
+                f"""cluster {{ name: C, listen: "127.0.0.1:-1",
+                routes: ["nats-route://127.0.0.1:{first.port}"] }}"""
+            )
+            with logLines() as lines:
+                made.begin(2)
+                made.until(lambda: any("route to self" in line for line in lines))
+            for broker in made.brokers.values():
+                assert broker.membership is not None
+                [member] = broker.membership.cluster.members.values()
+                assert [route.isNeighbour for route in member] == [True]
+        finally:
+            made.stop()
+
 
 class TestSettings:
     """Brokers in memory."""
@@ -305,7 +328,20 @@ class TestSettings:
         """A named server's parts have names of their own in a cluster."""
         host = Host("server_name: N", hostCluster=HostCluster("/neighbours", 3, 3))
         assert host.broker.membership is not None
-        assert host.broker.membership.cluster.identity.server_name == "N-3"
+        cluster = host.broker.membership.cluster
+        assert (cluster.identity.server_name, cluster.identity.ip) == ("N-3", "")
+        assert HostCluster("/neighbours", 3, 3).memberName("") == ""
+
+    def test_announced(self) -> None:
+        """Neighbours learn how other members are to dial one that they tell those of."""
+        text = """server_name: N
+            cluster { name: C, listen: "10.0.0.9:6222", authorization { user: u, password: p } }"""
+        host = Host(text, hostCluster=HostCluster("/neighbours", 1, 2)).start()
+        assert host.broker.membership is not None
+        cluster = host.broker.membership.cluster
+        document = cluster.document("", 0, GossipMode.DEFAULT, isNeighbour=True)
+        assert document["ip"].startswith("nats-route://") and document["auth_required"]
+        assert (document["route_pool_size"], document[HOST]) == (0, host.broker.serverId)
 
     @pytest.mark.parametrize(
         ("before", "after", "way"),

@@ -37,9 +37,28 @@ def test_first(backend: str, isShared: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("block", "port", "advertised"),
+    [
+        ("port: 6222", 6224, ""),
+        ("port: 6222, cluster_advertise: 'h:7000'", 6224, "h:7002"),
+        ("port: 6222, cluster_advertise: h", 6224, "h"),
+        ("port: -1", -1, ""),
+    ],
+)
+def test_routes(block: str, port: int, advertised: str) -> None:
+    """Each worker is a member with a port of its own, in a row if the kernel does not choose."""
+    settings = settingsOf(f"cluster {{ name: C, {block} }}")
+    first, third = (workerSettings(settings, number, ADDRESSES) for number in (1, 3))
+    assert first.cluster == settings.cluster
+    assert third.cluster is not None
+    assert (third.cluster.port, third.cluster.advertise) == (port, advertised)
+
+
+@pytest.mark.parametrize(
     ("text", "key"),
     [
         ("gateway { name: A, port: 1 }", "gateway"),
+        ("cluster { name: C, port: 1, dialect: auto }", "cluster.dialect"),
         ("streaming { nats_server_url: 'nats://h:1' }", "streaming"),
         ("authorization { plugin: p }", "authorization.plugin"),
         ("router { plugin: p }", "router.plugin"),
@@ -59,6 +78,7 @@ def test_unshared(text: str, key: str) -> None:
     [
         "jetstream: enabled, accounts { A { users [{user: a}] } }",
         "http_port: 8222",
+        "cluster { name: C, port: 1 }",
         "websocket { port: 1, no_tls: true }",
         "leafnodes { port: 1, remotes [ { url: 'nats://h:1' } ] }",
     ],

@@ -2,62 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
-import time
-import urllib.request
 from pathlib import Path
-from typing import Any
 
-from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server
-from tests.interop.workers.exact import PAUSE, crowd, running
-
-NAME = "host"
-
-LISTENING = 'leafnodes { listen: "127.0.0.1:-1" }'
-
-HOST = f'server_name: {NAME}, http: "127.0.0.1:-1"\n'
-
-CLIENTS = 6
-"""Enough clients that each worker has some."""
-
-
-def made(directory: Path, name: str, text: str, isHost: bool = False) -> Server:
-    """A server; the one of the tests has workers."""
-    home = directory / name
-    home.mkdir()
-    arguments = ["--workers", "2"] if isHost else []
-    text = text if isHost else f'server_name: {name}, http: "127.0.0.1:-1"\n{text}'
-    return Server(OURS_FAST if isHost else REAL, home, text, arguments)
-
-
-def leafPort(server: Server) -> str:
-    return server.waitForLog(r"Listening for leafnode connections on \S+:(\d+)")[1]
-
-
-def remote(port: str) -> str:
-    return f'leafnodes {{ reconnect: "0.1s", remotes: [ {{ url: "nats://127.0.0.1:{port}" }} ] }}'
-
-
-def leafsOf(server: Server) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.monitorPort}/leafz") as response:
-        document: dict[str, Any] = json.load(response)
-    return document["leafs"] or []
-
-
-def waitForLeafs(server: Server, count: int) -> list[dict[str, Any]]:
-    deadline = time.monotonic() + PATIENCE
-    while len(leafs := leafsOf(server)) != count:
-        assert time.monotonic() < deadline, leafs
-        time.sleep(PAUSE)
-    return leafs
-
-
-def workersOf(server: Server) -> list[int]:
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
-    return [int(word) for word in children.split()]
+from tests.interop.workers.exact import crowd, running
+from tests.interop.workers.linking import (
+    CLIENTS,
+    HOST,
+    LISTENING,
+    NAME,
+    leafPort,
+    leafsOf,
+    made,
+    remote,
+    waitForLeafs,
+    workersOf,
+)
 
 
 def test_accepted(tmp_path: Path) -> None:

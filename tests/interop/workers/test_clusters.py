@@ -1,0 +1,119 @@
+"""Several workers are members of a cluster, among members that are nats-servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.interop.servers import PATIENCE, Server
+from tests.interop.workers.exact import PAUSE, crowd, running
+from tests.interop.workers.linking import (
+    CLIENTS,
+    HOST,
+    LISTENING,
+    NAME,
+    document,
+    leafPort,
+    made,
+    remote,
+    waitForLeafs,
+    workersOf,
+)
+
+LOGIN = "authorization { user: u, password: p }"
+
+
+def cluster(routes: list[str], port: int = -1) -> str:
+    urls = ", ".join(f'"nats-route://u:p@127.0.0.1:{place}"' for place in routes)
+    return f'cluster {{ name: C, listen: "127.0.0.1:{port}", {LOGIN}, routes: [ {urls} ] }}\n'
+
+
+def routePort(server: Server) -> str:
+    return server.waitForLog(r"Listening for route connections on \S+:(\d+)")[1]
+
+
+def namesAt(server: Server) -> set[str]:
+    """The other members that a server knows."""
+    routes: list[dict[str, Any]] = document(server, "routez")["routes"] or []
+    return {route["remote_name"] for route in routes}
+
+
+def waitForMembers(*servers: Server) -> None:
+    """Wait until all nats-servers know all."""
+    names = {server.directory.name for server in servers} | {f"{NAME}-1", f"{NAME}-2"}
+    deadline = time.monotonic() + PATIENCE
+    while not all(namesAt(server) == names - {server.directory.name} for server in servers):
+        assert time.monotonic() < deadline, [namesAt(server) for server in servers]
+        time.sleep(PAUSE)
+
+
+def freePorts() -> int:
+    """A port with a free one behind it."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+def test_joined(tmp_path: Path) -> None:
+    """Members that know one worker find all, also one that is there again."""
+    host = made(tmp_path, NAME, HOST + cluster([]), isHost=True)
+    with running(host):
+        seed = routePort(host)
+        members = [made(tmp_path, f"member{n}", cluster([seed])) for n in range(2)]
+        with running(*members):
+            waitForMembers(*members)
+            places = (host, CLIENTS), *((member, 2) for member in members)
+            with crowd(*places) as clients:
+                clients.check()
+                # Its clients learn one address of the host.
+                urls = json.loads(clients.clients[-1].info[5:])["connect_urls"]
+                assert urls.count(f"127.0.0.1:{host.port}") == 1
+            before = workersOf(host)
+            os.kill(before[1], signal.SIGKILL)
+            host.waitForLog(r"Worker \d is ready")
+            waitForMembers(*members)
+            with crowd(*places) as clients:
+                clients.check()
+
+
+def test_ports(tmp_path: Path) -> None:
+    """Workers listen at ports in a row, and do not take each other for somebody else."""
+    member = made(tmp_path, "member", cluster([]))
+    port = freePorts()
+    with running(member):
+        routes = [routePort(member), str(port), str(port + 1)]
+        host = made(tmp_path, NAME, HOST + cluster(routes, port), isHost=True)
+        with running(host):
+            listening = re.findall(r"Listening for route connections on \S+:(\d+)", host.log())
+            assert sorted(map(int, listening)) == [port, port + 1]
+            waitForMembers(member)
+            with crowd((host, CLIENTS), (member, 2)) as clients:
+                clients.check()
+
+
+def test_hub(tmp_path: Path) -> None:
+    """In a cluster each worker has a hub of its own, as each member has."""
+    hub = made(tmp_path, "hub", LISTENING)
+    with running(hub):
+        remotes = remote(leafPort(hub))
+        host = made(tmp_path, NAME, HOST + cluster([]) + remotes, isHost=True)
+        with running(host):
+            member = made(tmp_path, "member", cluster([routePort(host)]) + remotes)
+            with running(member):
+                waitForMembers(member)
+                names = sorted(leaf["name"] for leaf in waitForLeafs(hub, 3))
+                assert names == [f"{NAME}-1", f"{NAME}-2", "member"]
+                with crowd((host, CLIENTS), (member, 2), (hub, 2)) as clients:
+                    clients.check()
