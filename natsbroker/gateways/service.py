@@ -27,6 +27,7 @@ from natsbroker.gateways.terms import gatewaySettings, identityFrom, termsFrom
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.gatewayreplies import GatewayDependencies, ReplyNames, newHash
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
@@ -52,6 +53,7 @@ class GatewayService(LinkService[str]):
         settings = dependencies.settings
         block = settings.gateway or Gateway()
         super().__init__(dependencies, gatewaySettings(settings, block))
+        self._hostCluster = dependencies.hostCluster
         cluster = self._cluster = None if routes is None else routes.cluster
         chosen = dependencies.policy()
         self.switchAfter = int(getattr(chosen, "switchAfter", 0))
@@ -73,7 +75,7 @@ class GatewayService(LinkService[str]):
         terms = termsFrom(settings, block, policy.tellsAll)
         self.links = self.gateways = GatewayRegistry(
             self.context,
-            identityFrom(settings, block, dependencies.serverId, max(block.port, 0)),
+            self._identityWith(settings, max(block.port, 0)),
             terms,
             traffic,
             members,
@@ -94,6 +96,10 @@ class GatewayService(LinkService[str]):
             "nats-gw",
             dependencies.sockets.pop("gateway", None),
         )
+
+    def _identityWith(self, settings: Settings, port: int) -> LinkIdentity:
+        block = settings.gateway or Gateway()
+        return identityFrom(settings, block, self._serverId, port, self._hostCluster)
 
     @property
     def block(self) -> Gateway:
@@ -119,7 +125,7 @@ class GatewayService(LinkService[str]):
 
     def _identify(self) -> None:
         """Our own cluster announces the address, too."""
-        identity = identityFrom(self._settings, self.block, self._serverId, self.port)
+        identity = self._identityWith(self._settings, self.port)
         self.gateways.identity = identity
         self.gateways.url = identity.gateway_url
         if self._cluster is not None:

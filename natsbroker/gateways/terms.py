@@ -18,6 +18,7 @@ from natsbroker.config.settings.gateways import Gateway
 from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import splitRoute
 from natsbroker.connections.hostaddresses import addressesOf
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.links.identity import NOBODY, LinkIdentity, LinkLogin, identityAt, loginToSay
 from natsbroker.links.settingsmapper import linkSettings, linkTLSFrom
 from natsbroker.links.tls import LinkTLS
@@ -130,8 +131,17 @@ def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
     return addressesOf(gateway.host)[0], port
 
 
-def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int) -> LinkIdentity:
+def identityFrom(
+    settings: Settings,
+    gateway: Gateway,
+    serverId: str,
+    port: int,
+    hostCluster: HostCluster | None = None,
+) -> LinkIdentity:
+    """Neighbours are members of one cluster, which other clusters tell apart."""
     host, port = placeFrom(gateway, port)
+    if hostCluster is not None:
+        settings = replace(settings, server_name=hostCluster.memberName(settings.server_name))
     return identityAt(settings, serverId, host, port, gateway=joined(host, port))
 
 

@@ -16,7 +16,11 @@ from natsbroker.runtime.failures import cannotListen
 from natsbroker.workers.acceptor import Acceptor
 from natsbroker.workers.channel import CLIENTS
 
-_KINDS = {"websocket": ("websocket", ""), "leafnodes": ("leafnode", "nats-leaf")}
+_KINDS = {
+    "websocket": ("websocket", ""),
+    "leafnodes": ("leafnode", "nats-leaf"),
+    "gateway": ("gateway", "nats-gw"),
+}
 """The kinds by configuration key, each with its name in errors, and with the scheme of its URLs
 unless its settings have one."""
 

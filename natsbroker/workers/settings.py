@@ -72,8 +72,6 @@ def refusals(settings: Settings) -> Iterator[str]:
 def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.cluster is not None and settings.cluster.dialect != "modern":
         yield "cluster.dialect", f"workers are members that speak the modern one alone; {_ONE}"
-    if settings.gateway is not None and settings.gateway.isOn:
-        yield "gateway", f"other clusters reach one process yet; {_ONE}"
     streaming = settings.streaming
     if streaming is not None and streaming.nats_server:
         yield "streaming", f"a server beside another NATS server has no clients of its own; {_ONE}"

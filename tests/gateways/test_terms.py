@@ -5,6 +5,7 @@ The terms of a gateway.
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from natsbroker.gateways.terms import (
     placeOf,
     termsFrom,
 )
+from natsbroker.links.hostcluster import HostCluster
 from natsbroker.links.identity import LinkIdentity
 from tests.gateways.gatewaypeers import terms
 from tests.interop.certificates import writeCertificates
@@ -101,6 +103,9 @@ def blockOf(settings: Settings) -> Gateway:
 def test_identity() -> None:
     """The address that is announced to others."""
     settings = settingsOf(TEXT)
+    near = HostCluster("/neighbours", 3, 4)
+    named = identityFrom(replace(settings, server_name="N"), blockOf(settings), "ID", 5, near)
+    assert (named.server_name, named.server_id) == ("N-3", "ID")
     identity = identityFrom(settings, blockOf(settings), "ID", 5)
     assert (identity.server_id, identity.server_name) == ("ID", "n1")
     assert (identity.host, identity.port, identity.gateway_url) == ("127.0.0.1", 5, "127.0.0.1:5")

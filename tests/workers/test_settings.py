@@ -57,7 +57,6 @@ def test_routes(block: str, port: int, advertised: str) -> None:
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("gateway { name: A, port: 1 }", "gateway"),
         ("cluster { name: C, port: 1, dialect: auto }", "cluster.dialect"),
         ("streaming { nats_server_url: 'nats://h:1' }", "streaming"),
         ("authorization { plugin: p }", "authorization.plugin"),
@@ -78,6 +77,7 @@ def test_unshared(text: str, key: str) -> None:
     [
         "jetstream: enabled, accounts { A { users [{user: a}] } }",
         "http_port: 8222",
+        "gateway { name: A, port: 1 }",
         "cluster { name: C, port: 1 }",
         "websocket { port: 1, no_tls: true }",
         "leafnodes { port: 1, remotes [ { url: 'nats://h:1' } ] }",
