@@ -234,7 +234,8 @@ class TestChecking:
         """A part that several workers cannot share is refused, with its place."""
         path = tmp_path / "x.conf"
         path.write_text("workers: 2\nservices { traffic {} }")
-        text = f"nats-server: {path}:2:1: services: a plugin runs in one process; use one worker\n"
+        said = 'the service "traffic" does not say that it runs in several processes'
+        text = f"nats-server: {path}:2:12: services.traffic: {said}; use one worker\n"
         code, _, err = ran("-t", "-c", str(path))
         assert (code, err) == (1, text)
         code, _, err = ran("-c", str(path))

@@ -28,6 +28,7 @@ from natsbroker.interfaces import (
     IBrokerHost,
     IOptionsCheck,
     IReloadable,
+    IWorkerPlugin,
 )
 from natsbroker.runtime.pluginoptions import PluginOptionError, PluginOptions
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -74,11 +75,12 @@ class SettingsAvatars:
         return settings
 
 
-@implementer(IAuthorizerPlugin, IOptionsCheck)
+@implementer(IAuthorizerPlugin, IOptionsCheck, IWorkerPlugin)
 class HtpasswdPlugin:
     """Users in an htpasswd file. Option: C{file}."""
 
     name = "htpasswd"
+    runsInWorkers = True
 
     def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
         _snapshot(_file(section))
@@ -117,11 +119,12 @@ class _HtpasswdFromSection(HtpasswdAuthenticator):
         return lambda: self.file.use(path, snapshot)
 
 
-@implementer(IAuthorizerPlugin, IOptionsCheck)
+@implementer(IAuthorizerPlugin, IOptionsCheck, IWorkerPlugin)
 class CredPlugin:
     """Checkers of C{twisted.cred}. Option: C{checkers}, strings as C{--auth} takes them."""
 
     name = "cred"
+    runsInWorkers = True
 
     def __init__(self, checkers: Sequence[Any] = ()) -> None:
         self._checkers = list(checkers)
@@ -155,7 +158,7 @@ def _checker(description: str) -> Any:
         raise PluginOptionError("checkers", text) from error
 
 
-@implementer(IAuthorizerPlugin, IOptionsCheck)
+@implementer(IAuthorizerPlugin, IOptionsCheck, IWorkerPlugin)
 class HTTPPlugin:
     """
     A service over HTTP. Options: C{url}, C{request_timeout}, C{max_answer}, C{max_concurrent},
@@ -164,6 +167,7 @@ class HTTPPlugin:
     """
 
     name = "http"
+    runsInWorkers = True
 
     def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
         _terms(section, None)

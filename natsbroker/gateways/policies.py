@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from zope.interface import implementer
 
@@ -22,6 +22,7 @@ from natsbroker.interfaces import (
     IGatewayInterestPolicy,
     IGatewayPolicyPlugin,
     IOptionsCheck,
+    IWorkerPlugin,
 )
 from natsbroker.runtime.pluginoptions import PluginOptionError, refuseOthers
 
@@ -144,7 +145,7 @@ def switchAfterOf(section: Mapping[str, Any]) -> int:
     return count
 
 
-@implementer(IGatewayPolicyPlugin, IOptionsCheck)
+@implementer(IGatewayPolicyPlugin, IOptionsCheck, IWorkerPlugin)
 @dataclass(frozen=True)
 class _PolicyPlugin:
     """
@@ -153,6 +154,7 @@ class _PolicyPlugin:
 
     name: str
     make: Callable[[Mapping[str, Any]], IGatewayInterestPolicy]
+    runsInWorkers: ClassVar[bool] = True
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
         return self.make(section)

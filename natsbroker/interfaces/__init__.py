@@ -84,6 +84,7 @@ from natsbroker.interfaces.services import (
     IReloadable,
     IRouterPlugin,
     ITurns,
+    IWorkerPlugin,
 )
 from natsbroker.interfaces.storage import (
     ICountedLog,
@@ -168,6 +169,7 @@ __all__ = [
     "ITracedSubscriber",
     "ITurns",
     "IViewableStore",
+    "IWorkerPlugin",
     "Kind",
     "LeaseCensus",
     "LeaseHolder",

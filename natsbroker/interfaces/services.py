@@ -197,6 +197,19 @@ class IOptionsCheck(Interface):
         """
 
 
+class IWorkerPlugin(Interface):
+    """
+    A plugin of any kind that says whether it can be in several processes of one server. A server
+    with C{workers} refuses a plugin without this interface.
+    """
+
+    runsInWorkers = Attribute(
+        "Whether each worker may make an object of its own, for the same section. The objects know "
+        "nothing of each other: a subscription of each gets every message, unless they are a queue "
+        "group, and an advisory comes to the worker that it concerns alone."
+    )
+
+
 class IReadiness(Interface):
     """
     A service that is not ready at once. Clients can connect when all services are ready; a service

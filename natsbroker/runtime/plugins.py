@@ -31,6 +31,7 @@ from natsbroker.interfaces import (
     IReloadable,
     IRouterPlugin,
     ISubjectRouter,
+    IWorkerPlugin,
 )
 from natsbroker.interfaces.providers import require
 from natsbroker.runtime.pluginoptions import PluginOptionError
@@ -272,6 +273,22 @@ class Plugins:
             what, keyOf = f'connection kind "{kind.name}"', f"{key}.{{}}".format
             yield from optionProblem(settings, what, kind, section, key, keyOf)
 
+    def unshared(self, settings: Settings) -> Iterator[tuple[str, str]]:
+        """
+        The plugins that do not say that they run in several workers: the key and what they are.
+        One that is missing is no reason yet: a start says so.
+        """
+        for interface, name, _, key, _ in self._named(settings):
+            try:
+                plugin = self.named(interface, name)
+            except PluginError:
+                continue
+            if not _runsInWorkers(plugin):
+                yield key, _what(interface, name)
+        for kind in self.connectionKinds(settings):
+            if not _runsInWorkers(kind):
+                yield _sectionOf(settings, kind.name), f'connection kind "{kind.name}"'
+
     def _named(
         self, settings: Settings
     ) -> Iterator[tuple[InterfaceClass, str, Mapping[str, Any], str, str]]:
@@ -299,6 +316,10 @@ class Plugins:
 
     def _servicePlugin(self, settings: Settings, name: str) -> Any:
         return self.named(IBrokerService, name, settings.at(_sectionOf(settings, name)))
+
+
+def _runsInWorkers(plugin: Any) -> bool:
+    return IWorkerPlugin.providedBy(plugin) and bool(plugin.runsInWorkers)
 
 
 def _sectionOf(settings: Settings, name: str) -> str:

@@ -17,7 +17,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
-from natsbroker.interfaces import IBrokerHost, IBrokerService, IOptionsCheck, IPublishFilter
+from natsbroker.interfaces import (
+    IBrokerHost,
+    IBrokerService,
+    IOptionsCheck,
+    IPublishFilter,
+    IWorkerPlugin,
+)
 from natsbroker.runtime.pluginoptions import PluginOptionError, PluginOptions
 from natsbroker.wire.grants import GLOBAL_ACCOUNT
 from natsbroker.wire.headers import HeaderError, Headers
@@ -112,9 +118,10 @@ class SpanService(Service):
         return deferToThreadPool(reactor, reactor.getThreadPool(), self._provider.shutdown)
 
 
-@implementer(IBrokerService, IOptionsCheck)
+@implementer(IBrokerService, IOptionsCheck, IWorkerPlugin)
 class SpanPlugin:
     name = "opentelemetry"
+    runsInWorkers = True
 
     def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
         _, exporter = _optionsIn(section)

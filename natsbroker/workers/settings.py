@@ -9,6 +9,8 @@ from natsbroker.config.addresses import joined
 from natsbroker.config.model import Monitoring, Settings
 from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import Cluster
+from natsbroker.runtime.plugins import Plugins
+from natsbroker.server.builtin import withBuiltIn
 from natsbroker.workers.channel import CLIENTS
 from natsbroker.workers.listeners import withPorts
 
@@ -62,14 +64,18 @@ def sharesRemotes(settings: Settings) -> bool:
     return block is not None and bool(block.remotes) and not settings.isMember
 
 
-def refusals(settings: Settings) -> Iterator[str]:
-    """The reasons against several workers, each with its place in the file if known."""
-    for key, why in _reasons(settings):
+def refusals(settings: Settings, plugins: Plugins | None = None) -> Iterator[str]:
+    """
+    The reasons against several workers, each with its place in the file if known.
+
+    @param plugins: by default those that are installed.
+    """
+    for key, why in _reasons(settings, withBuiltIn(plugins or Plugins())):
         place = f"{settings.places[key]}: " if key in settings.places else ""
         yield f"{place}{key}: {why}"
 
 
-def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
+def _reasons(settings: Settings, plugins: Plugins) -> Iterator[tuple[str, str]]:
     if settings.cluster is not None and settings.cluster.dialect != "modern":
         yield "cluster.dialect", f"workers are members that speak the modern one alone; {_ONE}"
     streaming = settings.streaming
@@ -77,14 +83,8 @@ def _reasons(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "streaming", f"a server beside another NATS server has no clients of its own; {_ONE}"
     if streaming is not None and streaming.jetstream_accounts:
         yield "streaming.jetstream_accounts", f"workers share streams, and no channels; {_ONE}"
-    for key, isNamed in (
-        ("authorization.plugin", settings.authorization.plugin),
-        ("router.plugin", settings.router.plugin),
-        ("services", settings.services),
-        ("plugins", settings.plugins),
-    ):
-        if isNamed:
-            yield key, f"a plugin runs in one process; {_ONE}"
+    for key, what in plugins.unshared(settings):
+        yield key, f"the {what} does not say that it runs in several processes; {_ONE}"
 
 
 _ONE = "use one worker"

@@ -31,6 +31,7 @@ from natsbroker.interfaces import (
     IReloadable,
     IRouterPlugin,
     ISubjectRouter,
+    IWorkerPlugin,
 )
 from natsbroker.runtime.pluginoptions import PluginOptionError
 from natsbroker.runtime.plugins import (
@@ -261,6 +262,48 @@ class CheckingMaker(Maker):
             raise PluginOptionError("bad", "bad is not good")
         if not section:
             raise ValueError("nothing to do")
+
+
+@implementer(IWorkerPlugin)
+class SharedMaker(Maker):
+    """A service that says whether several workers may have it."""
+
+    def __init__(self, name: str, runsInWorkers: bool = True) -> None:
+        super().__init__(name)
+        self.runsInWorkers = runsInWorkers
+
+
+class TestUnshared:
+    """Plugins that are in one process only."""
+
+    @pytest.mark.parametrize(
+        ("made", "expected"),
+        [
+            (SharedMaker("a"), []),
+            (SharedMaker("a", runsInWorkers=False), [("services.a", 'service "a"')]),
+            (Maker("a"), [("services.a", 'service "a"')]),
+            (Maker("b"), []),
+        ],
+    )
+    def test_services(self, made: Maker, expected: list[tuple[str, str]]) -> None:
+        """A plugin has to say that it can be in several; of a missing one nothing is known."""
+        assert list(plugins(made).unshared(settingsOf("services { a { good: 1 } }"))) == expected
+
+    @pytest.mark.parametrize(
+        ("text", "key"),
+        [
+            ("authorization { plugin: cred, checkers: [anonymous] }", ""),
+            ("authorization { plugin: htpasswd, file: f }", ""),
+            ("authorization { plugin: http, url: 'https://h' }", ""),
+            ("gateway { name: A, port: 1, interest { plugin: optimistic } }", ""),
+            ("services { opentelemetry {} }", ""),
+            ("services { traffic {} }", "services.traffic"),
+        ],
+    )
+    def test_builtIn(self, text: str, key: str) -> None:
+        """Each of the broker's own that several can have says so."""
+        unshared = Plugins(builtIn=BUILT_IN).unshared(settingsOf(text))
+        assert [named for named, _ in unshared] == ([key] if key else [])
 
 
 def placed(text: str) -> Settings:

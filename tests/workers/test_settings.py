@@ -59,10 +59,8 @@ def test_routes(block: str, port: int, advertised: str) -> None:
     [
         ("cluster { name: C, port: 1, dialect: auto }", "cluster.dialect"),
         ("streaming { nats_server_url: 'nats://h:1' }", "streaming"),
-        ("authorization { plugin: p }", "authorization.plugin"),
-        ("router { plugin: p }", "router.plugin"),
-        ("services { a {} }", "services"),
-        ("plugins { a {} }", "plugins"),
+        ("services { traffic {} }", "services.traffic"),
+        ("plugins { traffic {} }", "plugins.traffic"),
     ],
 )
 def test_unshared(text: str, key: str) -> None:
@@ -78,6 +76,7 @@ def test_unshared(text: str, key: str) -> None:
         "jetstream: enabled, accounts { A { users [{user: a}] } }",
         "http_port: 8222",
         "gateway { name: A, port: 1 }",
+        "authorization { plugin: cred, checkers: [anonymous] }",
         "cluster { name: C, port: 1 }",
         "websocket { port: 1, no_tls: true }",
         "leafnodes { port: 1, remotes [ { url: 'nats://h:1' } ] }",
@@ -85,3 +84,10 @@ def test_unshared(text: str, key: str) -> None:
 )
 def test_accepted(text: str) -> None:
     assert list(refusals(settingsOf(text))) == []
+
+
+def test_plugin() -> None:
+    """A plugin that says nothing about workers is refused by its name."""
+    [problem] = refusals(settingsOf("services { traffic {} }"))
+    said = 'the service "traffic" does not say that it runs in several processes'
+    assert problem == f"services.traffic: {said}; use one worker"
