@@ -192,6 +192,9 @@ class WebSocketService(ConnectionService):
     def protocolFor(self, below: AcceptedWebSocket, upgrade: Upgrade) -> Any:
         """A protocol for what the peer is; C{None} if such peers are not expected."""
         if upgrade.isLeafnode:
+            if below.adoption is not None:
+                # Its acceptor counts it as a client until it has ended.
+                self.clients.context.connections.left(below.adoption.cid, "")
             leafs: Any = self._links.find("leaf")
             return None if leafs is None else leafs.protocolOver(below)
         context: Any = self.clients.context

@@ -33,8 +33,6 @@ def portOf(settings: Settings, key: str) -> int:
 
 class ParentListeners:
     """
-    All listen, or none.
-
     @ivar clients: the listener for clients.
     """
 
@@ -43,6 +41,7 @@ class ParentListeners:
     ) -> None:
         """
         @param sockets: that listen already, by listener.
+        @raise ValueError: for one of a listener that there is not.
         """
         self._acceptor = acceptor
         opened = sockets.get(CLIENTS)
@@ -62,6 +61,11 @@ class ParentListeners:
                     scheme or block.scheme,
                     sockets.get(key),
                 )
+
+        unknown = sockets.keys() - {CLIENTS, "monitoring", *self._kinds}
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f"sockets for listeners that are no parent's of workers: {names}")
 
     async def open(self) -> None:
         """Raise L{natsbroker.runtime.failures.StartError} for an address that is in use."""

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from natsbroker.clients.adoption import Adoption
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
 from natsbroker.runtime.reload import ReloadError
+from natsbroker.websocket.protocol import AcceptedWebSocket
 from natsbroker.websocket.service import loginSettings, tlsFrom
 from tests.server.support import logLines, settingsOf
-from tests.websocket.memory import CONNECT, WebSocketBroker
+from tests.websocket.memory import CONNECT, Socket, WebSocketBroker
 
 USERS = "authorization { users: [ {user: a, password: x}, {user: b, password: y} ] }"
 
@@ -144,6 +146,32 @@ class TestListening:
         socket = broker.dial()
         assert socket.upgrade(b"/leafnode").startswith(b"HTTP/1.1 101 ")
         assert socket.ending == "lost"
+
+
+class TestAdopted:
+    """Connections that another process accepted, and counts as clients until they end."""
+
+    @pytest.fixture
+    def dialled(self, monkeypatch: pytest.MonkeyPatch) -> tuple[Socket, list[tuple[int, str]]]:
+        """A connection, and the ends that are reported."""
+        monkeypatch.setattr(AcceptedWebSocket, "adoption", Adoption(77))
+        broker = WebSocketBroker(rest='leafnodes { listen: "127.0.0.1:7422" }')
+        ends: list[tuple[int, str]] = []
+        broker.broker.clientContext.connections.left = lambda *left: ends.append(left)
+        return broker.dial(), ends
+
+    def test_client(self, dialled: tuple[Socket, list[tuple[int, str]]]) -> None:
+        """A client has the number that it was given."""
+        socket, ends = dialled
+        socket.upgrade(b"/")
+        assert b'"client_id":77,' in socket.ask()
+        assert ends == []
+
+    def test_leafnode(self, dialled: tuple[Socket, list[tuple[int, str]]]) -> None:
+        """A leafnode is no client."""
+        socket, ends = dialled
+        socket.upgrade(b"/leafnode")
+        assert ends == [(77, "")]
 
 
 def test_tlsFrom() -> None:

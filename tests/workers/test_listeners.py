@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from natsbroker.config.model import Settings
 from natsbroker.runtime.reload import ReloadError
 from natsbroker.workers.channel import Adopt, Closed, ReloadPlanned
+from natsbroker.workers.supervisor import Supervisor
 from tests.server.support import logLines, settingsOf
 from tests.workers.support import CHOSEN, World
 
@@ -106,3 +108,12 @@ class TestReload:
             world.supervisor.reload(renewed(SOCKETS.replace("-1", "9")))
         assert raised.value.problems == ("config reload not supported for websocket: port 0 to 9",)
         world.close()
+
+
+def test_unknownSocket() -> None:
+    """A socket that somebody has opened for a listener that there is not is no mistake to hide."""
+    opened = socket.socket()
+    settings = renewed("")
+    with pytest.raises(ValueError, match="no parent's of workers: cluster"):
+        Supervisor(settings, reactor=World().reactor, sockets={"cluster": opened})
+    opened.close()

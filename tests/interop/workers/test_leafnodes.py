@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
-from tests.interop.workers.exact import crowd, running
+import pytest
+
+from tests.interop.certificates import writeCertificates
+from tests.interop.plainclients import Client
+from tests.interop.workers.exact import PAUSE, crowd, running
 from tests.interop.workers.linking import (
     CLIENTS,
     HOST,
@@ -110,3 +115,85 @@ def test_nearFirst(tmp_path: Path) -> None:
             for client in near:
                 client.publish(b"g", b"2")
             assert far.take(away, CLIENTS) == [b"2"] * CLIENTS
+
+
+@pytest.mark.parametrize("isOverWebSocket", [False, True])
+def test_encrypted(tmp_path: Path, isOverWebSocket: bool) -> None:
+    """Leafnodes come over TLS and WebSockets, which then count as no clients."""
+    writeCertificates(tmp_path)
+    files = f'cert_file: "{tmp_path}/server.pem", key_file: "{tmp_path}/server-key.pem"'
+    tls = f"tls {{ {files} }}"
+    blocks = f"""
+        leafnodes {{ listen: "127.0.0.1:-1", {tls} }}
+        websocket {{ listen: "127.0.0.1:-1", {tls} }}
+        max_connections: {CLIENTS}
+    """
+    host = made(tmp_path, NAME, HOST + blocks, isHost=True)
+    with running(host):
+        port = leafPort(host)
+        if isOverWebSocket:
+            port = host.waitForLog(r"Listening for websocket clients on wss://\S+:(\d+)")[1]
+        url = remote(port).replace("nats://", "wss://" if isOverWebSocket else "tls://")
+        dialling = url.replace(
+            '" } ]', f'", tls {{ ca_file: "{tmp_path}/ca.pem" }}, ws_compression: true }} ]'
+        )
+        leafs = [made(tmp_path, f"leaf{number}", dialling) for number in range(2)]
+        with running(*leafs):
+            assert len(waitForLeafs(host, 2)) == 2
+            with crowd((host, CLIENTS), *((leaf, 2) for leaf in leafs)) as clients:
+                clients.check()
+
+
+ACCOUNTS = """
+    accounts {
+        A {
+            users: [ {user: a, password: a} ]
+            exports: [ {stream: "news.>"}, {service: "ask"} ]
+        }
+        B {
+            users: [ {user: b, password: b} ]
+            imports: [
+                {stream: {account: A, subject: "news.>"}}, {service: {account: A, subject: ask}}
+            ]
+        }
+    }
+"""
+
+
+def test_imports(tmp_path: Path) -> None:
+    """Clients of an account that imports from that of the hub get everything once."""
+    hub = made(tmp_path, "hub", LISTENING)
+    with running(hub):
+        remotes = remote(leafPort(hub)).replace('" } ]', '", account: A } ]')
+        host = made(tmp_path, NAME, HOST + ACCOUNTS + remotes, isHost=True)
+        with running(host):
+            waitForLeafs(hub, 1)
+            far = Client(hub)
+            clients = [Client(host, user) for user in "ab" * CLIENTS]
+            importers = clients[1::2]
+            news = [client.subscribe(b"news.*") for client in clients]
+            served = far.subscribe(b"ask")
+            inboxes = [client.subscribe(b"inbox.%d" % n) for n, client in enumerate(importers)]
+            for client, sid in zip(clients, news, strict=True):
+                while not client.arrived(sid):
+                    far.publish(b"news.early", b"")
+                    time.sleep(PAUSE)
+            far.flush()
+            time.sleep(4 * PAUSE)
+            for client, sid in zip(clients, news, strict=True):
+                client.arrived(sid)
+            far.publish(b"news.x", b"1")
+            clients[0].publish(b"news.x", b"2")
+            for number, client in enumerate(importers):
+                client.publish(b"ask", b"?", b"inbox.%d" % number)
+            for reply, _, _ in far.messages(served, len(importers)):
+                far.publish(reply, b"!")
+            far.flush()
+            for client, inbox in zip(importers, inboxes, strict=True):
+                assert client.take(inbox, 1) == [b"!"]
+            time.sleep(4 * PAUSE)
+            for client, sid in zip(clients, news, strict=True):
+                assert sorted(client.arrived(sid)) == [b"1", b"2"]
+            assert far.arrived(served) == []
+            for client in (far, *clients):
+                client.close()
