@@ -4,7 +4,6 @@ Answers as Go's encoding/json writes them, and text as Go quotes it in errors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +12,8 @@ from msgspec.json import Encoder
 
 from natsbroker.wire.text import encoded
 
-_UNSAFE = re.compile(b"[<>&]|\xe2\x80[\xa8\xa9]")
+_ESCAPES = ((b"<", rb"\u003c"), (b">", rb"\u003e"), (b"&", rb"\u0026"))
+_LINE_ENDS = (("\u2028".encode(), rb"\u2028"), ("\u2029".encode(), rb"\u2029"))
 _SHORT_QUOTES = {
     "\a": r"\a",
     "\b": r"\b",
@@ -123,11 +123,18 @@ def encode(value: Any) -> bytes:
         text = _ENCODER.encode(value)
     except UnicodeEncodeError:
         text = _ENCODER.encode(_whole(value))
-    return _UNSAFE.sub(_escaped, text)
+    return _escaped(text)
 
 
-def _escaped(match: re.Match[bytes]) -> bytes:
-    return b"\\u%04x" % ord(match[0].decode())
+def _escaped(text: bytes) -> bytes:
+    for character, escape in _ESCAPES:
+        if character in text:
+            text = text.replace(character, escape)
+    # A search for one byte takes a tenth of the time that one for several takes.
+    if b"\xe2" in text:
+        for character, escape in _LINE_ENDS:
+            text = text.replace(character, escape)
+    return text
 
 
 def _whole(value: Any) -> Any:
