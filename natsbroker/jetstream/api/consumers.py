@@ -23,7 +23,7 @@ from natsbroker.jetstream.model.consumerupdates import (
     CreateForm,
     addressedConsumer,
 )
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.requests import (
     parseConsumer,
     parsePage,
@@ -126,7 +126,7 @@ async def _createAdmitted(
         # The reader counts from 1 again, and has what it did not acknowledge delivered again.
         await consumer.reset()
     # An update shows the end of a pause in UTC, even if nothing else changes.
-    if toJSON(config) != toJSON(consumer.config):
+    if encodable(config) != encodable(consumer.config):
         filters = consumer.filters
         updating = consumer.update(config)
         if not config.sourcing:

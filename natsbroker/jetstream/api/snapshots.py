@@ -16,7 +16,7 @@ from natsbroker.jetstream.api.streams import checker
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import SnapshotRequest
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.requests import parseRestore, parseSnapshot, requireBody
@@ -57,7 +57,7 @@ async def _snapshot(account: JetStreamAccount, request: Request) -> Mapping[str,
         account.run(account.turns.begin(sending, request.message.origin))
 
     account.deadlines.after(0, begin)  # The answer precedes the first chunk.
-    return {"config": toJSON(stream.config), "state": state}
+    return {"config": encodable(stream.config), "state": state}
 
 
 async def _send(

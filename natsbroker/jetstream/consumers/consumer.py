@@ -20,7 +20,7 @@ from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.gojson import EncodedDocument
 from natsbroker.jetstream.model.metadata import withPause, withServer
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
@@ -460,7 +460,7 @@ class Consumer:
 
 
 def _shown(config: ConsumerConfig) -> dict[str, Any]:
-    return toJSON(withServer(config))
+    return encodable(withServer(config))
 
 
 def _position(consumerSequence: int, sequence: int, lastActive: int) -> dict[str, Any]:

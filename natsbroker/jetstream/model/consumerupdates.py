@@ -18,7 +18,7 @@ from natsbroker.jetstream.model.consumerchecks import (
     withConsumerDefaults,
 )
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
     NO_SERVER_LIMITS,
@@ -89,7 +89,7 @@ def addressedConsumer(
 
 def isIdenticalConsumer(config: ConsumerConfig, stored: ConsumerConfig) -> bool:
     """Whether a complete configuration is that of a consumer, apart from the server's metadata."""
-    return toJSON(withLevelOf(config, stored)) == toJSON(stored)
+    return encodable(withLevelOf(config, stored)) == encodable(stored)
 
 
 class ConsumerChecker:

@@ -10,13 +10,14 @@ U+FFFD. The texts of errors are msgspec's, which verifies the types.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
-from msgspec import DecodeError, Meta, ValidationError, convert, json
+from msgspec import DecodeError, Meta, Raw, ValidationError, convert, json
 
-from natsbroker.steps import PIECE, Steps, finish
+from natsbroker.jetstream.model.gojson import EncodedList
+from natsbroker.steps import PIECE, Steps, finish, pieces
 from natsbroker.wire.text import decoded, whole
 from natsbroker.wire.timestamps import Timestamp, formatTime, parseTime
 
@@ -37,6 +38,26 @@ Always = Annotated[T, "always"]
 
 class JsonError(ValueError):
     """A text that is not JSON, or JSON that is not the document that it should be."""
+
+
+class LongList(tuple[T, ...]):
+    """
+    A list of more elements than make a step. It is encoded once, when it is read, and two are equal
+    if their texts are.
+
+    @ivar text: the JSON of it.
+    """
+
+    text: Raw
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, LongList) else super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    # Lists with the same text have the same elements.
+    __hash__ = tuple.__hash__
 
 
 class _Key(NamedTuple):
@@ -74,26 +95,38 @@ def _documentIn(hint: Any) -> type | None:
     return next(filter(None, map(_documentIn, get_args(hint))), None)
 
 
-def toJSON(document: Any) -> dict[str, Any]:
-    """The keys of a document for an encoder, in their order. Maps are sorted."""
+def toJSON(document: Any, areEncoded: bool = False) -> dict[str, Any]:
+    """
+    The keys of a document, in their order. Maps are sorted.
+
+    @param areEncoded: whether a L{LongList} is its text, for L{natsbroker.jetstream.model.gojson},
+        or a list.
+    """
     shown = {}
     for name, (_, isAlways, default) in _keysOf(type(document)).items():
         value = getattr(document, name)
         if isAlways or value != default:
-            shown[name] = value if type(value) in _PLAIN else _shownValue(value)
+            shown[name] = value if type(value) in _PLAIN else _shownValue(value, areEncoded)
     return shown
 
 
-def _shownValue(value: Any) -> Any:
+def encodable(document: Any) -> dict[str, Any]:
+    """The keys of a document for L{natsbroker.jetstream.model.gojson}, cheap with long lists."""
+    return toJSON(document, True)
+
+
+def _shownValue(value: Any, areEncoded: bool) -> Any:
     if isinstance(value, Timestamp):
         return formatTime(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
-        return [part if type(part) in _PLAIN else _shownValue(part) for part in value]
+        if areEncoded and isinstance(value, LongList):
+            return value.text
+        return [part if type(part) in _PLAIN else _shownValue(part, areEncoded) for part in value]
     if isinstance(value, dict):
         return dict(sorted(value.items()))
-    return toJSON(value) if is_dataclass(value) else value
+    return toJSON(value, areEncoded) if is_dataclass(value) else value
 
 
 def read(text: bytes, kind: type[T], isStrict: bool = True) -> T:
@@ -145,9 +178,24 @@ def documentOf(document: Any, kind: type[T], isStrict: bool = True, place: str =
                 raise JsonError(f"Expected `int` of {_MOST_BITS} bits - at `{place}.{name}`")
             values[name] = value
     try:
-        return convert(values, kind, dec_hook=lambda _, text: parseTime(text))
+        made: Any = convert(values, kind, dec_hook=lambda _, text: parseTime(text))
     except ValidationError as error:
         raise JsonError(str(error).replace("`$", f"`{place}", 1)) from error
+    long = {}
+    for name, value in values.items():
+        if type(value) is list and len(value) > PIECE:
+            long[name] = yield from _longList(getattr(made, name))
+    result: T = replace(made, **long) if long else made
+    return result
+
+
+def _longList(elements: tuple[T, ...]) -> Steps[LongList[T]]:
+    made, text = LongList(elements), EncodedList()
+    for some in pieces(elements):
+        text.add([encodable(part) if is_dataclass(part) else part for part in some])
+        yield
+    made.text = Raw(bytes(text))
+    return made
 
 
 def _nested(value: Any, kind: type, isStrict: bool, place: str) -> Steps[Any]:

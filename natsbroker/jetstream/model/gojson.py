@@ -4,7 +4,7 @@ Answers as Go's encoding/json writes them, and text as Go quotes it in errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -69,6 +69,23 @@ class EncodedObject:
         return b"{" + b",".join(self._pieces) + b"}"
 
 
+class EncodedList:
+    """A list whose elements are encoded as they come, as L{EncodedObject} is."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def add(self, elements: Sequence[Any]) -> None:
+        if elements:
+            self._pieces.append(encode(elements)[1:-1])
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def __bytes__(self) -> bytes:
+        return b"[" + b",".join(self._pieces) + b"]"
+
+
 class EncodedNumbers:
     """A list of numbers, encoded as L{EncodedObject} is."""
 
@@ -116,7 +133,7 @@ _ENCODER = Encoder(enc_hook=_hook)
 def encode(value: Any) -> bytes:
     """
     @param value: made of dictionaries in the order of the wire, lists and plain values, and of
-        L{EncodedObject}s, L{EncodedNumbers} and L{EncodedDocument}s.
+        L{EncodedObject}s, L{EncodedList}s, L{EncodedNumbers} and L{EncodedDocument}s.
     @return: the JSON, without blanks, and with the escapes that Go adds for HTML.
     """
     try:

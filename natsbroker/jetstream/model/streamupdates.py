@@ -11,7 +11,7 @@ from dataclasses import replace
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import StreamRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import checkLimits
 from natsbroker.jetstream.model.metadata import withLevel, withLevelOf
@@ -34,7 +34,7 @@ def _invalid(text: str) -> JetStreamError:
 
 def isIdenticalStream(config: StreamConfig, stored: StreamConfig) -> bool:
     """Whether a complete configuration is that of a stream, apart from the server's metadata."""
-    return toJSON(withLevelOf(config, stored)) == toJSON(stored)
+    return encodable(withLevelOf(config, stored)) == encodable(stored)
 
 
 def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> Steps[StreamConfig]:

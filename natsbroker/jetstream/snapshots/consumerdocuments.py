@@ -10,7 +10,7 @@ from typing import Any
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.state import ConsumerState
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.documents import documentOf, parsed, toJSON
+from natsbroker.jetstream.model.documents import documentOf, encodable, parsed
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.snapshots.archive import InvalidArchive
 from natsbroker.steps import finish
@@ -46,7 +46,7 @@ def consumerDocument(consumer: Consumer, last: int) -> bytes:
     if counts:
         state["redelivered"] = counts
     config = replace(consumer.config, name=consumer.name)
-    return encode({"config": toJSON(config), "state": state})
+    return encode({"config": encodable(config), "state": state})
 
 
 def _position(consumer: int, stream: int) -> dict[str, int]:

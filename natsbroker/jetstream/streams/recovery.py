@@ -4,7 +4,6 @@ Creating streams, and finding them again when the broker starts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,7 +18,8 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.damage import Unreadable, lostState, readConfig
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.storenames import logName
 from natsbroker.jetstream.streams.stream import (
@@ -122,11 +122,11 @@ def consumerValue(consumer: Consumer) -> bytes:
         "stream": consumer.stream.name,
         "name": consumer.name,
         "created": consumer.created,
-        "config": toJSON(consumer.config),
+        "config": encodable(consumer.config),
     }
     if consumer.core.passedOver:
         value["passed_over"] = consumer.core.passedOver
-    return json.dumps(value).encode()
+    return encode(value)
 
 
 async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:

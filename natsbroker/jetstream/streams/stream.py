@@ -4,7 +4,6 @@ A stream: a log of messages with the rules of its configuration.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,8 @@ from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.consumers.table import ConsumerTable
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.schedules.scheduler import NOTE, MessageScheduler
 from natsbroker.jetstream.sources.intake import StreamIntake
@@ -168,8 +168,8 @@ class Stream(StreamCore):
 
     def stateValue(self, config: StreamConfig | None = None) -> bytes:
         """The stream in the account's state."""
-        shown = toJSON(config or self.config)
-        return json.dumps({"created": self.created, "config": shown}).encode()
+        shown = encodable(config or self.config)
+        return encode({"created": self.created, "config": shown})
 
     def retire(self) -> None:
         """Take no more messages, and answer no requests for stored ones."""

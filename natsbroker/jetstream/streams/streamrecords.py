@@ -20,7 +20,7 @@ from natsbroker.interfaces.records import (
     SubjectTally,
 )
 from natsbroker.jetstream.accountcore import JetStreamAccountCore
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.gojson import EncodedDocument
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
@@ -92,8 +92,8 @@ class StreamRecords:
         self._subjectCount: tuple[Any, int] | None = None
         self._counts: tuple[Any, dict[tuple[tuple[bytes, ...], int], int]] = None, {}
         self._firstTime: tuple[Any, int] | None = None
-        self.shownConfig = EncodedDocument(lambda config: toJSON(withServer(config)))
-        self.listedConfig = EncodedDocument(toJSON)
+        self.shownConfig = EncodedDocument(lambda config: encodable(withServer(config)))
+        self.listedConfig = EncodedDocument(encodable)
 
     @property
     def isSettled(self) -> bool:

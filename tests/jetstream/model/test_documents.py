@@ -4,8 +4,9 @@ Documents in JSON: their text, and what is refused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from natsbroker.jetstream.model.documents import (
     Int32,
     Int64,
     JsonError,
+    LongList,
     UInt64,
     documentOf,
+    encodable,
     parsed,
     read,
     toJSON,
@@ -31,8 +34,9 @@ from natsbroker.jetstream.model.streamconfig import (
     PersistMode,
     StreamConfig,
     StreamSource,
+    SubjectTransformConfig,
 )
-from natsbroker.steps import finish
+from natsbroker.steps import PIECE, finish
 from natsbroker.wire.timestamps import Timestamp
 from tests.jetstream.model.cases import cases
 
@@ -223,3 +227,47 @@ def test_timesThereAndBack() -> None:
 def test_otherWords(text: bytes, kind: type, key: str, value: Any) -> None:
     """Words may be spelt as nats-server lets them."""
     assert getattr(read(text, kind), key) == value
+
+
+LONG = (
+    StreamConfig(subjects=tuple(f"a.{number}<" for number in range(PIECE + 1))),
+    StreamConfig(sources=tuple(StreamSource(f"S{number}") for number in range(2 * PIECE + 1))),
+    StreamConfig(
+        mirror=StreamSource(
+            "S", subject_transforms=(SubjectTransformConfig("a", "b"),) * (PIECE + 1)
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize("config", LONG)
+def test_longLists(config: StreamConfig) -> None:
+    """The text of a long list is made in steps when it is read, and used by encoders only."""
+    text = encode(toJSON(config))
+    longer = text[:-1] + b',"metadata":{"k":"v"}}'
+    steps = documentOf(parsed(text), StreamConfig)
+    assert sum(1 for _ in steps) >= 2
+    made, other = read(text, StreamConfig), read(longer, StreamConfig)
+    assert made == config and replace(made, metadata={"k": "v"}) == other
+    assert toJSON(made) == toJSON(config)
+    shown = encodable(made)
+    assert encode(shown) == text
+    assert (shown == encodable(config), shown == encodable(read(text, StreamConfig))) == (
+        False,
+        True,
+    )
+
+
+def test_longListsAreCompared() -> None:
+    """Long lists are equal if their texts are; a time may be written in two ways."""
+    lists: list[Any] = []
+    for time in ("2020-01-01T00:00:00Z", "2020-01-01T01:00:00+01:00"):
+        sources = [{"name": "S", "opt_start_time": time}] * (PIECE + 1)
+        body = json.dumps({"sources": sources}).encode()
+        lists += [read(body, StreamConfig).sources, read(body, StreamConfig).sources]
+    assert all(type(made) is LongList for made in lists)
+    first, same, other, _ = lists
+    assert (first == same, first != same) == (True, False)
+    assert (first == other, first != other) == (False, True)
+    assert hash(lists[0]) == hash(lists[1])
+    assert lists[0] == tuple(lists[0]) and lists[0] != ()

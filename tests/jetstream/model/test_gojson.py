@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from natsbroker.jetstream.model.gojson import (
     EncodedDocument,
+    EncodedList,
     EncodedNumbers,
     EncodedObject,
     encode,
@@ -68,6 +69,16 @@ def test_encodedNumbers() -> None:
         numbers.add(gap)
     assert encode({"x": numbers, "y": EncodedNumbers()}) == b'{"x":[3,4,7],"y":[]}'
     assert len(numbers) == 3
+
+
+def test_encodedLists() -> None:
+    """Elements that were encoded piece by piece stand where the value has them."""
+    elements = EncodedList()
+    elements.add(["<", 1])
+    elements.add([])
+    elements.add([{}])
+    assert encode({"x": elements, "y": EncodedList()}) == b'{"x":["\\u003c",1,{}],"y":[]}'
+    assert (bool(elements), bool(EncodedList())) == (True, False)
 
 
 def test_encodedDocuments() -> None:
