@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Protocol
 
-from natsbroker.steps import Steps, pieces
+from natsbroker.steps import PIECE, Steps, pieces
 from natsbroker.subjects.collisions import Shape, compared, keyOf, shapeOf
 
 #: The owners of the patterns of one shape, by the tokens that one shape of question compares.
@@ -30,6 +31,8 @@ class CollisionIndex:
         self._groups: dict[Shape, dict[tuple[str, bytes], list[bytes]]] = {}
         self._tables: OrderedDict[tuple[Shape, tuple[int, ...]], _Table] = OrderedDict()
         self._count = self._changes = 0
+        # Patterns of owners that are known by now: those that leave, and those that come.
+        self._due: deque[Iterator[tuple[str, str, bool]]] = deque()
 
     def update(
         self, owners: Mapping[str, PatternOwner], changed: set[str] | None = None
@@ -47,11 +50,19 @@ class CollisionIndex:
             yield
         for some in pieces(names):
             for name in some:
-                # In one step, so that another update does not see a part.
                 self._replace(name, owners.get(name))
                 if changed is not None:
                     changed.discard(name)
             yield
+        # In the order in which they came, also from other updates: these end no earlier.
+        while self._due:
+            changes = list(islice(self._due[0], PIECE))
+            for name, subject, isNew in changes:
+                self._change(name, subject.encode(), isNew)
+            if len(changes) < PIECE:
+                self._due.popleft()
+            if changes:
+                yield
 
     def _replace(self, name: str, owner: PatternOwner | None) -> None:
         before = self._owners.pop(name, None)
@@ -60,10 +71,10 @@ class CollisionIndex:
         old = () if before is None else before.subjects
         new = () if owner is None else owner.subjects
         if old != new:
-            for subject in old:
-                self._change(name, subject.encode(), False)
-            for subject in new:
-                self._change(name, subject.encode(), True)
+            ours, theirs = dict.fromkeys(old), dict.fromkeys(new)
+            leaving = ((name, subject, False) for subject in ours if subject not in theirs)
+            coming = ((name, subject, True) for subject in theirs if subject not in ours)
+            self._due.append(chain(leaving, coming))
 
     def _change(self, owner: str, pattern: bytes, isNew: bool) -> None:
         self._changes += 1

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.steps import finish
+from natsbroker.steps import PIECE, finish
 from natsbroker.subjects.collisionindex import CollisionIndex
 from natsbroker.subjects.grammar import overlaps
 from tests.counting import callsOf
@@ -68,6 +68,34 @@ def test_changeWithinAQuestion() -> None:
     next(asking)
     finish(index.update(_ownersOf({**owned, "late": ("c.b.y",)})))
     assert finish(asking)
+
+
+MANY = tuple(f"a.{number}" for number in range(3 * PIECE))
+
+
+def test_manyInSteps() -> None:
+    """Very many patterns of one owner come and go in steps; those that stay cost nothing."""
+    index = CollisionIndex()
+    assert sum(1 for _ in index.update({"A": _Owner(MANY)})) > 3
+    assert sum(1 for _ in index.update({"A": _Owner((*MANY, "b"))})) <= 3
+    assert finish(index.meets(["b"], "B")) and finish(index.meets(["a.9"], "B"))
+    assert sum(1 for _ in index.update({})) > 3
+    assert not finish(index.meets(["a.*"], "B"))
+
+
+def test_updatesAtOnce() -> None:
+    """An update that begins while another goes on ends with all that both have changed."""
+    index = CollisionIndex()
+    owners = {"A": _Owner(MANY)}
+    changed = {"A"}
+    first = index.update(owners, changed)
+    next(first)
+    next(first)
+    owners["A"] = _Owner(("b.*",))
+    finish(index.update(owners, {"A"}))
+    assert not finish(index.meets(["a.*"], "B")) and finish(index.meets(["b.x"], "B"))
+    finish(first)
+    assert not finish(index.meets(["a.*"], "B")) and finish(index.meets(["b.x"], "B"))
 
 
 def test_workOfAQuestion() -> None:
