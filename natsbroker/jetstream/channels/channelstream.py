@@ -21,6 +21,7 @@ from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.publishanswers import PublishAnswers
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 if TYPE_CHECKING:
@@ -110,12 +111,9 @@ class ChannelStream(Stream):
     def serve(self) -> None:
         """Begin to follow the channel."""
         self._channel.watchers.append(self._appended)
-        self._subscribe()
+        refusal, subject = PublishRefusal(self.account, self.name), self._channel.subject
+        self._subscriptions = {decoded(subject): self.account.bus.subscribe(subject, refusal)}
         self._direct.applyConfig()
-
-    def _subscribe(self) -> None:
-        refusal = PublishRefusal(self.account, self.name)
-        self._subscriptions = [self.account.bus.subscribe(self._channel.subject, refusal)]
 
     def close(self) -> None:
         if self._appended in self._channel.watchers:

@@ -4,12 +4,13 @@ A stream: a log of messages with the rules of its configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks
 
+from natsbroker.errors import BrokerError
 from natsbroker.interfaces import ISubscription
 from natsbroker.jetstream.accountcore import JetStreamAccountCore
 from natsbroker.jetstream.consumers.consumer import Consumer
@@ -31,6 +32,8 @@ from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.streamrecords import RECORD, SLICE
 from natsbroker.jetstream.streams.upkeep import StreamUpkeep
+from natsbroker.steps import Steps, pieces
+from natsbroker.subjects.shapes import TooManyShapes
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -87,7 +90,9 @@ class Stream(StreamCore):
         self._expiry: MessageExpiry | None = None
         self._scheduler: MessageScheduler | None = None
         self.ledSince = account.now()
-        self._subscriptions: list[ISubscription] = []
+        self._subscriptions: dict[str, ISubscription] = {}
+        self._subjects: tuple[str, ...] | None = None  # All that it is subscribed to.
+        self._isRetired = False
         self.upkeep = StreamUpkeep(self)
         self._retaining = ConsumerRetention(self)
 
@@ -103,25 +108,38 @@ class Stream(StreamCore):
 
         @return: fires when what is beyond the limits is removed.
         """
+        return ensureDeferred(self._applyConfig(config))
+
+    async def _applyConfig(self, config: StreamConfig) -> None:
+        subjects = config.subjects if config.mirror is None else ()
+        isMoved, self._subjects = self._subjects != subjects, None
+        if isMoved:
+            await self.account.inSteps(self._unsubscribing(subjects))
+        if self._isRetired:
+            return
+        # From here on there is no message of a subject that the configuration does not have.
         previous, self.config = self.config, config
         self.account.streams.changed.add(self.name)
         self._reserve()
         self.publisher.applyConfig()
         self.sources.applyConfig()
         self.log.retain(retentionOf(config))
-        if not self._subscriptions or previous.subjects != config.subjects:
-            self.unsubscribe()
-            self._subscribe()
+        if isMoved:
+            refusal = await self.account.inSteps(self._subscribing(subjects))
+            if refusal is not None:
+                raise refusal
+        if self._isRetired:
+            return
+        self._subjects = subjects
         self._direct.applyConfig()
         if previous.mirror != config.mirror:
             self.publisher.forget()
         self.intake.applyConfig(config)
-        enforced = self._watch(config).addCallback(lambda _: self.upkeep.applyConfig())
+        await self._watch(config)
+        await self.upkeep.applyConfig()
         isInterest = config.retention is RetentionPolicy.INTEREST
         if isInterest and previous.retention is not config.retention:
-            begin = self._retaining.begin
-            enforced.addCallback(lambda _: ensureDeferred(self.upkeep.orLater(begin)))
-        return enforced
+            await self.upkeep.orLater(self._retaining.begin)
 
     @inlineCallbacks
     def _watch(self, config: StreamConfig) -> Generator[Deferred[Any], Any, None]:
@@ -147,21 +165,37 @@ class Stream(StreamCore):
                     watcher.stored(page.records[place : place + NOTED])
             sequence = page.next
 
-    def _subscribe(self) -> None:
-        if self.config.mirror is None:
-            for subject in self.config.subjects:
-                made = self.account.bus.subscribe(subject.encode(), self.publisher)
-                self._subscriptions.append(made)
+    def _unsubscribing(self, subjects: Sequence[str]) -> Steps[None]:
+        """Take no more messages of any other subjects."""
+        kept = dict.fromkeys(subjects) if self._subscriptions else {}
+        for some in pieces([subject for subject in self._subscriptions if subject not in kept]):
+            if self._isRetired:
+                return
+            for subject in some:
+                self._subscriptions.pop(subject).cancel()
+            yield
+
+    def _subscribing(self, subjects: Sequence[str]) -> Steps[Exception | None]:
+        """
+        Take the messages of some subjects.
+
+        @return: the error of an account that takes no more subscriptions of these shapes.
+        """
+        for some in pieces([subject for subject in subjects if subject not in self._subscriptions]):
+            if self._isRetired:
+                return None
+            for subject in some:
+                try:
+                    made = self.account.bus.subscribe(subject.encode(), self.publisher)
+                except (TooManyShapes, BrokerError) as error:
+                    return error
+                self._subscriptions[subject] = made
+            yield
+        return None
 
     def caughtUp(self) -> None:
         """Answer for the origin: the mirror has caught up with it."""
         self._direct.caughtUp()
-
-    def unsubscribe(self) -> None:
-        """Take no more messages."""
-        subscriptions, self._subscriptions = self._subscriptions, []
-        for subscription in subscriptions:
-            subscription.cancel()
 
     def stateKey(self) -> bytes:
         return keyOf(b"stream", self.name)
@@ -173,7 +207,9 @@ class Stream(StreamCore):
 
     def retire(self) -> None:
         """Take no more messages, and answer no requests for stored ones."""
-        self.unsubscribe()
+        self._isRetired = True
+        subscriptions, self._subscriptions = self._subscriptions, {}
+        self.account.bus.cancelAll(subscriptions.values())
         self._direct.close()
         self.intake.close()
 

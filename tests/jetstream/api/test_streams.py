@@ -371,6 +371,7 @@ def test_tooManyShapes() -> None:
         Any,
         SimpleNamespace(
             subscribe=subscribe,
+            cancelAll=bus.cancelAll,
             publish=bus.publish,
             hasInterest=bus.hasInterest,
             matcher=cast(Any, bus).matcher,

@@ -4,7 +4,14 @@ A stream with its parts.
 
 from __future__ import annotations
 
-from natsbroker.jetstream.streams.stream import consumerKeys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.streams.stream import Stream, consumerKeys
+from natsbroker.steps import PIECE
 from tests.jetstream.support import Stage, filled
 
 
@@ -21,3 +28,73 @@ def test_names() -> None:
     """Streams do not share keys of consumers; names can be long."""
     assert consumerKeys("S", "C") != consumerKeys("T", "C")
     assert all(len(key) < 300 for key in consumerKeys("s" * 300, "c" * 300))
+
+
+MANY = tuple(f"n.{number}" for number in range(5 * PIECE))
+
+
+def taken(stage: Stage, subjects: tuple[str, ...] = MANY) -> int:
+    """How many of some subjects have a receiver."""
+    return sum(stage.bus.hasInterest(subject.encode()) for subject in subjects)
+
+
+def watched(stage: Stage, look: Callable[[], object]) -> list[Any]:
+    """What is seen between the steps of long work, each of which takes a slice from now on."""
+    seen: list[Any] = []
+
+    def worked() -> int:
+        seen.append(look())
+        return len(seen)
+
+    stage.jetstream.turns.worked = worked
+    return seen
+
+
+def named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The patterns that are subscribed to from now on."""
+    subscribe, patterns = stage.jetstream.bus.subscribe, list[bytes]()
+
+    def noted(pattern: bytes, *rest: Any) -> Any:
+        patterns.append(pattern)
+        return subscribe(pattern, *rest)
+
+    bus: Any = type("Bus", (), {"__getattr__": lambda _, name: getattr(real, name)})()
+    real, bus.subscribe = stage.jetstream.bus, noted
+    monkeypatch.setattr(stage.jetstream, "bus", bus)
+    return patterns
+
+
+def test_manySubjects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very many subjects are subscribed to in steps, and an update touches those that differ."""
+    stage = Stage()
+    stream = stage.stream(subjects=("s",))
+    seen = watched(stage, lambda: taken(stage))
+    stage.wait(stream.applyConfig(replace(stream.config, subjects=MANY)))
+    assert sorted(seen) == seen and {PIECE, 3 * PIECE} <= {*seen}
+    assert (taken(stage), taken(stage, ("s",))) == (len(MANY), 0)
+    patterns = named(stage, monkeypatch)
+    stage.wait(stream.applyConfig(replace(stream.config, subjects=(*MANY[1:], "s", "t"))))
+    assert patterns == [b"s", b"t"]
+    assert (taken(stage), taken(stage, MANY[:1])) == (len(MANY) - 1, 0)
+    stage.wait(stream.applyConfig(replace(stream.config, max_msgs=5)))
+    assert patterns == [b"s", b"t"] and stream.config.max_msgs == 5
+
+
+@pytest.mark.parametrize("end", [Stream.retire, Stream.close])
+@pytest.mark.parametrize(("before", "after"), [(("s",), MANY), (MANY, ("s",))])
+def test_endedWithin(end: Any, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    """A stream that ends while subjects are added or removed takes no messages of any."""
+    stage = Stage()
+    stream = stage.stream(subjects=before)
+
+    def look() -> bool:
+        isWithin = 0 < taken(stage) < len(MANY)
+        if isWithin:
+            end(stream)
+        return isWithin
+
+    seen = watched(stage, look)
+    stream.applyConfig(replace(stream.config, subjects=after))
+    stage.settle()
+    assert True in seen
+    assert taken(stage, ("s", *MANY)) == 0
