@@ -17,8 +17,9 @@ error texts are nats-server's, checked against 2.15.1. Where this differs, on pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from natsbroker.steps import Steps, pieces
 from natsbroker.subjects.functions import InvalidMapping, RandRange, Wildcards, compileToken, isCall
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.subjects.index import SubjectIndex
@@ -80,12 +81,11 @@ class TransformList:
 
     __slots__ = ("_compiled", "_index", "_pairs")
 
-    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
-        self._pairs = tuple(pairs)
+    def __init__(self, pairs: Sequence[tuple[bytes, bytes]], index: SubjectIndex[int]) -> None:
+        """C{index} has the place of each pair under its source."""
+        self._pairs = pairs
+        self._index = index
         self._compiled: dict[int, SubjectTransform] = {}
-        self._index: SubjectIndex[int] = SubjectIndex(_SHAPES)
-        for place, (source, _) in enumerate(self._pairs):
-            self._index.insert(source, place)
 
     def rewrite(self, subject: bytes, randrange: RandRange) -> bytes:
         """The subject itself if none counts."""
@@ -97,6 +97,16 @@ class TransformList:
             if changed:
                 return changed
         return subject
+
+
+def listed(pairs: Sequence[tuple[bytes, bytes]]) -> Steps[TransformList]:
+    """Sources and destinations as a list of transforms."""
+    index: SubjectIndex[int] = SubjectIndex(_SHAPES)
+    for some in pieces([*enumerate(pairs)]):
+        for place, (source, _) in some:
+            index.insert(source, place)
+        yield
+    return TransformList(pairs, index)
 
 
 def _checkEnds(source: bytes, destination: bytes) -> None:

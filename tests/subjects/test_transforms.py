@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.steps import PIECE, finish
 from natsbroker.subjects.functions import InvalidMapping, partitionOf
 from natsbroker.subjects.grammar import isValidSubject, matches
-from natsbroker.subjects.transforms import SubjectTransform, TransformList
+from natsbroker.subjects.transforms import SubjectTransform, listed
 from tests.counting import callsOf
 from tests.subjects.chances import noChance
 from tests.subjects.strategies import DELIVERABLE, LITERALS, PATTERNS
@@ -176,7 +177,7 @@ def test_list(sources: list[bytes], subjects: list[bytes]) -> None:
         (source, b"to.%d" % place + (b".>" if source.split(b".")[-1] == b">" else b""))
         for place, source in enumerate(sources)
     ]
-    transforms, several = [SubjectTransform(*pair) for pair in pairs], TransformList(pairs)
+    transforms, several = [SubjectTransform(*pair) for pair in pairs], finish(listed(pairs))
     for subject in subjects:
         changed = [transform.apply(subject, noChance) for transform in transforms]
         expected = next(filter(None, changed), subject)
@@ -186,9 +187,15 @@ def test_list(sources: list[bytes], subjects: list[bytes]) -> None:
 def test_listOfMany() -> None:
     """A message costs the same with any number of transforms."""
     few, many = (
-        TransformList((b"a.%d" % number, b"b.%d" % number) for number in range(count))
+        finish(listed([(b"a.%d" % number, b"b.%d" % number) for number in range(count)]))
         for count in (10, 3000)
     )
     calls = [callsOf(partial(transform.rewrite, b"a.7", noChance)) for transform in (few, many)]
     assert calls[0] == calls[1] > 0
     assert many.rewrite(b"a.2999", noChance) == b"b.2999"
+
+
+def test_listedInSteps() -> None:
+    """Many transforms become a list in steps."""
+    pairs = [(b"a.%d" % number, b"b") for number in range(3 * PIECE)]
+    assert sum(1 for _ in listed(pairs)) == 3

@@ -127,8 +127,8 @@ async def shownStream(
     elif isInfo and account.server:
         shown["cluster"] = {"leader": account.server}
     origins = {
-        "mirror": intake.mirrorInfo(),
-        "sources": intake.sourceInfos(),
+        "mirror": intake.mirrorInfo(True),
+        "sources": await account.inSteps(intake.showing()),
         "alternates": await _alternates(account, stream.name) if isInfo else (),
     }
     shown.update((key, value) for key, value in origins.items() if value)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from natsbroker import API_LEVEL
 from natsbroker.interfaces.records import SubjectTallies
-from natsbroker.jetstream.model.documents import toJSON
+from natsbroker.jetstream.model.documents import shownValue, toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
@@ -32,10 +32,12 @@ def sourceInfo(
     active: int = -1,
     seq: int = 0,
     error: JetStreamError | None = None,
+    areEncoded: bool = False,
 ) -> dict[str, Any]:
     """
     @param active: how long ago the origin was heard of; -1 for never.
     @param seq: the last sequence taken from a source; 0 leaves it out.
+    @param areEncoded: see L{toJSON}.
     @return: how far a mirror or source is.
     """
     info: dict[str, Any] = {"name": source.name}
@@ -50,8 +52,7 @@ def sourceInfo(
     if source.filter_subject:
         info["filter_subject"] = source.filter_subject
     if source.subject_transforms:
-        transforms = [toJSON(transform) for transform in source.subject_transforms]
-        info["subject_transforms"] = transforms
+        info["subject_transforms"] = shownValue(source.subject_transforms, areEncoded)
     return info
 
 

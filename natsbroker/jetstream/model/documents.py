@@ -106,7 +106,7 @@ def toJSON(document: Any, areEncoded: bool = False) -> dict[str, Any]:
     for name, (_, isAlways, default) in _keysOf(type(document)).items():
         value = getattr(document, name)
         if isAlways or value != default:
-            shown[name] = value if type(value) in _PLAIN else _shownValue(value, areEncoded)
+            shown[name] = value if type(value) in _PLAIN else shownValue(value, areEncoded)
     return shown
 
 
@@ -115,7 +115,8 @@ def encodable(document: Any) -> dict[str, Any]:
     return toJSON(document, True)
 
 
-def _shownValue(value: Any, areEncoded: bool) -> Any:
+def shownValue(value: Any, areEncoded: bool) -> Any:
+    """A value of a document, as L{toJSON} has it."""
     if isinstance(value, Timestamp):
         return formatTime(value)
     if isinstance(value, Enum):
@@ -123,7 +124,7 @@ def _shownValue(value: Any, areEncoded: bool) -> Any:
     if isinstance(value, tuple):
         if areEncoded and isinstance(value, LongList):
             return value.text
-        return [part if type(part) in _PLAIN else _shownValue(part, areEncoded) for part in value]
+        return [part if type(part) in _PLAIN else shownValue(part, areEncoded) for part in value]
     if isinstance(value, dict):
         return dict(sorted(value.items()))
     return toJSON(value, areEncoded) if is_dataclass(value) else value

@@ -9,7 +9,8 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, NamedTuple
 
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
-from natsbroker.subjects.transforms import TransformList
+from natsbroker.steps import Steps
+from natsbroker.subjects.transforms import TransformList, listed
 from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message
 
@@ -82,12 +83,14 @@ def filtersOfSource(source: StreamSource) -> list[str]:
     return [transform.src for transform in source.subject_transforms if transform.src]
 
 
-def transformsOf(source: StreamSource) -> TransformList:
+def transformsOf(source: StreamSource) -> Steps[TransformList]:
     """The transforms of subjects. One without a destination only selects."""
-    return TransformList(
-        ((transform.src or ">").encode(), transform.dest.encode())
-        for transform in source.subject_transforms
-        if transform.dest
+    return listed(
+        [
+            ((transform.src or ">").encode(), transform.dest.encode())
+            for transform in source.subject_transforms
+            if transform.dest
+        ]
     )
 
 

@@ -6,10 +6,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import Deferred, succeed
+
+from natsbroker.jetstream.model.gojson import EncodedList
+from natsbroker.jetstream.model.sourcechecks import sourceKey
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.sources.mirroring import MirrorReader
+from natsbroker.jetstream.sources.origins import OriginReader
 from natsbroker.jetstream.sources.sourcing import SourceReader
 from natsbroker.jetstream.streams.streamcore import StreamCore
+from natsbroker.steps import PIECE, Steps, pieces
 
 AT_ONCE = 16
 """The sources that are read at once."""
@@ -17,16 +23,26 @@ AT_ONCE = 16
 DELAY = 0.001
 """Seconds between the starts of further sources: many at once would block the reactor."""
 
+ENDED = 8
+"""The sources whose reading is ended in one step. Each may send a request."""
+
 
 class StreamIntake:
-    """The readers of one stream."""
+    """
+    The readers of one stream.
+
+    @ivar ended: fires when a closed stream has deleted its consumers.
+    """
 
     def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
+        self._isClosed = False
         self._mirror: MirrorReader | None = None
-        self._sources: dict[StreamSource, SourceReader] = {}
+        self._named: tuple[StreamSource, ...] | None = ()
+        self._sources: dict[tuple[str | None, ...], SourceReader] = {}
+        self.ended: Deferred[None] = succeed(None)
 
-    def applyConfig(self, config: StreamConfig) -> None:
+    def applying(self, config: StreamConfig) -> Steps[None]:
         """
         Read the origins that a configuration names. Those that it still names are read on
         undisturbed; a stream that loses its mirror is one like any other.
@@ -38,17 +54,33 @@ class StreamIntake:
         if mirror is None and config.mirror is not None:
             self._mirror = MirrorReader(self._stream, config.mirror)
             self._mirror.start()
-        previous, self._sources = self._sources, {}
-        begun = 0
-        for source in config.sources:
-            reader = previous.pop(source, None)
-            if reader is None:
-                reader = SourceReader(self._stream, source)
-                reader.start(max(begun - AT_ONCE + 1, 0) * DELAY)
-                begun += 1
-            self._sources[source] = reader
-        for reader in previous.values():
-            reader.end()
+        if self._named != config.sources:
+            self._named = None
+            yield from self._replacing(config.sources)
+
+    def _replacing(self, sources: tuple[StreamSource, ...]) -> Steps[None]:
+        named: dict[tuple[str | None, ...], StreamSource] = {}
+        for some in pieces(sources):
+            named.update((sourceKey(source), source) for source in some)
+            yield
+        gone = [key for key, reader in self._sources.items() if named.get(key) != reader.source]
+        for place, key in enumerate(gone):
+            if place % ENDED == 0:
+                yield
+            # A stream that is closed meanwhile has no readers, and gets none.
+            if self._isClosed:
+                return
+            self._sources.pop(key).end()
+        added = [key for key in named if key not in self._sources]
+        for begun, key in enumerate(added):
+            if begun % AT_ONCE == 0:
+                yield
+            if self._isClosed:
+                return
+            reader = self._sources[key] = SourceReader(self._stream, named[key])
+            reader.start(max(begun - AT_ONCE + 1, 0) * DELAY)
+        self._sources = {key: self._sources[key] for key in named}
+        self._named = sources
 
     @property
     def isStoring(self) -> bool:
@@ -57,17 +89,41 @@ class StreamIntake:
 
     def close(self) -> None:
         """Read nothing more."""
-        readers = [*self._sources.values(), *([] if self._mirror is None else [self._mirror])]
+        self._isClosed = True
+        sources, self._sources = self._sources, {}
+        readers: list[OriginReader] = [*sources.values()]
+        if self._mirror is not None:
+            readers.append(self._mirror)
         for reader in readers:
-            if self._stream.isDeleted:
-                reader.end()
-            else:
-                reader.stop()
+            reader.halt()
+        if readers:
+            account = self._stream.account
+            ending = account.inSteps(_ending(readers, self._stream.isDeleted))
+            self.ended = account.run(ending)
 
-    def mirrorInfo(self) -> dict[str, Any] | None:
+    def mirrorInfo(self, areEncoded: bool = False) -> dict[str, Any] | None:
         """The mirror in infos; C{None} without one."""
-        return None if self._mirror is None else self._mirror.info()
+        return None if self._mirror is None else self._mirror.info(areEncoded)
 
     def sourceInfos(self) -> list[dict[str, Any]]:
         """The sources in infos, in the order of the configuration."""
         return [source.info() for source in self._sources.values()]
+
+    def showing(self) -> Steps[EncodedList]:
+        """The same, encoded."""
+        shown = EncodedList()
+        for some in pieces([*self._sources.values()]):
+            shown.add([source.info(True) for source in some])
+            if len(some) == PIECE:
+                yield
+        return shown
+
+
+def _ending(readers: list[OriginReader], isDeleted: bool) -> Steps[None]:
+    for place, reader in enumerate(readers, 1):
+        if isDeleted:
+            reader.end()
+        else:
+            reader.stop()
+        if place % ENDED == 0:
+            yield

@@ -37,6 +37,7 @@ from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.runtime.deadlines import Deadline
+from natsbroker.subjects.transforms import TransformList
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -88,7 +89,7 @@ class OriginReader:
         self.lag = 0
         self.refusals = 0
         self._warned = ""
-        self._transforms = transformsOf(source)
+        self._transforms: TransformList | None = None
         self._seen: int | None = None
         self._heard = 0.0
         self._asked: float | None = None
@@ -152,9 +153,14 @@ class OriginReader:
         """Begin in a later turn, when the API of this broker is served."""
         self._schedule(delay)
 
+    def halt(self) -> None:
+        """Take nothing more. L{stop} or L{end} follows in a later turn, or at once."""
+        self._isStopped = True
+        self._attempt += 1
+
     def stop(self) -> None:
         """Take nothing more. The consumer ends by itself, since it has no listener."""
-        self._isStopped = True
+        self.halt()
         self._end()
 
     def end(self) -> None:
@@ -167,10 +173,22 @@ class OriginReader:
             subject = f"{self._api}.CONSUMER.DELETE.{self.source.name}.{self._name}"
             self.stream.account.send(subject.encode(), reply=_newReply(), origin=self)
 
-    def info(self) -> dict[str, Any]:
-        """The fields of stream infos."""
+    def info(self, areEncoded: bool = False) -> dict[str, Any]:
+        """The fields of stream infos; see L{natsbroker.jetstream.model.documents.toJSON}."""
         active = -1 if self._seen is None else max(self.stream.account.now() - self._seen, 0)
-        return sourceInfo(self.source, lag=self.lag, active=active, error=self._error)
+        return sourceInfo(
+            self.source,
+            lag=self.lag,
+            active=active,
+            seq=self.shownSequence,
+            error=self._error,
+            areEncoded=areEncoded,
+        )
+
+    @property
+    def shownSequence(self) -> int:
+        """The last sequence of the origin in infos; 0 leaves it out."""
+        return 0
 
     def _end(self) -> None:
         self._attempt += 1
@@ -247,15 +265,19 @@ class OriginReader:
 
     def _begin(self) -> None:
         self._timer = None
+        if self._isStopped:
+            return
         self.stream.account.run(self.guarded(Deferred.fromCoroutine(self._request())))
 
     async def _request(self) -> None:
         attempt = self._attempt
         self._asked = self.stream.account.deadlines.now()
         position = await self.position()
+        account, source = self.stream.account, self.source
+        if self._transforms is None and source.subject_transforms:
+            self._transforms = await account.inSteps(transformsOf(source))
         if attempt != self._attempt:
             return
-        account, source = self.stream.account, self.source
         external = source.external
         deliver = (external.deliver if external else "") or "$JS"
         target = f"{deliver}.{self.letter}.{randomToken(_RANDOM, 8)}"
@@ -395,7 +417,8 @@ class OriginReader:
             return
         self._numbered = delivery.number
         self.lag = delivery.pending
-        subject = self._transforms.rewrite(subject, randrange)
+        if self._transforms is not None:
+            subject = self._transforms.rewrite(subject, randrange)
         attempt = self._attempt
         self.take(delivery, subject, message.headers, message.payload)
         if attempt == self._attempt:  # If not, the message was refused.

@@ -5,10 +5,7 @@ where each comes from.
 
 from __future__ import annotations
 
-from typing import Any
-
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery, sourceHash, sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.sources.origins import OriginReader
@@ -76,10 +73,9 @@ class SourceReader(OriginReader):
         self._isOther(b"")
         return True
 
-    def info(self) -> dict[str, Any]:
-        shown = super().info()
-        active, error = shown["active"], self._error
-        return sourceInfo(self.source, lag=self.lag, seq=self.sequence, active=active, error=error)
+    @property
+    def shownSequence(self) -> int:
+        return self.sequence
 
     async def position(self) -> int:
         known = await self.stream.sources.find(self.source)

@@ -138,6 +138,8 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
         consumer.stop("deleted")
         changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
     del account.streams[stream.name]
+    # A stream of this name that is created later has consumers of the same names.
+    await stream.intake.ended
     drop = partial(_drop, account, stream, changes)
     try:
         await drop()

@@ -134,7 +134,9 @@ class Stream(StreamCore):
         self._direct.applyConfig()
         if previous.mirror != config.mirror:
             self.publisher.forget()
-        self.intake.applyConfig(config)
+        await self.account.inSteps(self.intake.applying(config))
+        if self._isRetired:
+            return
         await self._watch(config)
         await self.upkeep.applyConfig()
         isInterest = config.retention is RetentionPolicy.INTEREST

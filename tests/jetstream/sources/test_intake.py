@@ -4,12 +4,15 @@ The mirror and the sources of a stream.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.streamconfig import External, StreamSource
-from natsbroker.jetstream.sources.intake import AT_ONCE, DELAY, StreamIntake
+from natsbroker.jetstream.sources.intake import AT_ONCE, DELAY, ENDED, StreamIntake
+from natsbroker.steps import PIECE, finish
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.sources.test_origins import Origin
 from tests.jetstream.support import SECOND, Stage
@@ -46,6 +49,64 @@ def test_close() -> None:
     origin = Origin(stage)
     stage.clock.pump([1.0] * 15)
     assert not origin.requests.got
+
+
+def many(count: int, noun: str = "o") -> tuple[StreamSource, ...]:
+    return tuple(StreamSource("S", filter_subject=f"{noun}.{number}") for number in range(count))
+
+
+def test_changedSources() -> None:
+    """Sources that stay are read on undisturbed, in the order of the new configuration."""
+    stage = Stage()
+    origin = Origin(stage)
+    stream = stage.stream(name="M", subjects=(), sources=many(20))
+    stage.clock.pump([DELAY] * 20)
+    before = len(origin.requests.got)
+    sources = (*many(1, "p"), *reversed(many(20)[1:]))
+    stage.wait(stream.applyConfig(replace(stream.config, sources=sources)))
+    stage.clock.pump([DELAY] * 20)
+    names = [info["filter_subject"] for info in stream.intake.sourceInfos()]
+    assert names == [source.filter_subject for source in sources]
+    assert bytes(finish(stream.intake.showing())) == encode(stream.intake.sourceInfos())
+    assert len(origin.requests.got) == before + 1
+
+
+def test_sourcesInSteps() -> None:
+    """Very many sources begin and end in steps; after a close in their midst nothing is asked."""
+    stage = Stage()
+    origin = Origin(stage)
+    stream = stage.stream(name="M", subjects=())
+    config = replace(stream.config, sources=many(3 * PIECE))
+    applying = stream.intake.applying(config)
+    for _ in range(10):
+        next(applying)
+    assert 0 < len(stream.intake.sourceInfos()) < 3 * PIECE
+    stream.close()
+    assert sum(1 for _ in applying) == 0
+    stage.clock.pump([1.0] * 15)
+    assert not origin.requests.got and not stream.intake.sourceInfos()
+
+
+def test_endedInSteps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that is deleted ends at once for its sources, and then deletes their consumers."""
+    stage = Stage()
+    origin = Origin(stage)
+    stream = stage.stream(name="M", subjects=(), sources=many(5 * ENDED))
+    stage.clock.pump([DELAY] * 100)
+    assert len(origin.requests.got) == 5 * ENDED
+    deleted = stage.inbox(b"$JS.API.CONSUMER.DELETE.S.*")
+    steps: list[int] = []
+    turns: Any = stage.jetstream.turns
+    turns.worked = lambda: (steps.append(len(deleted.got)), len(steps))[1]
+    stream.isDeleted = True
+    stream.close()
+    assert 0 < len(deleted.got) < 5 * ENDED and not stream.intake.ended.called
+    asked = len(origin.requests.got)
+    stage.settle()
+    assert len(deleted.got) == 5 * ENDED and stream.intake.ended.called
+    assert len(steps) >= 5
+    stage.clock.pump([1.0] * 15)
+    assert len(origin.requests.got) == asked
 
 
 def test_manySources() -> None:
@@ -136,7 +197,7 @@ class TestNamedConsumer:
         stream.intake.close()
         stage.publish(b"s.x", b"d")
         stream.intake = StreamIntake(stream)
-        stream.intake.applyConfig(stream.config)
+        finish(stream.intake.applying(stream.config))
         self.wait(stage, 3)
         assert self.payloads(stage) == [b"a", b"b", b"c", b"d"]
         assert stage.jetstream.streams["S"].messages == 0
