@@ -67,7 +67,7 @@ class Deadlines:
     def cancelled(self) -> None:
         self._cancelled += 1
         if self._cancelled > _MANY and self._cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].active]
+            self._heap = [entry for entry in self._heap if entry[2]._call is not None]
             heapify(self._heap)
             self._cancelled = 0
             self._setTimer()

@@ -63,7 +63,10 @@ class StreamIntake:
         for some in pieces(sources):
             named.update((sourceKey(source), source) for source in some)
             yield
-        gone = [key for key, reader in self._sources.items() if named.get(key) != reader.source]
+        gone: list[tuple[str | None, ...]] = []
+        for readers in pieces([*self._sources.items()]):
+            gone += [key for key, reader in readers if named.get(key) != reader.source]
+            yield
         for place, key in enumerate(gone):
             if place % ENDED == 0:
                 yield
@@ -79,8 +82,13 @@ class StreamIntake:
                 return
             reader = self._sources[key] = SourceReader(self._stream, named[key])
             reader.start(max(begun - AT_ONCE + 1, 0) * DELAY)
-        self._sources = {key: self._sources[key] for key in named}
-        self._named = sources
+        ordered: dict[tuple[str | None, ...], SourceReader] = {}
+        for keys in pieces([*named]):
+            yield
+            if self._isClosed:
+                return
+            ordered.update((key, self._sources[key]) for key in keys)
+        self._sources, self._named = ordered, sources
 
     @property
     def isStoring(self) -> bool:
@@ -120,10 +128,12 @@ class StreamIntake:
 
 
 def _ending(readers: list[OriginReader], isDeleted: bool) -> Steps[None]:
-    for place, reader in enumerate(readers, 1):
+    # To free very many at once would take long, too.
+    while readers:
+        reader = readers.pop()
         if isDeleted:
             reader.end()
         else:
             reader.stop()
-        if place % ENDED == 0:
+        if len(readers) % ENDED == 0:
             yield

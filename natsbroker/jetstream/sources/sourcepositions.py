@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.sourceconsumers import sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
@@ -25,6 +26,7 @@ from natsbroker.jetstream.streams.publishanswers import ReadMessage, StreamBatch
 from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.streamrecords import SLICE
+from natsbroker.steps import PIECE, Steps, pieces
 
 HEADER = b"Nats-Stream-Source"
 
@@ -92,6 +94,10 @@ class SourcePositions:
         self._stream = stream
         self._stateKey = stateKey
         self._known: dict[str, SourcePosition] = {}
+        # What is written of them, but for those that have changed since.
+        self._texts: dict[str, bytes] = {}
+        self._changed: set[str] = set()
+        self._named: tuple[StreamSource, ...] | None = None
         # What only a message of the stream says: its sequence and its subject.
         self._exposed: dict[str, tuple[int, bytes]] = {}
         # From here on, the messages are still to be asked for their positions.
@@ -115,25 +121,55 @@ class SourcePositions:
         if value is None:
             return
         written = json.loads(value)
-        self._known = {
-            key: SourcePosition.decode(value) for key, value in written["sources"].items()
-        }
-        self.applyConfig()
+        inSteps = self._stream.account.inSteps
+        await inSteps(self._decoding(written["sources"]))
+        self._isWritten = True
+        await inSteps(self.forgetting())
         self._unread = int(written["last"]) + 1
         await self.readOn()
 
+    def _decoding(self, positions: Mapping[str, str]) -> Steps[None]:
+        for some in pieces([*positions.items()]):
+            for key, value in some:
+                self._know(key, SourcePosition.decode(value))
+            yield
+
     def applyConfig(self) -> None:
+        """Heed other limits: positions of messages that they remove are written first."""
+        self._limits = retentionOf(self._stream.config)
+
+    def forgetting(self) -> Steps[None]:
         """
         Forget sources that are no longer named. One that is named again later continues behind its
         newest message, if there is one.
         """
-        self._limits = retentionOf(self._stream.config)
-        named = {positionKey(source) for source in self._stream.config.sources}
-        if self._known.keys() - named:
-            self._known = {key: position for key, position in self._known.items() if key in named}
+        sources = self._stream.config.sources
+        if not (self._known or self._exposed) or self._named == sources:
+            return
+        named: set[str] = set()
+        for some in pieces(sources):
+            named.update(map(positionKey, some))
+            yield
+        for key in self._known.keys() - named:
+            del self._known[key]
+            self._texts.pop(key, None)
+            self._changed.discard(key)
             self._isWritten = False
         for key in self._exposed.keys() - named:
             del self._exposed[key]
+        self._named = sources
+
+    def _know(self, key: str, position: SourcePosition) -> None:
+        self._known[key] = position
+        self._changed.add(key)
+        self._isWritten = False
+        if len(self._changed) > PIECE:
+            self._encodeChanged()
+
+    def _encodeChanged(self) -> None:
+        for key in self._changed:
+            self._texts[key] = encode({key: self._known[key].encode()})[1:-1]
+        self._changed.clear()
 
     async def find(self, source: StreamSource) -> SourcePosition:
         """
@@ -144,8 +180,8 @@ class SourcePositions:
         key = positionKey(source)
         if key not in self._known:
             newest = await self._newestOf(key)
-            self._known.setdefault(key, newest or SourcePosition(since=self._sinceFor(source)))
-            self._isWritten = False
+            if key not in self._known:
+                self._know(key, newest or SourcePosition(since=self._sinceFor(source)))
             self._saveIn(SOON)
         return self._known[key]
 
@@ -164,8 +200,7 @@ class SourcePositions:
 
     def begin(self, source: StreamSource, identity: bytes) -> None:
         """Begin again with the first message: the origin was created again."""
-        self._known[positionKey(source)] = SourcePosition(0, identity)
-        self._isWritten = False
+        self._know(positionKey(source), SourcePosition(0, identity))
 
     # What the stream has.
 
@@ -198,9 +233,8 @@ class SourcePositions:
             for record in page.records:
                 position = _positionIn(record.headers)
                 if position is not None and position[0] in self._known:
-                    self._known[position[0]] = position[1]
+                    self._know(*position)
                     self._exposed[position[0]] = record.sequence, record.subject
-                    self._isWritten = False
             sequence = page.next
 
     async def _newestOf(self, key: str) -> SourcePosition | None:
@@ -266,8 +300,7 @@ class SourcePositions:
 
     def _note(self, origin: ReadMessage) -> None:
         if origin.key:
-            self._known[origin.key] = SourcePosition(origin.sequence, origin.identity)
-            self._isWritten = False
+            self._know(origin.key, SourcePosition(origin.sequence, origin.identity))
             self._saveIn(LATE)
 
     def failed(self, batch: StreamBatch) -> None:
@@ -280,7 +313,8 @@ class SourcePositions:
         self._doubts += 1
         if self._unread is None or batch.first < self._unread:
             self._unread = batch.first
-            self._known |= batch.before
+            for key, position in batch.before.items():
+                self._know(key, position)
 
     # Writing.
 
@@ -297,8 +331,8 @@ class SourcePositions:
         self._isWritten, self._isPassed = True, False
         exposed, self._exposed = self._exposed, {}
         last = self._stream.log.nextSequence if self._unread is None else self._unread
-        shown = {key: position.encode() for key, position in self._known.items()}
-        value = json.dumps({"last": f"{last - 1:020}", "sources": shown}).encode()
+        self._encodeChanged()
+        value = b'{"last":"%020d","sources":{%b}}' % (last - 1, b",".join(self._texts.values()))
         writing: Deferred[None] = self._stream.states.put(self._stateKey, value)
         writing.addErrback(self._notWritten, exposed)
 

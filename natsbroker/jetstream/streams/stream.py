@@ -135,6 +135,7 @@ class Stream(StreamCore):
         if previous.mirror != config.mirror:
             self.publisher.forget()
         await self.account.inSteps(self.intake.applying(config))
+        await self.account.inSteps(self.sources.forgetting())
         if self._isRetired:
             return
         await self._watch(config)

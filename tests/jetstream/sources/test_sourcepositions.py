@@ -12,7 +12,10 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
+from natsbroker.jetstream.model import gojson
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.sources import sourcepositions
 from natsbroker.jetstream.sources.sourcepositions import (
     LATE,
     SourcePosition,
@@ -21,6 +24,7 @@ from natsbroker.jetstream.sources.sourcepositions import (
 )
 from natsbroker.jetstream.streams.publishanswers import ReadMessage, StreamBatch
 from natsbroker.jetstream.streams.stream import Stream, positionsKey
+from natsbroker.steps import PIECE
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.sources.test_sourcing import settleFor, sourced
 from tests.jetstream.streams.test_recovery import restarted
@@ -493,3 +497,54 @@ def test_failedWrite(monkeypatch: pytest.MonkeyPatch) -> None:
     restarted(stage)
     settleFor(stage, 30)
     assert target(stage).last == 5
+
+
+def written(stage: ApiStage) -> dict[str, SourcePosition]:
+    """The positions of the target in the store."""
+    values = stage.wait(target(stage).states.load(b"sources/"))
+    sources = json.loads(values[positionsKey("T")])["sources"]
+    return {key: SourcePosition.decode(text) for key, text in sources.items()}
+
+
+def test_manyPositions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many positions only those are encoded that have changed since the last write."""
+    named = [{"name": "X", "filter_subject": f"x.{number}"} for number in range(3 * PIECE)]
+    stage = staged(*named)
+    stream = target(stage)
+    for source in stream.config.sources:
+        stream.sources.begin(source, b"abc")
+    stream.sources.save()
+    expected = {positionKey(source): SourcePosition(0, b"abc") for source in stream.config.sources}
+    assert written(stage) == expected
+    encoded = []
+
+    def encode(value: dict[str, str]) -> bytes:
+        encoded.extend(value)
+        return gojson.encode(value)
+
+    monkeypatch.setattr(sourcepositions, "encode", encode)
+    stream.sources.begin(stream.config.sources[7], b"other")
+    stream.sources.save()
+    key = positionKey(stream.config.sources[7])
+    assert encoded == [key]
+    expected[key] = SourcePosition(0, b"other")
+    assert written(stage) == expected
+    again = SourcePositions(stream, positionsKey("T"))
+    stage.wait(again.recover(stage.wait(stream.states.load())))
+    again.begin(stream.config.sources[0], b"new")
+    again.save()
+    expected[positionKey(stream.config.sources[0])] = SourcePosition(0, b"new")
+    assert written(stage) == expected
+
+
+def test_forgottenInSteps() -> None:
+    """The positions of sources that are not named any more leave the store."""
+    named = [{"name": "X", "filter_subject": f"x.{number}"} for number in range(2 * PIECE)]
+    stage = staged(*named)
+    stream = target(stage)
+    for source in stream.config.sources:
+        stream.sources.begin(source, b"abc")
+    stage.ask("STREAM.UPDATE.T", {**toJSON(stream.config), "sources": named[5:]})
+    stream.sources.save()
+    assert set(written(stage)) == {positionKey(source) for source in stream.config.sources}
+    assert len(written(stage)) == 2 * PIECE - 5
