@@ -13,7 +13,7 @@ import json
 from random import SystemRandom, randrange
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -45,6 +45,9 @@ _RANDOM = SystemRandom()
 
 PAUSE = 2.0
 """Seconds between two requests for a consumer, at least."""
+
+REQUEST = 1000
+"""The cost of a request, in the units of L{natsbroker.pure.backlog}."""
 
 SILENCE = 10.0
 """Seconds without an answer, a message or a heartbeat after which there is a new request."""
@@ -249,6 +252,8 @@ class OriginReader:
         return storing.addErrback(self._notStored)
 
     def _notStored(self, failure: Failure) -> None:
+        if failure.check(CancelledError):
+            return  # The broker stops.
         self.sequence = 0
         if failure.check(StoreError):
             self._schedule(PAUSE)
@@ -271,6 +276,8 @@ class OriginReader:
 
     async def _request(self) -> None:
         attempt = self._attempt
+        # Very many sources may be due at the same time.
+        await self.stream.account.turns.take(REQUEST)
         self._asked = self.stream.account.deadlines.now()
         position = await self.position()
         account, source = self.stream.account, self.source

@@ -8,9 +8,11 @@ import json
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from natsbroker.jetstream.model.sourceconsumers import mirrorHash
 from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.sources.origins import REQUEST
 from natsbroker.wire.values import Kind, Message
 from tests.jetstream.support import SECOND, Inbox, Stage
 
@@ -225,3 +227,25 @@ class TestControl:
         origin.answer()
         origin.deliver(1, 1, 6)
         assert made.intake.mirrorInfo()["lag"] == 6
+
+
+def test_inTurns() -> None:
+    """A request waits for its turn. A broker that stops meanwhile logs no failure."""
+    stage = Stage()
+    origin, waiting, costs = Origin(stage), list[Deferred[None]](), list[int]()
+
+    def take(cost: int) -> Deferred[None]:
+        costs.append(cost)
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    turns: Any = stage.jetstream.turns
+    turns.take = take
+    stage.stream(name="M", subjects=(), sources=(StreamSource("S"), StreamSource("R")))
+    stage.settle()
+    assert costs == [REQUEST] * 2 and not origin.requests.got
+    waiting[0].callback(None)
+    stage.settle()
+    assert len(origin.requests.got) == 1
+    stage.jetstream.close()
+    assert len(origin.requests.got) == 1
