@@ -313,10 +313,10 @@ class Consumer:
         core.applyConfig(withPause(config, previous.pause_until))
         self._deliverer.applyConfig()
         self._acks.applyConfig()
-        filters = core.cursor.filters
-        if filtersOf(config) != filters:
+        filters, wanted = core.cursor.filters, filtersOf(config)
+        if wanted != filters:
             core.passOver()
-            core.cursor.refilter(filtersOf(config))
+            core.cursor.refilter(wanted)
             self.stream.consumers.refiltered(self, filters)
         self._inactivity.watch()
         core.pump()

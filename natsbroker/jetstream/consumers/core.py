@@ -47,7 +47,7 @@ def filtersOf(config: ConsumerConfig) -> tuple[bytes, ...]:
     """The patterns of the messages that a consumer delivers; empty for all."""
     if config.filter_subject:
         return (config.filter_subject.encode(),)
-    return tuple(subject.encode() for subject in config.filter_subjects)
+    return tuple([subject.encode() for subject in config.filter_subjects])
 
 
 class ConsumerCore:
@@ -161,8 +161,7 @@ class ConsumerCore:
 
     def _rescheduled(self, previous: Sequence[float]) -> None:
         """Have pending messages be due as if they had been delivered with the present waits."""
-        steps = range(max(len(previous), len(self._waits)))
-        self.pending.shift([_waitIn(self._waits, step) - _waitIn(previous, step) for step in steps])
+        self.pending.shift(lambda count: self.waitAfter(count) - _waitIn(previous, count))
         due = self.pending.nextDue()
         if due is not None:
             self.watchPending(due)
@@ -414,7 +413,7 @@ class ConsumerCore:
 def _waitsOf(config: ConsumerConfig) -> tuple[float, ...]:
     """Seconds until a message is due again, by its redeliveries; the last for any more."""
     if config.backoff:
-        return tuple(wait / 1e9 for wait in config.backoff)
+        return tuple([wait / 1e9 for wait in config.backoff])
     return (config.ack_wait / 1e9 or UNLIMITED_WAIT,)
 
 

@@ -9,7 +9,7 @@ in nats-server it moves when a message is settled, not when one is delivered.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice, repeat, takewhile
 from math import inf
@@ -128,14 +128,14 @@ class PendingAcks:
         self._queued.pop(sequence, None)
         self._track(sequence, due, isRegular)
 
-    def shift(self, seconds: Sequence[float]) -> None:
+    def shift(self, secondsAfter: Callable[[int], float]) -> None:
         """
-        Make all pending messages due later, by the seconds for their number of redeliveries, the
-        last for any more; negative ones make them due earlier.
+        Make all pending messages due later, by the seconds for their number of redeliveries;
+        negative ones make them due earlier.
         """
-        counts, most = self.counts, len(seconds) - 1
+        counts = self.counts
         self.entries = {
-            sequence: (first, due + seconds[min(counts.get(sequence, 0), most)])
+            sequence: (first, due + secondsAfter(counts.get(sequence, 0)))
             for sequence, (first, due) in self.entries.items()
         }
         self._rebuildTimers()

@@ -170,7 +170,7 @@ def checkConsumer(
         raise errors.CONSUMER_WITH_FLOW_CONTROL_NEEDS_HEARTBEATS()
     if config.durable_name and config.name and config.durable_name != config.name:
         raise errors.CONSUMER_CREATE_DURABLE_AND_NAME_MISMATCH()
-    if metadataSize(*config.metadata, *config.metadata.values()) > MOST_METADATA:
+    if metadataSize(config.metadata) > MOST_METADATA:
         raise errors.CONSUMER_METADATA_LENGTH(limit=f"{MOST_METADATA // 1024}KB")
     yield from _checkGroups(config)
 

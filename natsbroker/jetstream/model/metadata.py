@@ -41,7 +41,9 @@ def consumerLevel(config: ConsumerConfig) -> int:
 def withLevel(config: _Config) -> _Config:
     """The configuration of a request with the level that it needs, as it is stored."""
     level = streamLevel(config) if isinstance(config, StreamConfig) else consumerLevel(config)
-    return replace(config, metadata={**_own(config.metadata), _NEEDED: str(level)})
+    kept = _own(config.metadata)
+    kept[_NEEDED] = str(level)
+    return replace(config, metadata=kept)
 
 
 def withPause(config: ConsumerConfig, until: int | None) -> ConsumerConfig:
@@ -56,7 +58,8 @@ def withPause(config: ConsumerConfig, until: int | None) -> ConsumerConfig:
 
 def withLevelOf(config: _Config, stored: _Config) -> _Config:
     """The configuration with the level of another, so that the two can be compared."""
-    kept = {key: value for key, value in _own(config.metadata).items() if key != _NEEDED}
+    kept = _own(config.metadata)
+    kept.pop(_NEEDED, None)
     if _NEEDED in stored.metadata:
         kept[_NEEDED] = stored.metadata[_NEEDED]
     return replace(config, metadata=kept)
@@ -80,5 +83,8 @@ def isSupportedLevel(level: str) -> bool:
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The metadata without what servers add to answers."""
+    """A copy of the metadata without what servers add to answers."""
+    # There may be very many keys: most of the time none has to be left out.
+    if _LEVEL not in metadata and _VERSION not in metadata:
+        return dict(metadata)
     return {key: value for key, value in metadata.items() if key not in (_LEVEL, _VERSION)}

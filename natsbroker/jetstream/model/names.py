@@ -6,7 +6,7 @@ the grammar of subjects works on bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from natsbroker.subjects import grammar
@@ -74,6 +74,6 @@ def isSubsetSubject(narrow: str, wide: str) -> bool:
     return grammar.isSubset(narrow.encode(), wide.encode())
 
 
-def metadataSize(*parts: str) -> int:
-    """The bytes of these keys and values."""
-    return len("".join(parts).encode())
+def metadataSize(metadata: Mapping[str, str]) -> int:
+    """The bytes of the keys and values."""
+    return len("".join(metadata).encode()) + len("".join(metadata.values()).encode())

@@ -189,7 +189,7 @@ class StreamChecker:
             raise _invalid(f"stream name is too long, maximum allowed is {MOST_NAME}")
         if len(config.description.encode()) > MOST_DESCRIPTION:
             raise _invalid(f"stream description is too long, maximum allowed is {MOST_DESCRIPTION}")
-        if metadataSize(*config.metadata, *config.metadata.values()) > MOST_METADATA:
+        if metadataSize(config.metadata) > MOST_METADATA:
             raise _invalid(f"stream metadata exceeds maximum size of {MOST_METADATA} bytes")
 
     def _withLimits(self, config: StreamConfig, pedantic: bool) -> StreamConfig:

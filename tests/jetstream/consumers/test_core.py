@@ -4,6 +4,7 @@ The common state of a consumer's parts.
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -18,6 +19,7 @@ from natsbroker.jetstream.consumers.core import (
 from natsbroker.jetstream.consumers.state import ConsumerState
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, DeliverPolicy
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
+from tests.counting import callsOf
 from tests.jetstream.consumers.support import SECOND, ConsumerStage
 
 
@@ -55,6 +57,15 @@ def test_configuration(stage: ConsumerStage) -> None:
     assert core.waitAfter(0) == UNLIMITED_WAIT
     core.applyConfig(stage.config(ack_policy=AckPolicy.NONE, max_deliver=3, max_ack_pending=5))
     assert (core.maxPending, core.isReserving, core.settlesAtDelivery) == (0, False, False)
+
+
+def test_manyBackoffs(stage: ConsumerStage) -> None:
+    """Another list of very many backoffs makes the messages due otherwise that are pending."""
+    first, second = (tuple(range(start, start + 5000)) for start in (1, 2))
+    core = ConsumerCore(stage.stream, "C", stage.config(backoff=first), Random(1))
+    core.pending.deliver(1, 100.0)
+    assert callsOf(partial(core.applyConfig, stage.config(backoff=second))) < 500
+    assert core.pending.nextDue() == pytest.approx(100 + 1e-9, abs=1e-12)
 
 
 def test_settled() -> None:

@@ -159,10 +159,10 @@ class TestRedelivery:
     def test_shift(self) -> None:
         """Other waits move all times, by the redeliveries."""
         pending = filled(4)
-        pending.shift([5.0])
+        pending.shift(lambda _: 5.0)
         assert pending.expired(14.9) == []
         pending.counts.update({2: 1, 3: 2})
-        pending.shift([0.0, -3.0, 1.0])
+        pending.shift(lambda count: [0.0, -3.0, 1.0][count])
         times = (11.9, 12.0, 15.0, 16.0)
         assert [pending.expired(moment) for moment in times] == [[], [2], [1, 4], [3]]
 

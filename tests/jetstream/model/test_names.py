@@ -51,7 +51,7 @@ def test_subjects() -> None:
 
 def test_metadataSize() -> None:
     """Metadata is measured in bytes."""
-    assert metadataSize("é", "ab") == 4
+    assert metadataSize({"é": "ab", "": "c"}) == 5
 
 
 SUBJECTS = [
