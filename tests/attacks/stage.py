@@ -117,6 +117,21 @@ class Attacked:
             took += self.turn()
         raise AssertionError("this never happens")
 
+    def answer(self, client: MemoryConnection, request: bytes) -> bytes:
+        """The answer to a request of any length of a client that takes what comes."""
+        received = bytearray()
+
+        def isDone() -> bool:
+            received.extend(client.transport.take())
+            head, isWhole, body = received.partition(b"\r\n")
+            return bool(isWhole) and len(body) >= int(head.split()[-1]) + 2
+
+        *pieces, last = [request[place : place + CHUNK] for place in range(0, len(request), CHUNK)]
+        for piece in pieces:
+            self.turn(lambda piece=piece: client.send(piece))  # type: ignore[misc]
+        self.until(isDone, lambda: client.send(last))
+        return bytes(received)
+
     def attack(self, data: bytes, inbox: bytes = b"", turns: int = 30) -> None:
         """
         Send something as a client that takes nothing of what comes.
