@@ -113,7 +113,7 @@ class Stream(StreamCore):
     async def _applyConfig(self, config: StreamConfig) -> None:
         subjects = config.subjects if config.mirror is None else ()
         isMoved, self._subjects = self._subjects != subjects, None
-        if isMoved:
+        if isMoved and self._subscriptions:
             await self.account.inSteps(self._unsubscribing(subjects))
         if self._isRetired:
             return
@@ -134,8 +134,7 @@ class Stream(StreamCore):
         self._direct.applyConfig()
         if previous.mirror != config.mirror:
             self.publisher.forget()
-        await self.account.inSteps(self.intake.applying(config))
-        await self.account.inSteps(self.sources.forgetting())
+        await self.account.inSteps(self._reading(config))
         if self._isRetired:
             return
         await self._watch(config)
@@ -168,9 +167,14 @@ class Stream(StreamCore):
                     watcher.stored(page.records[place : place + NOTED])
             sequence = page.next
 
+    def _reading(self, config: StreamConfig) -> Steps[None]:
+        """Read the origins of a configuration, and no others."""
+        yield from self.intake.applying(config)
+        yield from self.sources.forgetting()
+
     def _unsubscribing(self, subjects: Sequence[str]) -> Steps[None]:
         """Take no more messages of any other subjects."""
-        kept = dict.fromkeys(subjects) if self._subscriptions else {}
+        kept = dict.fromkeys(subjects)
         for some in pieces([subject for subject in self._subscriptions if subject not in kept]):
             if self._isRetired:
                 return
