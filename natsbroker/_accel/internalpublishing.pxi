@@ -298,36 +298,42 @@ cdef class InternalPublisher:
         @return: how many messages they were, and their size; zeros leave them to the readable path.
         """
         cdef bytes subject, prefix
-        cdef list listed = None
+        cdef list listed = None, subjects
         cdef EncodedRecords encoded = None
         cdef uint64_t number, sequence, timestamp
         cdef int64_t pending
         cdef Py_ssize_t most
         cdef bint isShown
-        subject, records, prefix, number, pending, most, isShown = run
-        if subject is None or prefix is None:
-            raise TypeError("a run has a subject and a prefix")
+        subjects, records, prefix, number, pending, most, isShown = run
+        if not subjects or prefix is None:
+            raise TypeError("a run has subjects and a prefix")
         if isinstance(records, EncodedRecords):
             encoded = <EncodedRecords> records
         else:
             listed = <list?> records
-        cdef tuple receivers = self.receiversOf(subject)
+        cdef tuple receivers = None
         cdef tuple record
         cdef Stored stored
         cdef char ack[LONGEST_ACK]
         cdef char* end
-        cdef Py_ssize_t place, size, total = 0, count = 0
+        cdef Py_ssize_t place, length, size, total = 0, count = 0
         cdef Py_ssize_t prefixLength = PyBytes_GET_SIZE(prefix)
-        cdef bint isReached
-        if (
-            receivers is None or PyTuple_GET_SIZE(receivers) == 0
-            or prefixLength > LONGEST_ACK - MOST_NUMBERS
-        ):
+        cdef bint isReached, isShared = PyList_GET_SIZE(subjects) == 1
+        if prefixLength > LONGEST_ACK - MOST_NUMBERS:
             return 0, 0
+        subject = b""
         memcpy(ack, PyBytes_AS_STRING(prefix), prefixLength)
         memcpy(ack + prefixLength, b"1.", 2)
         stored.ack = ack
-        for place in range(PyList_GET_SIZE(listed) if encoded is None else encoded.count):
+        length = PyList_GET_SIZE(listed) if encoded is None else encoded.count
+        if not isShared and length > PyList_GET_SIZE(subjects):
+            raise ValueError("a record has no subject")
+        for place in range(length):
+            if place == 0 or not isShared:
+                subject = <bytes?> subjects[place]
+                receivers = self.receiversOf(subject)
+                if receivers is None or PyTuple_GET_SIZE(receivers) == 0:
+                    break
             if encoded is None:
                 each = <object> PyList_GET_ITEM(listed, place)
                 if not isinstance(each, tuple) or PyTuple_GET_SIZE(each) != 5:

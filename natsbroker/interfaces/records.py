@@ -77,17 +77,18 @@ class RecordList(Protocol):
 
 class RecordRun(NamedTuple):
     """
-    Records on their way to one receiver of a consumer, for the first time.
+    Records on their way to the receivers of a consumer, for the first time.
 
-    @ivar subject: of the receiver, who sees the messages under the subjects of the stream.
+    @ivar subjects: of the receivers, one for each record, or one for all. A receiver sees the
+        messages under the subjects of the stream.
     @ivar prefix: the acknowledgement subject without its numbers.
     @ivar number: the consumer sequence of the first message.
     @ivar pending: messages that the consumer has after the first one.
     @ivar most: stop before the message with which the size would exceed it.
-    @ivar isShown: whether sizes count the subjects of the stream, and not C{subject}.
+    @ivar isShown: whether sizes count the subjects of the stream, and not those of receivers.
     """
 
-    subject: bytes
+    subjects: Sequence[bytes]
     records: Sequence[Record]
     prefix: bytes
     number: int

@@ -51,8 +51,9 @@ class RecordSender:
         count, size = self.publisher.publishRecords(run)
         if count:
             return Sent(count, size)
-        subject = run.subject
+        isShared = len(run.subjects) == 1
         for record in run.records:
+            subject = run.subjects[0 if isShared else count]
             left = max(run.pending - count, 0)
             numbers = (record.sequence, run.number + count, record.timestamp, left)
             ack = b"%b1.%d.%d.%d.%d" % (run.prefix, *numbers)

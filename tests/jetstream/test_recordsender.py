@@ -54,7 +54,7 @@ def frames(names: Names, records: Sequence[Record], most: int, isShown: bool) ->
         plain, withHeaders = world.client(), world.client(HEADERS)
         plain.send(b"SUB d 1\r\nSUB * 22\r\n")
         withHeaders.send(b"SUB d 333\r\n")
-        sent = deliver(world, b"d", records, PREFIX, 9, 2, most, isShown)
+        sent = deliver(world, [b"d"], records, PREFIX, 9, 2, most, isShown)
         traffic = [client.session.traffic for client in (plain, withHeaders)]
         # The order of subscriptions with one subject is the router's.
         return [sent, sorted(plain.receive().split(b"MSG ")), withHeaders.receive(), traffic]
@@ -93,7 +93,7 @@ def test_numbers(names: Names) -> None:
         client = world.client(HEADERS)
         client.send(b"SUB d 1\r\n")
         size = sum(len(record.subject + record.headers + record.payload) for record in RECORDS)
-        sent = deliver(world, b"d", RECORDS, PREFIX, 9, 2, 10_000, True)
+        sent = deliver(world, [b"d"], RECORDS, PREFIX, 9, 2, 10_000, True)
         lines = client.receive().split(b"\r\n")
         acks = [line.split()[3] for line in lines if b"MSG " in line]
         assert [line.split()[1] for line in lines if b"MSG " in line] == [
@@ -109,14 +109,32 @@ def test_numbers(names: Names) -> None:
 
 
 @onEach
+@pytest.mark.parametrize("isEncoded", [False, True])
+def test_subjects(names: Names, isEncoded: bool) -> None:
+    """Each message goes to a subject of its own, up to one that nobody receives."""
+    with using(names):
+        world = World()
+        client = world.client(HEADERS)
+        client.send(b"SUB a 1\r\nSUB b 2\r\nSUB d 4\r\n")
+        records = encodedRecords(RECORDS) if isEncoded and names is COMPILED else RECORDS
+        subjects = [b"a", b"b", b"c", b"d"]
+        assert deliver(world, subjects, records, PREFIX, 1, 3, 10_000, True).messages == 2
+        lines = client.receive().split(b"\r\n")
+        assert [line.split()[1:3] for line in lines if b"MSG " in line] == [
+            [b"s.a", b"1"],
+            [b"s.b", b"2"],
+        ]
+
+
+@onEach
 def test_nobody(names: Names) -> None:
     """Nothing is sent to nobody, and no more after the receiver's end."""
     with using(names):
         world = World()
-        assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True) == Sent(0, 0)
+        assert deliver(world, [b"d"], RECORDS, PREFIX, 1, 0, 10_000, True) == Sent(0, 0)
         client = world.client(HEADERS)
         client.send(b"SUB d 1\r\nUNSUB 1 2\r\n")
-        sent = deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True)
+        sent = deliver(world, [b"d"], RECORDS, PREFIX, 1, 0, 10_000, True)
         assert sent.messages == 2
         assert client.receive().count(b"MSG s.") == 2
 
@@ -129,9 +147,9 @@ def test_services(names: Names) -> None:
         world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
         client, recorder = world.client(HEADERS), Recorder()
         client.send(b"SUB * 1\r\n")
-        assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 0
+        assert deliver(world, [b"d"], RECORDS, PREFIX, 1, 0, 10_000, True).messages == 0
         world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(b"d", recorder, "tag")
-        assert deliver(world, b"d", RECORDS, PREFIX, 1, 0, 10_000, True).messages == 4
+        assert deliver(world, [b"d"], RECORDS, PREFIX, 1, 0, 10_000, True).messages == 4
         assert [message.shownSubject for message, _ in recorder.got] == [
             record.subject for record in RECORDS
         ]
@@ -147,5 +165,5 @@ def test_longPrefixes(names: Names, length: int) -> None:
         client = world.client(HEADERS)
         client.send(b"SUB d 1\r\n")
         prefix = b"$JS.ACK." + b"S" * length + b".C."
-        assert deliver(world, b"d", RECORDS[:1], prefix, 1, 0, 10_000, True).messages == 1
+        assert deliver(world, [b"d"], RECORDS[:1], prefix, 1, 0, 10_000, True).messages == 1
         assert prefix + b"1.7.1.1700000000000000000.0 300\r\n" in client.receive()

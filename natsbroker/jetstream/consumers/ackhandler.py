@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from natsbroker.jetstream.consumers.acks import Ack, AckKind, DeliveredAs, parseAck, parseAckSubject
 from natsbroker.jetstream.consumers.core import ConsumerCore
+from natsbroker.jetstream.consumers.pull import Pull
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
 from natsbroker.wire.values import AckRun, Message
 
@@ -18,8 +19,8 @@ ALL = 100
 class ConsumerAckHandler:
     """Handles acknowledgements. Answers to those that settle a message wait for its durability."""
 
-    def __init__(self, core: ConsumerCore, request: Callable[[bytes, bytes], object]) -> None:
-        """The handler; C{request} takes the reply subject and the body of a pull request."""
+    def __init__(self, core: ConsumerCore, request: Callable[[Sequence[Pull]], object]) -> None:
+        """The handler; C{request} takes pull requests."""
         self._core = core
         self._request = request
         self._settled: list[int] = []
@@ -45,7 +46,7 @@ class ConsumerAckHandler:
         elif kind is AckKind.NEXT:
             self._settle(delivery, True)
             if reply:
-                self._request(reply, ack.request)
+                self._request([(reply, b"", ack.request)])
         elif kind is AckKind.TERMINATE:
             self._terminate(delivery, ack.reason, reply)
         else:

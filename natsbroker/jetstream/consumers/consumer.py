@@ -16,6 +16,7 @@ from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
 from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf
 from natsbroker.jetstream.consumers.inactivity import ConsumerInactivity
+from natsbroker.jetstream.consumers.pull import Pull
 from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
@@ -23,7 +24,6 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPol
 from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.gojson import EncodedDocument
 from natsbroker.jetstream.model.metadata import withPause, withServer
-from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 from natsbroker.wire.values import AckRun, Message
 
@@ -201,19 +201,27 @@ class Consumer:
 
     def deliverMany(self, messages: Sequence[tuple[Message | AckRun, Any]]) -> None:
         hadAcks = False
+        pulls: list[Pull] = []
         for message, tag in messages:
             if not self.core.isServing:
                 break
+            if isinstance(message, Message) and tag == _PULLS:
+                headers = message.headers if message.headerLength else b""
+                pulls.append((message.reply, headers, message.payload))
+                continue
+            if pulls:
+                self._requested(pulls)
+                pulls = []
             if isinstance(message, AckRun):
                 self._acks.acknowledgedRun(message)
                 hadAcks = True
             elif tag == _ACKS:
                 self._acks.acknowledged(message)
                 hadAcks = True
-            elif tag == _PULLS:
-                self._pulled(message)
             else:
                 self._flowAnswered(message)
+        if pulls and self.core.isServing:
+            self._requested(pulls)
         if hadAcks:
             self._acks.finish()
             self._inactivity.settled()
@@ -222,25 +230,14 @@ class Consumer:
     def subscriptionEnded(self, tag: Any) -> None:
         """Its subscriptions have no limits, so this is never called."""
 
-    def _pulled(self, message: Message) -> None:
-        reply = message.reply
-        if not reply:
+    def _requested(self, pulls: Sequence[Pull]) -> None:
+        if self._pull is not None:
+            self._pull.requested(pulls)
             return
-        if self._pull is None:
-            self._refuse(reply, b"409 Consumer is push based")
-        elif message.headerLength and needsNewerApi(message.headers):
-            self._refuse(reply, b"412 Required Api Level")
-        else:
-            self._requested(reply, message.payload)
-
-    def _requested(self, reply: bytes, body: bytes) -> None:
-        if self._pull is None:
-            self._refuse(reply, b"409 Consumer is push based")
-        else:
-            self._pull.requested(reply, body)
-
-    def _refuse(self, reply: bytes, status: bytes) -> None:
-        self.stream.account.send(reply, b"", b"NATS/1.0 %b\r\n\r\n" % status)
+        for reply, _, _ in pulls:
+            if reply:
+                headers = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
+                self.stream.account.send(reply, b"", headers)
 
     def _flowAnswered(self, message: Message) -> None:
         if self._push is not None and self._push.answered(message.subject):

@@ -208,7 +208,7 @@ class ConsumerDeliverer:
 
     def _sendRun(
         self,
-        reply: bytes,
+        replies: Sequence[bytes],
         records: Sequence[Record],
         pending: int,
         now: float,
@@ -218,7 +218,7 @@ class ConsumerDeliverer:
         core = self.core
         number = core.pending.delivered + 1
         most = min(most, SLICE_BYTES - self._sliceBytes)
-        run = RecordRun(reply, records, core.ackPrefix, number, pending, most, isShown)
+        run = RecordRun(replies, records, core.ackPrefix, number, pending, most, isShown)
         sent = core.account.records.deliver(run)
         if sent.messages:
             self._sliceBytes += sent.size

@@ -6,6 +6,7 @@ nats-server a consumer has one pinned client, whatever the number of its groups.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from natsbroker.jetstream.consumers.pull import PullRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
@@ -78,7 +79,8 @@ class PriorityGroup:
                 return GroupVerdict.WRONG_PIN
             if terms is None or not terms.group:
                 return GroupVerdict.SERVE
-            self.pin = terms.pin = self._newId()
+            self.pin = self._newId()
+            request.terms = replace(terms, pin=self.pin)
             self.pinnedAt = self._now()
             return GroupVerdict.SERVE_PINNED
         if terms is None or not terms.pin:

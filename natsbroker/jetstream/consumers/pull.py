@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice, takewhile
 
 from natsbroker.jetstream.model.bodies import LONGEST, PullBody
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
@@ -23,11 +24,15 @@ _SHORT = 256
 _LAST_PRIORITY = 1 << 31
 
 
+Pull = tuple[bytes, bytes, bytes]
+"""The reply subject, the headers and the body of a message that requests messages."""
+
+
 class PullRefused(ValueError):
     """The refusal of a pull request. The text is the status and its description."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GroupTerms:
     """
     The fields of a pull request about its priority group.
@@ -89,6 +94,11 @@ class PullRequest:
         return self.expires == _NEVER
 
     @property
+    def isSingle(self) -> bool:
+        """Whether it waits for one message."""
+        return self.batch == 1 and not self.isNoWait
+
+    @property
     def priority(self) -> int:
         """The priority of the request; the smallest is served first."""
         return _LAST_PRIORITY if self.terms is None else self.terms.priority
@@ -112,7 +122,7 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
     if not text.startswith(b"{"):
         return PullRequest(reply, _number(text))
     try:
-        asked = _read(text) if len(text) > _SHORT else _readShort(text)
+        asked, terms = _read(text) if len(text) > _SHORT else _readShort(text)
     except JsonError as error:
         raise PullRefused(f"400 Bad Request - {error}") from error
     request = PullRequest(reply, asked.batch)
@@ -125,14 +135,16 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
         request.heartbeatDue = now + request.heartbeat
     if asked.expires:
         request.expires = now + asked.expires / 1e9
-    request.terms = GroupTerms(
-        asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
-    )
+    request.terms = terms
     return request
 
 
-def _read(text: bytes) -> PullBody:
-    return read(text, PullBody, isStrict=False)
+def _read(text: bytes) -> tuple[PullBody, GroupTerms]:
+    asked = read(text, PullBody, isStrict=False)
+    terms = GroupTerms(
+        asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
+    )
+    return asked, terms
 
 
 #: Those who fetch ask with the same text again and again.
@@ -254,6 +266,26 @@ class WaitingRequests:
         elif len(self._requests) > 1:
             self._requests.rotate(-1)
         return request
+
+    def takers(self, most: int, now: float) -> list[PullRequest]:
+        """
+        The first requests, up to a number of them, that may have one message each, however long it
+        is, at the time C{now}.
+        """
+        some = islice(self._requests, most)
+        return list(takewhile(lambda request: not request.room and request.expires > now, some))
+
+    def servedEach(self, count: int) -> None:
+        """Give each of the first requests one message. Those leave that have all."""
+        waiting = self._requests
+        for _ in range(count):
+            request = waiting.popleft()
+            request.batch -= 1
+            request.delivered += 1
+            if request.batch > 0:
+                waiting.append(request)
+            else:
+                self._noWaits -= request.isNoWait
 
     def remove(self, request: PullRequest) -> None:
         """Take a request out, if it is there."""

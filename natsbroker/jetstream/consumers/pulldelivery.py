@@ -12,6 +12,7 @@ from natsbroker.jetstream.consumers.core import ConsumerCore, randomToken
 from natsbroker.jetstream.consumers.deliverer import SLICE_BYTES, ConsumerDeliverer, withHeader
 from natsbroker.jetstream.consumers.groups import GroupVerdict, PriorityGroup
 from natsbroker.jetstream.consumers.pull import (
+    Pull,
     PullRefused,
     PullRequest,
     WaitingRequests,
@@ -19,6 +20,7 @@ from natsbroker.jetstream.consumers.pull import (
     parsePull,
 )
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
+from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 
 _NEVER = float("inf")
 
@@ -47,30 +49,61 @@ class PullDeliverer(ConsumerDeliverer):
 
     # Requests.
 
-    def requested(self, reply: bytes, body: bytes) -> None:
+    def requested(self, pulls: Sequence[Pull]) -> None:
+        """Take requests that came together, as if each was served before the next one came."""
         core = self.core
-        now = core.monotonic()
-        core.lastActive = now
+        now = core.lastActive = core.monotonic()
+        isPlain = self.group.policy is PriorityPolicy.NONE
+        isOwed = False
+        for reply, headers, body in pulls:
+            if not reply:
+                continue
+            try:
+                if headers and needsNewerApi(headers):
+                    raise PullRefused("412 Required Api Level")
+                request = parsePull(body, reply, now)
+                checkPull(request, core.config, now)
+            except PullRefused as refused:
+                if isOwed:
+                    self.pump()
+                isOwed = False
+                self._refuse(reply, str(refused).encode())
+                continue
+            # Requests for one message each get the same if they are served together.
+            isSingle = isPlain and request.isSingle
+            if isOwed and (self.waiting.isFull or not isSingle):
+                self.pump()
+                isOwed = False
+            if self._admit(request):
+                isOwed = isSingle
+                if not isSingle:
+                    self._serve(now)
+        if isOwed:
+            self.pump()
+
+    def _admit(self, request: PullRequest) -> bool:
+        """Have a request wait; false if it is refused."""
         try:
-            request = parsePull(body, reply, now)
-            checkPull(request, core.config, now)
-            if core.config.priority_policy is not PriorityPolicy.NONE:
+            if self.core.config.priority_policy is not PriorityPolicy.NONE:
                 self._checkPin(request)
             self._checkPending(request)
         except PullRefused as refused:
-            self._refuse(reply, str(refused).encode())
-            return
+            self._refuse(request.reply, str(refused).encode())
+            return False
         if not self._hasRoom():
             # A client with heartbeats notices their absence. An error would make it ask at once.
             if not request.heartbeat:
-                self._refuse(reply, b"409 Exceeded MaxWaiting")
-            return
+                self._refuse(request.reply, b"409 Exceeded MaxWaiting")
+            return False
         self.waiting.add(request)
         self._watch(request)
+        return True
+
+    def _serve(self, now: float) -> None:
         if self.group.policy is PriorityPolicy.PRIORITIZED:
             # Requests that arrive together are judged together: the first one of them would
             # otherwise get all messages, whatever its priority.
-            core.timers.set(self.pump, now)
+            self.core.timers.set(self.pump, now)
         else:
             self.pump()
 
@@ -173,14 +206,25 @@ class PullDeliverer(ConsumerDeliverer):
         now, request = core.monotonic(), waiting.first()
         if self.group.policy is not PriorityPolicy.NONE or request.expires <= now:
             return 0
-        # Several requests have a message each in turn.
+        if len(waiting) > 1 and not request.room:
+            return self._deliverInTurn(records, pending, now)
         most = request.batch if len(waiting) == 1 else 1
         room = request.room - 1 if request.room else SLICE_BYTES
-        sent = self._sendRun(request.reply, records[:most], pending, now, room, True)
+        sent = self._sendRun([request.reply], records[:most], pending, now, room, True)
         if sent.messages:
             if request.room:
                 request.room -= sent.size
             waiting.served(sent.messages)
+            self._afterwards(request, now)
+        return sent.messages
+
+    def _deliverInTurn(self, records: Sequence[Record], pending: int, now: float) -> int:
+        """Send one message to each of several requests."""
+        takers = self.waiting.takers(len(records), now)
+        replies = [request.reply for request in takers]
+        sent = self._sendRun(replies, records[: len(takers)], pending, now, SLICE_BYTES, True)
+        self.waiting.servedEach(sent.messages)
+        for request in takers[: sent.messages]:
             self._afterwards(request, now)
         return sent.messages
 

@@ -106,7 +106,7 @@ class PushDeliverer(ConsumerDeliverer):
             return 0
         # The message that makes a flow control request due or stalls the consumer goes by itself.
         most = SLICE_BYTES if window is None else window.room
-        sent = self._sendRun(self._subject, records, pending, core.monotonic(), most, False)
+        sent = self._sendRun([self._subject], records, pending, core.monotonic(), most, False)
         if sent.messages:
             self._reserved = 0
             if window is not None:

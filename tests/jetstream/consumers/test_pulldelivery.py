@@ -8,10 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker.jetstream.consumers.deliverer import FEW
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import AckRun, Message
 from tests.jetstream.consumers.support import SECOND, ConsumerStage, numbers
 
 
@@ -461,3 +463,52 @@ class TestOtherPolicies:
             )
         stage.settle()
         assert (early.texts(), late.texts()) == (["1", "2"], ["3"])
+
+
+BODIES = [
+    b"",
+    b'{"batch":1,"expires":2000000000}',
+    b'{"batch":1,"expires":2000000000,"idle_heartbeat":500000000}',
+    b'{"batch":1,"max_bytes":60}',
+    b'{"batch":1,"max_bytes":1000}',
+    b'{"batch":1,"no_wait":true}',
+    b'{"batch":3,"expires":1000000000}',
+    b'{"batch":2,"no_wait":true}',
+    b'{"batch":6}',
+    b'{"batch":',
+]
+
+PULLS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(BODIES)), max_size=9)
+
+
+def pulled(isTogether: bool, pulls: list[tuple[int, bytes]], stored: int, limit: int) -> object:
+    """The deliveries for requests that come in one turn, and for what is stored afterwards."""
+    stage = ConsumerStage()
+    inboxes = [stage.inbox() for _ in range(4)]
+    stage.publish(stored + 1)
+    consumer = stage.consumer(max_waiting=limit, max_batch=5)
+    stage.pull(inboxes[0])
+    inboxes[1].close()
+    subject = b"$JS.API.CONSUMER.MSG.NEXT.S.C"
+    messages: list[tuple[Message | AckRun, Any]] = [
+        (Message(subject, body, inboxes[number].subject, origin=stage), 1) for number, body in pulls
+    ]
+    if isTogether:
+        consumer.deliverMany(messages)
+    else:
+        for message in messages:
+            consumer.deliverMany([message])
+    shown = [consumer.info()]
+    stage.settle()
+    for wait in (0.6, 1.0, 3.0):
+        stage.publish(1)
+        stage.advance(wait)
+        shown.append(consumer.info())
+    deliveries = [[(sent.reply, sent.body) for sent in inbox.got] for inbox in inboxes]
+    return deliveries, shown
+
+
+@given(PULLS, st.integers(0, 9), st.sampled_from([1, 2, 512]))
+def test_together(pulls: list[tuple[int, bytes]], stored: int, limit: int) -> None:
+    """Requests that come together get what each gets that comes by itself."""
+    assert pulled(True, pulls, stored, limit) == pulled(False, pulls, stored, limit)
