@@ -403,7 +403,8 @@ class IGroupingLog(IStreamLog):
     def together(call: Callable[[], object]) -> None:
         """
         Call something at once. The requests that it makes to the store, of any log and any space of
-        state, are one group, unless a group is underway: then they wait with others.
+        state, are one group, unless a group is underway: then they wait with others. In a store
+        with an interval between syncs a power cut may undo them, as it may appends.
         """
 
 

@@ -130,6 +130,7 @@ class CommitThread(Generic[Owner]):
         self._lock = threading.RLock()
         self._condition = threading.Condition(self._lock)
         self._holder = Holder.NOBODY
+        self._isRelaxing = False
         self._queue: list[Job] = []
         self._failed: tuple[list[Job], Exception] | None = None
         self._refusal: StoreError | None = None
@@ -147,6 +148,8 @@ class CommitThread(Generic[Owner]):
         with self._lock:
             if self._refusal is not None:
                 return self._refusal
+            if self._isRelaxing:
+                job.isRelaxed = True
             self._queue.append(job)
             if self._holder is Holder.NOBODY:
                 if self._isPlain() and self.gathers(self._queue, False):
@@ -168,14 +171,19 @@ class CommitThread(Generic[Owner]):
             self._condition.notify()
 
     def together(self, call: Callable[[], object]) -> None:
-        """Call something, and have what it submits done as one group if nothing is underway."""
+        """
+        Call something, and have what it submits done as one group if nothing is underway. It is
+        relaxed (L{Job.isRelaxed}).
+        """
         with self._lock:
             isLent = self._holder is Holder.NOBODY
             if isLent:
                 self._holder = Holder.REACTOR
+        wasRelaxing, self._isRelaxing = self._isRelaxing, True
         try:
             call()
         finally:
+            self._isRelaxing = wasRelaxing
             if isLent:
                 self._offered()
 

@@ -78,6 +78,7 @@ class Job:
     @ivar space: the name of the space of state that it is about, or empty.
     @ivar writes: whether there is anything to commit for it.
     @ivar frees: whether it makes the store no larger, but for what a deletion leaves behind.
+    @ivar isRelaxed: whether a power cut may undo it where writes are not synced, as it may appends.
     """
 
     weight = 100
@@ -85,6 +86,7 @@ class Job:
     space = ""
     writes = True
     frees = False
+    isRelaxed = False
 
     error: StoreError | None = None
 

@@ -112,11 +112,11 @@ class History:
 
     def __init__(self, isSynced: bool = True, encryption: Encryption | None = None) -> None:
         """
-        @param isSynced: whether an append is on disk when it is acknowledged. If not, it is when a
-            change of state is acknowledged after it.
+        @param isSynced: whether appends, and what is relaxed, are on disk when acknowledged. If
+            not, they are when a change of state that is not relaxed is acknowledged after them.
         """
         self.encryption = encryption
-        self._unsynced: list[tuple[str, int, int, int]] | None = None if isSynced else []
+        self._unsynced: list[tuple[dict[str, Any], Any]] | None = None if isSynced else []
         self.logs: dict[str, LogHistory] = {}
         self.state: dict[str, list[tuple[int, int | None, bool]]] = {}
         self.made: dict[str, bool] = {}
@@ -173,38 +173,38 @@ class History:
         """
         Something was acknowledged.
         """
+        if "append" in what and result[0] <= self.log(what["append"]).highest:
+            raise Lost(f"sequence {result[0]} of {what['append']} was given twice")
+        isRelaxed = "append" in what or what.get("relaxed")
+        if isRelaxed and self._unsynced is not None:
+            self._unsynced.append((what, result))
+            return
+        self._demand(what, result)
+        if self._unsynced and "state" in what:
+            for before, outcome in self._unsynced:
+                self._demand(before, outcome)
+            self._unsynced.clear()
+
+    def _demand(self, what: dict[str, Any], result: Any) -> None:
+        """
+        Something is on disk.
+        """
         if "append" in what:
             log = self.log(what["append"])
-            first, stop = result
-            if first <= log.highest:
-                raise Lost(f"sequence {first} of {what['append']} was given twice")
-            appended = what["append"], first, stop, what["first"]
-            if self._unsynced is None:
-                self._demand(*appended)
-            else:
-                self._unsynced.append(appended)
+            for sequence in range(*result):
+                log.acked[sequence] = what["first"] + sequence - result[0]
+            log.highest = max(log.highest, result[1] - 1)
         elif "delete" in what:
             self.log(what["delete"]).gone.update(what["sequences"])
         elif "discard" in what:
             log = self.log(what["discard"])
             log.discarded = max(log.discarded, min(what["before"], result))
         elif "state" in what:
-            values = self.state[what["state"]]
-            values.append((what["at"], what["value"], True))
-            for change in self._unsynced or ():
-                self._demand(*change)
-            if self._unsynced:
-                self._unsynced.clear()
+            self.state[what["state"]].append((what["at"], what["value"], True))
         elif "make" in what:
             self.made[what["make"]] = True
         elif "drop" in what:
             self.dropped.add(what["drop"])
-
-    def _demand(self, name: str, first: int, stop: int, number: int) -> None:
-        log = self.log(name)
-        for sequence in range(first, stop):
-            log.acked[sequence] = number + sequence - first
-        log.highest = max(log.highest, stop - 1)
 
     def check(self, directory: Path, mayLose: bool = False, mayReturn: bool = False) -> Recorder:
         """

@@ -16,6 +16,7 @@ from natsbroker.storage.changes import Changes, isChange, packChanges, unpackCha
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb import files
 from natsbroker.storage.lmdb.backlog import MOST_DELETED
+from natsbroker.storage.lmdb.journal import Journal
 from natsbroker.storage.lmdb.layout import CHANGING_VERSION, FORMAT_VERSION
 from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.store import openLMDB
@@ -300,3 +301,44 @@ def test_anyOrder(tmp_path: Path, seed: int) -> None:
     queue.checkSubjects()
     assert wasAhead
     queue.close()
+
+
+def test_relaxed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an interval between syncs, what is asked for together is not synced, and all else is."""
+    synced: list[bool] = []
+    written = Journal.written
+
+    def note(journal: Journal, frame: bytes, mustSync: bool) -> None:
+        synced.append(mustSync)
+        written(journal, frame, mustSync)
+
+    monkeypatch.setattr(Journal, "written", note)
+    reactor = PumpedReactor()
+    store: Any = reactor.wait(openLMDB(reactor, tmp_path / "store", syncInterval=60))
+    log: Any = reactor.wait(store.open("log"))
+    space = store.states("space")
+    reactor.wait(space.put(b"first", b"1"))
+    reactor.wait(log.append([(b"s", b"", b"x", 0)] * 4))
+    synced.clear()
+    asked: list[Any] = []
+
+    def settle() -> None:
+        asked.extend((log.delete([1]), space.put(b"key", b"a")))
+
+    log.together(settle)
+    for deferred in asked:
+        reactor.wait(deferred)
+    assert synced == [False]
+    reactor.wait(log.delete([2]))
+    reactor.wait(space.put(b"key", b"b"))
+    assert synced == [False, True, True]
+    log.together(settle)
+    reactor.wait(space.put(b"other", b"c"))
+    assert synced[3:] in ([True], [False, True])
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    reactor.wait(store.close())
+    store = reactor.wait(openLMDB(reactor, tmp_path / "copy"))
+    log = reactor.wait(store.open("log"))
+    assert [record.sequence for record in reactor.wait(log.read(1))] == [3, 4]
+    assert reactor.wait(store.states("space").load())[b"key"] == b"a"
+    reactor.wait(store.close())

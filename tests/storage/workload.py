@@ -146,7 +146,7 @@ class Workload:
         """
         self._append(1)
 
-    def _state(self) -> None:
+    def _state(self, isRelaxed: bool = False) -> None:
         """
         Set or delete some state.
         """
@@ -156,7 +156,7 @@ class Workload:
         data = None if value is None else b"%d" % value * 20
         states = self._store.states("space")
         self._ask(
-            {"state": key, "value": value, "at": self._number},
+            {"state": key, "value": value, "at": self._number, "relaxed": isRelaxed},
             lambda: states.change({key.encode(): data}),
         )
 
@@ -179,15 +179,22 @@ class Workload:
         name = self._random.choice(("orders", "events"))
         if self._random.random() < 0.7:
             self.finish()  # So that they are known, and the journal takes it.
+        isRelaxed = self._random.random() < 0.7
+        if isRelaxed:
+            self._logs[name].together(lambda: self._settleIn(name, True))
+        else:
+            self._settleIn(name, False)
+
+    def _settleIn(self, name: str, isRelaxed: bool) -> None:
         last = self._logs[name].bounds().last
         chosen = {last - self._random.randrange(20) for _ in range(self._random.randint(1, 3))}
         if chosen := {sequence for sequence in chosen if sequence > 0}:
             sequences = sorted(chosen)
             self._ask(
-                {"delete": name, "sequences": sequences},
+                {"delete": name, "sequences": sequences, "relaxed": isRelaxed},
                 lambda: self._logs[name].delete(sequences),
             )
-        self._state()
+        self._state(isRelaxed)
 
     def _discard(self) -> None:
         """

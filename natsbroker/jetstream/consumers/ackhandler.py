@@ -99,7 +99,7 @@ class ConsumerAckHandler:
         self._note()
         replies, self._replies = self._replies, []
         if replies:
-            self._core.writer.whenDurable(partial(self._answer, replies))
+            self._core.writer.whenDurable(partial(self._answer, replies), isRelaxed=True)
 
     def _answer(self, replies: list[bytes]) -> None:
         publish = self._core.account.bus.publishInternal

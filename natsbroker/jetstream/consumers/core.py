@@ -92,7 +92,9 @@ class ConsumerCore:
         # on with a stream that brokers share.
         isKept = not config.direct and (stream.isShared or not config.mem_storage)
         states, key = stream.states if isKept else None, stateKey(stream.name, name)
-        self.writer = StateWriter(states, key, self._encoded, self.account.deadlines)
+        self.writer = StateWriter(
+            states, key, self._encoded, self.account.deadlines, stream.together
+        )
         self.unsent: set[int] = set()
         self.passedOver = 0
         self.isPaused = False

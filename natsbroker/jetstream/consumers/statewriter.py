@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
@@ -32,17 +33,25 @@ class StateWriter:
         key: bytes,
         encode: Callable[[], bytes],
         deadlines: Deadlines,
+        relaxed: Callable[[Callable[[], object]], object],
     ) -> None:
-        """The writer of the value that C{encode} gives; C{states} is C{None} if it is not kept."""
+        """
+        The writer of the value that C{encode} gives; C{states} is C{None} if it is not kept.
+
+        @param relaxed: makes a call that may write to the store as published messages are written,
+            which with an interval between syncs a power cut may undo.
+        """
         self._states = states
         self._key = key
         self._encode = encode
         self._deadlines = deadlines
+        self._relaxed = relaxed
         self._version = 0
-        self._durable = 0
+        self._durable = self._synced = 0
         self._writing = 0
+        self._isSyncing = False
         self._timer: Deadline | None = None
-        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
+        self._waiting: deque[tuple[int, bool, Callable[[], object]]] = deque()
         self._isStopped = False
 
     @property
@@ -61,6 +70,7 @@ class StateWriter:
         self._cancelTimer()
         self._version += 1
         self._writing = self._version
+        self._isSyncing = True
         writing = self._states.change({**others, self._key: self._encode()})
         return writing.addCallbacks(self._written, self._notBegun)
 
@@ -75,17 +85,22 @@ class StateWriter:
         if self._timer is None and not self._writing:
             self._timer = self._deadlines.after(LATE, self._write)
 
-    def whenDurable(self, call: Callable[[], object]) -> None:
+    def whenDurable(self, call: Callable[[], object], isRelaxed: bool = False) -> None:
         """
         Write changes at once, and make a call when all changes so far are durable. Calls are made
         in order.
+
+        @param isRelaxed: whether it is enough that they are as durable as published messages.
         """
-        if self._durable == self._version and not self._waiting:
+        if self._isDurable(self._version, isRelaxed) and not self._waiting:
             call()
         elif not self._isStopped:
-            self._waiting.append((self._version, call))
+            self._waiting.append((self._version, isRelaxed, call))
             if not self._writing:
                 self._write()
+
+    def _isDurable(self, version: int, isRelaxed: bool) -> bool:
+        return version <= (self._durable if isRelaxed else self._synced)
 
     def flush(self) -> Deferred[None]:
         """Write changes at once; fires when all changes so far are durable."""
@@ -109,19 +124,27 @@ class StateWriter:
         if self._states is None or self._isStopped:
             return
         self._writing = self._version
+        self._isSyncing = any(not isRelaxed for _, isRelaxed, _ in self._waiting)
+        put = partial(self._put, self._states)
         try:
-            written = self._states.put(self._key, self._encode())
+            if self._isSyncing:
+                put()
+            else:
+                self._relaxed(put)
         except ValueError:
             _log.failure("The state of a consumer cannot be written")
             self._writing = 0
-            return
-        written.addCallbacks(self._written, self._failed)
+
+    def _put(self, states: IStateStore) -> None:
+        states.put(self._key, self._encode()).addCallbacks(self._written, self._failed)
 
     def _written(self, result: None) -> None:
         self._durable, self._writing = self._writing, 0
+        if self._isSyncing:
+            self._synced = self._durable
         waiting = self._waiting
-        while waiting and waiting[0][0] <= self._durable:
-            waiting.popleft()[1]()
+        while waiting and self._isDurable(*waiting[0][:2]):
+            waiting.popleft()[2]()
         if self._writing:
             return  # One of the calls has begun the next write.
         if waiting:

@@ -70,6 +70,7 @@ class JournalGroup(LMDBCommit):
     @ivar blobs: the records, each log's behind each other.
     @ivar size: bytes of subjects, headers and payloads.
     @ivar changes: what is deleted, and values of state.
+    @ivar mustSync: whether it is to be on the disk even if writes are not synced.
     @ivar states: the latter by space and key; C{None} for a deleted one.
     @ivar subjects: of records that it adds or deletes, by log, without those of groups before.
     @ivar weight: the bytes that the database may write for it.
@@ -78,6 +79,7 @@ class JournalGroup(LMDBCommit):
 
     blobs: Sequence[bytes] = ()
     changes: Sequence[bytes] = ()
+    mustSync: bool = False
     states: Mapping[tuple[str, bytes], bytes | None] = field(default_factory=dict)
     subjects: Mapping[int, set[bytes]] = field(default_factory=dict)
     size: int = 0
@@ -152,6 +154,7 @@ class Backlog:
         states: dict[tuple[str, bytes], bytes | None] = {}
         subjects: dict[int, set[bytes]] = {}
         logs = len(self.rows)
+        mustSync = False
         for job in jobs:
             weight += job.weight
             if weight > LARGEST_FRAME:
@@ -159,6 +162,7 @@ class Backlog:
             if not job.writes:
                 continue
             if isinstance(job, ChangeJob):
+                mustSync = mustSync or not job.isRelaxed
                 states.update(((job.space, key), value) for key, value in job.changes.items())
                 continue
             if not isinstance(job, (LMDBAppendJob, LMDBDeleteJob)):
@@ -175,6 +179,7 @@ class Backlog:
                 row = grown[identity] = before.copy()
             policy = policies.get(identity)
             if isinstance(job, LMDBDeleteJob):
+                mustSync = mustSync or not job.isRelaxed
                 if sizeOf is None or (policy is not None and policy.retention.perSubject):
                     return None
                 deletion = deletions.get(identity)
@@ -232,6 +237,7 @@ class Backlog:
             hasStates=bool(states),
             blobs=next(iter(runs)) if len(runs) == 1 else list(chain.from_iterable(runs)),
             changes=packChanges(deleted, states) if deleted or states else (),
+            mustSync=mustSync,
             states=states,
             subjects=subjects,
             size=size,

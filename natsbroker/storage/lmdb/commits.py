@@ -158,9 +158,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened.marks.reserve(opened.mark, group.rows)
         self._begin(group)
         began = perf_counter()
-        if not opened.journal.append(
-            group.generation, opened.generation, group.blobs, group.changes
-        ):
+        frame = group.generation, opened.generation, group.blobs, group.changes, group.mustSync
+        if not opened.journal.append(*frame):
             return False
         self.figures.synced(perf_counter() - began)
         self._add(group)
@@ -196,11 +195,12 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if group is None or group.room > backlog.room or opened.marks.beyond(group.rows):
             return False
         self._begin(group)
-        frame = journal.frame(group.generation, opened.generation, group.blobs, group.changes)
+        what = group.generation, opened.generation, group.blobs, group.changes, group.mustSync
+        frame = journal.frame(*what)
         if not frame:
             return False
         began = perf_counter()
-        how = self._patience.isAlone, bool(group.changes)
+        how = self._patience.isAlone, group.mustSync
         self._writer.write(journal, frame, opened.commits, group.generation, *how)
         self._patience.writes(self._now())
         self._handed = group, began

@@ -219,8 +219,8 @@ WIDEST = _roundedUp(2 * (_HEAD_SIZE + 2 * LARGEST_FRAME))
 
 class Journal:
     """
-    A frame is on disk when it is written if C{isSynced}; else it outlives only the process, until a
-    frame with changes is written: those are always synced, and all frames before them.
+    A frame is on disk when it is written if C{isSynced}; else it outlives only the process, until
+    one is written with C{mustSync}, which syncs all frames before it too.
     """
 
     def __init__(
@@ -234,28 +234,33 @@ class Journal:
         self.position = 0
         _fill(path)
         self.descriptor = _openDirect(path) if isSynced else os.open(path, _FLAGS & ~os.O_DSYNC)
-        self._forChanges = -1 if isSynced else os.open(path, _FLAGS)
+        self._syncing = -1 if isSynced else os.open(path, _FLAGS)
         self._unsynced = b""
         self._buffer = mmap.mmap(-1, WIDEST)
 
-    def descriptorFor(self, hasChanges: bool) -> int:
+    def descriptorFor(self, mustSync: bool) -> int:
         """To which a frame is written."""
-        return self._forChanges if hasChanges and not self.isSynced else self.descriptor
+        return self._syncing if mustSync and not self.isSynced else self.descriptor
 
-    def positionFor(self, hasChanges: bool) -> int:
+    def positionFor(self, mustSync: bool) -> int:
         """Where a frame is written."""
-        return self.position - len(self._unsynced) if hasChanges else self.position
+        return self.position - len(self._unsynced) if mustSync else self.position
 
-    def written(self, frame: bytes, hasChanges: bool) -> None:
+    def written(self, frame: bytes, mustSync: bool) -> None:
         """Note that L{frame} is written."""
-        self.position = self.positionFor(hasChanges) + len(frame)
-        if hasChanges:
+        self.position = self.positionFor(mustSync) + len(frame)
+        if mustSync:
             self._unsynced = b""
         elif not self.isSynced and len(self._unsynced) <= WIDEST:
             self._unsynced += frame
 
     def frame(
-        self, generation: int, since: int, blobs: Sequence[bytes], changes: Sequence[bytes] = ()
+        self,
+        generation: int,
+        since: int,
+        blobs: Sequence[bytes],
+        changes: Sequence[bytes] = (),
+        mustSync: bool = False,
     ) -> bytes:
         """
         A frame as it is to be written next, behind those that it has to sync; empty if there is no
@@ -264,20 +269,24 @@ class Journal:
         data = packFrame(self._mark, generation, since, self._codec.closeRecords(blobs), changes)
         if self.position + len(data) > SIZE:
             return b""
-        if changes:
+        if mustSync:
             data = self._unsynced + data
         return data if len(data) <= WIDEST else b""
 
     def append(
-        self, generation: int, since: int, blobs: Sequence[bytes], changes: Sequence[bytes] = ()
+        self,
+        generation: int,
+        since: int,
+        blobs: Sequence[bytes],
+        changes: Sequence[bytes] = (),
+        mustSync: bool = False,
     ) -> bool:
-        """Write a frame, and sync it. After an C{OSError}, the frame may be there all the same."""
-        data = self.frame(generation, since, blobs, changes)
+        """Write a frame. After an C{OSError}, the frame may be there all the same."""
+        data = self.frame(generation, since, blobs, changes, mustSync)
         if not data:
             return False
         self._buffer[: len(data)] = data
-        hasChanges = bool(changes)
-        descriptor, position = self.descriptorFor(hasChanges), self.positionFor(hasChanges)
+        descriptor, position = self.descriptorFor(mustSync), self.positionFor(mustSync)
         with memoryview(self._buffer) as view:
             try:
                 writeAt(descriptor, view[: len(data)], position)
@@ -288,7 +297,7 @@ class Journal:
                 self.close()
                 self.descriptor = os.open(self._path, _FLAGS)
                 writeAt(self.descriptor, view[: len(data)], position)
-        self.written(data, hasChanges)
+        self.written(data, mustSync)
         return True
 
     def rewind(self) -> None:
@@ -296,10 +305,10 @@ class Journal:
         self._unsynced = b""
 
     def close(self) -> None:
-        for descriptor in (self.descriptor, self._forChanges):
+        for descriptor in (self.descriptor, self._syncing):
             if descriptor >= 0:
                 os.close(descriptor)
-        self.descriptor = self._forChanges = -1
+        self.descriptor = self._syncing = -1
 
 
 @implementer(IReadDescriptor)
@@ -328,7 +337,7 @@ class JournalWriter:
         commits: Commits,
         generation: int,
         isAlone: bool = False,
-        hasChanges: bool = False,
+        mustSync: bool = False,
     ) -> None:
         """
         Write what L{Journal.frame} gave, and note it in C{commits} then. Until C{done} is called,
@@ -337,12 +346,12 @@ class JournalWriter:
         @param isAlone: whether no request is expected meanwhile, so that the reactor's thread may
             write to a quick disk itself.
         """
-        isQuick = isAlone or not (journal.isSynced or hasChanges)
-        self._frame = journal, frame, hasChanges
+        isQuick = isAlone or not (journal.isSynced or mustSync)
+        self._frame = journal, frame, mustSync
         self._writer.write(
-            journal.descriptorFor(hasChanges),
+            journal.descriptorFor(mustSync),
             frame,
-            journal.positionFor(hasChanges),
+            journal.positionFor(mustSync),
             commits.descriptor,
             *commits.note(generation),
             isQuick and self._writeSoon is not None,
@@ -363,8 +372,8 @@ class JournalWriter:
             return
         failure, noteFailure = map(_error, errors) if any(errors) else (None, None)
         if failure is None:
-            journal, frame, hasChanges = self._frame
-            journal.written(frame, hasChanges)
+            journal, frame, mustSync = self._frame
+            journal.written(frame, mustSync)
         try:
             self._done(failure, noteFailure)
         except Exception:

@@ -116,7 +116,8 @@ class TestExplicit:
         stage.ack(messages[0])
         before = stage.stateOf()
         stage.ack(messages[1], b"+ACK", inbox.subject)
-        assert (stage.stream.settledSequences, stage.stream.groups) == ([1, 2], [1])
+        assert stage.stream.settledSequences == [1, 2]
+        assert [count for count in stage.stream.groups if count] == [1]
         assert stage.stateOf() != before
 
     @pytest.mark.parametrize("isRun", [False, True])

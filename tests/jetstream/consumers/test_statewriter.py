@@ -46,6 +46,8 @@ class SlowStates:
 class Bench:
     """
     A writer of a number.
+
+    @ivar relaxed: the values that need not survive a power cut.
     """
 
     def __init__(self) -> None:
@@ -53,12 +55,19 @@ class Bench:
         self.states = SlowStates()
         self.value = 0
         self.calls: list[Any] = []
+        self.relaxed: list[bytes] = []
         self.writer = StateWriter(
             self.states,
             b"key",
             lambda: b"%d" % self.value,
             Deadlines(self.clock, self.clock.seconds),
+            self._relaxed,
         )
+
+    def _relaxed(self, call: Callable[[], object]) -> None:
+        written = len(self.states.written)
+        call()
+        self.relaxed += self.values[written:]
 
     def change(self) -> None:
         """Change the number."""
@@ -187,7 +196,9 @@ def test_notKept() -> None:
     """The state of a consumer in memory is durable at once."""
     clock = Clock()
     calls: list[int] = []
-    writer = StateWriter(None, b"key", lambda: b"", Deadlines(clock, clock.seconds))
+    writer = StateWriter(
+        None, b"key", lambda: b"", Deadlines(clock, clock.seconds), lambda call: call()
+    )
     writer.touched()
     writer.whenDurable(lambda: calls.append(1))
     assert (calls, writer.isKept, clock.getDelayedCalls()) == ([1], False, [])
@@ -221,3 +232,33 @@ def test_beginFails(bench: Bench) -> None:
     bench.states.written[-1][1].errback(StoreFull("full"))
     bench.clock.advance(5)
     assert (bench.values, refused[0].type) == ([b"0"], StoreFull)
+
+
+def test_relaxed(bench: Bench) -> None:
+    """Only what a call needs to survive a power cut is written so."""
+    bench.change()
+    bench.writer.whenDurable(bench.when(1), isRelaxed=True)
+    bench.finish()
+    bench.change()
+    bench.clock.advance(0.2)
+    assert (bench.relaxed, bench.calls) == ([b"1", b"2"], [1])
+    bench.finish()
+    bench.change()
+    bench.writer.whenDurable(bench.when(2))
+    assert (bench.values, bench.relaxed, bench.calls) == ([b"1", b"2", b"3"], [b"1", b"2"], [1])
+    bench.finish()
+    assert bench.calls == [1, 2]
+
+
+def test_syncedAfterRelaxed(bench: Bench) -> None:
+    """A call that must survive a power cut has what a power cut may undo written again."""
+    bench.change()
+    bench.writer.whenDurable(bench.when(1), isRelaxed=True)
+    bench.writer.whenDurable(bench.when(2))
+    bench.writer.whenDurable(bench.when(3), isRelaxed=True)
+    bench.finish()
+    assert (bench.values, bench.relaxed, bench.calls) == ([b"1", b"1"], [b"1"], [1])
+    bench.finish()
+    assert bench.calls == [1, 2, 3]
+    bench.writer.whenDurable(bench.when(4))
+    assert bench.calls == [1, 2, 3, 4]
