@@ -104,6 +104,7 @@ class JetStreamService(Service):
         self._watch = StoreWatch()
         self._batches = BatchBudget(block)
         self.accounts: dict[str, JetStreamAccount] = {}
+        self._refusals: ApiRefusals | None = None
 
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
@@ -195,6 +196,7 @@ class JetStreamService(Service):
             dispatcher.hold()
         dispatcher.start()
         self.accounts[name] = account
+        self._refreshRefusals(name)
         self._dispatchers[name] = dispatcher
         if leadership is None:
             # A client may ask at once: its account receives JetStream when it connects.
@@ -217,6 +219,7 @@ class JetStreamService(Service):
             await exports.end()
         self._dispatchers.pop(name).stop()
         account = self.accounts.pop(name)
+        self._refreshRefusals(name)
         cluster = None if self._shared is None else self._shared.clusters.pop(name, None)
         if cluster is not None and self._isOpen:
             # The broker goes on: its leases of these streams would never be free.
@@ -246,12 +249,17 @@ class JetStreamService(Service):
         @param system: the system account; empty for none.
         @return: what answers accounts without JetStream.
         """
-        return ApiRefusals(
+        self._refusals = ApiRefusals(
             ROUTES,
             self.accounts.__contains__,
             system,
             lambda: any(account.members is not None for account in self.accounts.values()),
         )
+        return self._refusals
+
+    def _refreshRefusals(self, name: str) -> None:
+        if self._refusals is not None:
+            self._refusals.refresh(name)
 
     def change(self, name: str, allowance: AccountAllowance | None) -> None:
         """

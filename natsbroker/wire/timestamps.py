@@ -46,8 +46,13 @@ ZERO_TIME: Final = Timestamp(-62_135_596_800 * _SECOND)
 
 def formatTime(time: int) -> str:
     """A L{Timestamp} or nanoseconds since 1970 in RFC 3339 with Go's short fraction."""
-    offset = time.offset if isinstance(time, Timestamp) else 0
-    seconds, fraction = divmod(int(time), _SECOND)
+    return _formatted(int(time), time.offset if isinstance(time, Timestamp) else 0)
+
+
+@lru_cache(256)
+def _formatted(time: int, offset: int) -> str:
+    """A time; those of a stream or a consumer are shown again and again."""
+    seconds, fraction = divmod(time, _SECOND)
     text = _second(seconds + offset)
     if fraction:
         text += f".{fraction:09d}".rstrip("0")

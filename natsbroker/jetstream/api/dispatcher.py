@@ -256,7 +256,10 @@ class ApiDispatcher:
     ) -> None:
         self._account.requests += route.isCounted
         body = encode(answer)
-        self._account.send(request.reply, body, headers)
+        if headers:
+            self._account.send(request.reply, body, headers)
+        else:
+            self._account.bus.publishInternal(request.reply, body)
         if route.isAudited:
             self._account.advise(
                 _AUDIT, "advisory.v1.api_audit", partial(self._audit, request, body)

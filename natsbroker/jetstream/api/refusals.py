@@ -7,7 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from natsbroker.interfaces import IMessageBus, ISubscriber
+from natsbroker.interfaces import IBatchSubscriber, IMessageBus, ISubscriber, ISubscription
 from natsbroker.jetstream.api.dispatcher import PREFIX, ApiRoute, checkLevel
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import LONGEST
@@ -61,11 +61,17 @@ class ApiRefusals:
         system: str,
         isClustered: Callable[[], bool] = lambda: False,
     ) -> None:
-        """The refusals; C{hasJetStream} takes the name of an account, C{system} may be empty."""
+        """
+        The refusals; C{hasJetStream} takes the name of an account, C{system} may be empty.
+        L{refresh} follows each change of the answers of C{hasJetStream}.
+        """
         self._routes = routes
         self._hasJetStream = hasJetStream
         self._system = system
         self.isClustered = isClustered
+        self._buses: dict[str, IMessageBus] = {}
+        self._subscriptions: dict[str, list[ISubscription]] = {}
+        self._silence = _Silence()
 
     def serve(self, name: str, bus: IMessageBus) -> None:
         """
@@ -73,12 +79,27 @@ class ApiRefusals:
 
         @param bus: the account's bus for services that answer for this broker alone.
         """
-        for family in (">",) if name == self._system else FAMILIES:
-            bus.serve(f"{PREFIX}{family}".encode(), self, (name, bus))
+        self._buses[name] = bus
+        self.refresh(name)
+
+    def refresh(self, name: str) -> None:
+        """Take note that an account may have got JetStream, or have it no more."""
+        bus = self._buses.get(name)
+        if bus is None:
+            return
+        # With JetStream requests are not looked at here, which takes them off the compiled lane.
+        subscriber = self._silence if self._hasJetStream(name) else self
+        before = self._subscriptions.pop(name, [])
+        self._subscriptions[name] = [
+            bus.serve(f"{PREFIX}{family}".encode(), subscriber, (name, bus))
+            for family in ((">",) if name == self._system else FAMILIES)
+        ]
+        for subscription in before:
+            subscription.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
         name, bus = tag
-        if not message.reply or self._hasJetStream(name) or self._isAnswered(bus, message.subject):
+        if not message.reply or self._isAnswered(bus, message.subject):
             return
         subject = message.subject[len(PREFIX) :]
         answer = (self._ofSystem if name == self._system else self._refused)(subject, message)
@@ -120,6 +141,23 @@ class ApiRefusals:
         if subject == b"INFO":
             return self._refused(subject, message)
         return _failure("system", errors.NOT_ENABLED_FOR_ACCOUNT(), {})
+
+
+@implementer(IBatchSubscriber)
+class _Silence:
+    """
+    The interest in requests that have a name which nobody knows: these get no answer, but have a
+    responder.
+    """
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        pass
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        pass
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        pass
 
 
 def _failure(kind: str, error: JetStreamError, missing: Mapping[str, Any]) -> Mapping[str, Any]:

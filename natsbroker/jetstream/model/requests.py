@@ -5,7 +5,8 @@ The decoding of API requests, and the errors that their bodies have by themselve
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TypeVar, cast
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import (
@@ -34,6 +35,9 @@ from natsbroker.wire.timestamps import Timestamp
 
 T = TypeVar("T")
 
+#: Bodies up to this length are remembered: clients ask the same again and again.
+_SHORT = 64
+
 _UNNAMED = cast(StorageType, None)
 
 
@@ -50,6 +54,14 @@ class _StreamBody(StreamConfig):
 
 
 def _parsed(body: bytes, kind: type[T], isStrict: bool = True) -> T:
+    if len(body) > _SHORT:
+        return finish(_parsing(body, kind, isStrict))
+    # The type of a cache does not say that the result is of the class that it was given.
+    return cast(T, _parsedShort(body, cast(Any, kind), isStrict))
+
+
+@lru_cache(256)
+def _parsedShort(body: bytes, kind: Any, isStrict: bool) -> Any:
     return finish(_parsing(body, kind, isStrict))
 
 

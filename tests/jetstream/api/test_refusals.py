@@ -99,10 +99,17 @@ def test_noResponders(subject: str) -> None:
 
 
 def test_enabled() -> None:
-    """An account that has received JetStream is left to it."""
+    """An account that has received JetStream is left to it, until that is taken away."""
     stage = RefusedStage()
     stage.enabled.add("A")
+    stage.refusals.refresh("A")
     assert stage.ask("INFO") is None
+    (receiver,) = stage.bus.matcher.match(b"$JS.API.STREAM.UNKNOWN").plain
+    assert receiver.subscriber.isBatcher, "the compiled lane would decline the request"
+    stage.enabled.clear()
+    stage.refusals.refresh("A")
+    assert stage.refusal("INFO") == _NOT_ENABLED
+    stage.refusals.refresh("B")
 
 
 def test_imported() -> None:

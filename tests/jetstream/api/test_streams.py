@@ -373,6 +373,7 @@ def test_tooManyShapes() -> None:
             subscribe=subscribe,
             cancelAll=bus.cancelAll,
             publish=bus.publish,
+            publishInternal=bus.publishInternal,
             hasInterest=bus.hasInterest,
             matcher=cast(Any, bus).matcher,
         ),
