@@ -246,6 +246,26 @@ cdef class InternalPublisher:
                 )
         return len(receivers)
 
+    def publishEmpty(self, list subjects not None, Py_ssize_t place):
+        """
+        Put empty messages into their receivers' outboxes.
+
+        @param subjects: one for each message.
+        @param place: of the subject to begin with.
+        @return: the place of the subject that is left to the readable path, or behind the last.
+        """
+        cdef tuple receivers
+        cdef bytes subject
+        while 0 <= place < PyList_GET_SIZE(subjects):
+            subject = <bytes?> subjects[place]
+            receivers = self.receiversOf(subject)
+            if receivers is None or PyTuple_GET_SIZE(receivers) == 0:
+                break
+            for subscription in receivers:
+                self.give(<Subscription> subscription, subject, b"", 0)
+            place += 1
+        return place
+
     def publishAcks(
         self, list answers not None, Py_ssize_t place, bytes prefix not None, int64_t first
     ):

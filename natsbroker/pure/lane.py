@@ -325,6 +325,16 @@ class InternalPublisher:
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         return 0
 
+    def publishEmpty(self, subjects: list[bytes], place: int) -> int:
+        """
+        Put empty messages into their receivers' outboxes.
+
+        @param subjects: one for each message.
+        @param place: of the subject to begin with.
+        @return: the place of the subject that is left to the readable path, or behind the last.
+        """
+        return place
+
     def publishAcks(
         self,
         answers: Sequence[tuple[bytes, bytes | None, int, bytes, int]],

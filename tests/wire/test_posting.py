@@ -282,3 +282,19 @@ def test_postsMany(names: Names) -> None:
             assert places == sorted(places)
         assert client.session.traffic[2:] == (6, 6)
         assert bus.publishBatch(b"nobody.here", [b"x"]) == 0
+
+
+@onEach
+def test_postsEmpty(names: Names) -> None:
+    """Empty messages go to their subjects, up to one for the readable path."""
+    with using(names):
+        world = World()
+        client, bus = world.client(), account(world).busFor(Kind.INTERNAL)
+        client.send(b"SUB a 1\r\nSUB b 2\r\nSUB * 3\r\n")
+        publisher = hot.InternalPublisher(bus.matcher)
+        taken = 0 if names is PURE else 2
+        assert publisher.publishEmpty([b"a", b"b", b"no.one", b"a"], 0) == taken
+        assert publisher.publishEmpty([b"a", b"b"], 2) == 2
+        sent = sorted(client.receive().split(b"MSG ")[1:])
+        lines = [b"a 1 0", b"a 3 0", b"b 2 0", b"b 3 0"] if taken else []
+        assert sent == [line + b"\r\n\r\n" for line in lines]

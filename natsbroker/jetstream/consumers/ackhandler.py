@@ -102,9 +102,11 @@ class ConsumerAckHandler:
             self._core.writer.whenDurable(partial(self._answer, replies), isRelaxed=True)
 
     def _answer(self, replies: list[bytes]) -> None:
-        publish = self._core.account.bus.publishInternal
-        for reply in replies:
-            publish(reply, b"")
+        account, place = self._core.account, 0
+        publisher = account.records.publisher
+        while (place := publisher.publishEmpty(replies, place)) < len(replies):
+            account.bus.publishInternal(replies[place], b"")
+            place += 1
 
     def _note(self) -> None:
         if self._hasChanged:

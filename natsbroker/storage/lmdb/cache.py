@@ -31,8 +31,13 @@ class BlockCache:
         self._blocks: OrderedDict[tuple[int, int], Block] = OrderedDict()
         self._firsts: dict[int, list[int]] = {}
         self._lately: dict[tuple[int, int], None] = {}
+        # The block that was found last, with its log and its first and last sequence.
+        self._recent: tuple[int, int, int, Block] | None = None
 
     def find(self, identity: int, sequence: int) -> Block | None:
+        recent = self._recent
+        if recent is not None and recent[0] == identity and recent[1] <= sequence <= recent[2]:
+            return recent[3]
         firsts = self._firsts.get(identity)
         if not firsts:
             return None
@@ -41,9 +46,11 @@ class BlockCache:
             return None
         key = (identity, firsts[index])
         block = self._blocks[key]
-        if block.last < sequence:
+        last = block.last
+        if last < sequence:
             return None
         self._blocks.move_to_end(key)
+        self._recent = identity, firsts[index], last, block
         return block
 
     def recall(self, identity: int, sequence: int) -> EncodedRecord | None:
@@ -85,6 +92,7 @@ class BlockCache:
         self.forget([(identity, first) for first in self._firsts.get(identity, ())])
 
     def _drop(self, key: tuple[int, int]) -> None:
+        self._recent = None
         self._size -= self._weight(self._blocks.pop(key))
         firsts = self._firsts[key[0]]
         del firsts[bisect_left(firsts, key[1])]

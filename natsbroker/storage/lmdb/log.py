@@ -23,6 +23,7 @@ from natsbroker.interfaces.records import (
     RecordDamaged,
     SubjectTally,
 )
+from natsbroker.storage.blocks import Block
 from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.ahead import (
     LastSequences,
@@ -117,10 +118,13 @@ class LMDBLog(LogReader):
         Note durable records, subjects of records let go for them, by sequence, and deleted ones.
         """
         self._ahead.add(blobs, gone, deleted)
+        dead: dict[int, tuple[Block, list[int]]] = {}
         for sequence in (*gone, *deleted):
             block = self._cache.find(self.identity, sequence)
             if block is not None:
-                block.dead = block.dead.union((sequence,))
+                dead.setdefault(id(block), (block, []))[1].append(sequence)
+        for block, sequences in dead.values():
+            block.dead = block.dead.union(sequences)
 
     def sizeOf(self, sequence: int) -> tuple[bytes, int] | None:
         """The subject and the size of a record; C{None} if that is not known without waiting."""
