@@ -54,9 +54,10 @@ cdef class Collector:
         if self.cost:
             if not self.runs:
                 self.isIdle = self.steps.isIdle
-            # Some streams have a rollup done by the step.
+            # Some streams have a rollup or a time to live done by the step.
             if self.isIdle or (header and (
                 not readExpected(body, header, &expected) or expected.rollup.data != NULL
+                or expected.ttl.data != NULL
             )):
                 self.batch.work += self.cost
         if (

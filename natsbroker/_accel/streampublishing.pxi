@@ -7,7 +7,7 @@ cdef enum:
 
 # The values of the headers that the step understands; those that are not there have no data.
 cdef struct Expected:
-    Field messageId, stream, sequence, subjectSequence, lastId, rollup
+    Field messageId, stream, sequence, subjectSequence, lastId, rollup, ttl
 
 
 cdef inline bint isHeader(const char* at, Py_ssize_t size, const char* name, Py_ssize_t length) noexcept nogil:
@@ -27,6 +27,8 @@ cdef Field* fieldNamed(Expected* found, const char* at, Py_ssize_t size) noexcep
         return &found.lastId
     if isHeader(at, size, b"Nats-Rollup", 11):
         return &found.rollup
+    if isHeader(at, size, b"Nats-TTL", 8):
+        return &found.ttl
     return NULL
 
 
@@ -78,16 +80,24 @@ cdef inline bint isBytes(Field field, bytes value):
     ) == 0
 
 
-cdef inline bint isNumber(Field field, uint64_t number) noexcept nogil:
-    cdef uint64_t value = 0
+cdef inline int64_t numberIn(Field field) noexcept nogil:
+    """
+    The number that a field consists of; below 0 if it has anything but a few digits.
+    """
+    cdef int64_t value = 0
     cdef Py_ssize_t place
     if field.size > MOST_DIGITS:
-        return False
+        return -1
     for place in range(field.size):
         if not c"0" <= field.data[place] <= c"9":
-            return False
-        value = value * 10 + <uint64_t> (field.data[place] - c"0")
-    return value == number
+            return -1
+        value = value * 10 + (field.data[place] - c"0")
+    return value
+
+
+cdef inline bint isNumber(Field field, uint64_t number) noexcept nogil:
+    cdef int64_t value = numberIn(field)
+    return value >= 0 and <uint64_t> value == number
 
 
 cdef bytes storedHeaders(const char* at, Py_ssize_t size, bint isInFile):
@@ -124,18 +134,21 @@ cdef class PublishStep:
     cdef bytes stream
     cdef bint isInFile, isReplacing
     cdef Py_ssize_t mostSize, overhead
+    cdef int64_t leastTtl
     cdef dict ids
     cdef object subjects
 
     def __init__(
-        self, bytes stream not None, bint isInFile, Py_ssize_t mostSize, bint isReplacing, dict ids,
-        subjects,
+        self, bytes stream not None, bint isInFile, Py_ssize_t mostSize, bint isReplacing,
+        int64_t leastTtl, dict ids, subjects,
     ):
         """
         @param stream: the stream's name.
         @param mostSize: of headers and payload together; negative for any.
         @param isReplacing: whether C{Nats-Rollup: sub} is allowed, and asks for nothing more than
             what the limit per subject does.
+        @param leastTtl: the fewest seconds of C{Nats-TTL} with which a message is stored as it is; 0
+            for none.
         @param ids: the message ids of the duplicate window with their sequences; C{None} if none are
             remembered.
         @param subjects: the known states of subjects.
@@ -144,6 +157,7 @@ cdef class PublishStep:
         self.isInFile = isInFile
         self.mostSize = mostSize
         self.isReplacing = isReplacing
+        self.leastTtl = leastTtl
         self.overhead = 30 if isInFile else 16
         self.ids = ids
         self.subjects = subjects
@@ -156,6 +170,8 @@ cdef class PublishStep:
         """
         cdef uint64_t last
         if found.rollup.data != NULL and not (self.isReplacing and isBytes(found.rollup, b"sub")):
+            return False
+        if found.ttl.data != NULL and not 0 < self.leastTtl <= numberIn(found.ttl):
             return False
         if found.stream.data != NULL and not isBytes(found.stream, self.stream):
             return False

@@ -290,7 +290,7 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     getting = hot.DirectGetStep(publisher, b"S", random.random() < 0.5, log)
     getting.take([(Message(b"a.b", body, b"r"), random.randrange(5)) for body in gets])
     known: dict[bytes, tuple[int, int]] = {b"foo": (1, random.randrange(9))}
-    step = hot.PublishStep(b"S", random.random() < 0.5, random.choice((-1, 60)), True, {}, known)
+    step = hot.PublishStep(b"S", random.random() < 0.5, random.choice((-1, 60)), True, 2, {}, known)
     blocks = [mutate(random, EXPECTING) + payload for payload in payloads]
     skip = min(len(EXPECTING) + random.randrange(-2, 3), *map(len, blocks)) if blocks else 0
     runs = [(Run(b"foo", b"r", blocks, skip), None), (Run(b"foo", b"", payloads), None)]

@@ -56,6 +56,16 @@ def isTooLong(config: StreamConfig, size: int) -> bool:
     return 0 <= config.max_msg_size < size
 
 
+def leastTtl(config: StreamConfig) -> int:
+    """The fewest seconds to live with which messages are stored as they come; 0 for none."""
+    return max(-(-_raisedTtl(config) // SECOND), 1) if config.allow_msg_ttl else 0
+
+
+def _raisedTtl(config: StreamConfig) -> int:
+    """The nanoseconds to which a shorter time to live is raised; 0 if it stays as it is."""
+    return 0 if config.max_msgs_per_subject == 1 else config.subject_delete_marker_ttl
+
+
 class StoredBefore(Exception):
     """The sign that a message with the same id is in the stream."""
 
@@ -238,7 +248,7 @@ class PublishChecks:
         if not ttl:
             raise errors.MESSAGE_TTL_INVALID()
         config = self.stream.config
-        if not 0 < ttl < config.subject_delete_marker_ttl or config.max_msgs_per_subject == 1:
+        if not 0 < ttl < _raisedTtl(config):
             return
         lines = [
             line for line in message.headers.split(b"\r\n") if not line.startswith(b"Nats-TTL:")

@@ -11,6 +11,7 @@ from natsbroker import hot
 from natsbroker.jetstream.batches.rollups import isReplacing, mayRollUp
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.publishanswers import StreamBatch
+from natsbroker.jetstream.streams.publishchecks import leastTtl
 from natsbroker.jetstream.streams.publishkeys import Way
 from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
@@ -54,6 +55,7 @@ class PublishSteps:
             stream.isInFile,
             stream.config.max_msg_size,
             mayRollUp(stream.config) and isReplacing(stream.config),
+            leastTtl(stream.config),
             duplicates.sequences if duplicates.window > 0 else None,
             self._subjects.known,
         )
