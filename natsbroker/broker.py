@@ -62,7 +62,9 @@ if TYPE_CHECKING:
     from natsbroker.routes.service import RouteService
     from natsbroker.server.configuration.build import Built
     from natsbroker.streaming.monitoring import StreamingModel
+    from natsbroker.system.answers import ServerActions
     from natsbroker.system.pages import ServerPages
+    from natsbroker.system.status import StatusReports
 
 _log = Logger(namespace=LIFE)
 _ownLog = Logger(namespace="natsbroker")
@@ -209,6 +211,16 @@ class Broker(MultiService):
     @property
     def monitoring(self) -> ServerPages:
         return self._parts.monitoring()
+
+    @property
+    def actions(self) -> ServerActions:
+        """The actions that requests to the system account may ask for."""
+        return self._parts.actions()
+
+    @property
+    def status(self) -> StatusReports | None:
+        """The reports of the system account; C{None} without one."""
+        return self._parts.status
 
     @property
     def membership(self) -> RouteService | None:

@@ -6,7 +6,7 @@ too, which nats-server takes over $SYS only. C{auth=1} shows names, never secret
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from natsbroker.clients.context import ClientContext
@@ -75,6 +75,17 @@ class Connz:
             "limit": selection.limit,
         }
         return Listing(head, "connections", self._rows(chosen, detail, now), "num_connections")
+
+    def ranks(self, selection: Selection) -> Generator[bytes, None, dict[str, Any]]:
+        """
+        The C{ranks} of those from the first one on, each with the connection's number, and how many
+        there are in C{total}: one of several lists of connections is put in order by them.
+        """
+        wanted = replace(selection, offset=0, limit=selection.offset + selection.limit)
+        now = self._context.reactor.seconds()
+        connections = self._context.connections
+        chosen, total = yield from choose(connections, wanted, now, self.leafnodes())
+        return {"total": total, "ranks": [connection[:2] for connection in chosen]}
 
     def _rows(self, chosen: list[Chosen], detail: Detail, now: float) -> Iterator[Row | None]:
         for connection in chosen:

@@ -57,7 +57,7 @@ Rank = Callable[[ConnectionFacts, ClosedClient | None, float], Any]
 #: The orders: what is smaller stands first. Only C{cid}, C{start}, C{uptime} and C{reason} ascend.
 _RANKS: Mapping[str, Rank] = {
     "cid": lambda facts, closed, now: facts.cid,
-    "start": lambda facts, closed, now: facts.cid,
+    "start": lambda facts, closed, now: facts.started,
     "subs": lambda facts, closed, now: -facts.subscriptions,
     "pending": lambda facts, closed, now: -facts.pending,
     "msgs_to": lambda facts, closed, now: -facts.outMessages,

@@ -91,7 +91,7 @@ class Jsz:
         wanted = JszQuery.fromQuery(query)
         return Answer(200, JSON, bodyOf(self.steps(wanted)), isLong=wanted.streams)
 
-    def ofAccount(self, name: str, query: Query) -> Generator[Pause, None, dict[str, Any]] | None:
+    def ofAccount(self, name: str, query: Query) -> Generator[Pause, None, dict[str, Any] | None]:
         """The steps of an account's row for the system account; C{None} without JetStream."""
         figures = self._find()
         account = accountsOf(figures).get(name)
@@ -99,7 +99,7 @@ class Jsz:
             return None
         # Of one account nats-server shows no streams for "consumer" alone, unlike the page.
         wanted = replace(JszQuery.fromQuery(query), streams=flag(query, "streams"))
-        return accountSteps(figures, account, wanted)
+        return (yield from accountSteps(figures, account, wanted))
 
     def steps(self, wanted: JszQuery) -> Generator[Pause, None, dict[str, Any]]:
         state, figures = self._state, self._find()

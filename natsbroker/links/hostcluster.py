@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,13 +31,17 @@ class HostCluster:
     @ivar directory: of the sockets.
     @ivar number: of this broker, from 1.
     @ivar count: of the brokers.
-    @ivar announces: whether this broker logs where links listen that are the same at all.
+    @ivar announces: whether this broker logs where links listen, which is the same at all.
+    @ivar ask: a L{natsbroker.system.shared.Ask}; C{None} for brokers that have no parent.
+    @ivar isSpeaking: whether this broker speaks for the server now.
     """
 
     directory: str
     number: int
     count: int
     announces: bool = True
+    ask: Callable[..., Deferred[Any]] | None = None
+    isSpeaking: Callable[[], bool] = lambda: True
 
     @property
     def path(self) -> str:

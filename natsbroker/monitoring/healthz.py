@@ -5,13 +5,13 @@ of known state; one that raises is a problem too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker.monitoring.answers import Answer, jsonAnswer
+from natsbroker.monitoring.answers import PAUSE, Answer, Pause, jsonAnswer
 from natsbroker.monitoring.queries import Query, flag, text
 
 _log = Logger()
@@ -100,13 +100,11 @@ class Healthz:
 
     def report(self, wanted: HealthQuery) -> tuple[dict[str, Any], int]:
         """The document of the page, and the status."""
-        reports = self.problems(wanted)
-        problems = [problem for problem in reports if problem.status != _FINE]
-        status = max((problem.status for problem in problems), default=_FINE)
-        document = _document(problems, wanted.details)
-        if wanted.warnings:
-            document["warnings"] = [problem.row() for problem in reports if problem.status == _FINE]
-        return document, status
+        return healthReport(self.problems(wanted), wanted)
+
+    def steps(self, wanted: HealthQuery) -> Generator[Pause, None, tuple[dict[str, Any], int]]:
+        yield PAUSE
+        return self.report(wanted)
 
     def problems(self, wanted: HealthQuery) -> list[HealthProblem]:
         problems = list(wanted.problems())
@@ -118,6 +116,18 @@ class Healthz:
                     _log.failure("A health check failed")
                     problems.append(HealthProblem("a health check failed; see the log"))
         return problems
+
+
+def healthReport(
+    reports: Sequence[HealthProblem], wanted: HealthQuery
+) -> tuple[dict[str, Any], int]:
+    """The document of the page, and the status, by the problems that checks reported."""
+    problems = [problem for problem in reports if problem.status != _FINE]
+    status = max((problem.status for problem in problems), default=_FINE)
+    document = _document(problems, wanted.details)
+    if wanted.warnings:
+        document["warnings"] = [problem.row() for problem in reports if problem.status == _FINE]
+    return document, status
 
 
 def _document(problems: list[HealthProblem], details: bool) -> dict[str, Any]:

@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from natsbroker.monitoring.service import MonitoringService
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.streaming.service import StreamingService
-    from natsbroker.system.answers import SystemAnswers
+    from natsbroker.system.answers import ServerActions
     from natsbroker.system.pages import ServerPages
+    from natsbroker.system.status import StatusReports
 
 _log = Logger(namespace="natsbroker")
 
@@ -90,6 +91,7 @@ class BrokerParts:
     _given: Replacements
     poller: SocketPoller | None = field(default=None, init=False)
     jetstream: JetStreamFigures | None = field(default=None, init=False)
+    status: StatusReports | None = field(default=None, init=False)
     # A default would be an attribute of the class, and its function a method.
     reloadFile: Callable[[], Sequence[str]] = field(
         default_factory=lambda: lambda: [_NO_FILE], init=False
@@ -118,7 +120,10 @@ class BrokerParts:
 
     def _makeObservers(self) -> None:
         self.describe = serverDescriber(
-            self._info, self._reactor.seconds, lambda: self._host.settings
+            self._info,
+            self._reactor.seconds,
+            lambda: self._host.settings,
+            isShared=self._given.hostCluster is not None,
         )
         self._events = ConnectionEvents(
             self._systemBus, self.describe, self._reactor.seconds, self._random
@@ -292,15 +297,24 @@ class BrokerParts:
         bus = self._systemBus()
         if bus is None:
             return
-        from natsbroker.system.connectioncounts import ConnectionCounts
-        from natsbroker.system.requests import SystemRequests
-        from natsbroker.system.status import StatusReports
+        from natsbroker.system.reports import systemReports
 
-        status = StatusReports(
-            self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
+        reports = systemReports(
+            self._systemBus,
+            bus,
+            self._keys.id,
+            self.describe,
+            self.monitoring,
+            self.actions,
+            lambda: self.links.countPeers(),
+            self._given.hostCluster,
+            self._reactor,
+            self._random,
         )
-        self._adopt(status)
-        self.observers.add(status)
+        self.status = reports.status
+        self._adopt(self.status)
+        if not reports.isShared:
+            self.observers.add(self.status)
         leafs = self.links.find("leaf")
         if leafs is not None:
             from natsbroker.leafnodes.events import LeafEvents
@@ -308,28 +322,21 @@ class BrokerParts:
             hasGateways, find = self._settings.gateway is not None, leafs.leafs.numbered
             naming = (lambda: self._keys.id, hasGateways, self.authority.nameOf)
             self.observers.add(LeafEvents(self._events, find, *naming))
-        counts = ConnectionCounts(
-            self._systemBus, self.describe, self.monitoring, self._reactor, self._random
-        )
-        self.observers.add(counts)
-        requests = SystemRequests(
-            bus, self._keys.id, self._makeAnswers, self._reactor, lambda: self.links.countPeers()
-        )
+        self.observers.add(reports.counts)
         system = bus.account
         self.accounts.watch(
-            lambda account: None if account.name == system else requests.serve(account)
+            lambda account: None if account.name == system else reports.requests.serve(account)
         )
 
-    def _makeAnswers(self) -> SystemAnswers:
-        from natsbroker.system.answers import ServerActions, SystemAnswers
+    def actions(self) -> ServerActions:
+        from natsbroker.system.answers import ServerActions
 
         connections = self.clients.connections
-        actions = ServerActions(
+        return ServerActions(
             lambda number: kick(connections, number) or self._kickLeafnode(number),
             partial(askToLeave, connections),
             lambda: self.reloadFile(),
         )
-        return SystemAnswers(self.describe, self.monitoring(), self._reactor, actions, self._random)
 
     def _kickLeafnode(self, number: int) -> bool:
         service = self.links.find("leaf")

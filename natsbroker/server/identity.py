@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -39,9 +39,14 @@ def serverDescriber(
     info: Callable[[], ServerInfo],
     now: Callable[[], float],
     settings: Callable[[], Settings] = Settings,
+    isShared: bool = False,
 ) -> Describe:
-    """Makes nats-server's C{ServerInfo} of a message; each call has the next number."""
-    numbers = count(1)
+    """
+    Makes nats-server's C{ServerInfo} of a message; each call has a higher number.
+
+    @param isShared: whether several processes are the server.
+    """
+    numbers = _clockNumbers(now) if isShared else count(1)
 
     def describe() -> dict[str, Any]:
         known, current = info(), settings()
@@ -68,6 +73,17 @@ def serverDescriber(
         }
 
     return describe
+
+
+def _clockNumbers(now: Callable[[], float]) -> Iterator[int]:
+    """
+    Numbers that grow with time, in microseconds: those of processes that are one server are in
+    order, also after one of them has started again. Other servers drop a status that is not.
+    """
+    last = 0
+    while True:
+        last = max(last + 1, int(now() * 1e6))
+        yield last
 
 
 def serverIdentity(info: ServerInfo, tags: Sequence[str]) -> dict[str, Any]:

@@ -149,19 +149,19 @@ class Accountz:
 
     def __call__(self, query: Query) -> Answer:
         name = text(query, "acc")
-        account = next(
-            (candidate for candidate in self._state.accounts if candidate.name == name), None
-        )
+        account = self._find(name)
         if name and account is None:
             raise BadQuery(f"Account {repeated(name)} does not exist")
         return Answer(200, JSON, bodyOf(self.steps(account)))
 
-    def __contains__(self, name: object) -> bool:
-        return any(account.name == name for account in self._state.accounts)
+    def ofAccount(self, name: str) -> Generator[bytes, None, dict[str, Any] | None]:
+        """The details of an account; C{None} for an unknown one."""
+        account = self._find(name)
+        return None if account is None else (yield from self._detail(account))
 
-    def detail(self, name: str) -> Generator[bytes, None, dict[str, Any]]:
-        account = next(candidate for candidate in self._state.accounts if candidate.name == name)
-        return self._detail(account)
+    def _find(self, name: str) -> Account | None:
+        accounts = (candidate for candidate in self._state.accounts if candidate.name == name)
+        return next(accounts, None)
 
     def steps(self, account: Account | None = None) -> Generator[bytes, None, dict[str, Any]]:
         """Details of an account, or with C{None} the names of all."""

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred
 
-from natsbroker.monitoring.answers import bodyOf, compact
+from natsbroker.monitoring.answers import Steps, bodyOf, compact
 from natsbroker.monitoring.healthz import HealthQuery
 from natsbroker.monitoring.queries import BadQuery
 from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.responder import Describe
 from natsbroker.system.connectioncounts import connectionCounts
 from natsbroker.system.options import BadOptions, SystemRequest, decodeRequest
-from natsbroker.system.pages import ServerPages
 from natsbroker.wire.clientinfo import eventId
 from natsbroker.wire.instants import instant
+from natsbroker.wire.text import decoded
 
+_FINE = 200
 _BAD = 400
 _FAILED = 500
 
@@ -36,13 +37,15 @@ class ServerActions:
     """
     The actions that requests may ask of a server.
 
-    @ivar kick: closes the connection with a client or leafnode id; false if there is none.
-    @ivar leave: tells a client to connect to another server; false if there is none.
+    @ivar kick: closes the connection with a client or leafnode id; false, perhaps in a Deferred, if
+        there is none.
+    @ivar leave: tells a client to connect to another server; false, perhaps in a Deferred, if there
+        is none.
     @ivar reload: reads the configuration file again; gives the problems that prevent it.
     """
 
-    kick: Callable[[int], bool]
-    leave: Callable[[int], bool]
+    kick: Callable[[int], bool | Deferred[bool]]
+    leave: Callable[[int], bool | Deferred[bool]]
     reload: Callable[[], Sequence[str]]
 
 
@@ -54,11 +57,15 @@ class SystemAnswers:
     def __init__(
         self,
         describe: Describe,
-        model: ServerPages,
+        model: Any,
         clock: Any,
         actions: ServerActions,
         random: Any,
     ) -> None:
+        """
+        @param model: L{natsbroker.system.pages.ServerPages}, or pages of several brokers that have
+            the same steps.
+        """
         self._describe = describe
         self._model = model
         self._clock = clock
@@ -95,9 +102,13 @@ class SystemAnswers:
         if not request.servers.admits(self._describe(), model.tags, model.domain):
             return None
         if kind == "STATSZ":
-            return await self._document("statsz", bodyOf(model.statsz.steps()))
-        if kind in ("HEALTHZ", "PROFILEZ", "IPQUEUESZ", "RAFTZ"):
-            return self._done(_SHORT[kind](model, request))
+            return await self._document("statsz", model.statsz.steps())
+        if kind == "HEALTHZ":
+            wanted = HealthQuery.fromQuery(request.query)
+            document, status = await self._slices.result(model.healthz.steps(wanted))
+            return self._done({"status": document.pop("status"), "status_code": status, **document})
+        if kind in _SHORT:
+            return self._done(_SHORT[kind](request))
         return await self._page(f"/{kind.lower()}", request)
 
     async def _page(self, path: str, request: SystemRequest) -> bytes:
@@ -105,10 +116,15 @@ class SystemAnswers:
             answer = self._model.pages[path](request.query)
         except BadQuery as refusal:
             return self._refused(_FAILED, str(refusal), {"data": None})
-        return await self._document("data", answer.body)
+        pieces = await self._slices.collect(answer.body)
+        if answer.status != _FINE:
+            return self._refused(_FAILED, decoded(b"".join(pieces)), {"data": None})
+        return self._shown("data", pieces)
 
-    async def _document(self, key: str, body: Iterable[Any]) -> bytes:
-        pieces = await self._slices.collect(body)
+    async def _document(self, key: str, steps: Steps) -> bytes:
+        return self._shown(key, await self._slices.collect(bodyOf(steps)))
+
+    def _shown(self, key: str, pieces: Iterable[bytes]) -> bytes:
         document = b"".join(_INDENTATION.sub(b"", piece) for piece in pieces)
         return b'{"server":%b,"%b":%b}' % (self._server(), key.encode(), document)
 
@@ -122,11 +138,11 @@ class SystemAnswers:
             query["subs"] = "1"
         if kind not in ("JSZ", "INFO"):
             return await self._page(f"/{kind.lower()}", SystemRequest({}, request.servers, query))
+        steps = _jetStream(model, name, query) if kind == "JSZ" else _information(model, name)
         try:
-            steps = _jetStream(model, name, query) if kind == "JSZ" else _information(model, name)
+            return await self._document("data", steps)
         except RequestFailed as error:
             return self._refused(_FAILED, str(error), {"data": None})
-        return await self._document("data", bodyOf(steps))
 
     async def _figures(self, kind: str, name: str, body: bytes) -> Any:
         """
@@ -167,8 +183,15 @@ class SystemAnswers:
         count: int = await self._slices.result(self._model.subsz.count(account, subject, queue))
         return count
 
-    def ofAction(self, kind: str, body: bytes) -> bytes | None:
+    def accountRows(self, names: Collection[str]) -> Deferred[list[dict[str, Any]]]:
+        """Fires with the rows of C{/accstatz} for some accounts."""
+        return ensureDeferred(self._slices.result(self._model.accstatz.rows(names, True)))
+
+    def ofAction(self, kind: str, body: bytes) -> Deferred[bytes | None]:
         """Do C{KICK}, C{LDM} or C{RELOAD}. As in nats-server, an unreadable body has no answer."""
+        return ensureDeferred(self._action(kind, body))
+
+    async def _action(self, kind: str, body: bytes) -> bytes | None:
         if kind == "RELOAD":
             problems = self._actions.reload()
             return self._refused(_FAILED, "; ".join(problems)) if problems else self._done()
@@ -179,7 +202,7 @@ class SystemAnswers:
         if not body:
             return None
         act = self._actions.kick if kind == "KICK" else self._actions.leave
-        if act(request.options.get("cid", 0)):
+        if await maybeDeferred(act, request.options.get("cid", 0)):
             return self._done()
         return self._refused(_FAILED, _NO_CLIENT if kind == "KICK" else "no such client id")
 
@@ -195,42 +218,36 @@ class SystemAnswers:
         return compact({"server": self._describe(), **(data or {}), "error": error}).encode()
 
 
-def _health(model: ServerPages, request: SystemRequest) -> Any:
-    document, status = model.healthz.report(HealthQuery.fromQuery(request.query))
-    state = document.pop("status")
-    return {"status": state, "status_code": status, **document}
-
-
-def _profile(model: ServerPages, request: SystemRequest) -> Any:
+def _profile(request: SystemRequest) -> Any:
     name = request.query.get("name", "")
     problem = f'Profile "{name}" not found' if name else "Profile name not specified"
     return {"profile": None, "error": problem}
 
 
-def _nothing(model: ServerPages, request: SystemRequest) -> Any:
+def _nothing(request: SystemRequest) -> Any:
     """There are no Raft groups, and no queues between the threads of a Go server."""
     return {}
 
 
 #: The answers that need no work in steps, by kind.
-_SHORT: Mapping[str, Callable[[ServerPages, SystemRequest], Any]] = {
-    "HEALTHZ": _health,
+_SHORT: Mapping[str, Callable[[SystemRequest], Any]] = {
     "PROFILEZ": _profile,
     "IPQUEUESZ": _nothing,
     "RAFTZ": _nothing,
 }
 
 
-def _jetStream(model: ServerPages, name: str, query: Mapping[str, str]) -> Any:
-    steps = model.jsz.ofAccount(name, query)
-    if steps is None:
-        isKnown = name in model.accountz
+def _jetStream(model: Any, name: str, query: Mapping[str, str]) -> Steps:
+    row = yield from model.jsz.ofAccount(name, query)
+    if row is None:
+        isKnown = (yield from model.accountz.ofAccount(name)) is not None
         problem = "not jetstream enabled" if isKnown else "not found"
         raise RequestFailed(f'account "{name}" {problem}')
-    return steps
+    return row
 
 
-def _information(model: ServerPages, name: str) -> Any:
-    if name not in model.accountz:
+def _information(model: Any, name: str) -> Steps:
+    detail = yield from model.accountz.ofAccount(name)
+    if detail is None:
         raise RequestFailed(f"Account {name} does not exist")
-    return model.accountz.detail(name)
+    return detail

@@ -9,12 +9,12 @@ They show what the account has then; changes that follow each other closely are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -26,15 +26,10 @@ from natsbroker.advisories import (
     LeafDisconnected,
 )
 from natsbroker.interfaces import IMessageBus, IObserver
-from natsbroker.monitoring.answers import Pause
-from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.responder import Describe
 from natsbroker.wire.clientinfo import compact, eventId
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
-
-if TYPE_CHECKING:
-    from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace="natsbroker")
 
@@ -47,11 +42,15 @@ _DELAY = 0.05
 @implementer(IObserver)
 @dataclass(eq=False)
 class ConnectionCounts:
-    """Publishes counts on the system account's bus, if there is one."""
+    """
+    Publishes counts on the system account's bus, if there is one.
+
+    @ivar rows: gives the C{/accstatz} rows of some accounts.
+    """
 
     bus: Callable[[], IMessageBus | None]
     describe: Describe
-    model: Callable[[], ServerPages]
+    rows: Callable[[Collection[str]], Deferred[list[dict[str, Any]]]]
     reactor: Any
     random: Random
     _changed: dict[str, None] = field(default_factory=dict, init=False)
@@ -72,16 +71,10 @@ class ConnectionCounts:
 
     def _report(self) -> None:
         names, self._changed = list(self._changed), {}
-        reporting = ensureDeferred(self._publish(names))
+        reporting = self.rows(names).addCallback(self._publish)
         reporting.addErrback(lambda why: _log.failure("Connections cannot be counted", why))
 
-    async def _publish(self, names: list[str]) -> None:
-        rows: list[dict[str, Any]] = []
-
-        def steps() -> Generator[Pause, None, None]:
-            rows.extend((yield from self.model().accstatz.rows(names, True)))
-
-        await Slices(self.reactor).collect(steps())
+    def _publish(self, rows: list[dict[str, Any]]) -> None:
         bus = self.bus()
         if bus is None:
             return

@@ -8,9 +8,10 @@ The requests of the system account, with nats-server's subjects, options and ans
     $SYS.DEBUG.SUBSCRIBERS              how many in all servers, of the account that asks
     $SYS.REQ.SERVER.<id>.KICK           close a connection; LDM: tell it to leave; RELOAD
 
-An answer is compressed if the request has the header C{Accept-Encoding: snappy} or C{gzip}. Users
-of other accounts may ask for the connections and the figures of their own. The pages, and all that
-answers need, load with the first request.
+Where several brokers are one server, one of them answers for it, with the figures of all; each
+counts its own subscriptions for C{NSUBS}. An answer is compressed if the request has the header
+C{Accept-Encoding: snappy} or C{gzip}. Users of other accounts may ask for the connections and the
+figures of their own. The pages, and all that answers need, load with the first request.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -36,6 +37,7 @@ from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
     from natsbroker.system.answers import SystemAnswers
+    from natsbroker.system.shared import SharedAnswers
 
 COLLECTING = 0.5
 """Seconds for which other servers may answer."""
@@ -64,33 +66,37 @@ class SystemRequests:
         makeAnswers: Callable[[], SystemAnswers],
         clock: IReactorTime,
         countPeers: Callable[[], float],
+        shared: SharedAnswers | None = None,
     ) -> None:
         """
         @param bus: the system account's.
-        @param makeAnswers: called at the first request.
+        @param makeAnswers: called at the first request; makes those about this broker.
         @param countPeers: gives the number of other servers; infinity if it is unknown.
+        @param shared: about the server that this broker is with others; C{None} if it is one.
         """
-        self._makeAnswers = makeAnswers
-        self._answers: SystemAnswers | None = None
+        self._shared = shared
+        own = self._own = cache(makeAnswers)
+        group = b"" if shared is None else serverId.encode()
         responder = RequestResponder(bus)
-        responder.on(b"$SYS.REQ.SERVER.PING", self._asked(bus, "STATSZ"))
+        responder.on(b"$SYS.REQ.SERVER.PING", self._asked(bus, "STATSZ"), group)
         for server in ("PING", serverId):
             for kind in SERVER_REQUESTS:
-                responder.on(f"$SYS.REQ.SERVER.{server}.{kind}".encode(), self._asked(bus, kind))
+                subject = f"$SYS.REQ.SERVER.{server}.{kind}".encode()
+                responder.on(subject, self._asked(bus, kind), group)
         for kind in ACTIONS:
-            responder.on(f"$SYS.REQ.SERVER.{serverId}.{kind}".encode(), self._ordered(kind))
+            subject = f"$SYS.REQ.SERVER.{serverId}.{kind}".encode()
+            responder.on(subject, self._ordered(kind), group)
         for kind in ACCOUNT_REQUESTS:
-            responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(bus, kind))
+            responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(bus, kind), group)
         responder.on(
-            b"$SYS.REQ.ACCOUNT.NSUBS", lambda message: self.answers.ofSubscribers(message.payload)
+            b"$SYS.REQ.ACCOUNT.NSUBS", lambda message: own().ofSubscribers(message.payload)
         )
-        SubscriberCounts(bus, responder, lambda: self.answers, clock, countPeers)
+        SubscriberCounts(bus, responder, own, clock, countPeers, group)
 
     @property
-    def answers(self) -> SystemAnswers:
-        if self._answers is None:
-            self._answers = self._makeAnswers()
-        return self._answers
+    def answers(self) -> SystemAnswers | SharedAnswers:
+        """The answers about the server."""
+        return self._shared or self._own()
 
     def serve(self, account: Account) -> None:
         bus, name = account.busFor(Kind.LOCAL), account.name
@@ -111,7 +117,7 @@ class SystemRequests:
             self._wanted(bus, message).ofAccount(kind, account or _named(message), message.payload),
         )
 
-    def _wanted(self, bus: IMessageBus, message: Message) -> SystemAnswers:
+    def _wanted(self, bus: IMessageBus, message: Message) -> SystemAnswers | SharedAnswers:
         """Answers that end when the one to a request has no receiver."""
         isWanted = partial(bus.hasInterest, message.reply, isRequest=False)
         return self.answers.whileWanted(isWanted)
@@ -160,12 +166,13 @@ class SubscriberCounts:
         answers: Callable[[], SystemAnswers],
         clock: IReactorTime,
         countPeers: Callable[[], float],
+        group: bytes = b"",
     ) -> None:
         self._account = bus.account
         self._answers = answers
         self._requests = PeerRequests(bus, responder, clock, countPeers, COLLECTING)
         responder.on(
-            b"$SYS.DEBUG.SUBSCRIBERS", lambda message: ensureDeferred(self._count(message))
+            b"$SYS.DEBUG.SUBSCRIBERS", lambda message: ensureDeferred(self._count(message)), group
         )
 
     async def _count(self, message: Message) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from typing import Any
 
 from natsbroker.clients.selection import accountOf
@@ -28,9 +28,14 @@ class Statsz:
         self._state = state
         self._varz = varz
 
-    def steps(self) -> Generator[Pause, None, dict[str, Any]]:
+    def steps(
+        self, shown: Callable[[Collection[str]], Any] = len
+    ) -> Generator[Pause, None, dict[str, Any]]:
+        """
+        @param shown: makes C{active_accounts} of their names.
+        """
         traffic = yield from self._varz.traffic()
-        active = yield from self._countActive()
+        active = shown((yield from self._active()))
         state, process = self._state, self._state.process
         context = state.context
         connections = context.connections
@@ -96,13 +101,13 @@ class Statsz:
             rows.append({**row, "inbound_connections": len(counts)})
         return rows
 
-    def _countActive(self) -> Generator[Pause, None, int]:
+    def _active(self) -> Generator[Pause, None, set[str]]:
         names: set[str] = set()
         for place, session in enumerate(list(self._state.context.connections)):
             if place % _STEP == _STEP - 1:
                 yield PAUSE
             names.add(accountOf(session.facts()))
-        return len(names)
+        return names
 
 
 def _passed(counts: tuple[int, int, int, int]) -> dict[str, Any]:

@@ -8,28 +8,24 @@ The status that the broker publishes in the system account at intervals, as nats
 nats-servers with JetStream elect no leader until every member of the cluster, and every gateway
 of their configuration, has said whether it takes part: a broker that stays silent blocks them.
 
-Nothing is published without a subscriber.
+Nothing is published without a subscriber. Of several brokers that are one server one speaks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.advisories import Advisory, LameDuckStarted, ShutdownStarted
 from natsbroker.interfaces import IMessageBus, IObserver
-from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.responder import Describe
 from natsbroker.wire.clientinfo import compact
 from natsbroker.wire.values import Message
-
-if TYPE_CHECKING:
-    from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace="natsbroker")
 
@@ -51,15 +47,19 @@ class StatusReports(Service):
         bus: Callable[[], IMessageBus | None],
         serverId: str,
         describe: Describe,
-        model: Callable[[], ServerPages],
+        report: Callable[[], Deferred[bytes | None]],
         reactor: Any,
+        isSpeaking: Callable[[], bool] = lambda: True,
     ) -> None:
+        """
+        @param report: makes the body of C{STATSZ}; C{None} for no report.
+        """
         self._bus = bus
         self._serverId = serverId
         self._describe = describe
-        self._model = model
+        self._report = report
         self._reactor = reactor
-        self._slices = Slices(reactor)
+        self._isSpeaking = isSpeaking
         self._timer: Any = None
         self._pause = _FIRST
 
@@ -78,12 +78,14 @@ class StatusReports(Service):
         self._pause = min(2 * self._pause, _USUAL)
         self._timer = self._reactor.callLater(self._pause, self._publish)
         bus = self._bus()
-        if bus is None:
-            return
         subject = f"$SYS.SERVER.{self._serverId}.STATSZ".encode("ascii")
-        if bus.hasInterest(subject):
-            reporting = ensureDeferred(self._report(bus, subject))
+        if bus is not None and self._isSpeaking() and bus.hasInterest(subject):
+            reporting = self._report().addCallback(self._publishReport, bus, subject)
             reporting.addErrback(lambda why: _log.failure("The status cannot be published", why))
+
+    def _publishReport(self, report: bytes | None, bus: IMessageBus, subject: bytes) -> None:
+        if report is not None and self.running:
+            bus.publish(Message(subject, report))
 
     def observe(self, advisory: Advisory) -> None:
         name = _ENDS.get(type(advisory))
@@ -93,9 +95,3 @@ class StatusReports(Service):
         subject = f"$SYS.SERVER.{self._serverId}.{name}".encode("ascii")
         if bus is not None and bus.hasInterest(subject):
             bus.publish(Message(subject, compact(self._describe())))
-
-    async def _report(self, bus: IMessageBus, subject: bytes) -> None:
-        status = await self._slices.result(self._model().statsz.steps())
-        if self.running:
-            document = {"server": self._describe(), "statsz": status}
-            bus.publish(Message(subject, compact(document)))

@@ -49,6 +49,17 @@ def test_version() -> None:
     assert tuple(int(part) for part in NATS_VERSION.split(".")) >= (2, 14, 0)
 
 
+def test_sharedNumbers() -> None:
+    """Descriptions by several processes of one server are in order, also after a start."""
+    now, info = 7.0, ServerInfo("N1", "one", "2.15.1", "0.1")
+    one = serverDescriber(lambda: info, lambda: now, isShared=True)
+    numbers = [one()["seq"], one()["seq"]]
+    now = 8.0
+    other = serverDescriber(lambda: info, lambda: now, isShared=True)
+    assert numbers == [7_000_000, 7_000_001]
+    assert other()["seq"] == one()["seq"] == 8_000_000
+
+
 def test_serverDescriber() -> None:
     """A description says who the broker is, when that is said, and how often it was said before."""
     now = 0.0

@@ -1,0 +1,69 @@
+"""Requests to one of several brokers that are one server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+
+from natsbroker.system.requests import SystemRequests
+from natsbroker.system.shared import SharedAnswers
+from natsbroker.wire.values import Kind, Message
+from tests.support import Recorder, World
+
+
+class Stage:
+    """
+    Two brokers on one bus, as if there were no way between them.
+
+    @ivar asked: the questions about the server, with the broker that asked.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.world = World()
+        self.bus = self.world.accounts["$SYS"].busFor(Kind.CLIENT)
+        for broker in (1, 2):
+            SystemRequests(
+                self.world.accounts["$SYS"].busFor(Kind.INTERNAL),
+                "ID",
+                lambda: None,  # type: ignore[arg-type, return-value]
+                Clock(),
+                lambda: 0.0,
+                SharedAnswers(self._askFor(broker)),
+            )
+
+    def _askFor(self, broker: int) -> Any:
+        def ask(method: str, *arguments: Any) -> Deferred[Any]:
+            self.asked.append((broker, method, *arguments))
+            return succeed(b"answer")
+
+        return ask
+
+    def request(self, subject: bytes) -> list[bytes]:
+        recorder = Recorder()
+        self.bus.subscribe(b"_INBOX.one", recorder)
+        self.bus.publish(Message(subject, b"x", b"_INBOX.one", origin=object()))
+        self.world.settle()
+        return recorder.bodies
+
+
+def test_once() -> None:
+    """One of the brokers answers a request, with what is asked about the server."""
+    for subject, question in {
+        b"$SYS.REQ.SERVER.PING": ("ofServer", "STATSZ", b"x"),
+        b"$SYS.REQ.SERVER.ID.VARZ": ("ofServer", "VARZ", b"x"),
+        b"$SYS.REQ.SERVER.ID.KICK": ("ofAction", "KICK", b"x"),
+        b"$SYS.REQ.ACCOUNT.A.CONNZ": ("ofAccount", "CONNZ", "A", b"x"),
+    }.items():
+        stage = Stage()
+        assert stage.request(subject) == [b"answer"]
+        assert [asked[1:] for asked in stage.asked] == [question]
+
+
+def test_rows() -> None:
+    """Rows of accounts are asked for by their names."""
+    stage = Stage()
+    SharedAnswers(stage._askFor(1)).accountRows(["A", "B"])
+    assert stage.asked == [(1, "accountRows", ("A", "B"))]
