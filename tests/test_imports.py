@@ -186,7 +186,7 @@ MAP: dict[str, Row] = {
     "workers": row(
         "several processes that are one server",
         "errors wire advisories interfaces hot config runtime connections monitoring clients links"
-        " server broker daemon",
+        " system server broker daemon",
         _TWISTED,
     ),
     "tap": row(

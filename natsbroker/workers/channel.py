@@ -142,6 +142,66 @@ class ShowPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowPart:
+    """
+    A part of an answer about the server, which a worker answers with L{PartShown}.
+
+    @ivar number: of the question.
+    @ivar name: of one of L{natsbroker.workers.parts.partsOf}.
+    @ivar arguments: for it.
+    """
+
+    number: int
+    name: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartShown:
+    """
+    A part of one worker.
+
+    @ivar number: of the question.
+    """
+
+    number: int
+    part: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AskServer:
+    """
+    A question of a worker about the whole server, which the parent answers with L{ServerAnswered}.
+
+    @ivar number: of the question, at this worker.
+    @ivar method: of L{natsbroker.system.answers.SystemAnswers}.
+    """
+
+    number: int
+    method: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAnswered:
+    """
+    The answer about the whole server.
+
+    @ivar number: of the question.
+    """
+
+    number: int
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Speak:
+    """Speak for the server from now on, or, if C{isSpeaking} is false, no more."""
+
+    isSpeaking: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PageShown:
     """
     A page as one worker shows it.

@@ -1,159 +1,177 @@
-"""One document from those that workers give for the same monitoring page, by nats-server's keys."""
+"""
+One document from those that workers give for the same monitoring page, by nats-server's keys, and
+one set of metrics from theirs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from heapq import merge
-from itertools import islice
 from typing import Any
 
-from natsbroker.wire.durations import secondsFrom
+from natsbroker.interfaces.records import Histogram
+from natsbroker.monitoring.formats import number
+from natsbroker.monitoring.metrics import MetricSeries
 
 Document = dict[str, Any]
 
-_NUMBERS = """
-bytes client_cnt clients connections conns consumers consumers_leader cpu errors gateways
-in_bytes in_client_bytes in_client_msgs in_msgs inflight leafnode_cnt leafnodes leafs mem memory
-messages msgs num_cache num_connections num_inserts num_matches num_removes num_routes
-num_subscriptions out_bytes out_client_bytes out_client_msgs out_msgs remotes reserved_memory
-reserved_storage routes slow_consumers stale_connections stalled_clients storage streams
-streams_leader sub_cnt subscriptions total total_conns total_connections
+Rule = Callable[[Sequence[Any], Sequence[Document]], Any]
+"""Makes one value of those of several workers, from whose documents they are."""
+
+
+def _added(values: Sequence[Any], documents: Sequence[Document]) -> Any:
+    """The sum of what each worker has for itself; all rows of lists."""
+    if isinstance(values[0], list):
+        return [row for rows in values for row in rows]
+    return number(round(sum(values), 6))
+
+
+def _united(values: Sequence[Any], documents: Sequence[Document]) -> Any:
+    """All of what several workers may know of; the most where it is counted."""
+    if isinstance(values[0], list):
+        return list(dict.fromkeys(name for names in values for name in names))
+    return max(values)
+
+
+def _first(values: Sequence[Any], documents: Sequence[Document]) -> Any:
+    return values[0]
+
+
+def _lowest(values: Sequence[Any], documents: Sequence[Document]) -> Any:
+    return min(values)
+
+
+def _weighted(weight: str) -> Rule:
+    """
+    @param weight: the key of the number of what the averages are of.
+    """
+
+    def average(values: Sequence[float], documents: Sequence[Document]) -> float:
+        weights = [document[weight] for document in documents]
+        products = sum(value * count for value, count in zip(values, weights, strict=True))
+        return number(products / sum(weights)) if sum(weights) else 0
+
+    return average
+
+
+def _identified(name: str, key: str) -> Rule:
+    """
+    Rows of one name are one row.
+
+    @param name: the member of a row that names it.
+    @param key: that of the list.
+    """
+
+    def merge(values: Sequence[list[Document]], documents: Sequence[Document]) -> list[Document]:
+        parts: dict[Any, list[Document]] = {}
+        for rows in values:
+            for row in rows:
+                parts.setdefault(row[name], []).append(row)
+        return [merged(rows, key) for rows in parts.values()]
+
+    return merge
+
+
+def _listsByName(values: Sequence[Document], documents: Sequence[Document]) -> Document:
+    lists: Document = {}
+    for value in values:
+        for name, rows in value.items():
+            lists[name] = [*lists.get(name, ()), *rows]
+    return lists
+
+
+_ADDED = """
+bytes client_cnt client_connections clients connections conns consumers consumers_leader count cpu
+errors gateways gomaxprocs ha_assets in_bytes in_client_bytes in_client_msgs in_msgs inflight
+leafnode_cnt leafnode_connections leafnodes leafs mem memory messages msgs num_cache
+num_connections num_inserts num_matches num_removes num_routes num_subscriptions out_bytes
+out_client_bytes out_client_msgs out_msgs reactor.held reactor.seconds remotes reserved_memory
+reserved_storage routes slow_consumers stale_connections stalled_clients storage stream_detail
+streams streams_leader sub_cnt subscriptions subscriptions_list total total_conns total_connections
 """
 
-SUMMED = frozenset(_NUMBERS.split())
-"""Keys whose numbers are those of one worker each."""
+_UNITED = """
+accounts active_accounts complete config_load_time jetstream_enabled level max_fanout now
+reactor.longest jsz.total account_details.reserved_memory account_details.reserved_storage
+"""
 
-AVERAGED = frozenset({"avg_fanout", "cache_hit_rate"})
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(_ADDED.split(), _added),
+    **dict.fromkeys(_UNITED.split(), _united),
+    "start": _lowest,
+    "avg_fanout": _weighted("num_cache"),
+    "cache_hit_rate": _weighted("num_matches"),
+    "account_details": _identified("name", "account_details"),
+    "account_statz": _identified("acc", "account_statz"),
+    "inbound_gateways": _listsByName,
+}
+"""
+The rules of keys, on any page or, behind the name of a page or a list and a dot, there only. Values
+of other keys are settings and descriptions, alike in all workers: the first one's is shown.
+"""
 
-HIGHEST = frozenset({"max_fanout"})
 
-EARLIEST = frozenset({"start"})
-"""Keys of times: the server started with its first worker."""
-
-JOINED = frozenset({"connections", "leafs", "routes", "stream_detail", "subscriptions_list"})
-"""Keys of lists whose rows are those of one worker each."""
-
-IDENTIFIED = {"account_details": "name", "account_statz": "acc"}
-"""Keys of lists in which a row of one worker is a part of a row, by what names the row."""
-
-
-def merged(documents: Sequence[Document]) -> Document:
+def merged(documents: Sequence[Document], place: str = "") -> Document:
     """
-    One document of several with the same keys. What no table above names is alike in all of them;
-    the first one's counts.
+    One document of several with the same keys.
+
+    @param place: the name of the page, or the key of what the documents are of.
     """
     document: Document = {}
     for one in documents:
         for key in one:
             if key not in document:
-                values = [other[key] for other in documents if key in other]
-                document[key] = _member(key, values)
+                having = [other for other in documents if other.get(key) is not None] or [one]
+                document[key] = _member(place, key, having)
     return document
 
 
-def _member(key: str, values: Sequence[Any]) -> Any:
-    first = values[0]
-    if isinstance(first, dict):
-        return merged(values)
-    if isinstance(first, list):
-        return _list(key, values)
-    if isinstance(first, int | float) and not isinstance(first, bool):
-        if key in SUMMED:
-            return sum(values)
-        if key in AVERAGED:
-            return sum(values) / len(values)
-        if key in HIGHEST:
-            return max(values)
-    return min(values) if key in EARLIEST else first
+def _member(place: str, key: str, documents: Sequence[Document]) -> Any:
+    values = [document[key] for document in documents]
+    rule = RULES.get(f"{place}.{key}") or RULES.get(key)
+    if isinstance(values[0], dict) and rule is not _listsByName:
+        return merged(values, key)
+    return (rule or _first)(values, documents)
 
 
-def _list(key: str, lists: Sequence[list[Any]]) -> list[Any]:
-    if key in JOINED:
-        return [row for rows in lists for row in rows]
-    name = IDENTIFIED.get(key)
-    if name is None:
-        return lists[0]
-    parts: dict[Any, list[Document]] = {}
-    for rows in lists:
-        for row in rows:
-            parts.setdefault(row[name], []).append(row)
-    return [merged(rows) for rows in parts.values()]
-
-
-def withNumbers(documents: Mapping[int, Document], key: str) -> list[Document]:
-    """Documents whose rows in C{key} say which C{worker} they are from."""
-    return [
-        {**document, key: [{**row, "worker": number} for row in document.get(key, ())]}
-        for number, document in documents.items()
-    ]
-
-
-def paged(document: Document, key: str, rows: Sequence[Any], offset: int, limit: int) -> Document:
-    """A document with some of its rows, as a page of a list."""
-    return {**document, "offset": offset, "limit": limit, key: rows[offset : offset + limit]}
-
-
-def _instant(row: Document, key: str) -> str:
-    """A time of nats-server, which drops zeros at the end of a fraction, for comparisons."""
-    return str(row.get(key, "")).rstrip("Z")
-
-
-class _Later(str):
-    """A text that stands before smaller ones."""
-
-    def __lt__(self, other: str) -> bool:
-        return str.__gt__(self, other)
-
-
-ORDERS: Mapping[str, Callable[[Document], Any]] = {
-    "cid": lambda row: row["cid"],
-    "start": lambda row: row["cid"],
-    "subs": lambda row: -row["subscriptions"],
-    "pending": lambda row: -row["pending_bytes"],
-    "msgs_to": lambda row: -row["out_msgs"],
-    "msgs_from": lambda row: -row["in_msgs"],
-    "bytes_to": lambda row: -row["out_bytes"],
-    "bytes_from": lambda row: -row["in_bytes"],
-    "last": lambda row: _Later(_instant(row, "last_activity")),
-    "idle": lambda row: _instant(row, "last_activity"),
-    "uptime": lambda row: _Later(_instant(row, "start")),
-    "stop": lambda row: _Later(_instant(row, "stop")),
-    "reason": lambda row: row.get("reason", ""),
-    "rtt": lambda row: -secondsFrom(row.get("rtt") or "0s"),
+SERIES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "link_rtt_seconds": max,
+    "plugin_info": max,
+    "scrub_last_pass_time_seconds": min,
+    "scrub_position_ratio": min,
+    "start_time_seconds": min,
 }
-"""The orders of C{/connz} by the members of its rows; what is smaller stands first."""
+"""The rules of metrics; the samples of others are added up."""
 
 
-def mergedConnections(
-    documents: Mapping[int, Document], sort: str, offset: int, limit: int
-) -> Document:
-    """
-    The page C{/connz} of all workers.
-
-    @param documents: pages from the first connection on, by the worker's number.
-    """
-    numbered = withNumbers(documents, "connections")
-    rows = merge(*(document["connections"] for document in numbered), key=ORDERS[sort])
-    chosen = list(islice(rows, offset, offset + limit))
-    head = merged([{**document, "connections": []} for document in numbered])
-    counts = {"num_connections": len(chosen), "offset": offset, "limit": limit}
-    return {**head, **counts, "connections": chosen}
+def mergedSeries(parts: Sequence[Sequence[MetricSeries]]) -> list[MetricSeries]:
+    """Metrics of several workers, each with the samples of all."""
+    families: dict[str, list[MetricSeries]] = {}
+    for part in parts:
+        for series in part:
+            families.setdefault(series.name, []).append(series)
+    return [_family(family) for family in families.values()]
 
 
-def mergedSeries(texts: Sequence[str]) -> str:
-    """
-    One text of Prometheus' format from several, in which samples of the same name and labels are
-    added up.
-    """
-    lines: dict[str, str] = {}
-    sums: dict[str, float] = {}
-    for text in texts:
-        for line in text.splitlines():
-            if line.startswith("#") or not line:
-                lines.setdefault(line, line)
-                continue
-            series, _, value = line.rpartition(" ")
-            lines.setdefault(series, "")
-            sums[series] = sums.get(series, 0.0) + float(value)
-    shown = (line or f"{series} {sums[series]!r}" for series, line in lines.items())
-    return "".join(f"{line}\n" for line in shown)
+def _family(family: Sequence[MetricSeries]) -> MetricSeries:
+    first = family[0]
+    rule = SERIES.get(first.name, sum)
+    samples: dict[tuple[str, ...], list[float]] = {}
+    histograms: dict[tuple[str, ...], list[Histogram]] = {}
+    for series in family:
+        for labels, value in series.samples:
+            samples.setdefault(labels, []).append(value)
+        for labels, histogram in series.histograms:
+            histograms.setdefault(labels, []).append(histogram)
+    return MetricSeries(
+        first.name,
+        first.text,
+        first.labels,
+        first.isCounter,
+        [(labels, rule(values)) for labels, values in samples.items()],
+        [(labels, _histogram(parts)) for labels, parts in histograms.items()],
+    )
+
+
+def _histogram(parts: Sequence[Histogram]) -> Histogram:
+    counts = [sum(column) for column in zip(*(part.counts for part in parts), strict=True)]
+    return Histogram(parts[0].bounds, counts, sum(part.total for part in parts))

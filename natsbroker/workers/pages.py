@@ -2,33 +2,45 @@
 The monitoring pages of several workers, which show one server.
 
 The parent serves them. Each page is asked of all workers that are there, and their documents are
-merged; a page that is unknown here, as a plugin's, is that of the first worker.
+merged; a page that is unknown here, as a plugin's, is that of the first worker. The requests of the
+system account are answered with the same steps.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from heapq import merge
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.config.model import Monitoring
-from natsbroker.monitoring.answers import JSON, indented
+from natsbroker import __version__
+from natsbroker.clients.connz import Detail
+from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.selection import Selection
+from natsbroker.config.model import Settings
+from natsbroker.monitoring.answers import JSON, PAUSE, Listing, Pause, bodyOf, compact
+from natsbroker.monitoring.formats import instant, number, uptime
+from natsbroker.monitoring.healthz import HealthProblem, HealthQuery, healthReport
 from natsbroker.monitoring.livepage import livePage
+from natsbroker.monitoring.metrics import Metrics, MetricSeries
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.queries import Query, integer, limitFrom, text, unsigned
-from natsbroker.workers.merging import (
-    Document,
-    merged,
-    mergedConnections,
-    mergedSeries,
-    paged,
-)
+from natsbroker.monitoring.queries import DEFAULT_LIMIT, Query, integer, text
+from natsbroker.runtime.process import ProcessUsage
+from natsbroker.system.subsz import SubscriptionQuery
+from natsbroker.workers.merging import Document, merged, mergedSeries
 
-MERGED = ("/accountz", "/accstatz", "/leafz", "/routez")
-"""The pages whose documents are merged by their keys alone."""
+_STEP = 4096
+"""The connections that one step puts in order."""
+
+_FINE = 200
+_MISSING = 404
+_GONE = 503
 
 
 class WorkerAnswer(NamedTuple):
@@ -39,14 +51,26 @@ class WorkerAnswer(NamedTuple):
     body: bytes
 
 
-Answers = Mapping[int, WorkerAnswer]
+Answers = dict[int, WorkerAnswer]
 
-Ask = Callable[[str, Query], Deferred[Answers]]
-"""Asks all workers for a page, and gives the answers of those that are there by their numbers."""
+Windows = Mapping[int, tuple[int, int]]
+"""Offsets and numbers of the rows that are wanted of each worker."""
 
-Merge = Callable[[Mapping[int, Document]], Document]
 
-_GONE = {"status": "error", "error": "no worker answers"}
+class Questions(Protocol):
+    """The side of L{natsbroker.workers.questions.WorkerQuestions} that the pages use."""
+
+    def pages(self, path: str, queryFor: Callable[[int], Query | None]) -> Deferred[Answers]: ...
+
+    def parts(self, name: str, *arguments: Any) -> Deferred[dict[int, Any]]: ...
+
+
+class WholeAnswer(Exception):
+    """An answer in place of a merged document."""
+
+    def __init__(self, answer: WorkerAnswer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
 
 
 class MergedAnswer:
@@ -55,136 +79,294 @@ class MergedAnswer:
     isLong = True
     policy = "default-src 'none'"
 
-    def __init__(self, asking: Deferred[Answers], merge: Callable[[Answers], WorkerAnswer]) -> None:
-        self.status = 503
+    def __init__(self, steps: Generator[Pause, None, Any]) -> None:
+        """
+        @param steps: return the document, or raise L{WholeAnswer}.
+        """
+        self.status = _FINE
         self.contentType = JSON
-        self.body = self._made(asking, merge)
+        self.body = self._made(steps)
 
-    def _made(
-        self, asking: Deferred[Answers], merge: Callable[[Answers], WorkerAnswer]
-    ) -> Iterator[Any]:
-        answers: list[Answers] = []
-        yield asking.addCallback(answers.append)
-        if not answers[0]:
-            yield json.dumps(_GONE).encode()
-            return
-        answer = merge(answers[0])
-        self.status, self.contentType = answer.status, answer.contentType
-        yield answer.body
+    def _made(self, steps: Generator[Pause, None, Any]) -> Iterator[Any]:
+        try:
+            yield from bodyOf(steps)
+        except WholeAnswer as other:
+            self.status, self.contentType, body = other.answer
+            yield body
 
 
 class WorkerPages(MonitoringModel):
     """
-    The pages of all workers.
-
-    @ivar count: the number of workers that should be there.
+    The pages of all workers, with the steps of a L{natsbroker.system.pages.ServerPages} that
+    answers in the system account need.
     """
 
     def __init__(
-        self, settings: Callable[[], Monitoring], clock: Any, version: str, ask: Ask, count: int
+        self,
+        settings: Callable[[], Settings],
+        info: Callable[[], ServerInfo],
+        clock: Any,
+        questions: Questions,
+        count: int,
     ) -> None:
-        super().__init__(settings, clock, version)
-        self.count = count
-        self._ask = ask
+        """
+        @param settings: of the server, in force.
+        @param count: the number of workers that should be there.
+        """
+        super().__init__(lambda: settings().monitoring, clock, __version__)
+        self._server = settings
+        self._info = info
+        self._questions = questions
+        self._count = count
+        self._started = clock.seconds()
+        self._usage = ProcessUsage(clock.seconds)
+        self.metrics = Metrics()
+        self.metrics.contributions.append(self._series)
         self.pages |= {
             "/live": livePage,
-            "/varz": partial(self._page, "/varz", self._withRequests),
-            **{path: partial(self._page, path, _together) for path in MERGED},
+            "/varz": partial(self._page, "/varz", self._varz),
             "/connz": self._connz,
+            **{path: partial(self._page, path, merged) for path in MERGED},
             "/subsz": self._subsz,
-            "/jsz": partial(self._page, "/jsz", _oneTotal),
+            "/jsz": self._jsz,
             "/healthz": self._healthz,
-            "/metrics": self._metrics,
+            "/metrics": self.metrics,
         }
         self.aliases["/subscriptionsz"] = "/subsz"
+        self.statsz = SimpleNamespace(steps=self._statsz)
+        self.healthz = SimpleNamespace(steps=self._health)
+        self.accstatz = SimpleNamespace(rows=self._accountRows)
+        self.jsz = SimpleNamespace(ofAccount=partial(self._part, "account_details", "jetstream"))
+        self.accountz = SimpleNamespace(ofAccount=partial(self._part, "", "account"))
+
+    @property
+    def tags(self) -> Collection[str]:
+        return self._server().server_tags
+
+    @property
+    def domain(self) -> str:
+        return self._server().jetstream.domain
 
     def answer(self, path: str, query: Query) -> Any:
         """The answer of a page, or that of the first worker for a page that is its own."""
         answer = super().answer(path, query)
         if answer is not None or not path.startswith(self.basePath):
             return answer
-        return MergedAnswer(self._ask(path[len(self.basePath) :], query), _firstOf)
+        return MergedAnswer(self._firstOf(path[len(self.basePath) :], query))
 
-    def _page(self, path: str, merge: Merge, query: Query) -> Any:
-        return MergedAnswer(self._ask(path, query), partial(_mergedJSON, merge))
+    def _firstOf(self, path: str, query: Query) -> Generator[Pause, None, Any]:
+        answers = yield from _outcome(self._questions.pages(path, lambda worker: query))
+        raise WholeAnswer(answers[min(answers)] if answers else _nobody())
 
-    def _withRequests(self, documents: Mapping[int, Document]) -> Document:
-        """The page C{/varz}, with what only the parent knows."""
-        pages = self._settings()
+    def _documents(
+        self, path: str, queryFor: Callable[[int], Query | None]
+    ) -> Generator[Pause, None, dict[int, Document]]:
+        """The documents of those that do not refuse: an account may be known to one worker only."""
+        answers = yield from _outcome(self._questions.pages(path, queryFor))
+        documents = {
+            worker: json.loads(answer.body)
+            for worker, answer in answers.items()
+            if answer.status == _FINE
+        }
+        if not documents:
+            raise WholeAnswer(answers[min(answers)] if answers else _nobody())
+        return documents
+
+    def _page(self, path: str, finish: Callable[[list[Document]], Document], query: Query) -> Any:
+        def steps() -> Generator[Pause, None, Document]:
+            documents = yield from self._documents(path, lambda worker: query)
+            return finish(list(documents.values()))
+
+        return MergedAnswer(steps())
+
+    def _own(self) -> Document:
+        """The figures of the parent."""
+        return {"mem": self._usage.memory(), "cpu": number(self._usage.percent())}
+
+    def _varz(self, documents: list[Document]) -> Document:
+        block, now = self._server().monitoring, self.clock.seconds()
         return {
-            **_together(documents),
-            "http_host": pages.http_host,
-            "http_port": pages.http_port,
+            **merged([*documents, self._own()], "varz"),
+            "http_host": block.http_host,
+            "http_port": block.http_port,
             "http_base_path": self.basePath,
-            "https_port": pages.https_port,
+            "https_port": block.https_port,
+            "start": instant(self._started),
+            "now": instant(now),
+            "uptime": uptime(now - self._started),
             "http_req_stats": dict(sorted(self.requests.items())),
         }
 
+    def _statsz(self) -> Generator[Pause, None, Document]:
+        documents = yield from self._parts("statsz")
+        together = merged([*documents.values(), self._own()], "statsz")
+        active = len(together.get("active_accounts", ()))
+        return {**together, "start": instant(self._started), "active_accounts": active}
+
+    # Lists of which a request shows some rows
+
     def _connz(self, query: Query) -> Any:
-        offset, limit = max(integer(query, "offset"), 0), limitFrom(query)
-        sort = text(query, "sort") or "cid"
-        if unsigned(query, "cid"):
-            offset, limit = 0, 1
-        asking = self._ask("/connz", {**query, "offset": "0", "limit": str(offset + limit)})
-        merge = partial(mergedConnections, sort=sort, offset=offset, limit=limit)
-        return MergedAnswer(asking, partial(_mergedJSON, merge))
+        Detail.fromQuery(query)
+        return MergedAnswer(self._connections(query, Selection.fromQuery(query)))
+
+    def _connections(self, query: Query, selection: Selection) -> Generator[Pause, None, Listing]:
+        parts = yield from self._parts("connections", selection)
+        if not parts:
+            raise WholeAnswer(_nobody())
+        ranks = merge(*(_placed(part["ranks"], worker) for worker, part in parts.items()))
+        workers: list[int] = []
+        end = selection.offset + selection.limit
+        while some := [row[-1] for row in islice(ranks, min(_STEP, end - len(workers)))]:
+            workers += some
+            yield PAUSE
+        before, shown = workers[: selection.offset], workers[selection.offset :]
+        offsets, counts = Counter(before), Counter(shown)
+        windows = {worker: (offsets[worker], counts[worker]) for worker in parts}
+        rows = yield from self._rows("/connz", "connections", query, windows)
+        ordered = (next(rows[worker], None) for worker in shown if worker in rows)
+        head = {
+            "server_id": self._info().server_id,
+            "now": instant(self.clock.seconds()),
+            "num_connections": 0,
+            "total": sum(part["total"] for part in parts.values()),
+            "offset": selection.offset,
+            "limit": selection.limit,
+        }
+        return Listing(head, "connections", ordered, "num_connections")
 
     def _subsz(self, query: Query) -> Any:
-        offset, limit = max(integer(query, "offset"), 0), limitFrom(query)
-        key = "subscriptions_list"
+        return MergedAnswer(self._subscriptions(query, SubscriptionQuery.fromQuery(query)))
 
-        def merge(documents: Mapping[int, Document]) -> Document:
-            together = _together(documents)
-            rows = together.get(key)
-            if rows is None:
-                return {**together, "offset": offset, "limit": limit}
-            return paged(together, key, rows, offset, limit)
+    def _subscriptions(
+        self, query: Query, wanted: SubscriptionQuery
+    ) -> Generator[Pause, None, Listing]:
+        key, offset, limit = "subscriptions_list", wanted.offset, wanted.limit
+        heads = yield from self._documents(
+            "/subsz", lambda worker: {**query, "offset": "0", "limit": "1"}
+        )
+        windows: dict[int, tuple[int, int]] = {}
+        skipped, room = offset, limit
+        for worker, head in heads.items():
+            head.pop(key, None)
+            start = min(skipped, head["total"])
+            count = min(head["total"] - start, room)
+            windows[worker] = start, count
+            skipped, room = skipped - start, room - count
+        rows = yield from self._rows("/subsz", key, query, windows)
+        together = {**merged(list(heads.values()), "subsz"), "offset": offset, "limit": limit}
+        listed = (row for worker in windows if worker in rows for row in rows[worker])
+        return Listing(together, key, listed, isShownEmpty=False)
 
-        asking = self._ask("/subsz", {**query, "offset": "0", "limit": str(offset + limit)})
-        return MergedAnswer(asking, partial(_mergedJSON, merge))
+    def _rows(
+        self, path: str, key: str, query: Query, windows: Windows
+    ) -> Generator[Pause, None, dict[int, Iterator[Document]]]:
+        """The rows of each worker in its window, which say from which C{worker} they are."""
+
+        def queryFor(worker: int) -> Query | None:
+            offset, count = windows.get(worker, (0, 0))
+            return {**query, "offset": str(offset), "limit": str(count)} if count else None
+
+        answers = yield from _outcome(self._questions.pages(path, queryFor))
+        return {
+            worker: iter(
+                [{**row, "worker": worker} for row in json.loads(answer.body).get(key, ())]
+            )
+            for worker, answer in answers.items()
+            if answer.status == _FINE
+        }
+
+    def _jsz(self, query: Query) -> Any:
+        offset, limit = max(integer(query, "offset"), 0), integer(query, "limit")
+        limit = limit if limit > 0 else DEFAULT_LIMIT
+
+        def finish(documents: list[Document]) -> Document:
+            # A worker without JetStream knows nothing of it.
+            enabled = [document for document in documents if not document.get("disabled")]
+            together = merged(enabled or documents, "jsz")
+            rows = together.get("account_details")
+            if rows is None or text(query, "acc"):
+                return together
+            rows = sorted(rows, key=lambda row: str(row["id"]))[offset : offset + limit]
+            return {**together, "account_details": rows}
+
+        whole = {**query, "offset": "0", "limit": str(offset + limit)}
+        return self._page("/jsz", finish, whole)
+
+    # Parts of answers
+
+    def _parts(self, name: str, *arguments: Any) -> Generator[Pause, None, dict[int, Any]]:
+        parts: dict[int, Any] = yield from _outcome(self._questions.parts(name, *arguments))
+        return parts
+
+    def _part(
+        self, place: str, name: str, *arguments: Any
+    ) -> Generator[Pause, None, Document | None]:
+        """One document of those of workers that have one."""
+        parts = yield from self._parts(name, *arguments)
+        documents = [part for part in parts.values() if part is not None]
+        return merged(documents, place) if documents else None
+
+    def _accountRows(
+        self, names: Collection[str] | None, isComplete: bool
+    ) -> Generator[Pause, None, list[Document]]:
+        together = yield from self._part("", "accounts", names)
+        rows = [] if together is None else together["account_statz"]
+        return [row for row in rows if isComplete or row["total_conns"]]
 
     def _healthz(self, query: Query) -> Any:
-        return MergedAnswer(self._ask("/healthz", query), self._worst)
+        return MergedAnswer(self._healthSteps(HealthQuery.fromQuery(query)))
 
-    def _worst(self, answers: Answers) -> WorkerAnswer:
-        """The answer of the worker that is worst, or that a worker is missing."""
-        worst = max(answers.values(), key=lambda answer: answer.status)
-        missing = self.count - len(answers)
-        if missing and worst.status == 200:
-            problem = f"{missing} of {self.count} workers do not answer"
-            document = {"status": "unavailable", "error": problem}
-            return WorkerAnswer(503, JSON, json.dumps(document).encode())
-        return worst
+    def _healthSteps(self, wanted: HealthQuery) -> Generator[Pause, None, Any]:
+        document, status = yield from self._health(wanted)
+        raise WholeAnswer(WorkerAnswer(status, JSON, compact(document).encode()))
 
-    def _metrics(self, query: Query) -> Any:
-        return MergedAnswer(self._ask("/metrics", query), _added)
+    def _health(self, wanted: HealthQuery) -> Generator[Pause, None, tuple[Document, int]]:
+        """
+        The problems of all workers. A stream is missing if every worker that has streams misses it;
+        the one that knows most of its place says so.
+        """
+        parts = yield from self._parts("health", wanted)
+        reports = [
+            problem
+            for _, problems in parts.values()
+            for problem in problems
+            if problem.status != _MISSING
+        ]
+        missing = [
+            [problem for problem in problems if problem.status == _MISSING]
+            for hasStreams, problems in parts.values()
+            if hasStreams
+        ]
+        if missing and all(missing):
+            told = [problem for problems in missing for problem in problems]
+            reports.append(max(told, key=lambda problem: len(problem.row())))
+        if absent := self._count - len(parts):
+            reports.append(HealthProblem(f"{absent} of {self._count} workers do not answer"))
+        return healthReport(list(dict.fromkeys(reports)), wanted)
+
+    def _series(self) -> Generator[Pause, None, list[MetricSeries]]:
+        parts = yield from self._parts("metrics")
+        memory = MetricSeries("memory_bytes", "Resident memory of the server.")
+        memory.add(self._usage.memory())
+        started = MetricSeries("start_time_seconds", "When the server was started.")
+        started.add(self._started)
+        return mergedSeries([[memory, started], *parts.values()])
 
 
-def _firstOf(answers: Answers) -> WorkerAnswer:
-    return answers[min(answers)]
+MERGED = ("/accountz", "/accstatz", "/gatewayz", "/leafz", "/routez")
+"""The pages whose documents are merged by their keys alone."""
 
 
-def _together(documents: Mapping[int, Document]) -> Document:
-    return merged(list(documents.values()))
+def _placed(ranks: list[tuple[Any, int]], worker: int) -> Iterator[tuple[Any, int, int]]:
+    return ((rank, cid, worker) for rank, cid in ranks)
 
 
-def _oneTotal(documents: Mapping[int, Document]) -> Document:
-    """The page C{/jsz}, whose C{total} counts accounts, which all workers have."""
-    total = max(document.get("total", 0) for document in documents.values())
-    return {**_together(documents), "total": total}
+def _nobody() -> WorkerAnswer:
+    document = {"status": "error", "error": "no worker answers"}
+    return WorkerAnswer(_GONE, JSON, compact(document).encode())
 
 
-def _mergedJSON(merge: Merge, answers: Answers) -> WorkerAnswer:
-    refusal = next((answer for answer in answers.values() if answer.status >= 400), None)
-    if refusal is not None:
-        return refusal
-    documents = {number: json.loads(answer.body) for number, answer in answers.items()}
-    return WorkerAnswer(200, JSON, "".join(indented(merge(documents))).encode())
-
-
-def _added(answers: Answers) -> WorkerAnswer:
-    first = _firstOf(answers)
-    if first.status != 200:
-        return first
-    text = mergedSeries([answer.body.decode() for answer in answers.values()])
-    return first._replace(body=text.encode())
+def _outcome(asking: Deferred[Any]) -> Generator[Pause, None, Any]:
+    answers: list[Any] = []
+    yield asking.addCallback(answers.append)
+    return answers[0]

@@ -3,58 +3,78 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from natsbroker.monitoring.queries import Query
-from natsbroker.workers.channel import PageShown, ShowPage
-from natsbroker.workers.pages import Answers, WorkerAnswer
+from natsbroker.workers.channel import ShowPage, ShowPart
+from natsbroker.workers.pages import Answers
 from natsbroker.workers.slots import WorkerSlot
 
 PATIENCE = 2.0
 """The seconds after which a page is shown without the workers that have not answered."""
 
 
-class _PageQuestion:
+class _WorkerQuestion:
     def __init__(self, waiting: set[WorkerSlot]) -> None:
         self.waiting = waiting
-        self.answers: dict[int, WorkerAnswer] = {}
-        self.answered: Deferred[Answers] = Deferred()
+        self.answers: dict[int, Any] = {}
+        self.answered: Deferred[dict[int, Any]] = Deferred()
         self.timer: Any = None
 
 
-class PageQuestions:
+class WorkerQuestions:
     def __init__(self, reactor: Any, slots: Sequence[WorkerSlot]) -> None:
         self._reactor = reactor
         self._slots = slots
         self._numbers = itertools.count(1)
-        self._questions: dict[int, _PageQuestion] = {}
+        self._questions: dict[int, _WorkerQuestion] = {}
 
-    def ask(self, path: str, query: Query) -> Deferred[Answers]:
+    def pages(self, path: str, queryFor: Callable[[int], Query | None]) -> Deferred[Answers]:
         """
-        Ask all workers that are there for a page.
+        Ask workers that are there for a page.
 
+        @param queryFor: gives the parameters by the worker's number; C{None} to ask it nothing.
         @return: the answers by the workers' numbers; without those that end or answer too late.
         """
+        queries = {slot: queryFor(slot.number) for slot in self._slots}
+        return self._ask(
+            [slot for slot, query in queries.items() if query is not None],
+            lambda number, slot: ShowPage(number, path, dict(queries[slot] or {})),
+        )
+
+    def parts(
+        self, name: str, *arguments: Any, of: Iterable[WorkerSlot] | None = None
+    ) -> Deferred[dict[int, Any]]:
+        """
+        Ask workers that are there for a part.
+
+        @param of: the workers, by default all.
+        """
+        slots = self._slots if of is None else of
+        return self._ask(slots, lambda number, slot: ShowPart(number, name, arguments))
+
+    def _ask(
+        self, slots: Iterable[WorkerSlot], message: Callable[[int, WorkerSlot], object]
+    ) -> Deferred[dict[int, Any]]:
         number = next(self._numbers)
-        question = _PageQuestion({slot for slot in self._slots if slot.info is not None})
+        question = _WorkerQuestion({slot for slot in slots if slot.info is not None})
         self._questions[number] = question
         question.timer = self._reactor.callLater(PATIENCE, partial(self._end, number))
         for slot in list(question.waiting):
-            slot.send(ShowPage(number, path, dict(query)))
+            slot.send(message(number, slot))
         self._settle(number)
         return question.answered
 
-    def pageCame(self, slot: WorkerSlot, page: PageShown) -> None:
-        question = self._questions.get(page.number)
+    def answered(self, slot: WorkerSlot, number: int, answer: Any) -> None:
+        question = self._questions.get(number)
         if question is not None:
-            answer = WorkerAnswer(page.status, page.contentType, page.body)
             question.answers[slot.number] = answer
             question.waiting.discard(slot)
-            self._settle(page.number)
+            self._settle(number)
 
     def ended(self, slot: WorkerSlot) -> None:
         """Wait no more for a worker that has ended."""

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from natsbroker.workers.channel import (
+    AskServer,
     Closed,
     ControlChannel,
     Descriptors,
@@ -25,6 +26,7 @@ from natsbroker.workers.channel import (
     Failed,
     Gone,
     PageShown,
+    PartShown,
     Ready,
     ReloadPlanned,
     ReloadRefused,
@@ -32,6 +34,7 @@ from natsbroker.workers.channel import (
     StartLameDuck,
     StopWorker,
 )
+from natsbroker.workers.pages import WorkerAnswer
 from natsbroker.workers.placing import WorkerLoad
 
 if TYPE_CHECKING:
@@ -68,7 +71,13 @@ class Owner(Protocol):
 
     def answered(self, slot: WorkerSlot, problems: Sequence[str]) -> None: ...
 
-    def pageCame(self, slot: WorkerSlot, page: PageShown) -> None: ...
+    def told(self, slot: WorkerSlot, number: int, answer: Any) -> None:
+        """A worker has answered a question about itself."""
+        ...
+
+    def asked(self, slot: WorkerSlot, question: AskServer) -> None: ...
+
+    def leaving(self, slot: WorkerSlot) -> None: ...
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         """Whether another process is wanted in the slot."""
@@ -217,6 +226,7 @@ class WorkerSlot:
             self._gone.append(gone)
             if not self._isLeaving:
                 self._isLeaving = True
+                self._owner.leaving(self)
                 self.send(StartLameDuck())
         return gone
 
@@ -267,7 +277,12 @@ class WorkerSlot:
         elif isinstance(message, ReloadRefused):
             self._owner.answered(self, message.problems)
         elif isinstance(message, PageShown):
-            self._owner.pageCame(self, message)
+            answer = WorkerAnswer(message.status, message.contentType, message.body)
+            self._owner.told(self, message.number, answer)
+        elif isinstance(message, PartShown):
+            self._owner.told(self, message.number, message.part)
+        elif isinstance(message, AskServer):
+            self._owner.asked(self, message)
         elif isinstance(message, Failed):
             self._failure = message.reason
         elif isinstance(message, Gone):

@@ -10,16 +10,18 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from random import Random
 from socket import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import MultiService
-from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred, maybeDeferred
 from twisted.logger import Logger
 
 from natsbroker import __version__
 from natsbroker.advisories import Advisory, LameDuckStarted, ShutdownStarted
+from natsbroker.clients.info import ServerInfo
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.connections.listener import urlOf
@@ -44,27 +46,32 @@ from natsbroker.runtime.reload import (
     plan,
     settled,
 )
-from natsbroker.server.identity import KEY_SIZE, ServerKeys
-from natsbroker.server.info import listeningAt
+from natsbroker.server.identity import KEY_SIZE, ServerKeys, serverDescriber
+from natsbroker.server.info import infoFrom, listeningAt
 from natsbroker.server.start import announceListener, announceStart, giveReason
 from natsbroker.workers.acceptor import Acceptor
 from natsbroker.workers.channel import (
     CLIENTS,
     ApplyReload,
+    AskServer,
     CloseExcess,
     DiscardReload,
     Entered,
-    PageShown,
     PlanReload,
+    ServerAnswered,
+    Speak,
     Start,
     UseRemotes,
 )
 from natsbroker.workers.lines import relay
 from natsbroker.workers.listeners import ParentListeners, withPorts
 from natsbroker.workers.pages import WorkerPages
-from natsbroker.workers.questions import PageQuestions
+from natsbroker.workers.questions import WorkerQuestions
 from natsbroker.workers.settings import refusals, sharesRemotes, workerSettings
 from natsbroker.workers.slots import WorkerSlot, spawnWorker
+
+if TYPE_CHECKING:
+    from natsbroker.system.answers import SystemAnswers
 
 _log = Logger(namespace=LIFE)
 
@@ -122,23 +129,22 @@ class Supervisor(MultiService):
             for number in range(1, count + 1)
         ]
         self.acceptor = Acceptor(self.reactor, self.slots, settings)
-        self._questions = PageQuestions(self.reactor, self.slots)
+        self._questions = WorkerQuestions(self.reactor, self.slots)
+        self._model = WorkerPages(
+            lambda: self.settings, self._info, self.reactor, self._questions, len(self.slots)
+        )
+        self._answers = cache(self._makeAnswers)
+        self._speaker: WorkerSlot | None = None
+        self._reloadFile: Callable[[], Sequence[str]] = tuple
         self._pages = self._makePages(settings)
         self._listeners = ParentListeners(self.reactor, settings, self.acceptor, self._sockets)
 
     def _makePages(self, settings: Settings) -> MonitoringService | None:
         if not (settings.monitoring.http_port or settings.monitoring.https_port):
             return None
-        model = WorkerPages(
-            lambda: self.settings.monitoring,
-            self.reactor,
-            __version__,
-            self._questions.ask,
-            len(self.slots),
-        )
         creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
         opened = self._sockets.get("monitoring")
-        pages = MonitoringService(self.reactor, model, settings, creator, opened)
+        pages = MonitoringService(self.reactor, self._model, settings, creator, opened)
         pages.setServiceParent(self)  # type: ignore[no-untyped-call]
         return pages
 
@@ -165,7 +171,7 @@ class Supervisor(MultiService):
         self._planners.append(planner)
 
     def useReload(self, reloadFile: Callable[[], Sequence[str]]) -> None:
-        """Workers have no way to ask for a reload yet."""
+        self._reloadFile = reloadFile
 
     @property
     def isLameDuck(self) -> bool:
@@ -197,9 +203,7 @@ class Supervisor(MultiService):
     def _announce(self, _: None) -> None:
         # Callers that waited act before the last line, so its readers may rely on what they do.
         self._readiness.reached()
-        info = self.slots[0].info
-        required = info is not None and info.auth_required
-        announceListener(self._listeners.clients, self.settings, required)
+        announceListener(self._listeners.clients, self.settings, self._info().auth_required)
         _log.info("Server is ready")
 
     def stopService(self) -> Deferred[None]:
@@ -211,6 +215,7 @@ class Supervisor(MultiService):
         self._notify(ShutdownStarted())
         await self._listeners.close()
         self.acceptor.close()
+        await self._announceInSystem(ShutdownStarted())
         await DeferredList([slot.stop() for slot in self.slots])
         await super().stopService()  # type: ignore[no-untyped-call]
         if self._directory:
@@ -236,6 +241,7 @@ class Supervisor(MultiService):
     async def _leave(self) -> None:
         await self._listeners.close()
         self.acceptor.close()
+        await self._announceInSystem(LameDuckStarted())
         closing = self.reactor.callLater(self.settings.lame_duck_grace_period, self._sayClosing)
         await DeferredList([slot.leave() for slot in self.slots])
         if closing.active():
@@ -243,6 +249,60 @@ class Supervisor(MultiService):
 
     def _sayClosing(self) -> None:
         _log.info("Closing existing clients")
+
+    # One face
+
+    def _info(self) -> ServerInfo:
+        """INFO of the first worker that is there."""
+        known = (slot.info for slot in self.slots if slot.info is not None)
+        settings = self.settings
+        return next(known, None) or infoFrom(
+            settings, self.keys.id, settings.host, settings.port, False
+        )
+
+    def _makeAnswers(self) -> SystemAnswers:
+        from natsbroker.system.answers import ServerActions, SystemAnswers
+
+        seconds = self.reactor.seconds
+        describe = serverDescriber(self._info, seconds, lambda: self.settings, isShared=True)
+        actions = ServerActions(
+            partial(self._anyOf, "kick"), partial(self._anyOf, "leave"), lambda: self._reloadFile()
+        )
+        return SystemAnswers(describe, self._model, self.reactor, actions, Random())
+
+    def _anyOf(self, action: str, cid: int) -> Deferred[bool]:
+        """Have the worker that has a connection do something with it; false if none has."""
+        asking = self._questions.parts(action, cid)
+        return asking.addCallback(lambda done: any(done.values()))
+
+    def asked(self, slot: WorkerSlot, question: AskServer) -> None:
+        """Answer a worker's question about the whole server."""
+        answering = maybeDeferred(getattr(self._answers(), question.method), *question.arguments)
+        answering.addErrback(lambda why: _log.failure("No answer about the server", why))
+        answering.addCallback(lambda answer: slot.send(ServerAnswered(question.number, answer)))
+
+    def told(self, slot: WorkerSlot, number: int, answer: Any) -> None:
+        self._questions.answered(slot, number, answer)
+
+    def leaving(self, slot: WorkerSlot) -> None:
+        self._chooseSpeaker()
+
+    def _chooseSpeaker(self) -> None:
+        """
+        Have the first worker that is ready speak for the server, and no other. While all are lame
+        ducks the first of them does.
+        """
+        there = [slot for slot in self.slots if slot.info is not None]
+        before = self._speaker
+        self._speaker = min(there, key=lambda slot: not slot.isReady, default=None)
+        if self._speaker is not before:
+            for slot in self.slots:
+                slot.send(Speak(slot is self._speaker))
+
+    def _announceInSystem(self, advisory: Advisory) -> Deferred[Any]:
+        """Publish an event of the server once, before its workers act."""
+        speaker = [] if self._speaker is None else [self._speaker]
+        return self._questions.parts("announce", advisory, of=speaker)
 
     # Reloads
 
@@ -365,6 +425,7 @@ class Supervisor(MultiService):
             # Others were put into force while it started.
             ensureDeferred(self._renew(slot))
             return
+        self._chooseSpeaker()
         if self._readiness.outcome is None:
             if all(slot.isReady for slot in self.slots) and not self._opened.called:
                 self._opened.callback(None)
@@ -399,14 +460,12 @@ class Supervisor(MultiService):
         if self._dialling is not None:
             self._dialling.send(UseRemotes(True))
 
-    def pageCame(self, slot: WorkerSlot, page: PageShown) -> None:
-        self._questions.pageCame(slot, page)
-
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         self.acceptor.changed()
         if not (self._isStopping or self._isLameDuck):
             self._placeRemotes()
         self._questions.ended(slot)
+        self._chooseSpeaker()
         if self._reload is not None:
             self._reload.waiting.discard(slot)
             self._settleReload()

@@ -6,11 +6,12 @@ natsbroker.workers.worker} is started by the parent only.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TextIO
 
@@ -41,6 +42,7 @@ from natsbroker.workers.channel import (
     CLIENTS,
     Adopt,
     ApplyReload,
+    AskServer,
     Closed,
     CloseExcess,
     ControlChannel,
@@ -50,17 +52,22 @@ from natsbroker.workers.channel import (
     Failed,
     Gone,
     PageShown,
+    PartShown,
     PlanReload,
     Ready,
     ReloadPlanned,
     ReloadRefused,
+    ServerAnswered,
     ShowPage,
+    ShowPart,
+    Speak,
     Start,
     StartLameDuck,
     StopWorker,
     UseRemotes,
 )
 from natsbroker.workers.lines import WorkerLog
+from natsbroker.workers.parts import Part, partsOf
 from natsbroker.workers.slots import CHANNEL
 from natsbroker.workers.supervisor import serverKeys
 
@@ -141,7 +148,14 @@ class WorkerProcess:
             CloseExcess: self._closeExcess,
             ShowPage: self._show,
             UseRemotes: self._useRemotes,
+            ShowPart: self._showPart,
+            ServerAnswered: self._serverAnswered,
+            Speak: self._speak,
         }
+        self._isSpeaking = False
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, Deferred[Any]] = {}
+        self._parts: Mapping[str, Part] = {}
 
     def run(self) -> int:
         if hot.useShortSlices is not None:
@@ -175,7 +189,14 @@ class WorkerProcess:
         self._endpoints = {
             listener: ParentsEndpoint(address) for listener, address in start.addresses.items()
         }
-        cluster = HostCluster(start.directory, start.number, start.count, start.announces)
+        cluster = HostCluster(
+            start.directory,
+            start.number,
+            start.count,
+            start.announces,
+            self._ask,
+            lambda: self._isSpeaking,
+        )
         try:
             broker = self._broker = Broker(
                 settings,
@@ -283,6 +304,28 @@ class WorkerProcess:
             return PageShown(message.number, 404, PLAIN, b"404 page not found\n")
         body = b"".join(await self._slices.collect(answer.body))
         return PageShown(message.number, answer.status, answer.contentType, body)
+
+    def _showPart(self, message: ShowPart) -> None:
+        if self._broker is None:
+            return
+        self._parts = self._parts or partsOf(self._broker)
+        steps = self._parts[message.name](*message.arguments)
+        showing = Deferred.fromCoroutine(self._slices.result(steps))
+        showing.addCallback(lambda part: self._channel.send(PartShown(message.number, part)))
+        showing.addErrback(self._notShown)
+
+    def _ask(self, method: str, *arguments: Any) -> Deferred[Any]:
+        """A L{natsbroker.system.shared.Ask}."""
+        number = next(self._numbers)
+        asking = self._asked[number] = Deferred()
+        self._channel.send(AskServer(number, method, arguments))
+        return asking
+
+    def _serverAnswered(self, message: ServerAnswered) -> None:
+        self._asked.pop(message.number).callback(message.answer)
+
+    def _speak(self, message: Speak) -> None:
+        self._isSpeaking = message.isSpeaking
 
     def _notShown(self, failure: Failure) -> None:
         """Leave the parent without an answer: it waits for a while only."""

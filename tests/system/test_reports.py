@@ -37,7 +37,7 @@ class Stage:
             self._never,
             self._never,
             lambda: 1.0,
-            HostCluster("", 1, 2, self._ask, lambda: isSpeaking),
+            HostCluster("", 1, 2, True, self._ask, lambda: isSpeaking),
             self.clock,
             Random(1),
         )

@@ -10,10 +10,11 @@ from typing import Any
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import MemoryReactorClock
 
+from natsbroker.advisories import Advisory
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import buildText
-from natsbroker.workers.channel import ControlChannel, Ready
+from natsbroker.workers.channel import ControlChannel, PartShown, Ready, ShowPart, Speak
 from natsbroker.workers.supervisor import Supervisor
 
 INFO = ServerInfo("ID", "name", "2.15.1", "0.1.0")
@@ -56,6 +57,7 @@ class Process:
 
     @ivar said: the messages that it was sent.
     @ivar passed: the descriptors that came with them.
+    @ivar isSpeaking: whether it speaks for the server.
     """
 
     def __init__(self, pid: int, line: Callable[[str], object], ended: Callable[[str], object]):
@@ -64,12 +66,16 @@ class Process:
         self.signals: list[str] = []
         self.said: list[Any] = []
         self.passed: list[int] = []
+        self.isSpeaking = False
         self._ended = ended
         self.ours, theirs = socket.socketpair()
         self.channel = ControlChannel(MemoryReactorClock(), theirs, self._received, lambda: None)
 
     def _received(self, message: Any, descriptors: tuple[int, ...]) -> None:
-        self.said.append(message)
+        if isinstance(message, Speak):
+            self.isSpeaking = message.isSpeaking
+        else:
+            self.said.append(message)
         self.passed += descriptors
 
     def read(self) -> list[Any]:
@@ -152,6 +158,15 @@ class World:
         for slot in self.supervisor.slots:
             if slot.pid == process.pid:
                 slot.read()
+
+    def announced(self, process: Process) -> Advisory:
+        """The event of the server that a worker is to publish, and does."""
+        [message] = process.read()
+        assert (type(message), message.name) == (ShowPart, "announce")
+        self.say(process, PartShown(message.number, None))
+        [advisory] = message.arguments
+        assert isinstance(advisory, Advisory)
+        return advisory
 
     def close(self) -> None:
         """End all processes."""

@@ -1,47 +1,74 @@
-"""Documents of several workers as one."""
+"""Documents and metrics of several workers as one."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from natsbroker.clients.selection import _RANKS
-from natsbroker.workers.merging import ORDERS, merged, mergedConnections, mergedSeries
+from natsbroker.interfaces.records import Histogram
+from natsbroker.monitoring.metrics import MetricSeries
+from natsbroker.workers.merging import RULES, merged, mergedSeries
+from tests.server.support import Host
 
 
 def test_numbers() -> None:
     """Counts of one worker each are added up, also in parts of a document; settings are not."""
-    one = {"connections": 2, "max_payload": 7, "slow_consumer_stats": {"clients": 1}}
-    other = {"connections": 3, "max_payload": 7, "slow_consumer_stats": {"clients": 4}}
+    one = {"connections": 2, "max_payload": 7, "cpu": 0.1, "slow_consumer_stats": {"clients": 1}}
+    other = {"connections": 3, "max_payload": 7, "cpu": 0.2, "slow_consumer_stats": {"clients": 4}}
     assert merged([one, other]) == {
         "connections": 5,
         "max_payload": 7,
+        "cpu": 0.3,
         "slow_consumer_stats": {"clients": 5},
     }
 
 
 def test_averages() -> None:
-    """Averages stay averages, maxima maxima, and the first start is the server's."""
-    one = {"cache_hit_rate": 0.5, "max_fanout": 3, "start": "2026-01-02T00:00:00Z"}
-    other = {"cache_hit_rate": 1.0, "max_fanout": 9, "start": "2026-01-01T00:00:00Z"}
-    assert merged([one, other]) == {
-        "cache_hit_rate": 0.75,
+    """Averages are weighted by what they are of, maxima are maxima, the first start counts."""
+    one = {
+        "num_matches": 30,
+        "cache_hit_rate": 0.5,
+        "num_cache": 0,
+        "avg_fanout": 0,
+        "max_fanout": 3,
+        "start": "2026-01-02T00:00:00Z",
+    }
+    other = {
+        "num_matches": 10,
+        "cache_hit_rate": 1.0,
+        "num_cache": 4,
+        "avg_fanout": 2.5,
         "max_fanout": 9,
         "start": "2026-01-01T00:00:00Z",
     }
+    assert merged([one, other]) == {
+        "num_matches": 40,
+        "cache_hit_rate": 0.625,
+        "num_cache": 4,
+        "avg_fanout": 2.5,
+        "max_fanout": 9,
+        "start": "2026-01-01T00:00:00Z",
+    }
+    assert merged([{"num_cache": 0, "avg_fanout": 0}] * 2)["avg_fanout"] == 0
 
 
 def test_missing() -> None:
-    """A key of one worker alone is in the document, and a truth is no number."""
-    assert merged([{"a": True}, {"jetstream": {"x": 1}, "a": True}]) == {
+    """A key of one worker alone is in the document, as is one that another has nothing for."""
+    assert merged(
+        [{"a": True, "b": None, "c": None}, {"jetstream": {"x": 1}, "a": True, "b": 2}]
+    ) == {
         "a": True,
+        "b": 2,
+        "c": None,
         "jetstream": {"x": 1},
     }
 
 
 def test_lists() -> None:
-    """Rows are joined, rows of one account merged, and lists of all workers shown once."""
+    """Rows are joined, rows of one account merged, and accounts united."""
     one = {
         "leafs": [{"id": 1}],
         "accounts": ["A", "B"],
@@ -49,7 +76,7 @@ def test_lists() -> None:
     }
     other = {
         "leafs": [{"id": 2}],
-        "accounts": ["A", "B"],
+        "accounts": ["B", "C"],
         "account_details": [
             {"name": "A", "streams": 2, "stream_detail": [{"name": "T"}]},
             {"name": "B", "streams": 3},
@@ -57,7 +84,7 @@ def test_lists() -> None:
     }
     assert merged([one, other]) == {
         "leafs": [{"id": 1}, {"id": 2}],
-        "accounts": ["A", "B"],
+        "accounts": ["A", "B", "C"],
         "account_details": [
             {"name": "A", "streams": 3, "stream_detail": [{"name": "S"}, {"name": "T"}]},
             {"name": "B", "streams": 3},
@@ -65,74 +92,98 @@ def test_lists() -> None:
     }
 
 
-def connection(cid: int, **members: Any) -> dict[str, Any]:
-    """A row with what the orders look at."""
-    row = dict.fromkeys(("subscriptions", "pending_bytes", "in_msgs", "out_msgs"), 0)
-    return {**row, "in_bytes": 0, "out_bytes": 0, "cid": cid, "rtt": "1ms", **members}
-
-
-def page(*rows: dict[str, Any], total: int = 0) -> dict[str, Any]:
-    """A worker's page of connections."""
-    return {
-        "server_id": "S",
-        "num_connections": len(rows),
-        "total": total or len(rows),
-        "offset": 0,
-        "limit": 1024,
-        "connections": list(rows),
+def test_gateways() -> None:
+    """Inbound links of one cluster are one list."""
+    one = {"outbound_gateways": None, "inbound_gateways": {"X": [{"cid": 1}]}}
+    other = {
+        "outbound_gateways": {"X": {"configured": True}},
+        "inbound_gateways": {"X": [{"cid": 2}]},
+    }
+    assert merged([one, other]) == {
+        "outbound_gateways": {"X": {"configured": True}},
+        "inbound_gateways": {"X": [{"cid": 1}, {"cid": 2}]},
     }
 
 
-def test_connections() -> None:
-    """Rows stand in the order of all workers, say their worker, and are cut to the page."""
-    documents = {
-        1: page(connection(1), connection(4), total=9),
-        2: page(connection(2), connection(3)),
+def test_places() -> None:
+    """Reservations are added up over all workers; the limit of an account is one."""
+    row = {"name": "A", "reserved_memory": (1 << 64) - 1}
+    one = {"reserved_memory": 5, "total": 2, "api": {"total": 3}, "account_details": [row]}
+    assert merged([one, one], "jsz") == {
+        "reserved_memory": 10,
+        "total": 2,
+        "api": {"total": 6},
+        "account_details": [row],
     }
-    shown = mergedConnections(documents, "cid", 1, 2)
-    assert [(row["cid"], row["worker"]) for row in shown["connections"]] == [(2, 2), (3, 2)]
-    assert (shown["total"], shown["num_connections"]) == (11, 2)
-    assert (shown["offset"], shown["limit"]) == (1, 2)
 
 
-ROWS = {
-    "subs": ("subscriptions", 5, 3),
-    "pending": ("pending_bytes", 5, 3),
-    "msgs_to": ("out_msgs", 5, 3),
-    "msgs_from": ("in_msgs", 5, 3),
-    "bytes_to": ("out_bytes", 5, 3),
-    "bytes_from": ("in_bytes", 5, 3),
-    "last": ("last_activity", "2026-01-01T00:00:01.5Z", "2026-01-01T00:00:01Z"),
-    "idle": ("last_activity", "2026-01-01T00:00:01Z", "2026-01-01T00:00:01.5Z"),
-    "uptime": ("start", "2026-01-01T00:00:02Z", "2026-01-01T00:00:01Z"),
-    "stop": ("stop", "2026-01-01T00:00:02Z", "2026-01-01T00:00:01Z"),
-    "reason": ("reason", "Client Closed", "Stale Connection"),
-    "rtt": ("rtt", "2ms", "150µs"),
-}
-"""A member of rows by the order that looks at it, with a value that stands first and another."""
+SETTINGS = """
+auth_timeout default_max_consumers http_port https_port limit max_connections max_control_line
+max_memory max_payload max_pending max_storage offset ping_interval ping_max port proto
+sync_interval tls_timeout write_deadline cores
+"""
+"""Keys of numbers that are alike in all workers."""
 
 
-@pytest.mark.parametrize("sort", ROWS)
-def test_order(sort: str) -> None:
-    """Rows of two workers stand as those of one would."""
-    member, first, second = ROWS[sort]
-    documents = {
-        1: page(connection(1, **{member: second})),
-        2: page(connection(2, **{member: first})),
-    }
-    shown = mergedConnections(documents, sort, 0, 9)
-    assert [row["cid"] for row in shown["connections"]] == [2, 1]
+def numbersIn(document: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Places and keys of all numbers."""
+    for key, value in document.items():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                yield from numbersIn(part, key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield place, key
 
 
-def test_allOrders() -> None:
-    """Every order of the page has its counterpart."""
-    assert ORDERS.keys() == _RANKS.keys() == {"cid", "start", *ROWS}
+@pytest.mark.parametrize(
+    "path", ["varz", "jsz", "accountz", "accstatz", "subsz", "routez", "leafz", "gatewayz"]
+)
+def test_allNumbers(path: str) -> None:
+    """Every number of a page has a rule, or is a setting."""
+    host = Host('listen: "127.0.0.1:4222"').start()
+    query = {"accounts": "1", "unused": "1", "acc": "$G"}
+    answer = host.broker.monitoring.pages[f"/{path}"](query)
+    document = json.loads(b"".join(piece for piece in answer.body if isinstance(piece, bytes)))
+    for place, key in numbersIn(document, path):
+        if place != "http_req_stats":
+            assert f"{place}.{key}" in RULES or key in RULES or key in SETTINGS.split(), key
+
+
+def series(name: str, *values: float, label: str = "x") -> MetricSeries:
+    """A metric with a sample for each value."""
+    made = MetricSeries(name, "text", ("k",))
+    for value in values:
+        made.add(value, label)
+    return made
 
 
 def test_series() -> None:
-    """Samples of the same name and labels are added up; each comment stands once."""
-    one = '# HELP a text\n# TYPE a gauge\na{k="x y"} 1.0\na{k="z"} 2.0\n'
-    other = '# HELP a text\n# TYPE a gauge\na{k="x y"} 3.5\n# HELP b text\nb 1.0\n'
-    assert mergedSeries([one, other]) == (
-        '# HELP a text\n# TYPE a gauge\na{k="x y"} 4.5\na{k="z"} 2.0\n# HELP b text\nb 1.0\n'
-    )
+    """Samples of the same labels are added up, and a metric has those of all workers."""
+    parts = [[series("a", 1.0), series("b", 2.0)], [series("a", 3.5), series("a", 1.0, label="y")]]
+    shown = mergedSeries(parts)
+    assert [(metric.name, metric.samples) for metric in shown] == [
+        ("a", [(("x",), 4.5), (("y",), 1.0)]),
+        ("b", [(("x",), 2.0)]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("start_time_seconds", 3.0),
+        ("plugin_info", 5.0),
+        ("link_rtt_seconds", 5.0),
+        ("connections", 8.0),
+    ],
+)
+def test_seriesRules(name: str, value: float) -> None:
+    """Times, and metrics that say what there is, are not added up."""
+    [metric] = mergedSeries([[series(name, 5.0)], [series(name, 3.0)]])
+    assert metric.samples == [(("x",), value)]
+
+
+def test_histograms() -> None:
+    """Buckets are added up one by one."""
+    one = MetricSeries("h", "text", histograms=[((), Histogram((1.0,), (2, 3), 4.0))])
+    [metric] = mergedSeries([[one], [one]])
+    assert metric.histograms == [((), Histogram((1.0,), [4, 6], 8.0))]

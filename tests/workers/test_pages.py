@@ -1,16 +1,24 @@
-"""The pages of all workers, over a question that a table answers."""
+"""The pages of all workers, over questions that a table answers."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet.defer import Deferred
+import pytest
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from natsbroker.config.model import Monitoring
-from natsbroker.monitoring.answers import JSON, PLAIN
+from natsbroker.clients.selection import Selection
+from natsbroker.config.model import Monitoring, Settings
+from natsbroker.monitoring.answers import JSON, PLAIN, complete
+from natsbroker.monitoring.healthz import HealthProblem, HealthQuery
+from natsbroker.monitoring.metrics import MetricSeries
+from natsbroker.monitoring.queries import Query
 from natsbroker.workers.pages import Answers, WorkerAnswer, WorkerPages
+from tests.workers.support import INFO
 
 
 def inJSON(document: Any, status: int = 200) -> WorkerAnswer:
@@ -20,22 +28,37 @@ def inJSON(document: Any, status: int = 200) -> WorkerAnswer:
 
 class Workers:
     """
-    Workers that answer.
+    Workers that answer, by their numbers from 1.
 
-    @ivar asked: paths and parameters.
+    @ivar asked: paths and parameters by worker.
+    @ivar partsByName: their parts.
     """
 
-    def __init__(self, *answers: WorkerAnswer, count: int = 2) -> None:
-        self.asked: list[tuple[str, Any]] = []
+    def __init__(self, *answers: WorkerAnswer, count: int = 2, **parts: list[Any]) -> None:
+        self.asked: list[tuple[str, dict[int, Any]]] = []
         self.answers: Answers = dict(enumerate(answers, 1))
+        self.partsByName = parts
         block = Monitoring(http_host="0.0.0.0", http_port=8222, http_base_path="/nats/")
-        self.pages = WorkerPages(lambda: block, Clock(), "1.0", self._ask, count)
+        settings = Settings(monitoring=block, server_tags=("t",))
+        self.clock = Clock()
+        self.clock.advance(1_000)
+        questions: Any = SimpleNamespace(pages=self._asked, parts=self.parts)
+        self.pages = WorkerPages(lambda: settings, lambda: INFO, self.clock, questions, count)
 
-    def _ask(self, path: str, query: Any) -> Deferred[Answers]:
-        self.asked.append((path, query))
-        asking: Deferred[Answers] = Deferred()
-        asking.callback(self.answers)
-        return asking
+    def pagesOf(self, worker: int, path: str, query: Query) -> WorkerAnswer:
+        """A worker's answer; tests replace it."""
+        return self.answers[worker]
+
+    def _asked(self, path: str, queryFor: Callable[[int], Query | None]) -> Deferred[Answers]:
+        queries = {number: queryFor(number) for number in self.answers}
+        given = {number: query for number, query in queries.items() if query is not None}
+        self.asked.append((path, given))
+        return succeed(
+            {worker: self.pagesOf(worker, path, query) for worker, query in given.items()}
+        )
+
+    def parts(self, name: str, *arguments: Any) -> Deferred[dict[int, Any]]:
+        return succeed(dict(enumerate(self.partsByName.get(name, ()), 1)))
 
     def get(self, path: str, **query: str) -> tuple[int, Any]:
         """A page's status and document."""
@@ -46,90 +69,182 @@ class Workers:
 
 
 def test_varz() -> None:
-    """The page has the numbers of all workers, and the requests that the parent received."""
-    workers = Workers(
-        inJSON({"server_id": "S", "connections": 1, "http_req_stats": {}}),
-        inJSON({"server_id": "S", "connections": 2, "http_req_stats": {}}),
-    )
+    """The page has the numbers of all workers, and what only the parent knows."""
+    page = {"server_id": "S", "connections": 1, "mem": 5, "start": "x", "http_req_stats": {}}
+    workers = Workers(inJSON(page), inJSON(page))
+    workers.clock.advance(90)
     workers.get("/varz")
-    assert workers.get("/varz") == (
-        200,
-        {
-            "server_id": "S",
-            "connections": 3,
-            "http_host": "0.0.0.0",
-            "http_port": 8222,
-            "http_base_path": "/nats",
-            "https_port": 0,
-            "http_req_stats": {"/varz": 2},
-        },
-    )
+    status, document = workers.get("/varz")
+    assert (status, document["connections"]) == (200, 2)
+    assert document["mem"] > 10
+    assert (document["start"], document["uptime"]) == ("1970-01-01T00:16:40Z", "1m30s")
+    assert (document["http_port"], document["http_base_path"]) == (8222, "/nats")
+    assert document["http_req_stats"] == {"/varz": 2}
 
 
 def test_refusedByWorkers() -> None:
-    """A parameter that workers refuse is refused, in their words."""
-    refusal = WorkerAnswer(400, PLAIN, b"error decoding boolean")
-    assert Workers(refusal, refusal).get("/accountz", unused="x") == (400, refusal.body.decode())
+    """A parameter that all refuse is refused, in their words; one that knows more answers."""
+    refusal = WorkerAnswer(400, PLAIN, b"Account A does not exist")
+    assert Workers(refusal, refusal).get("/accountz", acc="A") == (400, refusal.body.decode())
+    known = inJSON({"account_detail": {"account_name": "A"}})
+    status, document = Workers(refusal, known).get("/accountz", acc="A")
+    assert (status, document["account_detail"]) == (200, {"account_name": "A"})
 
 
-def test_refusedHere() -> None:
+@pytest.mark.parametrize("path", ["/connz", "/subsz", "/jsz"])
+def test_refusedHere(path: str) -> None:
     """A parameter that the parent reads is refused by it."""
     workers = Workers()
-    status, text = workers.get("/connz", limit="x")
-    assert status == 400
-    assert "limit" in text
-    assert workers.asked == []
+    status, text = workers.get(path, limit="x")
+    assert (status, "limit" in text, workers.asked) == (400, True, [])
+
+
+class Listed(Workers):
+    """Workers with rows of which a page shows some."""
+
+    def __init__(self, key: str, *rows: list[dict[str, Any]], **parts: list[Any]) -> None:
+        super().__init__(*(inJSON({}) for _ in rows))
+        self.partsByName = parts
+        self.key = key
+        self.rows = dict(enumerate(rows, 1))
+
+    def pagesOf(self, worker: int, path: str, query: Query) -> WorkerAnswer:
+        rows, start = self.rows[worker], int(query["offset"])
+        end = start + int(query["limit"])
+        return inJSON({"total": len(rows), "num_cache": 1, self.key: rows[start:end]})
+
+
+def connections(*ranks: list[tuple[Any, int]]) -> Listed:
+    """Workers with connections of these ranks and numbers."""
+    rows = [[{"cid": cid} for _, cid in one] for one in ranks]
+    parts = [{"total": len(one) + 1, "ranks": one} for one in ranks]
+    return Listed("connections", *rows, connections=parts)
 
 
 def test_connz() -> None:
-    """Workers are asked from their first connection on, for as many as the page may need."""
-    empty = {"num_connections": 0, "total": 0, "offset": 0, "limit": 5, "connections": []}
-    workers = Workers(inJSON(empty), inJSON(empty))
-    status, document = workers.get("/connz", offset="3", limit="2", auth="1")
-    assert (status, document["offset"], document["limit"]) == (200, 3, 2)
-    assert workers.asked == [("/connz", {"offset": "0", "limit": "5", "auth": "1"})]
+    """Rows stand in the order of all workers and say their worker; each gives its part alone."""
+    workers = connections([(1, 9), (4, 2), (7, 4)], [(2, 8), (4, 1), (5, 3)])
+    status, document = workers.get("/connz", offset="1", limit="4", sort="subs", auth="1")
+    assert status == 200
+    assert [(row["cid"], row["worker"]) for row in document["connections"]] == [
+        (8, 2),
+        (1, 2),
+        (2, 1),
+        (3, 2),
+    ]
+    assert (document["total"], document["num_connections"]) == (8, 4)
+    assert (document["offset"], document["limit"]) == (1, 4)
+    [(path, queries)] = workers.asked
+    assert path == "/connz"
+    assert queries[1] == {"offset": "1", "limit": "1", "sort": "subs", "auth": "1"}
+    assert queries[2] == {"offset": "0", "limit": "3", "sort": "subs", "auth": "1"}
+
+
+def test_manyConnections() -> None:
+    """Every row can be reached, however many one worker may give at a time."""
+    count = 20_000
+    workers = connections([(cid, cid) for cid in range(0, count, 2)], [(1, 1)])
+    _, document = workers.get("/connz", offset=str(count // 2 - 1), limit="5")
+    assert [row["cid"] for row in document["connections"]] == [count - 4, count - 2]
+
+
+def test_fewerConnections() -> None:
+    """A connection that has ended since is not shown."""
+    workers = connections([(1, 1), (3, 3)], [(2, 2)])
+    workers.rows[1] = [{"cid": 3}]
+    _, document = workers.get("/connz")
+    assert [row["cid"] for row in document["connections"]] == [3, 2]
+    assert document["num_connections"] == 2
 
 
 def test_subsz() -> None:
     """The list is cut to the page over all workers."""
-    one = {"num_subscriptions": 2, "total": 2, "subscriptions_list": [{"sid": "1"}, {"sid": "2"}]}
-    other = {"num_subscriptions": 1, "total": 1, "subscriptions_list": [{"sid": "3"}]}
-    status, document = Workers(inJSON(one), inJSON(other)).get("/subsz", subs="1", offset="1")
-    assert (status, document["num_subscriptions"], document["total"]) == (200, 3, 3)
-    assert [row["sid"] for row in document["subscriptions_list"]] == ["2", "3"]
-    bare = {"num_subscriptions": 1, "total": 0}
-    assert "subscriptions_list" not in Workers(inJSON(bare), inJSON(bare)).get("/subscriptionsz")[1]
+    rows = [{"sid": "1"}, {"sid": "2"}], [{"sid": "3"}, {"sid": "4"}, {"sid": "5"}]
+    workers = Listed("subscriptions_list", *map(list, rows))
+    status, document = workers.get("/subsz", subs="1", offset="1", limit="3")
+    assert (status, document["num_cache"], document["total"]) == (200, 2, 5)
+    assert [row["sid"] for row in document["subscriptions_list"]] == ["2", "3", "4"]
+    assert (document["offset"], document["limit"]) == (1, 3)
+    bare = inJSON({"num_subscriptions": 1, "total": 0})
+    assert "subscriptions_list" not in Workers(bare, bare).get("/subscriptionsz")[1]
 
 
 def test_jsz() -> None:
-    """Accounts are those of all workers, and count once."""
+    """Accounts count once; a worker without JetStream says nothing of it."""
     page = {"streams": 1, "total": 2, "api": {"total": 5}}
-    assert Workers(inJSON(page), inJSON(page)).get("/jsz") == (
+    disabled = inJSON({"disabled": True, "streams": 0, "config": {"max_memory": 0}})
+    assert Workers(inJSON(page), inJSON(page), disabled).get("/jsz") == (
         200,
         {"streams": 2, "total": 2, "api": {"total": 10}},
     )
+    assert Workers(disabled, disabled).get("/jsz")[1]["disabled"]
 
 
-def test_health() -> None:
-    """The server is as well as its worst worker, and not well without one of them."""
-    well, ill = inJSON({"status": "ok"}), inJSON({"status": "error", "error": "full"}, 503)
-    assert Workers(well, well).get("/healthz") == (200, {"status": "ok"})
-    assert Workers(well, ill).get("/healthz") == (503, {"status": "error", "error": "full"})
-    status, document = Workers(well).get("/healthz")
-    assert (status, document["error"]) == (503, "1 of 2 workers do not answer")
+def test_jszRows() -> None:
+    """Accounts of all workers are in order, and cut to the page."""
+    one, two = (
+        inJSON({"account_details": [{"id": name, "name": name, "streams": 1} for name in names]})
+        for names in ("ABD", "BC")
+    )
+    workers = Workers(one, two)
+    _, document = workers.get("/jsz", accounts="1", offset="1", limit="2")
+    assert [(row["id"], row["streams"]) for row in document["account_details"]] == [
+        ("B", 2),
+        ("C", 1),
+    ]
+    assert workers.asked[0][1][1] == {"accounts": "1", "offset": "0", "limit": "3"}
+
+
+ILL = HealthProblem("full", "JETSTREAM")
+NO_STREAM = HealthProblem("no stream", "STREAM", "A", "S", status=404)
+NO_CONSUMER = HealthProblem("no consumer", "CONSUMER", "A", "S", "C", status=404)
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "error"),
+    [
+        ([(True, []), (True, [])], 200, None),
+        ([(True, []), (True, [ILL])], 503, "full"),
+        ([(True, [])], 503, "1 of 2 workers do not answer"),
+        ([(True, []), (True, [NO_STREAM])], 200, None),
+        ([(True, [NO_STREAM]), (True, [NO_STREAM])], 404, "no stream"),
+        ([(True, [NO_STREAM]), (True, [NO_CONSUMER])], 404, "no consumer"),
+        ([(True, [NO_STREAM]), (False, [])], 404, "no stream"),
+        ([(True, [NO_STREAM]), (True, [ILL])], 503, "full"),
+    ],
+)
+def test_health(parts: list[Any], status: int, error: str | None) -> None:
+    """
+    The server is as well as its worst worker, and not well without one of them. A stream is missing
+    if all workers that have streams miss it.
+    """
+    shown, document = Workers(health=parts).get("/healthz", details="")
+    assert (shown, document.get("error")) == (status, error)
+
+
+def test_healthOnce() -> None:
+    """A problem of all workers is listed once."""
+    workers = Workers(health=[(True, [ILL]), (True, [ILL])])
+    assert workers.get("/healthz", details="1") == (
+        503,
+        {"status": "error", "errors": [{"type": "JETSTREAM", "error": "full"}]},
+    )
 
 
 def test_nobody() -> None:
     """Without any worker each page says so."""
-    assert Workers().get("/varz")[0] == 503
+    for path in ("/varz", "/connz", "/subsz", "/other"):
+        assert Workers().get(path)[0] == 503
 
 
 def test_metrics() -> None:
-    """Metrics are added up; without the library that makes them the refusal is shown."""
-    text = WorkerAnswer(200, PLAIN, b"a 1.0\n")
-    assert Workers(text, text).get("/metrics") == (200, "a 2.0\n")
-    missing = WorkerAnswer(501, PLAIN, b"missing")
-    assert Workers(missing, missing).get("/metrics") == (501, "missing")
+    """Metrics are added up under one name, and the server is as old as its parent."""
+    metric = MetricSeries("connections", "text", samples=[((), 2.0)])
+    started = MetricSeries("start_time_seconds", "text", samples=[((), 2_000.0)])
+    status, text = Workers(metrics=[[metric, started], [metric]]).get("/metrics")
+    assert status == 200
+    assert "\nnatsbroker_connections 4.0\n" in text
+    assert "\nnatsbroker_start_time_seconds 1000.0\n" in text
 
 
 def test_ofOneWorker() -> None:
@@ -138,3 +253,59 @@ def test_ofOneWorker() -> None:
     assert workers.get("/streaming/serverz") == (200, {"a": 1})
     unknown = WorkerAnswer(404, PLAIN, b"404 page not found\n")
     assert Workers(unknown, unknown).get("/nothing") == (404, "404 page not found\n")
+
+
+def test_live() -> None:
+    """The live page and its files are the parent's own."""
+    workers = Workers()
+    assert "<title>natsbroker" in workers.get("/live")[1]
+    assert "import" in workers.get("/live/main.js")[1]
+    assert workers.asked == []
+
+
+def test_status() -> None:
+    """The status counts accounts that are active at several workers once."""
+    parts = [{"connections": 1, "active_accounts": ["A", "B"]}, {"active_accounts": ["B"]}]
+    status = complete(Workers(statsz=parts).pages.statsz.steps())
+    assert (status["connections"], status["active_accounts"]) == (1, 2)
+    assert status["start"] == "1970-01-01T00:16:40Z"
+
+
+def test_accounts() -> None:
+    """Rows of accounts are those of all workers; without connections they are left out if asked."""
+    rows = [{"acc": "A", "total_conns": 2}, {"acc": "B", "total_conns": 0}]
+    pages = Workers(accounts=[{"account_statz": rows}] * 2).pages
+    assert complete(pages.accstatz.rows(None, False)) == [{"acc": "A", "total_conns": 4}]
+    assert len(complete(pages.accstatz.rows(None, True))) == 2
+
+
+def test_account() -> None:
+    """Details of an account are merged; an account that no worker knows has none."""
+    pages = Workers(account=[None, {"client_connections": 2}], jetstream=[None, None]).pages
+    assert complete(pages.accountz.ofAccount("A")) == {"client_connections": 2}
+    assert complete(pages.jsz.ofAccount("A", {})) is None
+
+
+def test_settings() -> None:
+    """Requests are for servers with tags and a domain."""
+    pages = Workers().pages
+    assert (pages.tags, pages.domain) == (("t",), "")
+
+
+def test_healthSteps() -> None:
+    """The system account has document and status apart."""
+    pages = Workers(health=[(True, [])], count=1).pages
+    assert complete(pages.healthz.steps(HealthQuery())) == ({"status": "ok"}, 200)
+
+
+def test_selection() -> None:
+    """Workers are asked for the connections that a request selects."""
+    selections: list[Any] = []
+
+    class Noting(Workers):
+        def parts(self, name: str, *arguments: Any) -> Deferred[dict[int, Any]]:
+            selections.extend(arguments)
+            return super().parts(name)
+
+    Noting().get("/connz", acc="A", offset="3")
+    assert selections == [Selection(acc="A", offset=3)]

@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from natsbroker.clients.info import ServerInfo
-from natsbroker.workers.channel import PageShown, ShowPage
-from natsbroker.workers.questions import PATIENCE, PageQuestions
+from natsbroker.workers.channel import ShowPage, ShowPart
+from natsbroker.workers.questions import PATIENCE, WorkerQuestions
 
 
 class Slot:
@@ -27,38 +27,52 @@ def asked(*slots: Slot) -> tuple[Clock, Any, Any]:
     """A clock, the questions, and one that was asked."""
     clock = Clock()
     given: Any = slots
-    questions = PageQuestions(clock, given)
-    return clock, questions, questions.ask("/varz", {"a": "1"})
-
-
-def page(number: int, body: bytes) -> PageShown:
-    return PageShown(number, 200, "text/plain", body)
+    questions = WorkerQuestions(clock, given)
+    return clock, questions, questions.pages("/varz", lambda worker: {"a": str(worker)})
 
 
 def test_answered() -> None:
     """Answers come together, in the workers' order, when the last one has come."""
     one, two, gone = Slot(1), Slot(2), Slot(3, False)
     clock, questions, asking = asked(one, two, gone)
-    assert one.sent == two.sent == [ShowPage(1, "/varz", {"a": "1"})]
+    assert one.sent == [ShowPage(1, "/varz", {"a": "1"})]
+    assert two.sent == [ShowPage(1, "/varz", {"a": "2"})]
     assert gone.sent == []
-    questions.pageCame(two, page(1, b"2"))
+    questions.answered(two, 1, "second")
     assert not asking.called
-    questions.pageCame(one, page(1, b"1"))
-    assert [(number, answer.body) for number, answer in asking.result.items()] == [
-        (1, b"1"),
-        (2, b"2"),
-    ]
+    questions.answered(one, 1, "first")
+    assert list(asking.result.items()) == [(1, "first"), (2, "second")]
     assert clock.getDelayedCalls() == []
+
+
+def test_chosen() -> None:
+    """Workers without parameters are not asked."""
+    one, two = Slot(1), Slot(2)
+    questions = WorkerQuestions(Clock(), [one, two])  # type: ignore[list-item]
+    asking: Any = questions.pages("/connz", lambda worker: {} if worker == 2 else None)
+    assert (one.sent, len(two.sent)) == ([], 1)
+    questions.answered(two, 1, "second")  # type: ignore[arg-type]
+    assert asking.result == {2: "second"}
+
+
+def test_parts() -> None:
+    """Parts are asked of all workers, or of some."""
+    one, two = Slot(1), Slot(2)
+    questions: Any = WorkerQuestions(Clock(), [one, two])  # type: ignore[list-item]
+    questions.parts("kick", 5)
+    questions.parts("announce", "x", of=[two])
+    assert one.sent == [ShowPart(1, "kick", (5,))]
+    assert two.sent == [ShowPart(1, "kick", (5,)), ShowPart(2, "announce", ("x",))]
 
 
 def test_late() -> None:
     """A worker that does not answer is waited for a while; its answer then is for nobody."""
     one, two = Slot(1), Slot(2)
     clock, questions, asking = asked(one, two)
-    questions.pageCame(one, page(1, b"1"))
+    questions.answered(one, 1, "first")
     clock.advance(PATIENCE)
     assert list(asking.result) == [1]
-    questions.pageCame(two, page(1, b"2"))
+    questions.answered(two, 1, "second")
     assert list(asking.result) == [1]
 
 
@@ -66,7 +80,7 @@ def test_ended() -> None:
     """A worker that ends is not waited for."""
     one, two = Slot(1), Slot(2)
     clock, questions, asking = asked(one, two)
-    questions.pageCame(two, page(1, b"2"))
+    questions.answered(two, 1, "second")
     questions.ended(one)
     assert list(asking.result) == [2]
     assert clock.getDelayedCalls() == []
@@ -83,9 +97,9 @@ def test_several() -> None:
     """Questions do not mix."""
     one = Slot(1)
     _, questions, asking = asked(one)
-    other = questions.ask("/connz", {})
-    questions.pageCame(one, page(2, b"connz"))
+    other = questions.parts("connections")
+    questions.answered(one, 2, "connections")
     assert not asking.called
-    assert other.result[1].body == b"connz"
-    questions.pageCame(one, page(1, b"varz"))
-    assert asking.result[1].body == b"varz"
+    assert other.result == {1: "connections"}
+    questions.answered(one, 1, "varz")
+    assert asking.result == {1: "varz"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,15 +17,18 @@ from natsbroker.server.configuration.build import buildText
 from natsbroker.workers.channel import (
     Adopt,
     ApplyReload,
+    AskServer,
     Closed,
     CloseExcess,
     DiscardReload,
     Entered,
     Failed,
     Gone,
+    PartShown,
     PlanReload,
     ReloadPlanned,
     ReloadRefused,
+    ServerAnswered,
     Start,
     StartLameDuck,
     StopWorker,
@@ -32,7 +36,7 @@ from natsbroker.workers.channel import (
 )
 from natsbroker.workers.slots import LONGEST, PATIENCE, PAUSE, STEADY
 from tests.server.support import Advisories, logLines, settingsOf
-from tests.workers.support import World
+from tests.workers.support import INFO, World
 
 Make = Callable[..., World]
 
@@ -300,6 +304,7 @@ class TestLameDuck:
         over: list[object] = []
         with logLines() as lines:
             world.supervisor.lameDuck().addCallback(over.append)
+            assert world.announced(world.started[0]) == LameDuckStarted()
             world.reactor.advance(world.settings.lame_duck_grace_period)
         assert lines[-1] == "[INF] Closing existing clients"
         assert world.supervisor.isLameDuck
@@ -383,6 +388,7 @@ class TestStop:
         over: list[object] = []
         with logLines() as lines:
             world.supervisor.stopService().addCallback(over.append)
+            assert world.announced(world.started[0]) == ShutdownStarted()
             assert [process.read() for process in world.started] == [[StopWorker()], [StopWorker()]]
             world.started[0].end()
             assert over == []
@@ -412,6 +418,74 @@ class TestStop:
         assert lines[0] == "[ERR] Worker 2 does not stop and is killed"
         assert world.started[1].signals == ["KILL"]
         assert stopping.called
+
+
+class TestFace:
+    """Questions about the server, and who speaks for it."""
+
+    def speaking(self, world: World) -> list[bool]:
+        for process in world.started:
+            process.read()
+        return [process.isSpeaking for process in world.started]
+
+    def test_speaker(self, make: Make) -> None:
+        """The first worker that takes connections speaks, and each time only one."""
+        world = make().start()
+        assert self.speaking(world) == [True, False]
+        world.started[0].end("signal 9")
+        assert world.started[1].read() == []
+        assert world.started[1].isSpeaking
+        world.reactor.advance(PAUSE)
+        world.ready(world.started[2])
+        assert self.speaking(world)[1:] == [False, True]
+
+    def test_lameSpeaker(self, make: Make) -> None:
+        """A worker that is replaced speaks no more, and one of a lame duck server still does."""
+        world = make().start()
+        world.supervisor.upgrade()
+        assert self.speaking(world) == [False, True]
+        other = make().start()
+        other.supervisor.lameDuck()
+        other.announced(other.started[0])
+        assert self.speaking(other) == [True, False]
+
+    def test_asked(self, make: Make) -> None:
+        """A worker's question about the server is answered with what all workers say."""
+        world = make().start()
+        first, second = world.started
+        body = b'{"accounts":["A"],"include_unused":true}'
+        world.say(second, AskServer(7, "ofAccount", ("STATZ", "PING", body)))
+        for process in world.started:
+            world.reactor.advance(0.01)
+            [part] = process.read()
+            assert (part.name, part.arguments) == ("accounts", (["A"],))
+            row = {"acc": "A", "conns": process.pid, "total_conns": process.pid}
+            world.say(process, PartShown(part.number, {"account_statz": [row]}))
+        world.reactor.advance(0.01)
+        world.reactor.advance(0.01)
+        [answer] = second.read()
+        assert (type(answer), answer.number) == (ServerAnswered, 7)
+        document = json.loads(answer.answer)
+        assert document["server"]["id"] == INFO.server_id
+        assert document["data"]["account_statz"] == [{"acc": "A", "conns": 201, "total_conns": 201}]
+        assert first.read() == []
+
+    def test_actions(self, make: Make) -> None:
+        """A connection is closed by the worker that has it; a reload is the parent's."""
+        world = make().start()
+        problems = ["no such file"]
+        world.supervisor.useReload(lambda: problems)
+        for number, outcomes in enumerate(((False, True), (False, False))):
+            world.say(world.started[0], AskServer(number, "ofAction", ("KICK", b'{"cid":5}')))
+            for process, outcome in zip(world.started, outcomes, strict=True):
+                [part] = process.read()
+                assert (part.name, part.arguments) == ("kick", (5,))
+                world.say(process, PartShown(part.number, outcome))
+            [answer] = world.started[0].read()
+            assert ("error" in json.loads(answer.answer)) is not any(outcomes)
+        world.say(world.started[0], AskServer(8, "ofAction", ("RELOAD", b"")))
+        [answer] = world.started[0].read()
+        assert json.loads(answer.answer)["error"]["description"] == problems[0]
 
 
 def test_starts(make: Make) -> None:

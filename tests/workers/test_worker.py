@@ -13,19 +13,27 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import globalLogBeginner
 from zope.interface.verify import verifyObject
 
+from natsbroker.advisories import LameDuckStarted
+from natsbroker.clients.selection import Selection
+from natsbroker.wire.values import Kind, Message
 from natsbroker.workers.channel import (
     CLIENTS,
     Adopt,
     ApplyReload,
+    AskServer,
     Closed,
     ControlChannel,
     DiscardReload,
     Failed,
     Gone,
+    PartShown,
     PlanReload,
     Ready,
     ReloadPlanned,
     ReloadRefused,
+    ServerAnswered,
+    ShowPart,
+    Speak,
     Start,
     StartLameDuck,
     StopWorker,
@@ -34,6 +42,7 @@ from natsbroker.workers.channel import (
 from natsbroker.workers.settings import workerSettings
 from natsbroker.workers.worker import GLANCE, JOINING, ParentsEndpoint, ParentsPort, WorkerProcess
 from tests.server.support import settingsOf
+from tests.support import Recorder
 
 ADDRESS = ("127.0.0.1", 4333)
 ADDRESSES = {CLIENTS: ADDRESS}
@@ -171,6 +180,48 @@ def test_noRemotes(parent: Parent) -> None:
     """A worker without leafnodes has none to dial."""
     parent.start()
     assert parent.say(UseRemotes(True)) == []
+
+
+def test_parts(parent: Parent) -> None:
+    """A part of an answer about the server comes back with the question's number."""
+    parent.start()
+    [shown] = parent.say(ShowPart(7, "connections", (Selection(),)))
+    assert shown == PartShown(7, {"total": 0, "ranks": []})
+
+
+def test_askServer(parent: Parent) -> None:
+    """A request in the system account is put to the parent, whose answer is the reply."""
+    parent.start()
+    broker: Any = parent.worker._broker
+    recorder = Recorder()
+    broker.bus("$SYS").subscribe(b"_INBOX.1", recorder)
+    request = Message(b"$SYS.REQ.SERVER.PING.IDZ", b"", b"_INBOX.1", origin=object())
+    broker.accounts["$SYS"].busFor(Kind.CLIENT).publish(request)
+    [asked] = parent.say(DiscardReload())
+    assert asked == AskServer(1, "ofServer", ("IDZ", b""))
+    parent.say(ServerAnswered(1, b"all of us"))
+    assert recorder.bodies == [b"all of us"]
+
+
+def test_speak(parent: Parent) -> None:
+    """Only the worker that speaks reports, and events of the server come by the parent's word."""
+    parent.start()
+    broker: Any = parent.worker._broker
+    recorder = Recorder()
+    broker.bus("$SYS").subscribe(b"$SYS.SERVER.*.*", recorder)
+    parent.reactor.advance(60)
+    parent.channel.drain()
+    assert parent.came[1:] == []
+    parent.say(Speak(True))
+    parent.reactor.advance(60)
+    parent.channel.drain()
+    assert parent.came[1:] == [AskServer(1, "ofServer", ("STATSZ", b""))]
+    parent.say(ServerAnswered(1, b"status"))
+    parent.say(StartLameDuck())
+    assert recorder.bodies == [b"status"]
+    assert parent.say(ShowPart(2, "announce", (LameDuckStarted(),))) == [PartShown(2, None)]
+    subject, _ = recorder.got[-1]
+    assert subject.subject == b"$SYS.SERVER.%b.LAMEDUCK" % broker.serverId.encode()
 
 
 def test_noDescriptor(parent: Parent) -> None:

@@ -1,0 +1,53 @@
+"""Parts of one worker, from which its parent makes answers about the whole server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.advisories import Advisory
+from natsbroker.broker import Broker
+from natsbroker.monitoring.answers import PAUSE, Pause
+from natsbroker.monitoring.healthz import HealthProblem, HealthQuery
+
+Part = Callable[..., Generator[Pause, None, Any]]
+
+
+def partsOf(broker: Broker) -> Mapping[str, Part]:
+    """The parts by name; each takes the arguments of a question, and answers in steps."""
+    pages, actions = broker.monitoring, broker.actions
+
+    def health(wanted: HealthQuery) -> Generator[Pause, None, tuple[bool, list[HealthProblem]]]:
+        yield PAUSE
+        return broker.settings.jetstream.enabled, pages.healthz.problems(wanted)
+
+    def rows(names: Collection[str]) -> Generator[Pause, None, dict[str, Any]]:
+        return {"account_statz": (yield from pages.accstatz.rows(names, True))}
+
+    def announce(advisory: Advisory) -> Generator[Pause, None, None]:
+        yield PAUSE
+        if broker.status is not None:
+            broker.status.observe(advisory)
+
+    return {
+        "statsz": lambda: pages.statsz.steps(sorted),
+        "connections": pages.connz.ranks,
+        "health": health,
+        "metrics": pages.metrics.series,
+        "jetstream": pages.jsz.ofAccount,
+        "account": pages.accountz.ofAccount,
+        "accounts": rows,
+        "announce": announce,
+        "kick": _acting(actions.kick),
+        "leave": _acting(actions.leave),
+    }
+
+
+def _acting(act: Callable[[int], bool | Deferred[bool]]) -> Part:
+    def part(cid: int) -> Generator[Pause, None, Any]:
+        yield PAUSE
+        return act(cid)
+
+    return part

@@ -1,0 +1,74 @@
+"""Parts of one worker's answers, of a broker in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker.advisories import ShutdownStarted
+from natsbroker.clients.selection import Selection
+from natsbroker.monitoring.answers import complete
+from natsbroker.monitoring.healthz import HealthQuery
+from natsbroker.workers.parts import partsOf
+from tests.server.support import Host
+from tests.support import Recorder
+
+HELLO = b'CONNECT {"verbose":false}\r\nPING\r\n'
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.host = Host('listen: "127.0.0.1:4222"').start()
+        self.client = self.host.client(HELLO)
+        self._parts = partsOf(self.host.broker)
+
+    def part(self, name: str, *arguments: Any) -> Any:
+        return complete(self._parts[name](*arguments))
+
+
+def test_status() -> None:
+    """Active accounts are named, as several workers may have connections of one."""
+    assert Stage().part("statsz")["active_accounts"] == ["$G"]
+
+
+def test_connections() -> None:
+    """Connections are known by their ranks from the first on, those of a page alone."""
+    stage = Stage()
+    others = [stage.host.client(HELLO) for _ in range(3)]
+    part = stage.part("connections", Selection(offset=1, limit=2))
+    assert part["total"] == 1 + len(others)
+    assert [cid for _, cid in part["ranks"]] == [1, 2, 3]
+    assert [rank for rank, _ in part["ranks"]] == [1, 2, 3]
+
+
+def test_health() -> None:
+    """Problems come with whether the worker has streams."""
+    assert Stage().part("health", HealthQuery()) == (False, [])
+
+
+def test_accounts() -> None:
+    stage = Stage()
+    [row] = stage.part("accounts", ["$G"])["account_statz"]
+    assert (row["acc"], row["conns"]) == ("$G", 1)
+    assert stage.part("account", "$G")["client_connections"] == 1
+    assert stage.part("account", "nobody") is None
+    assert stage.part("jetstream", "$G", {}) is None
+
+
+def test_metrics() -> None:
+    names = [series.name for series in Stage().part("metrics")]
+    assert "connections" in names
+
+
+def test_actions() -> None:
+    """A connection that is here is closed or told to leave."""
+    stage = Stage()
+    assert (stage.part("leave", 7), stage.part("kick", 7)) == (False, False)
+    assert (stage.part("leave", 1), stage.part("kick", 1)) == (True, True)
+
+
+def test_announce() -> None:
+    """An event of the server is published."""
+    stage, recorder = Stage(), Recorder()
+    stage.host.broker.bus("$SYS").subscribe(b"$SYS.SERVER.*.SHUTDOWN", recorder)
+    stage.part("announce", ShutdownStarted())
+    assert len(recorder.got) == 1
