@@ -65,8 +65,8 @@ _PORT = re.compile(
     r"(?<![\d.])(?:422[2-9]|622[2-9]|722[2-9]|742[2-9]|822[2-9]|844[3-9]|909[0-9]|543[23]|2379|2380|800[89])(?![\d.])"
 )
 _LASTING = range(20_000, 32_768)
-"""Ports that no kernel gives to whoever asks for any: the port of a program that has ended is free
-when the page starts it again."""
+"""Ports that no kernel gives to a program that asks for any: the port of a program that has ended
+is free when the page starts it again."""
 
 _ANY = re.escape("...")
 _MARK = "walkthrough-status"

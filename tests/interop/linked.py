@@ -17,7 +17,7 @@ __all__ = ["Circle", "LinkedServer", "filled"]
 
 
 BUSY = ("Readloop processing time", "took too long")
-"""What nats-server says of itself on a machine that lets it wait for a processor."""
+"""Complaints of nats-server about itself on a machine that lets it wait for a processor."""
 
 
 def filled(text: str, **values: object) -> str:
