@@ -72,7 +72,8 @@ def test_reopenedLog(tmp_path: Path) -> None:
         # Standard error tells the port.
         path.write_text(f'debug: true\nlogfile: "{log}"')
         workers.signal(signal.SIGHUP)
-        asyncio.run(until(log.exists, "a file"))
+        # The file is there before the workers have agreed to the reload.
+        asyncio.run(until(lambda: log.exists() and "Reloaded server" in log.read_text(), "a file"))
         asyncio.run(run())
 
 
