@@ -115,7 +115,7 @@ class Stream(StreamCore):
         isMoved, self._subjects = self._subjects != subjects, None
         if isMoved and self._subscriptions:
             await self.account.inSteps(self._unsubscribing(subjects))
-        if self._isRetired:
+        if self._hasRetired():
             return
         # From here on there is no message of a subject that the configuration does not have.
         previous, self.config = self.config, config
@@ -128,14 +128,14 @@ class Stream(StreamCore):
             refusal = await self.account.inSteps(self._subscribing(subjects))
             if refusal is not None:
                 raise refusal
-        if self._isRetired:
+        if self._hasRetired():
             return
         self._subjects = subjects
         self._direct.applyConfig()
         if previous.mirror != config.mirror:
             self.publisher.forget()
         await self.account.inSteps(self._reading(config))
-        if self._isRetired:
+        if self._hasRetired():
             return
         await self._watch(config)
         await self.upkeep.applyConfig()
@@ -167,6 +167,10 @@ class Stream(StreamCore):
                     watcher.stored(page.records[place : place + NOTED])
             sequence = page.next
 
+    def _hasRetired(self) -> bool:
+        """Whether it takes no more messages, perhaps since an earlier step of the same work."""
+        return self._isRetired
+
     def _reading(self, config: StreamConfig) -> Steps[None]:
         """Read the origins of a configuration, and no others."""
         yield from self.intake.applying(config)
@@ -176,7 +180,7 @@ class Stream(StreamCore):
         """Take no more messages of any other subjects."""
         kept = dict.fromkeys(subjects)
         for some in pieces([subject for subject in self._subscriptions if subject not in kept]):
-            if self._isRetired:
+            if self._hasRetired():
                 return
             for subject in some:
                 self._subscriptions.pop(subject).cancel()
@@ -189,7 +193,7 @@ class Stream(StreamCore):
         @return: the error of an account that takes no more subscriptions of these shapes.
         """
         for some in pieces([subject for subject in subjects if subject not in self._subscriptions]):
-            if self._isRetired:
+            if self._hasRetired():
                 return None
             for subject in some:
                 try:

@@ -34,12 +34,12 @@ MANY = tuple(f"n.{number}" for number in range(5 * PIECE))
 
 
 def taken(stage: Stage, subjects: tuple[str, ...] = MANY) -> int:
-    """How many of some subjects have a receiver."""
+    """The number of those subjects that have a receiver."""
     return sum(stage.bus.hasInterest(subject.encode()) for subject in subjects)
 
 
 def watched(stage: Stage, look: Callable[[], object]) -> list[Any]:
-    """What is seen between the steps of long work, each of which takes a slice from now on."""
+    """The sights between the steps of long work, each of which takes a slice from now on."""
     seen: list[Any] = []
 
     def worked() -> int:
@@ -52,15 +52,17 @@ def watched(stage: Stage, look: Callable[[], object]) -> list[Any]:
 
 def named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The patterns that are subscribed to from now on."""
-    subscribe, patterns = stage.jetstream.bus.subscribe, list[bytes]()
+    real, patterns = stage.jetstream.bus, list[bytes]()
 
-    def noted(pattern: bytes, *rest: Any) -> Any:
-        patterns.append(pattern)
-        return subscribe(pattern, *rest)
+    class Noting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
 
-    bus: Any = type("Bus", (), {"__getattr__": lambda _, name: getattr(real, name)})()
-    real, bus.subscribe = stage.jetstream.bus, noted
-    monkeypatch.setattr(stage.jetstream, "bus", bus)
+        def subscribe(self, pattern: bytes, *rest: Any) -> Any:
+            patterns.append(pattern)
+            return real.subscribe(pattern, *rest)
+
+    monkeypatch.setattr(stage.jetstream, "bus", Noting())
     return patterns
 
 
