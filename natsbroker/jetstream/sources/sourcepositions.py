@@ -98,6 +98,9 @@ class SourcePositions:
         self._texts: dict[str, bytes] = {}
         self._changed: set[str] = set()
         self._named: tuple[StreamSource, ...] | None = None
+        # Those that had no message when all of them were searched for.
+        self._absent: set[str] = set()
+        self._searching = DeferredLock()
         # What only a message of the stream says: its sequence and its subject.
         self._exposed: dict[str, tuple[int, bytes]] = {}
         # From here on, the messages are still to be asked for their positions.
@@ -155,6 +158,7 @@ class SourcePositions:
             self._texts.pop(key, None)
             self._changed.discard(key)
             self._isWritten = False
+        self._absent &= named
         for key in self._exposed.keys() - named:
             del self._exposed[key]
         self._named = sources
@@ -179,9 +183,10 @@ class SourcePositions:
         await self.readOn()
         key = positionKey(source)
         if key not in self._known:
-            newest = await self._newestOf(key)
+            await self._search(key)
             if key not in self._known:
-                self._know(key, newest or SourcePosition(since=self._sinceFor(source)))
+                self._know(key, SourcePosition(since=self._sinceFor(source)))
+            self._absent.discard(key)
             self._saveIn(SOON)
         return self._known[key]
 
@@ -237,23 +242,43 @@ class SourcePositions:
                     self._exposed[position[0]] = record.sequence, record.subject
             sequence = page.next
 
-    async def _newestOf(self, key: str) -> SourcePosition | None:
+    async def _search(self, key: str) -> None:
+        """Search for the newest message of a source, and of all others that are unknown too."""
+        await self._searching.acquire()
+        try:
+            if key in self._known or key in self._absent:
+                return
+            wanted = await self._stream.account.inSteps(self._unknown())
+            await self._searchFor({*wanted, key})
+        finally:
+            self._searching.release()
+
+    def _unknown(self) -> Steps[set[str]]:
+        unknown: set[str] = set()
+        for some in pieces(self._stream.config.sources):
+            unknown.update(map(positionKey, some))
+            yield
+        return unknown.difference(self._known, self._absent)
+
+    async def _searchFor(self, wanted: set[str]) -> None:
         stream = self._stream
         first, stop = max(stream.first, 1), stream.last + 1
-        while stop > first:
+        while wanted and stop > first:
             start = sequence = max(first, stop - SLICE)
-            newest = None
+            newest: dict[str, SourcePosition] = {}
             while sequence < stop:
                 page = await stream.read((), sequence, SLICE, 1 << 24)
                 for record in page.records:
                     position = _positionIn(record.headers)
-                    if position is not None and position[0] == key and record.sequence < stop:
-                        newest = position[1]
+                    if position is not None and position[0] in wanted and record.sequence < stop:
+                        newest[position[0]] = position[1]
                 sequence = page.next
-            if newest is not None:
-                return newest
+            for name, place in newest.items():
+                self._know(name, place)
+            wanted.difference_update(newest)
             stop = start
-        return None
+        # Only a reader that has asked for its position stores messages of its source.
+        self._absent |= wanted
 
     # Appends.
 

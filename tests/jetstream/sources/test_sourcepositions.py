@@ -516,7 +516,7 @@ def test_manyPositions(monkeypatch: pytest.MonkeyPatch) -> None:
     stream.sources.save()
     expected = {positionKey(source): SourcePosition(0, b"abc") for source in stream.config.sources}
     assert written(stage) == expected
-    encoded = []
+    encoded: list[str] = []
 
     def encode(value: dict[str, str]) -> bytes:
         encoded.extend(value)
@@ -530,7 +530,8 @@ def test_manyPositions(monkeypatch: pytest.MonkeyPatch) -> None:
     expected[key] = SourcePosition(0, b"other")
     assert written(stage) == expected
     again = SourcePositions(stream, positionsKey("T"))
-    stage.wait(again.recover(stage.wait(stream.states.load())))
+    loading: Deferred[Any] = stream.states.load()
+    stage.wait(again.recover(stage.wait(loading)))
     again.begin(stream.config.sources[0], b"new")
     again.save()
     expected[positionKey(stream.config.sources[0])] = SourcePosition(0, b"new")
@@ -548,3 +549,44 @@ def test_forgottenInSteps() -> None:
     stream.sources.save()
     assert set(written(stage)) == {positionKey(source) for source in stream.config.sources}
     assert len(written(stage)) == 2 * PIECE - 5
+
+
+def find(stage: ApiStage, source: StreamSource) -> SourcePosition:
+    """The position of a source of the target."""
+    return stage.wait(Deferred.fromCoroutine(target(stage).sources.find(source)))
+
+
+def test_searchedTogether(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest messages of all unknown sources are searched for at once."""
+    named = [{"name": "S", "filter_subject": subject} for subject in ("s.a", "s.b", "s.c")]
+    stage = staged(*named)
+    stream = target(stage)
+    positions = {source.filter_subject: find(stage, source) for source in stream.config.sources}
+    assert [positions[subject].sequence for subject in ("s.a", "s.b", "s.c")] == [5, 4, 0]
+    again = SourcePositions(stream, positionsKey("T"))
+    stream.sources = again
+    read, reads = Stream.read, list[int]()
+
+    def counted(this: Stream, filters: Any, sequence: int, *rest: Any) -> Deferred[Any]:
+        reads.append(sequence)
+        return read(this, filters, sequence, *rest)
+
+    monkeypatch.setattr(Stream, "read", counted)
+    for source in stream.config.sources:
+        assert find(stage, source).sequence == positions[source.filter_subject].sequence
+    assert reads == [1]
+
+
+def test_searchedAgain() -> None:
+    """A source that had no message is searched for once it was named, read and forgotten."""
+    named = [{"name": "S", "filter_subject": subject} for subject in ("s.a", "s.c")]
+    stage = staged(*named)
+    body = toJSON(target(stage).config)
+    stage.publish(b"s.c", b"new")
+    settleFor(stage, 3)
+    assert [find(stage, source).sequence for source in target(stage).config.sources] == [5, 6]
+    stage.ask("STREAM.UPDATE.T", {**body, "sources": named[:1]})
+    stage.ask("STREAM.UPDATE.T", {**body, "sources": named})
+    settleFor(stage, 3)
+    assert [find(stage, source).sequence for source in target(stage).config.sources] == [5, 6]
+    assert target(stage).messages == 4
