@@ -13,7 +13,7 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.documents import documentOf, encodable, parsed
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.snapshots.archive import InvalidArchive
-from natsbroker.steps import finish
+from natsbroker.steps import Steps
 
 
 def consumerDocument(consumer: Consumer, last: int) -> bytes:
@@ -53,7 +53,7 @@ def _position(consumer: int, stream: int) -> dict[str, int]:
     return {"consumer_seq": consumer, "stream_seq": stream}
 
 
-def readConsumer(name: str, document: bytes) -> tuple[ConsumerConfig, ConsumerState | None]:
+def reading(name: str, document: bytes) -> Steps[tuple[ConsumerConfig, ConsumerState | None]]:
     """
     A consumer from a document.
 
@@ -62,10 +62,11 @@ def readConsumer(name: str, document: bytes) -> tuple[ConsumerConfig, ConsumerSt
     """
     try:
         kept = parsed(document)
+        yield
         for key in ("config", "state"):
             if kept.get(key) is None:
                 raise InvalidArchive(f'consumer "{name}" is missing {key}')
-        config = finish(documentOf(kept["config"], ConsumerConfig, isStrict=False))
+        config = yield from documentOf(kept["config"], ConsumerConfig, isStrict=False)
         return config, _stateFrom(kept["state"], config)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidArchive(f'failed to decode consumer "{name}" state: {error}') from error

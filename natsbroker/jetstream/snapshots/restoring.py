@@ -33,7 +33,7 @@ from natsbroker.jetstream.snapshots.archive import (
     EntryHeader,
     InvalidArchive,
 )
-from natsbroker.jetstream.snapshots.consumerdocuments import readConsumer
+from natsbroker.jetstream.snapshots.consumerdocuments import reading
 from natsbroker.jetstream.streams.publishchecks import isTooLong
 from natsbroker.jetstream.streams.recovery import activateStream, openStream
 from natsbroker.jetstream.streams.stream import Stream
@@ -225,8 +225,8 @@ class StreamRestore:
             await self.stream.log.skipTo(first)
 
     async def _consumer(self, stream: Stream, name: str, document: bytes) -> None:
-        config, state = readConsumer(name, document)
         account = self._account
+        config, state = await account.inSteps(reading(name, document))
         checks = account.consumerChecker(stream)
         try:
             request = ConsumerRequest(stream.name, config)

@@ -9,7 +9,8 @@ import json
 import pytest
 
 from natsbroker.jetstream.snapshots.archive import InvalidArchive
-from natsbroker.jetstream.snapshots.consumerdocuments import consumerDocument, readConsumer
+from natsbroker.jetstream.snapshots.consumerdocuments import consumerDocument, reading
+from natsbroker.steps import PIECE, finish
 from tests.jetstream.snapshots.support import CopyStage
 from tests.jetstream.support import BEGINNING
 
@@ -46,7 +47,7 @@ def test_state() -> None:
         },
         "redelivered": {"7": 1},
     }
-    made, restored = readConsumer("x", json.dumps({"config": config, "state": state}).encode())
+    made, restored = finish(reading("x", json.dumps({"config": config, "state": state}).encode()))
     assert made.backoff == (1_000_000_000, 5_000_000_000)
     assert restored is not None
     assert list(restored.sequences) == [7, 9]
@@ -59,7 +60,7 @@ def test_state() -> None:
 def test_unused() -> None:
     """A consumer that has delivered nothing begins where its deliver policy says."""
     document = b'{"config":{"name":"x","deliver_policy":"last"},"state":{}}'
-    assert readConsumer("x", document)[1] is None
+    assert finish(reading("x", document))[1] is None
 
 
 @pytest.mark.parametrize(
@@ -77,4 +78,11 @@ def test_unused() -> None:
 def test_damaged(document: bytes) -> None:
     """A document of another form is refused."""
     with pytest.raises(InvalidArchive, match=r'failed to decode consumer "x" state'):
-        readConsumer("x", document)
+        finish(reading("x", document))
+
+
+def test_inSteps() -> None:
+    """A document with very many filters is read in steps."""
+    filters = [f"a.{number}" for number in range(2 * PIECE)]
+    document = json.dumps({"config": {"name": "x", "filter_subjects": filters}, "state": {}})
+    assert sum(1 for _ in reading("x", document.encode())) >= 3
