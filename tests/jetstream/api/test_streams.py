@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from itertools import count
+from itertools import count, groupby
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,9 +16,11 @@ from twisted.internet.defer import Deferred
 from natsbroker.interfaces import IStateStore
 from natsbroker.jetstream.api import answering, streams
 from natsbroker.jetstream.model.bodies import LONGEST
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.streamtable import StreamConfigs
+from natsbroker.steps import PIECE
 from natsbroker.subjects.shapes import ShapeTable
 from tests.jetstream.api.support import ApiStage
 
@@ -437,3 +439,51 @@ def test_longBody() -> None:
     blanks = b" " * LONGEST
     assert stage.failure("STREAM.PURGE.S", b'{"keep":1}' + blanks) == (400, 10003)
     assert stage.ask("STREAM.UPDATE.S", b'{"name":"S","subjects":["s.>"]}' + blanks)["config"]
+
+
+LONG = (
+    ({"subjects": [f"n.{number}" for number in range(4 * PIECE)]}, {"subjects": ["m"]}),
+    (
+        {"subjects": ["m"], "sources": [{"name": f"o{number}"} for number in range(2 * PIECE)]},
+        {"subjects": ["m"], "sources": [{"name": "o5"}]},
+    ),
+)
+
+
+def elements(config: dict[str, Any]) -> int:
+    """The number of elements in the lists of a stream's configuration."""
+    return len(config.get("subjects", ())) + len(config.get("sources", ()))
+
+
+@pytest.mark.parametrize(("long", "short"), LONG)
+def test_inSteps(long: dict[str, Any], short: dict[str, Any]) -> None:
+    """
+    Very long lists of a stream are changed in steps. Meanwhile another request for it waits, and
+    the configuration is the former one or the new one: in the store first.
+    """
+    stage = ApiStage()
+    stage.make(name="N", storage="memory", **short)
+    stream, inbox = stage.jetstream.streams["N"], stage.inbox(b"_I.q")
+    seen: list[tuple[int, int]] = []
+
+    def worked() -> int:
+        values: list[dict[bytes, bytes]] = []
+        stream.states.load(b"stream/").addCallback(values.append)
+        (value,) = values[0].values()
+        stored = elements(json.loads(value)["config"])
+        seen.append((stored, elements(toJSON(stream.config))))
+        return len(seen)
+
+    turns: Any = stage.jetstream.turns
+    turns.worked = worked
+    for config in (long, {**short, "max_msgs": 7}):
+        body = json.dumps({"name": "N", "storage": "memory", **config}).encode()
+        stage.send(b"$JS.API.STREAM.UPDATE.N", body, b"_I.q")
+    stage.settle()
+    many, few = elements(long), elements(short)
+    history = [(few, few), (many, few), (many, many), (few, many), (few, few)]
+    if long["subjects"] == short["subjects"]:
+        history = history[::2]  # No step is between the store and the configuration in force.
+    assert [pair for pair, _ in groupby(seen)] == history
+    answers = [json.loads(answer)["config"] for answer in inbox.payloads]
+    assert [(elements(answer), answer["max_msgs"]) for answer in answers] == [(many, -1), (few, 7)]
