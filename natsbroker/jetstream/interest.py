@@ -4,7 +4,7 @@ The interest in single subjects: inboxes of pull requests and deliver subjects o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from zope.interface import implementer
@@ -51,7 +51,11 @@ class SubjectInterest:
         @param queue: only members of this queue group count; empty for any subscription.
         """
         if self._end is None:
-            self._end = self._bus.watchInterest(self, _ANY_KIND)
+            # The account may have very many subscriptions. What ends before it was counted is not
+            # reported, so all subjects are looked at afterwards.
+            self._end = self._bus.watchInterest(
+                self, _ANY_KIND, isPatient=True, whenTold=lambda: self._lookAt(list(self._watches))
+            )
         watch = _SubjectWatch(subject, queue, changed)
         self._watches.setdefault(subject, []).append(watch)
         watch.isThere = self.isThere(subject, queue)
@@ -101,6 +105,9 @@ class SubjectInterest:
             subjects = [subject for subject in self._watches if matches(pattern, subject)]
         else:
             subjects = [pattern] if pattern in self._watches else []
+        self._lookAt(subjects)
+
+    def _lookAt(self, subjects: Sequence[bytes]) -> None:
         for subject in subjects:
             for watch in list(self._watches.get(subject, ())):
                 isThere = self.isThere(subject, watch.queue)

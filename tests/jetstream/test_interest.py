@@ -4,6 +4,11 @@ Watching the interest in single subjects.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from natsbroker.pure.backlog import WorkQueue
 from tests.jetstream.support import Inbox, Stage
 
 
@@ -57,3 +62,47 @@ def test_streams() -> None:
     stage.jetstream.watchInterest(b"s.a", b"", seen.append)
     stage.jetstream.watchInterest(b"t", b"", seen.append)
     assert seen == [False, True]
+
+
+def test_amongMany(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The subscriptions of an account are counted in steps, and changes meanwhile are noticed."""
+    stage = Stage()
+    subjects = [b"a.%d" % number for number in range(3000)]
+    subscriptions = [stage.bus.subscribe(subject, Inbox()) for subject in subjects]
+    counting: list[Iterator[object]] = []
+    monkeypatch.setattr(WorkQueue, "exhaust", lambda _, steps: counting.append(steps))
+    seen: dict[bytes, list[bool]] = {}
+
+    def watch(subject: bytes) -> Callable[[], None]:
+        return stage.jetstream.watchInterest(
+            subject, b"", seen.setdefault(subject, list[bool]()).append
+        )
+
+    for subject in (b"a.7", b"a.8", b"b", b"c"):
+        watch(subject)
+    (steps,) = counting
+    for _ in range(100):
+        next(steps)
+    subscriptions[8].cancel()
+    subscriptions[2999].cancel()
+    watch(b"a.2999")
+    stage.bus.subscribe(b"b", Inbox())
+    assert sum(1 for _ in steps) > 1000
+    expected = {b"a.7": [True], b"a.8": [True, False], b"b": [False, True], b"c": [False]}
+    assert seen == {**expected, b"a.2999": [False]}
+    subscriptions[7].cancel()
+    assert seen[b"a.7"] == [True, False]
+
+
+def test_goneMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subscription that ends before it was counted is interest that is lost."""
+    stage = Stage()
+    subscription = stage.bus.subscribe(b"a", Inbox())
+    counting: list[Iterator[object]] = []
+    monkeypatch.setattr(WorkQueue, "exhaust", lambda _, steps: counting.append(steps))
+    seen: list[bool] = []
+    stage.jetstream.watchInterest(b"a", b"", seen.append)
+    subscription.cancel()
+    for _ in counting[0]:
+        pass
+    assert seen == [True, False]
