@@ -1,9 +1,9 @@
 """
 TLS between a polled socket and a session.
 
-The handshake, alerts, closing and errors are Twisted's and pyOpenSSL's. Once the handshake is
-complete, the compiled lane decrypts input into the session's decoder and encrypts what its outbox
-flushes.
+The compiled lane shakes hands; then it decrypts input into the session's decoder and encrypts what
+its outbox flushes. Alerts, closing and errors are Twisted's and pyOpenSSL's, and so is everything
+where the lane is not compiled.
 """
 
 from __future__ import annotations
@@ -26,15 +26,46 @@ class PolledTLS(TLSMemoryBIOProtocol):
     outbox: Any = None
     _seal: Any = None
 
-    def useSeal(self, seal: Any, decoder: hot.Decoder, came: Any, send: Any) -> None:
+    def _checkHandshakeStatus(self) -> None:
+        """Begin or go on with the handshake; Twisted calls this, and then for each input."""
+        seal = self._seal
+        if seal is None:
+            seal = self._seal = self._tlsConnection.seal()
+            if seal is None:
+                super()._checkHandshakeStatus()  # type: ignore[no-untyped-call]
+                return
+            stream: Any = self.transport
+            seal.begin(stream.session.outbox, self._shaken, self._attend)
+            stream.useSeal(seal)
+            if not stream.isClient:
+                return
+        if not self._aborted:
+            seal.shake()
+
+    def _shaken(self) -> None:
+        self._handshakeDone = True
+        protocol: Any = self.wrappedProtocol
+        protocol.handshakeCompleted()
+        stream: Any = self.transport
+        if self.outbox is None:
+            stream.useSeal(None)
+        if self._appSendBuffer:
+            self._unbufferPendingWrites()  # type: ignore[no-untyped-call]
+
+    def _attend(self) -> None:
+        """Go on in the ordinary way, in which errors of OpenSSL are raised."""
+        if self._handshakeDone:
+            self._flushReceiveBIO()  # type: ignore[no-untyped-call]
+        else:
+            super()._checkHandshakeStatus()  # type: ignore[no-untyped-call]
+
+    def useSeal(self, decoder: hot.Decoder, came: Any, send: Any) -> None:
         """C{came} is called for input in C{decoder}; C{send} writes what the seal does not take."""
         stream: Any = self.transport
         relay = stream.session
-        self._seal = seal
-        seal.attach(decoder, relay.outbox, came, self._flushReceiveBIO)
+        self._seal.attach(decoder, relay.outbox, came, self._flushReceiveBIO)
         self.outbox = hot.Outbox(relay.batch, relay, send, sys.maxsize)
         self.seals(self.outbox)
-        stream.useSeal(seal)
 
     def seals(self, outbox: Any) -> None:
         """Encrypt what an outbox flushes, without the protocol."""
@@ -45,9 +76,10 @@ class PolledTLS(TLSMemoryBIOProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
+        if self._seal is not None:
+            self._seal.detach()
         if self.outbox is not None:
             self.outbox.close()
-            self._seal.detach()
 
     def loseConnection(self) -> None:
         if self.outbox is not None:

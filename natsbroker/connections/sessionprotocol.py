@@ -126,9 +126,10 @@ class StreamProtocol(Protocol):
         seal = connection.seal() if fast else None
         self._records = Records(connection, self._layer, seal)
         if seal is not None:
+            connection.renewBuffers()
             connection.readInto(seal, decoder, came)
             if isinstance(self._stream, PolledTLS):
-                self._stream.useSeal(seal, decoder, came, self._records.send)
+                self._stream.useSeal(decoder, came, self._records.send)
         return seal is not None
 
     def write(self, data: bytes) -> None:

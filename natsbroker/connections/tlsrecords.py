@@ -3,8 +3,8 @@ TLS records in bulk: an OpenSSL connection whose records are read and written ma
 
 Twisted takes one record at a time from OpenSSL and hands on one at a time. Here all input is
 decrypted into the decoder's own buffer, and all output is encrypted and sent at once. The compiled
-lane calls OpenSSL by itself; without it, and for everything that is not plainly reading or writing,
-pyOpenSSL does. The handshake, alerts, closing and errors stay Twisted's and pyOpenSSL's.
+lane calls OpenSSL by itself; without it, and for everything that is not plainly shaking hands,
+reading or writing, pyOpenSSL does. Alerts, closing and errors stay Twisted's and pyOpenSSL's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def widen(transport: Any) -> None:
 
 _FUNCTIONS = (
     *("SSL_read", "SSL_write", "BIO_read", "BIO_write"),
-    *("SSL_get_error", "ERR_clear_error"),
+    *("SSL_do_handshake", "SSL_get_error", "ERR_clear_error"),
 )
 
 
@@ -60,47 +60,51 @@ def opensslFunctions() -> tuple[int, ...]:
         return ()
 
 
+_binding: Any = Binding()
+_ffi: Any = _binding.ffi
+
+
 def _addressOf(pointer: Any) -> int:
-    ffi: Any = Binding().ffi
-    return int(ffi.cast("uintptr_t", pointer))
+    return int(_ffi.cast("uintptr_t", pointer))
 
 
 #: The attributes of a pyOpenSSL connection with its C{SSL}, and the BIOs of its input and output.
 _PARTS = ("_ssl", "_into_ssl", "_from_ssl")
 
+#: Takes what waits in a BIO.
+_ROOM = _ffi.new("char[]", _RECORD)
 
-def _takenFrom(library: Any, bio: Any) -> bytes:
-    ffi: Any = Binding().ffi
-    taken = b""
-    room = ffi.new("char[]", _RECORD)
-    while (count := library.BIO_read(bio, room, _RECORD)) > 0:
-        taken += ffi.buffer(room, count)[:]
-    return taken
+
+def _moveRest(library: Any, before: Any, after: Any) -> None:
+    while (count := library.BIO_read(before, _ROOM, _RECORD)) > 0:
+        library.BIO_write(after, _ROOM, count)
 
 
 class SealedConnection(SSL.Connection):
     _reading: tuple[Any, hot.Decoder, Callable[[], None]] | None = None
+    _seal: Any = None
 
     def seal(self) -> Any:
-        """A C{hot.Seal} for records after the handshake, or C{None} without its parts."""
-        objects = [getattr(self, name, None) for name in _PARTS]
-        if hot.Seal is None or None in objects or not opensslFunctions():
-            return None
-        self._renewBuffers()
-        objects = [getattr(self, name) for name in _PARTS]
-        return hot.Seal(objects[0], *map(_addressOf, objects), *opensslFunctions())
+        """A C{hot.Seal} for handshake and records, or C{None} without its parts."""
+        if self._seal is None:
+            parts = [getattr(self, name, None) for name in _PARTS]
+            if hot.Seal is None or None in parts or not opensslFunctions():
+                return None
+            connection, *buffers = parts
+            self._seal = hot.Seal(connection, _addressOf(connection), *opensslFunctions())
+            self._seal.use(*map(_addressOf, buffers))
+        return self._seal
 
-    def _renewBuffers(self) -> None:
-        """Give back what memory BIOs keep of the handshake; what waits in them moves on."""
+    def renewBuffers(self) -> None:
+        """Free what memory BIOs keep of the handshake; what waits in them moves on."""
         parts: Any = self
         library: Any = SSL._lib  # type: ignore[attr-defined]
         made = [library.BIO_new(library.BIO_s_mem()) for _ in range(2)]
         for before, after in zip((parts._into_ssl, parts._from_ssl), made, strict=True):
-            waiting = _takenFrom(library, before)
-            if waiting:
-                library.BIO_write(after, waiting, len(waiting))
+            _moveRest(library, before, after)
         library.SSL_set_bio(parts._ssl, *made)
         parts._into_ssl, parts._from_ssl = made
+        self._seal.use(*map(_addressOf, made))
 
     def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
         """Put input into a decoder instead of L{recv}'s result; C{proceed} is called for it."""

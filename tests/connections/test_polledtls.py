@@ -27,6 +27,7 @@ from natsbroker.connections.tls import Begin, ConnectionCreator, TLSTerms
 from natsbroker.connections.tlscontext import contextFrom
 from tests.connections.realreactor import POLLED, RealReactor
 from tests.interop.certificates import writeCertificates
+from tests.server.support import logLines
 from tests.support import COMPILED, World, using
 
 if sys.platform == "linux":
@@ -362,7 +363,7 @@ def test_garbageBetweenRecords(place: SecurePlace, garbage: bytes) -> None:
 
 
 def test_garbageInTheHandshake(place: SecurePlace) -> None:
-    """A client that answers INFO in the clear is cut."""
+    """A client that answers INFO in the clear is cut, and the log has OpenSSL's reason."""
     client = SecureClient(place, 0)
     place.clients.append(client)
     place.until(lambda: len(place.poller.sockets) == 1)
@@ -372,8 +373,31 @@ def test_garbageInTheHandshake(place: SecurePlace) -> None:
         client.carry()
         return client.isOver
 
-    place.until(over)
+    with logLines() as lines:
+        place.until(over)
     assert place.sessions == []
+    # OpenSSL takes CONNECT for a request to a proxy.
+    assert any("TLS handshake error: https proxy request" in line for line in lines)
+
+
+def test_saidInTheHandshake(place: SecurePlace) -> None:
+    """A client learns after its handshake what it was told meanwhile."""
+    client = SecureClient(place, 0)
+    place.clients.append(client)
+    place.until(lambda: len(place.sessions) == 1)
+    [session] = place.sessions
+    session.say(b"PING\r\n")
+    session.outbox.flush()
+    client.shake()
+    came = b""
+
+    def isTold() -> bool:
+        nonlocal came
+        client.carry()
+        came += client.some()
+        return came == b"PING\r\n"
+
+    place.until(isTold)
 
 
 def test_silentAtTheEnd(place: SecurePlace) -> None:

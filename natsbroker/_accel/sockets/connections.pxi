@@ -20,7 +20,8 @@ cdef class Connection:
 
     @ivar lane: the lane of the connection, while it may take it.
     @ivar framing: takes WebSocket frames apart for the lane; C{None} for a connection without.
-    @ivar seal: decrypts input; C{None} for a connection without TLS, or before that is ready.
+    @ivar seal: shakes hands and decrypts input; C{None} for a connection without TLS, or with one that
+        is not compiled.
     """
 
     cdef Poller poller
@@ -171,13 +172,15 @@ cdef class Connection:
 
     cdef int readSealed(self, double now) except -1:
         cdef Seal seal = self.seal
-        cdef Decoder plain = seal.target
         cdef bint isQuiet = seal.open(self.decoder)
-        try:
-            if plain.stop > plain.start and not self.handledPlain(plain, now):
-                seal.proceed()
-        finally:
-            plain.leaveShared()
+        # There is none before the handshake is complete.
+        cdef Decoder plain = seal.target
+        if plain is not None:
+            try:
+                if plain.stop > plain.start and not self.handledPlain(plain, now):
+                    seal.proceed()
+            finally:
+                plain.leaveShared()
         if not isQuiet:
             seal.attend()
         return 0

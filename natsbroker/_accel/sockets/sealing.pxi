@@ -17,6 +17,7 @@ cdef extern from *:
     object nb_shortened(PyObject* bytes, Py_ssize_t size)
 
 ctypedef int (*Transfer)(void*, void*, int) noexcept nogil
+ctypedef int (*Shaking)(void*) noexcept nogil
 ctypedef int (*Explaining)(void*, int) noexcept nogil
 ctypedef void (*Clearing)() noexcept nogil
 
@@ -36,8 +37,8 @@ def _nothing():
 @cython.final
 cdef class Seal:
     """
-    The traffic of one TLS connection with memory BIOs, after its handshake. It reads and writes as
-    long as OpenSSL does so without a word; whatever else there is to say, it says to its caller.
+    One TLS connection with memory BIOs: its handshake, and its traffic. It goes on as long as OpenSSL
+    does so without a word; whatever else there is to say, it says to its caller.
     """
 
     cdef object ssl
@@ -45,46 +46,70 @@ cdef class Seal:
     cdef void* input
     cdef void* wire
     cdef Transfer reading, writing, taking, giving
+    cdef Shaking shaking
     cdef Explaining explaining
     cdef Clearing clearing
+    cdef bint isShaken
     # Where a polled socket's input goes, what is called when some of it is left there, and what is
     # called for everything else that OpenSSL says.
     cdef Decoder target
     cdef Outbox below
-    cdef object proceed, attend
+    cdef object proceed, attend, shaken
 
     def __init__(
-        self, ssl, size_t connection, size_t input, size_t wire, size_t reading, size_t writing,
-        size_t taking, size_t giving, size_t explaining, size_t clearing,
+        self, ssl, size_t connection, size_t reading, size_t writing, size_t taking, size_t giving,
+        size_t shaking, size_t explaining, size_t clearing,
     ):
         """
         @param ssl: keeps the connection alive while it is referred to.
         @param connection: the address of the C{SSL}.
-        @param input: the address of the C{BIO} from which it reads.
-        @param wire: the address of the C{BIO} that takes what it sends.
         @param reading: the address of C{SSL_read}.
         @param writing: the address of C{SSL_write}.
         @param taking: the address of C{BIO_read}.
         @param giving: the address of C{BIO_write}.
+        @param shaking: the address of C{SSL_do_handshake}.
         @param explaining: the address of C{SSL_get_error}.
         @param clearing: the address of C{ERR_clear_error}.
         @raise ValueError: if one of them is nowhere.
         """
         if not (
-            connection and input and wire and reading and writing and taking and giving
+            connection and reading and writing and taking and giving and shaking
             and explaining and clearing
         ):
             raise ValueError("an address is missing")
         self.ssl = ssl
         self.connection = <void*> connection
-        self.input = <void*> input
-        self.wire = <void*> wire
         self.reading = <Transfer> reading
         self.writing = <Transfer> writing
         self.taking = <Transfer> taking
         self.giving = <Transfer> giving
+        self.shaking = <Shaking> shaking
         self.explaining = <Explaining> explaining
         self.clearing = <Clearing> clearing
+
+    def use(self, size_t input, size_t wire):
+        """
+        @param input: the address of the C{BIO} from which the connection reads.
+        @param wire: the address of the C{BIO} that takes what it sends.
+        @raise ValueError: if one of them is nowhere.
+        """
+        if not (input and wire):
+            raise ValueError("an address is missing")
+        self.input = <void*> input
+        self.wire = <void*> wire
+
+    def begin(self, Outbox below not None, shaken, attend):
+        """
+        Stand above a polled socket from the beginning of the handshake.
+
+        @param below: the outbox of the socket.
+        @param shaken: called with nothing when the handshake is complete; it may call L{attach}.
+        @param attend: called with nothing when OpenSSL says anything else than that it waits for the
+            next record: it goes on in the ordinary way, and so learns what it is.
+        """
+        self.below = below
+        self.shaken = shaken
+        self.attend = attend
 
     def attach(self, Decoder target not None, Outbox below not None, proceed, attend):
         """
@@ -105,7 +130,31 @@ cdef class Seal:
         """
         Call nothing any more, as the connection has ended.
         """
-        self.proceed = self.attend = _nothing
+        self.proceed = self.attend = self.shaken = _nothing
+
+    cpdef bint shake(self) except -1:
+        """
+        Go on with the handshake.
+
+        @return: whether it is complete.
+        """
+        cdef Py_ssize_t made
+        cdef int count
+        self.clearing()
+        count = self.shaking(self.connection)
+        if count != 1 and self.explaining(self.connection, count) != WANT_READ:
+            # At once: what OpenSSL remembers of it is the thread's, not the connection's.
+            self.attend()
+            return False
+        made = self.drain()
+        if made:
+            self.below.noted(made)
+        if count != 1:
+            self.clearing()
+            return False
+        self.isShaken = True
+        self.shaken()
+        return True
 
     cdef bint open(self, Decoder source) except -1:
         """
@@ -113,7 +162,7 @@ cdef class Seal:
 
         @return: whether there is nothing else to attend to.
         """
-        cdef Decoder target = self.target
+        cdef Decoder target
         cdef Py_ssize_t size, made
         cdef int count
         cdef bint isWaiting
@@ -125,6 +174,11 @@ cdef class Seal:
             if count <= 0:
                 raise MemoryError
             source.start += count
+        if not self.isShaken and not self.shake():
+            return True
+        target = self.target
+        if target is None:
+            return False
         size = max(source.stop, RECORD)
         while True:
             target.makeRoom(size)
