@@ -104,6 +104,11 @@ class TestCiphers:
             old.set_max_proto_version(SSL.TLS1_2_VERSION)
             assert Handshake(context, old).refused()
 
+    def test_preferred(self, folder: Path) -> None:
+        """Of the suites of TLS 1.3 the one is used that nats-server prefers."""
+        done = Handshake(contextFrom(settings(folder)), clientContext()).run()
+        assert done.client.get_cipher_name() == "TLS_AES_128_GCM_SHA256"
+
     def test_notOffered(self, folder: Path) -> None:
         """A client that offers only others is refused."""
         client = clientContext()
