@@ -84,6 +84,7 @@ class Route(Link):
     @ivar mayRedial: whether its loss is a reason to dial again.
     @ivar wantsMore: whether other connections to the peer are dialled when it has answered a PING,
         since then it is sure that it has let us in.
+    @ivar pongs: the number of answers to PING.
     @ivar isClassic: whether the classic dialect is spoken, as far as that is known.
     @ivar isIncompatible: whether it was closed because there is no common dialect.
     """
@@ -114,6 +115,7 @@ class Route(Link):
         self.isClassic = False
         self.isIncompatible = False
         self.wantsMore = False
+        self.pongs = 0
         self._connect: LinkConnect | None = None
         self._isSwitching = False
         isPooled = not self.account and terms.poolSize > 0
@@ -341,6 +343,7 @@ class Route(Link):
 
     def _ponged(self) -> None:
         super()._ponged()
+        self.pongs += 1
         if self.wantsMore:
             self.wantsMore = False
             self._cluster.extend(self)

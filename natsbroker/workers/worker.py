@@ -80,11 +80,11 @@ JOINING = 2.0
 GLANCE = 0.02
 
 
-def neighboursOf(broker: Broker) -> int:
-    """The number of other workers to which there are routes."""
+def neighboursOf(broker: Broker) -> list[Any]:
+    """The routes to other workers."""
     membership = broker.membership
     routes = () if membership is None else membership.cluster
-    return len({route.remoteId for route in routes if route.isNeighbour and route.traffic})
+    return [route for route in routes if route.isNeighbour and route.traffic]
 
 
 @implementer(IListeningPort)
@@ -227,11 +227,27 @@ class WorkerProcess:
             self._reactor.callLater(0, self._join, self._broker, others, by)
 
     def _join(self, broker: Broker, others: int, by: float) -> None:
-        """Be ready when there are routes to the other workers, or it is too late to wait."""
+        """Go on when there are routes to the other workers, or it is too late to wait."""
         if self._isStopping:
             return
-        if neighboursOf(broker) < others and self._reactor.seconds() < by:
+        routes = neighboursOf(broker)
+        met = {route.remoteId for route in routes}
+        if len(met) < others and self._reactor.seconds() < by:
             self._reactor.callLater(GLANCE, self._join, broker, others, by)
+            return
+        # The interest of this worker went before, so who answers knows it.
+        asked = [(route, route.pongs) for route in routes]
+        for route in routes:
+            route.ping()
+        self._beKnown(broker, asked, self._reactor.seconds() + JOINING)
+
+    def _beKnown(self, broker: Broker, asked: Sequence[tuple[Any, int]], by: float) -> None:
+        """Be ready when the other workers have answered, or it is too late to wait."""
+        if self._isStopping:
+            return
+        isAwaited = any(not route.reason and route.pongs == before for route, before in asked)
+        if isAwaited and self._reactor.seconds() < by:
+            self._reactor.callLater(GLANCE, self._beKnown, broker, asked, by)
         else:
             self._sayReady(broker)
 

@@ -73,9 +73,12 @@ class Parent:
         self._directory = str(tmp_path)
         self.worker = WorkerProcess(self.reactor, theirs, io.StringIO())
 
-    def start(self, text: str = "") -> None:
+    def begin(self, text: str = "") -> None:
         settings = workerSettings(settingsOf(text), 1, ADDRESSES)
         self.say(Start(1, 2, settings, SECRETS, self._directory, ADDRESSES))
+
+    def start(self, text: str = "") -> None:
+        self.begin(text)
         # The other worker does not come.
         self.reactor.advance(JOINING)
         self.reactor.advance(GLANCE)
@@ -119,6 +122,44 @@ def test_ready(parent: Parent) -> None:
     assert isinstance(ready, Ready)
     assert (ready.info.host, ready.info.port) == ADDRESS
     assert ready.info.server_id.startswith("N")
+
+
+class Neighbour:
+    """A route to the other worker."""
+
+    remoteId = "other"
+    reason = ""
+    pongs = 1
+    pings = 0
+
+    def ping(self) -> None:
+        self.pings += 1
+
+
+def test_known(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ready when the other worker has seen its interest: that has answered a PING."""
+    route = Neighbour()
+    monkeypatch.setattr("natsbroker.workers.worker.neighboursOf", lambda broker: [route])
+    parent.begin()
+    assert (route.pings, parent.came) == (1, [])
+    route.pongs += 1
+    parent.reactor.advance(GLANCE)
+    parent.channel.drain()
+    [ready] = parent.came
+    assert isinstance(ready, Ready)
+
+
+@pytest.mark.parametrize("reason", ["", "Client Closed"])
+def test_unknown(parent: Parent, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    """It does not wait for long, nor for a worker that is gone."""
+    route = Neighbour()
+    monkeypatch.setattr("natsbroker.workers.worker.neighboursOf", lambda broker: [route])
+    parent.begin()
+    route.reason = reason
+    parent.reactor.advance(GLANCE if reason else JOINING)
+    parent.reactor.advance(GLANCE)
+    parent.channel.drain()
+    assert [type(message) for message in parent.came] == [Ready]
 
 
 def test_sameServer(parent: Parent) -> None:

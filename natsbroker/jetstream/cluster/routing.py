@@ -120,6 +120,7 @@ class ApiRouter:
                     return
                 except NoResponders:
                     continue  # It has just stopped.
+            _log.warn("Stream {name} was not changed: its leader is not there", name=name)
         except BrokerError as error:
             _log.warn("Stream {name} was not changed: {why}", name=name, why=str(error))
         finally:
