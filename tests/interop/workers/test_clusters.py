@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,6 +11,8 @@ import socket
 import time
 from pathlib import Path
 from typing import Any
+
+import nats
 
 from tests.interop.servers import PATIENCE, Server
 from tests.interop.workers.exact import PAUSE, crowd, running
@@ -117,3 +120,37 @@ def test_hub(tmp_path: Path) -> None:
                 assert names == [f"{NAME}-1", f"{NAME}-2", "member"]
                 with crowd((host, CLIENTS), (member, 2), (hub, 2)) as clients:
                     clients.check()
+
+
+def test_streams(tmp_path: Path) -> None:
+    """Clients of a member without JetStream use that of the workers, and get one answer."""
+
+    async def run(url: str) -> None:
+        client = await nats.connect(url)
+        context = client.jetstream(timeout=PATIENCE)
+        for name in "ab":
+            await context.add_stream(name=name, subjects=[f"{name}.*"])
+            for number in range(CLIENTS):
+                assert (await context.publish(f"{name}.x", b"x")).seq == number + 1
+            puller = await context.pull_subscribe(f"{name}.*", "d")
+            assert len(await puller.fetch(CLIENTS, timeout=PATIENCE)) == CLIENTS
+        assert (await context.account_info()).streams == 2
+        came: list[bytes] = []
+
+        async def answered(message: Any) -> None:
+            came.append(message.data)
+
+        await client.subscribe("inbox", cb=answered)
+        await client.publish("$JS.API.STREAM.NAMES", b"", reply="inbox")
+        await client.request("$JS.API.INFO", b"", timeout=PATIENCE)
+        await client.flush()
+        assert [json.loads(answer)["streams"] for answer in came] == [["a", "b"]]
+        await client.close()
+
+    store = f'jetstream {{ store_dir: "{tmp_path}/store" }}\n'
+    host = made(tmp_path, NAME, HOST + store + cluster([]), isHost=True)
+    with running(host):
+        member = made(tmp_path, "member", cluster([routePort(host)]))
+        with running(member):
+            waitForMembers(member)
+            asyncio.run(run(member.url))
