@@ -170,11 +170,12 @@ class LeafLink(Link):
         self.limitPayload(grant)
         self.outbox.headers = headers and not self.leafs.settings.no_header_support
         target = leafAccount(self, self.kind, encoded(self._group), grant, self._describe)
+        cluster = encoded(self.cluster)
         isTracing = self.outbox.headers and self.protocol >= TRACING_PROTOCOL
         target.tracePeer = TracePeer(LEAF, self.number, self.remoteName, isTracing)
         loopSubject = self.leafs.loopSubjectOf(grant.account)
         traffic = self.traffic = LeafTraffic(
-            self, bus, target, rules, loopSubject, self.isIsolated, self.reach
+            self, bus, target, rules, loopSubject, self.isIsolated, self.reach, cluster
         )
         self.handlers.update(traffic.handlers)
         traffic.tell()

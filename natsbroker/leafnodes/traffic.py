@@ -110,16 +110,19 @@ class LeafTraffic:
         loopSubject: bytes,
         isIsolated: bool,
         reach: Kind,
+        cluster: bytes,
     ) -> None:
         """
         @param loopSubject: shows that our own interest comes back.
         @param isIsolated: whether the peer gets no interest of other leafnodes.
         @param reach: the kind of the bus, by whose rules messages pass: see L{LeafLink.reach
             <natsbroker.leafnodes.registry.LeafLink>}.
+        @param cluster: of the peer; empty for none. Messages from there need to name no other.
         """
         self._link = link
         self._bus = bus
         self._reach = reach
+        self._cluster = cluster
         self.target = target
         self._isHub = target.kind is Kind.SPOKE
         self._rules = rules
@@ -160,7 +163,7 @@ class LeafTraffic:
             self._account,
             False,
             int(self._reach),
-            target.cluster,
+            self._cluster,
             None if gate.isOpen else gate,
         )
         link.lane.matchers[self._account] = self._bus.matcher
