@@ -56,6 +56,9 @@ NEAR = 32 << 20
 FRESH = 50_000_000
 """Nanoseconds for which a count of all streams is good, at least."""
 
+APART = 500_000_000
+"""Nanoseconds between two counts of what other workers store, at least."""
+
 LONGEST = 10_000_000_000
 """
 Nanoseconds for which such a count is good, at most. In between, each byte of room is good for one:
@@ -134,6 +137,8 @@ class JetStreamAccountCore:
         self.streams: StreamTable[Any] = StreamTable()
         self.reserving: WeakSet[Any] = WeakSet()
         self._looks: dict[StorageType, tuple[int, int, bool]] = {}
+        self._elsewhere: Mapping[StorageType, int] = {}
+        self._nextCount = 0
         self._dropped = 0
         self._random = Random()
         self._interest = SubjectInterest(bus)
@@ -271,6 +276,17 @@ class JetStreamAccountCore:
         """The bytes of all streams of one kind of storage."""
         return sum(stream.size for stream in self.ownStreams if stream.config.storage is storage)
 
+    def useElsewhere(self, sizes: Mapping[StorageType, int]) -> None:
+        """
+        Count bytes of other brokers' streams for the limits too. No change of them is announced:
+        they are counted again when the room is looked at.
+        """
+        self._elsewhere = sizes
+        self._looks.clear()
+
+    def _usageInAll(self, storage: StorageType) -> int:
+        return self.usage(storage) + self._elsewhere.get(storage, 0)
+
     def isBounded(self, storage: StorageType) -> bool:
         """Whether the account or the server has a limit for a kind of storage."""
         return max(self.limits.total(storage), self.configuredLimits.total(storage)) >= 0
@@ -283,6 +299,9 @@ class JetStreamAccountCore:
         now = self.now()
         looked, until, isNear = self._looks.get(storage, (0, 0, False))
         if not looked <= now < until:
+            if self.cluster is not None and now >= self._nextCount:
+                self._nextCount = now + APART
+                self.cluster.countElsewhere()
             room = self.bounds(storage, 0).room()
             isNear = room is not None and room < NEAR
             rest = LONGEST if room is None else min(max(FRESH, room - NEAR), LONGEST)
@@ -295,10 +314,10 @@ class JetStreamAccountCore:
 
         @param own: bytes of a stream that do not count.
         """
-        used = self.usage(storage)
+        used = self._usageInAll(storage)
         total = self.configuredLimits.total(storage)
         others = (other for other in self._others.values() if other is not self)
-        everything = used + sum(other.usage(storage) for other in others) if total >= 0 else 0
+        everything = used + sum(other._usageInAll(storage) for other in others) if total >= 0 else 0
         return StorageBounds(total, everything - own, self.limits.total(storage), used - own)
 
     async def inSteps(self, steps: Steps[T]) -> T:

@@ -217,6 +217,9 @@ class AccountCluster(AccountPeers):
         if forgetting is not None:
             forgetting.cancel()
 
+    def countElsewhere(self) -> None:
+        """Nothing to do: a broker checks limits against the streams that it leads."""
+
     async def stepDown(self, stream: Stream, placement: Placement | None) -> None:
         """
         Have another broker lead a stream.

@@ -252,12 +252,15 @@ class AccountPeers(ABC):
 
     async def usages(self) -> list[Shown]:
         """The account's usage in each broker that answers."""
+        return [await self.usage(), *(await self._othersUsages())]
+
+    async def _othersUsages(self) -> list[Shown]:
         members = self._peers.members
         others = [peer for peer in members.alive if peer != members.own]
         asked = [
             self._peers.requests.ask(peer, "usage", account=self.account.name) for peer in others
         ]
-        return [await self.usage(), *(await _answers(asked))]
+        return await _answers(asked)
 
 
 async def _answers(asked: Sequence[Deferred[Shown]]) -> list[Shown]:

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
 from natsbroker.interfaces import IMessageBus
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.accountpeers import AccountPeers
@@ -15,9 +18,11 @@ from natsbroker.jetstream.cluster.placedstore import Rows
 from natsbroker.jetstream.cluster.streamplaces import StreamPlaces
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
-from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
 from natsbroker.jetstream.streams.stream import Stream, keyOf
 from natsbroker.runtime.deadlines import Deadlines
+
+_log = Logger(namespace="natsbroker.jetstream")
 
 InThread = Callable[..., Awaitable[Any]]
 """Calls a function with arguments in a thread."""
@@ -137,6 +142,7 @@ class WorkerAccount(AccountPeers):
     def __init__(self, workers: WorkerStreams, account: JetStreamAccount) -> None:
         super().__init__(workers, account)
         self._workers = workers
+        self._isCounting = False
 
     def leads(self, name: str) -> bool:
         return name in self.account.streams
@@ -166,6 +172,26 @@ class WorkerAccount(AccountPeers):
 
     def fitting(self, placement: Placement | None) -> Sequence[str]:
         return self._workers.members.fitting(placement)
+
+    def countElsewhere(self) -> None:
+        if not self._isCounting:
+            self._isCounting = True
+            counting = ensureDeferred(self._countElsewhere())
+            counting.addErrback(lambda why: _log.failure("Other workers cannot be asked", why))
+            counting.addBoth(self._counted)
+
+    async def _countElsewhere(self) -> None:
+        await self.refresh()
+        usages = await self._othersUsages()
+        self.account.useElsewhere(
+            {
+                StorageType.MEMORY: sum(usage["memory"] for usage in usages),
+                StorageType.FILE: sum(usage["storage"] for usage in usages),
+            }
+        )
+
+    def _counted(self, _: object) -> None:
+        self._isCounting = False
 
     async def stepDown(self, stream: Stream, placement: Placement | None) -> None:
         raise errors.CLUSTER_REQUIRED()

@@ -217,6 +217,9 @@ class SharedAccount(Protocol):
     async def usages(self) -> list[dict[str, Any]]:
         """The account's usage in each broker."""
 
+    def countElsewhere(self) -> None:
+        """Count again what other brokers store, where limits hold for all together."""
+
     async def stepDown(self, stream: Any, placement: Placement | None) -> None:
         """Have another broker lead a stream."""
 

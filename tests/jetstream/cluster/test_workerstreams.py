@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from tests.jetstream.cluster.workerstage import WorkerStage
+
+LIMIT = 8_000
 
 
 @pytest.mark.parametrize(
@@ -175,4 +178,28 @@ def test_stepDown(tmp_path: Path) -> None:
     stage.make("S")
     refused = stage.ask("STREAM.LEADER.STEPDOWN.S")
     assert refused["error"]["err_code"] == errors.CLUSTER_REQUIRED.err_code
+    stage.end()
+
+
+def test_storedElsewhere(tmp_path: Path) -> None:
+    """The bytes of an account's streams count at all workers for its limit."""
+    stage = WorkerStage(tmp_path, count=2)
+    allowance = AccountAllowance(JetStreamLimits(max_memory=LIMIT, max_storage=-1))
+    for service in stage.services.values():
+        service.change("A", allowance)
+    for name in "AB":
+        stage.make(name, storage="memory")
+    assert sorted(map(len, stage.streamsOf().values())) == [1, 1]
+    inbox = stage.inbox(b"_INBOX.ack")
+    for subject in (b"a.1", b"b.1") * 10:
+        stage.send(subject, bytes(LIMIT // 8), b"_INBOX.ack")
+        for _ in range(3):
+            stage.settle()
+        stage.clock.advance(1.0)
+        stage.settle()
+    acks = list(map(json.loads, inbox.payloads))
+    assert len(acks) == 20
+    stored = [ack for ack in acks if "error" not in ack]
+    assert {ack["stream"] for ack in stored} == {"A", "B"}
+    assert LIMIT // 2 < stage.ask("INFO")["memory"] <= LIMIT
     stage.end()
