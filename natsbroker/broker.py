@@ -50,7 +50,12 @@ from natsbroker.server.choices import Replacements
 from natsbroker.server.composition import BrokerParts, withOperators
 from natsbroker.server.identity import ServerKeys, serverIdentity
 from natsbroker.server.lameduck import LameDuck
-from natsbroker.server.start import announceListener, announceStart, giveReason
+from natsbroker.server.start import (
+    announceListener,
+    announceStart,
+    announceStreaming,
+    giveReason,
+)
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -67,7 +72,6 @@ if TYPE_CHECKING:
     from natsbroker.system.status import StatusReports
 
 _log = Logger(namespace=LIFE)
-_ownLog = Logger(namespace="natsbroker")
 
 
 @implementer(IBrokerHost)
@@ -336,9 +340,7 @@ class Broker(MultiService):
         self.links.announce()
         _log.info("Server is ready")
         if self.streaming is not None:
-            state = "ready" if self.streaming.isServing else "on standby"
-            # Of several workers the one that serves it says so, and not their parent.
-            _ownLog.info("Streaming Server is {state}", state=state)
+            announceStreaming(self.streaming.isServing)
 
     def useReload(self, reloadFile: Callable[[], Sequence[str]]) -> None:
         """

@@ -60,6 +60,12 @@ def announceListener(listener: PortListener, settings: Settings, required: bool)
         _log.warn('Clients that are not using "TLS Handshake First" option will fail to connect')
 
 
+def announceStreaming(isServing: bool) -> None:
+    """Log the state of NATS Streaming, behind the line that the server is ready."""
+    state = "ready" if isServing else "on standby"
+    _log.info("Streaming Server is {state}", state=state)
+
+
 def giveReason(failure: Failure) -> None:
     """Log why a broker cannot start."""
     _failures.critical("{reason}", reason=failureReason(failure))

@@ -222,10 +222,12 @@ class Ready:
 
     @ivar info: which clients see.
     @ivar addresses: URLs of its own listeners, by kind.
+    @ivar isStreaming: whether it serves NATS Streaming now; C{None} for a worker without it.
     """
 
     info: ServerInfo
     addresses: dict[str, list[str]]
+    isStreaming: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ class WorkerSlot:
     """
     @ivar info: what clients see of the worker; C{None} while none is ready.
     @ivar addresses: URLs of its own listeners, by kind.
+    @ivar isStreaming: whether it serves NATS Streaming; C{None} for a worker without it.
     @ivar connections: the account of each connection that it was given, by number; empty before the
         login.
     @ivar links: the same of connections of other servers.
@@ -154,6 +155,7 @@ class WorkerSlot:
         self.number = number
         self.info: ServerInfo | None = None
         self.addresses: dict[str, list[str]] = {}
+        self.isStreaming: bool | None = None
         self.connections = WorkerLoad()
         self.links = WorkerLoad()
         self.start: Start | None = None
@@ -269,6 +271,7 @@ class WorkerSlot:
         elif isinstance(message, Ready):
             wasReady = self.info is not None
             self.info, self.addresses = message.info, message.addresses
+            self.isStreaming = message.isStreaming
             if not wasReady:
                 self._owner.ready(self)
                 _fire(self._decided, True)

@@ -48,7 +48,12 @@ from natsbroker.runtime.reload import (
 )
 from natsbroker.server.identity import KEY_SIZE, ServerKeys, serverDescriber
 from natsbroker.server.info import infoFrom, listeningAt
-from natsbroker.server.start import announceListener, announceStart, giveReason
+from natsbroker.server.start import (
+    announceListener,
+    announceStart,
+    announceStreaming,
+    giveReason,
+)
 from natsbroker.workers.acceptor import Acceptor
 from natsbroker.workers.channel import (
     CLIENTS,
@@ -205,6 +210,9 @@ class Supervisor(MultiService):
         self._readiness.reached()
         announceListener(self._listeners.clients, self.settings, self._info().auth_required)
         _log.info("Server is ready")
+        for slot in self.slots:
+            if slot.isStreaming is not None:
+                announceStreaming(slot.isStreaming)
 
     def stopService(self) -> Deferred[None]:
         _log.info("Initiating Shutdown...")

@@ -252,7 +252,9 @@ class WorkerProcess:
             self._sayReady(broker)
 
     def _sayReady(self, broker: Broker) -> None:
-        self._channel.send(Ready(broker.clientContext.info, broker.links.addresses()))
+        isStreaming = None if broker.streaming is None else broker.streaming.isServing
+        info, addresses = broker.clientContext.info, broker.links.addresses()
+        self._channel.send(Ready(info, addresses, isStreaming))
 
     def _giveUp(self, failure: Failure) -> None:
         self._channel.send(Failed(failureReason(failure)))

@@ -26,6 +26,7 @@ from natsbroker.workers.channel import (
     Gone,
     PartShown,
     PlanReload,
+    Ready,
     ReloadPlanned,
     ReloadRefused,
     ServerAnswered,
@@ -84,6 +85,16 @@ class TestStart:
         assert {start.settings.max_payload for start in starts} == {77}
         assert len({start.secrets for start in starts}) == 1
         assert world.supervisor.addresses() == {"nats": ["nats://127.0.0.1:4333"]}
+
+    def test_streaming(self, make: Make) -> None:
+        """The line about NATS Streaming comes behind that about the server."""
+        world = make()
+        with logLines() as lines:
+            world.supervisor.startService()
+            for process, isStreaming in zip(world.started, (True, None), strict=True):
+                process.read()
+                world.say(process, Ready(INFO, {}, isStreaming))
+        assert lines[-2:] == ["[INF] Server is ready", "[INF] Streaming Server is ready"]
 
     def test_failure(self, make: Make) -> None:
         """A worker that cannot start is the reason for which the server does not."""
