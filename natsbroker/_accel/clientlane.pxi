@@ -289,13 +289,15 @@ cdef class Lane:
         return count
 
     cdef Py_ssize_t repeat(
-        self, Frames* run, Matches matches, Py_ssize_t available, Py_ssize_t size, bint hasReply
+        self, Frames* run, Matches matches, Py_ssize_t available, Py_ssize_t size, bint hasReply,
+        bint isLink=False,
     ) except -1:
         """
         Forward what follows a publish and has the same line.
 
         @param available: how many bytes there are, from where the first one begins.
         @param size: of each one's headers and payload.
+        @param isLink: whether it came over a link, so that it goes to no other, and counts there.
         @return: how many that were: none if something may happen in the middle of it.
         """
         cdef Decoder decoder = self.decoder
@@ -307,7 +309,8 @@ cdef class Lane:
             return 0
         most = min(most, RUN_SIZE // run.whole)
         most = longestRun(run, matches.plain, self.outbox, most, &isReached)
-        most = longestRun(run, matches.forward, self.outbox, most, &isReached)
+        if not isLink:
+            most = longestRun(run, matches.forward, self.outbox, most, &isReached)
         if not isReached:
             return 0
         run.count = framesAlike(run, available, most, self.matcher.tracesParents)
@@ -315,8 +318,9 @@ cdef class Lane:
             return 0
         batch.work += 1 + run.count * cost // CHEAPER
         giveRun(run, matches.plain, self.outbox)
-        giveRun(run, matches.forward, self.outbox)
-        if matches.counter is not None:
+        if not isLink:
+            giveRun(run, matches.forward, self.outbox)
+        if matches.counter is not None and not isLink:
             matches.counter.messages += run.count
             matches.counter.size += run.count * size
             matches.counter.copies += run.count * matches.copies

@@ -291,34 +291,8 @@ cdef class LinkLane:
                 run.length = length
                 run.hasHeader = header > 0
                 run.header = header
-                count += self.repeat(&run, matches, stop - start, size)
+                count += self.giver.repeat(&run, matches, stop - start, size, False, True)
         return count
-
-    cdef Py_ssize_t repeat(
-        self, Frames* run, Matches matches, Py_ssize_t available, Py_ssize_t size
-    ) except -1:
-        """
-        Deliver what follows a message and has the same line, as L{Lane.repeat} does.
-        """
-        cdef Decoder decoder = self.decoder
-        cdef FlushBatch batch = self.own.batch
-        cdef Lane giver = self.giver
-        cdef int64_t cost = 2 + matches.receivers * (1 + (run.whole >> BYTES))
-        cdef Py_ssize_t most = min(RUN_SIZE, batch.until - batch.work) * CHEAPER // cost + 1
-        cdef bint isReached = True
-        if giver.lastMatches is not matches or giver.lastGeneration != giver.matcher.generation:
-            return 0
-        most = min(most, RUN_SIZE // run.whole)
-        most = longestRun(run, matches.plain, self.own, most, &isReached)
-        run.count = framesAlike(run, available, most, giver.matcher.tracesParents)
-        if run.count == 0:
-            return 0
-        batch.work += 1 + run.count * cost // CHEAPER
-        giveRun(run, matches.plain, self.own)
-        decoder.start += run.count * run.whole
-        decoder.messages += run.count
-        decoder.messageBytes += run.count * size
-        return run.count
 
     cdef Py_ssize_t goOn(self) except -1:
         """
