@@ -58,10 +58,10 @@ class ClientRefused(Advisory):
     A connection was refused.
 
     @ivar account: the one that had no room for it; empty for one that has no grant.
-    @ivar user: its name in this account, or who it says it is; as the peer has it, so it is not for
-        logs.
+    @ivar user: its name in this account, or the name that it claims. It is the peer's text, so it
+        is not for logs.
     @ivar asked: the account whose auth callout service did not let it in; empty for none.
-    @ivar why: what came of the question to that service, perhaps in its own words.
+    @ivar why: the result of the question to that service, perhaps in the service's words.
     """
 
     cid: int
@@ -78,7 +78,7 @@ class GatewayUnwanted(Advisory):
     """
     Another cluster sent a message without interest here.
 
-    @ivar subject: the subject; as the peer has it, so it is not for logs.
+    @ivar subject: the subject. It is the peer's text, so it is not for logs.
     @ivar size: headers and payload, in bytes.
     @ivar isTold: whether the other cluster received a no-interest notice for it.
     """

@@ -103,15 +103,15 @@ class Broker(MultiService):
     ) -> None:
         """
         Providers of an interface are annotated as C{Any}, because type checkers without
-        C{mypy-zope} do not know what provides which.
+        C{mypy-zope} do not know which class provides which interface.
 
         @param settings: by default those of an empty configuration file; L{fromFile} and
             L{fromText} read them.
-        @param reactor: by default the global one; in a coroutine under asyncio, one on the loop
-            that runs it, which L{natsbroker.embedding.serving} starts.
+        @param reactor: by default the global one. In a coroutine under asyncio, the default is one
+            on the running loop, which L{natsbroker.embedding.serving} starts.
         @param authorizer: an L{natsbroker.interfaces.IAuthorizer}, or an
-            L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of the settings'.
-            One that is a service is started and stopped with the broker.
+            L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of the settings'. An
+            authorizer that is a service is started and stopped with the broker.
         @param accountResolver: in operator mode, an L{natsbroker.interfaces.IAccountResolver}
             instead of the C{resolver} of the settings.
         @param routerFactory: makes an L{natsbroker.interfaces.ISubjectRouter} for an account.
@@ -124,9 +124,10 @@ class Broker(MultiService):
             L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of the settings'.
         @param connectionKinds: further kinds of connection, each an
             L{natsbroker.interfaces.IConnectionKind}.
-        @param sockets: listen at the settings' addresses already, by what they are for: C{client},
-            C{monitoring}, C{cluster}, C{gateway}, C{leafnodes} or C{websocket}. Endpoints stand for
-            those of another process, whose connections this broker is given.
+        @param sockets: sockets that already listen at the settings' addresses, by their use:
+            C{client}, C{monitoring}, C{cluster}, C{gateway}, C{leafnodes} or C{websocket}. An
+            endpoint stands for a socket of another process, which gives this broker its
+            connections.
         @param hostCluster: brokers on this machine, with the same keys and settings, that are one
             server with this one.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
@@ -172,7 +173,7 @@ class Broker(MultiService):
         """
         @param path: of a configuration file; C{$NAME} in it can be an environment variable.
         @param parts: further arguments of L{Broker}.
-        @raise natsbroker.config.errors.ConfigErrors: for what is wrong in it.
+        @raise natsbroker.config.errors.ConfigErrors: with all errors of the file.
         """
         from natsbroker.server.configuration.build import buildFile
 
@@ -181,7 +182,8 @@ class Broker(MultiService):
     @classmethod
     def fromText(cls, text: str, **parts: Any) -> Broker:
         """
-        @param text: in the language of the configuration file; the rest as for L{fromFile}.
+        @param text: a configuration, in the language of the file. The other parameters are those of
+            L{fromFile}.
         """
         from natsbroker.server.configuration.build import buildText
 
@@ -197,7 +199,7 @@ class Broker(MultiService):
 
     @property
     def clientContext(self) -> ClientContext:
-        """Shared by client connections; a connection that is made by hand needs it."""
+        """The context that client connections share. A connection that is made by hand needs it."""
         return self._parts.clients
 
     @property
@@ -283,7 +285,7 @@ class Broker(MultiService):
     def inProcessFactory(self) -> ClientFactory:
         """
         A factory for the broker's side of connections that come from inside this process, over a
-        transport that is no socket; see L{natsbroker.client.connecting.connectInProcess}.
+        transport without a socket; see L{natsbroker.client.connecting.connectInProcess}.
         """
         return ClientFactory(self.clientContext, "IN_PROCESS")
 
@@ -299,7 +301,7 @@ class Broker(MultiService):
 
     @property
     def readers(self) -> Any:
-        """The poller of the clients, so that answers are sent at once; without one the reactor."""
+        """The poller of the clients, which sends answers at once; the reactor without a poller."""
         return self._parts.poller or self.reactor
 
     def whenReady(self) -> Deferred[None]:
@@ -344,7 +346,8 @@ class Broker(MultiService):
 
     def useReload(self, reloadFile: Callable[[], Sequence[str]]) -> None:
         """
-        @param reloadFile: reads the configuration file again; gives the problems that prevent it.
+        @param reloadFile: reads the configuration file again, and returns the problems that prevent
+            a reload.
         """
         self._parts.reloadFile = reloadFile
 
@@ -353,8 +356,8 @@ class Broker(MultiService):
 
     def reload(self, settings: Settings) -> None:
         """
-        Put other settings into force: all of them or none, except that JetStream begins, ends and
-        moves with the next start only.
+        Put other settings into force, all of them or none. JetStream begins, ends and moves only
+        with the next start.
 
         @raise natsbroker.runtime.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
@@ -364,7 +367,8 @@ class Broker(MultiService):
         """
         Check other settings against those in force.
 
-        @return: puts them into force, before any others are planned; cannot fail.
+        @return: a callable that puts them into force and cannot fail. Call it before other settings
+            are planned.
         @raise natsbroker.runtime.reload.ReloadError: if they cannot be taken.
         """
         try:

@@ -59,7 +59,7 @@ def logText(text: str | bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class WireError:
     """
-    @ivar text: in C{-ERR '...'}; empty where nats-server closes in silence.
+    @ivar text: the text of the C{-ERR} line; empty where nats-server closes in silence.
     @ivar reason: as C{/connz?state=closed} shows it; empty where the connection stays open.
     """
 
@@ -155,7 +155,7 @@ CLASSIC_ERRORS = {
     PAYLOAD: WireError("Maximum Payload Exceeded", "Maximum Message Payload Exceeded"),
     AUTH_TIMEOUT: WireError("Authorization Timeout", "Authentication Timeout"),
 }
-"""Errors by those that routes of the classic dialect receive other texts for."""
+"""The error for a route of the classic dialect, by the error for other routes."""
 
 #: The words of nats-server, which are the same for leafnodes.
 COMPRESSION_MODE = WireError('unsupported route compression mode "%s"', "Protocol Violation")
@@ -239,10 +239,10 @@ class ProtocolViolation(BrokerError):
 
 class Unauthorized(BrokerError):
     """
-    An authorizer denies. The text is for our log only.
+    An authorizer denies a login. The text is for our log only.
 
-    @ivar error: for a client that was admitted before; any other receives L{AUTHORIZATION}, whose
-        closed reason is that of the error if it concerns a proxy.
+    @ivar error: the error for a client that was admitted before. Any other client receives
+        L{AUTHORIZATION}, with the closed reason of this error if it concerns a proxy.
     @ivar asked: the account whose auth callout service was asked; empty for none. Its users may
         read the text too.
     """

@@ -50,7 +50,7 @@ _BROKEN_PIPE = 128 + signal.SIGPIPE
 def run(argv: Sequence[str] | None = None) -> None:
     """
     @param argv: the arguments without the program; by default those of the process, which then ends
-        without taking the interpreter apart.
+        without the interpreter's cleanup.
     @raise SystemExit: if arguments are given.
     """
     arguments = sys.argv[1:] if argv is None else argv
@@ -77,7 +77,10 @@ def main(
     stderr: TextIO,
     program: str = _OURS,
 ) -> int:
-    """C{program} is the name it was started by, as nats-streaming-server's for NATS Streaming."""
+    """
+    Run the command line. C{program} is the name by which it was started: that of
+    nats-streaming-server starts NATS Streaming.
+    """
     if arguments and arguments[0] == "spark":
         from natsbroker.spark import cli
 

@@ -33,7 +33,9 @@ def pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 class SortedRuns:
-    """Sorts many numbers, a part at a time: the merge of sorted runs takes little of a turn."""
+    """
+    Sorts many numbers, a part at a time. The sorted runs are merged, which takes little of a turn.
+    """
 
     def __init__(self) -> None:
         self._runs: list[list[int]] = []

@@ -167,8 +167,8 @@ _FLAGS = {
 
 class TwistdService(MultiService):
     """
-    The part of a service that twistd sees; it stands before a L{Broker}, or a L{Supervisor
-    <natsbroker.workers.supervisor.Supervisor>} of several.
+    The part of a service that twistd sees. It starts and stops a L{Broker}, or a L{Supervisor
+    <natsbroker.workers.supervisor.Supervisor>} of several brokers.
     """
 
     log: ProcessLog | None = None
@@ -208,7 +208,7 @@ class TwistdService(MultiService):
         )
 
     def failAfterReactor(self) -> None:
-        """End with code 1 after the reactor, of which twistd knows only 0 and signals."""
+        """End with code 1 after the reactor. By itself, twistd ends with code 0 or by a signal."""
         if self.twistd:
             atexit.register(_exitAsFailed)
 
@@ -338,7 +338,9 @@ def _serviceFor(options: Options, reactor: Any, authorizer: CredPlugin | None) -
 
     for option, isGiven in (("--client", options.clients), ("--auth", options.checkers)):
         if isGiven:
-            raise ValueError(f"{option}: endpoints and checkers are of one process; use one worker")
+            raise ValueError(
+                f"{option}: endpoints and checkers work in one process only; use one worker"
+            )
     for problem in refusals(settings):
         raise ValueError(problem)
     return TwistdSupervisor(settings, reactor=reactor)

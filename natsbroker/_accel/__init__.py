@@ -1,1 +1,1 @@
-"""The compiled twins of the hot names, in C{natsbroker._accel.lane} where they were compiled."""
+"""The compiled versions of the hot names, in C{natsbroker._accel.lane} if that is compiled."""

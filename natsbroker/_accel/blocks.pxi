@@ -13,7 +13,7 @@ def decodeBlock(bytes data not None, Py_ssize_t start, Py_ssize_t stop, Py_ssize
     cdef PyObject* plain
     cdef const char* problem
     if not 0 <= start <= stop <= PyBytes_GET_SIZE(data):
-        raise IndexError("no such part of the data")
+        raise IndexError("the range is outside of the data")
     place = start
     for shift in range(0, 7 * LONGEST_VARINT, 7):
         if place == stop:

@@ -1,4 +1,4 @@
-# What a Lane does with a message that some receive, and with an acknowledgement.
+# The steps of a Lane for a message with receivers, and for an acknowledgement.
 
 
 cdef bint deliverOne(

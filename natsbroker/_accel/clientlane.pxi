@@ -8,8 +8,8 @@ cdef enum:
 cdef struct Unfinished:
     Py_ssize_t subject, length, rest, restLength, lineLength, header, replyLength, end, size
     Py_ssize_t names, namesLength
-    # How many receivers and groups had their chance, how many of them have ended, and whether any
-    # took it.
+    # The number of receivers and groups that were tried, the number of ended ones among them, and
+    # whether one took the message.
     Py_ssize_t served, ended
     bint isReached
 
@@ -34,13 +34,13 @@ cdef class Lane:
     cdef object origin
     cdef bytes lastReply
     cdef Recent verdicts
-    # Where the account's mappings lead, and the mappings that these are.
+    # The destinations of the account's mappings, and the mappings from which they were made.
     cdef Recent routes
     cdef object mapSubject
     cdef Choice choice
     cdef uint32_t random
-    # The subject of the last message, with its matches while they are valid, and what it was mapped
-    # to, if it was.
+    # The subject of the last message, its matches while they are valid, and its destination if it
+    # was mapped.
     cdef char lastSubject[SHORT]
     cdef Py_ssize_t lastLength
     cdef bytes lastName
@@ -203,7 +203,7 @@ cdef class Lane:
             if mapped is not None:
                 name = PyBytes_AS_STRING(mapped)
                 nameLength = PyBytes_GET_SIZE(mapped)
-            # The sizes, from the end; what stands between subject and sizes is the reply.
+            # The sizes, from the end. The word between subject and sizes is the reply.
             rest = subject + length + 1
             sizeAt = digitsBefore(data, rest, end)
             if sizeAt < 0:
@@ -241,7 +241,7 @@ cdef class Lane:
             # The payload, whole, with its CRLF.
             end = line + 1 + size + 2
             if end > stop:
-                # The decoder reports at once what cannot become a CRLF any more.
+                # The decoder reports at once a line end that cannot become a CRLF any more.
                 self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":

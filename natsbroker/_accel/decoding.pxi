@@ -4,8 +4,8 @@
 cdef extern from "sys/socket.h" nogil:
     Py_ssize_t recv(int, void*, size_t, int)
 
-# How much is read at a time, of one connection and of all that have something, and the buffer that
-# all share while they are read.
+# The most bytes of one read, for one connection and for all connections with input, and the buffer
+# that they share while they are read.
 cdef enum:
     READ_SIZE = 262144
     READ_LEAST = 65536
@@ -162,7 +162,7 @@ cdef class Decoder:
         self.isShared = SHARED_TAKEN = False
         self.start = 0
         if waiting and data == NULL:
-            # What was left over is lost, and with it the connection; no other waits for the buffer.
+            # The rest is lost, and so is the connection. No other connection waits for the buffer.
             raise MemoryError
         return 0
 

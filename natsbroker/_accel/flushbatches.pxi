@@ -130,7 +130,7 @@ cdef class FlushBatch:
             self._trouble = self._trouble or problem
             return 0
         try:
-            self._failed("What a batch had to do failed")
+            self._failed("Work of a flush batch failed")
         except BaseException as another:
             # There may be no memory for a report. What the batch has to do still comes first.
             self._trouble = another

@@ -1,14 +1,15 @@
-# What the lanes of clients and of links share: reading words, and giving messages to links.
+# The steps that the lanes of clients and of links share: reading words, and passing messages to
+# links.
 
 # A message in the input.
 cdef struct InputMessage:
     const char* subject
     Py_ssize_t length
-    # What follows the subject, from the reply to the payload's CRLF, and how much of it belongs to
-    # the line.
+    # The input after the subject, from the reply to the payload's CRLF, and the length of its part
+    # in the line.
     const char* rest
     Py_ssize_t restLength, lineLength
-    # How many bytes of headers there are, and the length of the reply: negative without one.
+    # The number of bytes of headers, and the length of the reply. Both are negative without one.
     Py_ssize_t header, replyLength
 
 
@@ -234,7 +235,7 @@ cdef bint giveLink(
     cdef Py_ssize_t header = message.header
     cdef Py_ssize_t replyLength = message.replyLength
     cdef Py_ssize_t originLength = 0
-    # How much of the rest has to stand in front of something else.
+    # The length of the part of the rest that is sent before another part.
     cdef Py_ssize_t head = 0
     cdef bint isLent
     cdef Outbox outbox

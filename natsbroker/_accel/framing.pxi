@@ -40,7 +40,7 @@ def maskBytes(bytes data not None, uint32_t key):
     return masked
 
 
-# What is left of a frame that has not come as a whole, and its mask.
+# The missing part of a frame that has not come as a whole, and its mask.
 cdef struct Unread:
     unsigned long long rest
     uint32_t key

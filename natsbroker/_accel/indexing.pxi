@@ -120,7 +120,7 @@ cdef class PatternMap:
         self.kept[place] = None
         self.gaps.append(place)
         self.used -= 1
-        # Move back what was displaced, so that no gap is in its way.
+        # Move back the displaced entries, so that no gap is in their way.
         seat = (gap + 1) & mask
         while self.seats[seat].place:
             if ((seat - (<Py_ssize_t> self.seats[seat].hash & mask)) & mask) >= (

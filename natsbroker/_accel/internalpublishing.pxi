@@ -1,4 +1,4 @@
-# The lane for what services publish.
+# The lane for messages of services.
 
 cdef enum:
     LONGEST_ACK = 1024

@@ -1,4 +1,4 @@
-# What lanes do for receivers elsewhere.
+# The steps of lanes for receivers at other brokers.
 
 
 cdef int deliverToOthers(

@@ -1,4 +1,4 @@
-# The lane for what other servers send.
+# The lane for messages of other servers.
 
 @cython.final
 @cython.no_gc_clear  # As for Outbox.
@@ -28,11 +28,11 @@ cdef class LinkLane:
     cdef bytes dedicated
     cdef bytes lastAccount
     cdef bint isGateway
-    # The kinds of receivers that what comes over this link reaches, as bits.
+    # The kinds of receivers that messages of this link reach, as bits.
     cdef uint32_t reach
     cdef Outbox own
     cdef int leaf
-    # What clients see as the subject of the message that is being delivered, for the giver.
+    # The subject of the message that is being delivered, as clients see it, for the giver.
     cdef char shown[LONGEST_REPLY + 1]
     cdef bytes cluster, origin
     cdef object gate
@@ -204,7 +204,7 @@ cdef class LinkLane:
                         break
                 elif replyLength == 0:
                     break
-                # What leads an answer back to another cluster is not for clients.
+                # A reply subject that leads back to another cluster is not sent to clients.
                 if replyLength > 0 and isReserved(data + names, replyLength):
                     break
                 mark = streamSubjectMark(data + names, replyLength)
@@ -212,7 +212,7 @@ cdef class LinkLane:
                     break
             end = line + 1 + size + 2
             if end > stop:
-                # The decoder reports at once what cannot become a CRLF any more.
+                # The decoder reports at once a line end that cannot become a CRLF any more.
                 self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":

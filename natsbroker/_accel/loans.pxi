@@ -1,4 +1,4 @@
-# What an Outbox does with payloads that it has borrowed.
+# The steps of an Outbox for payloads that it has borrowed.
 
 
 cdef size_t piecesInto(Outbox outbox, iovec* pieces) noexcept:

@@ -17,20 +17,20 @@ cdef class Matches:
     cdef bint areLinksDirect, isMixed
     # Whether neighbours have members of queue groups.
     cdef bint areShared
-    # Where links have outboxes, one subscription of each that is to have it whatever becomes of
-    # groups, and one of each that may have it.
+    # If links have outboxes: one subscription of each link that gets the message independently of
+    # groups, and one of each link that may get it.
     cdef tuple forward, reachable
-    # What concerns the lanes of links: whether all plain receivers that are no links have outboxes,
-    # all members of groups that are none, and all routes.
+    # For the lanes of links: whether outboxes belong to all plain receivers that are no links, to all
+    # members of groups that are no links, and to all routes.
     cdef bint isPlainDirect, areGroupsDirect, areRoutesDirect
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
-    # How many receivers and groups are looked at for each message, and whether that may take more
-    # than one share of work.
+    # The number of receivers and groups that are examined for each message, and whether that may
+    # take more than one share of work.
     cdef Py_ssize_t receivers
     # Whether a message is a request: to a service here, or by the subject.
     cdef readonly bint isServed
-    # How many entries the router gave.
+    # The number of entries that the router returned.
     cdef Py_ssize_t entries
     cdef bint isLarge
 
@@ -465,7 +465,7 @@ cdef class SidTable:
         self.entries[place] = None
         self.free.append(place)
         self.used -= 1
-        # Move back what was displaced by the one that went, so that no gap is in its way.
+        # Move back the entries that the removed one displaced, so that no gap is in their way.
         gap = slot
         slot = (slot + 1) & mask
         while self.slots[slot]:

@@ -23,11 +23,11 @@ cdef enum:
     SPARES = 24
     WAITING_HIGH = 1048576
     WAITING_LOW = 262144
-    # So much may come together for all connections before it is sent, while it is still in the
-    # processor's cache, instead of at the end of the batch.
+    # The number of bytes for all connections that are collected before they are sent. They are sent
+    # while they are in the processor's cache, instead of at the end of the batch.
     TOGETHER = 1572864
     # A payload of at least that size is not copied, but sent from where it was read, with others
-    # at most: what is not sent by the time that its place is needed is copied after all.
+    # at most: a payload that is not sent when its buffer is needed again is copied.
     LEAST_LENT = 4096
     MOST_LENT = 64
     # The binary logarithm of how many bytes cost as much as a receiver.
@@ -35,7 +35,7 @@ cdef enum:
     # The longest header of a WebSocket frame that is not masked.
     LONGEST_HEAD = 10
 
-# What is to be sent from elsewhere, and how many of the outbox's own bytes come before it.
+# A payload that is sent from another buffer, and the number of the outbox's own bytes before it.
 cdef struct Loan:
     Py_ssize_t before
     const char* data
@@ -51,8 +51,8 @@ cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
 
 
-# What it refers to must still be there when the garbage collector has taken a cycle apart that it was
-# part of, and something that goes then writes to it. Its owner breaks such cycles.
+# The garbage collector must not clear its references in a cycle: an object of the same cycle may
+# still write to it in its finalizer. Its owner breaks such cycles.
 @cython.final
 @cython.no_gc_clear
 cdef class Outbox:

@@ -87,10 +87,10 @@ cdef extern from *:
     void nb_repeat(char*, size_t, const char*, size_t, size_t, Py_ssize_t) noexcept nogil
 
 cdef enum:
-    # How many bytes one receiver is given before the next has its turn: what fits into the
+    # The number of bytes for one receiver before the next has its turn. They fit into the
     # processor's nearest cache.
     RUN_SIZE = 16384
-    # How many times less a message of a run costs than another one.
+    # The factor by which a message of a run costs less than another one.
     CHEAPER = 8
 
 
@@ -98,7 +98,7 @@ cdef struct Frames:
     # The first frame of a run, and how long each is: its line, and all of it.
     const char* first
     Py_ssize_t line, whole
-    # What stands in the line behind the subject, up to its end.
+    # The part of the line after the subject, up to its end.
     const char* rest
     Py_ssize_t restLength
     # The subject as receivers see it.
@@ -106,7 +106,7 @@ cdef struct Frames:
     Py_ssize_t length
     bint hasHeader
     Py_ssize_t header
-    # How many frames follow the first one.
+    # The number of frames after the first one.
     Py_ssize_t count
 
 

@@ -30,7 +30,7 @@ cdef class Subscription:
     cdef public int weight
     cdef public unsigned char kind
     cdef unsigned char isClosed, isShadow
-    # How far a member of a queue group behind a link is; known once the answer is sorted.
+    # The distance of a queue group's member behind a link. It is known once the answer is sorted.
     cdef unsigned char distance
     cdef public long long maximum, delivered
 
@@ -87,7 +87,7 @@ cdef class ServiceSubscription(Subscription):
 cdef class Shadow(Subscription):
     cdef readonly Subscription original
     cdef readonly object rename
-    # The last subject that was renamed, and what it became.
+    # The last subject that was renamed, and its new name.
     cdef bytes renamed, name
 
     def __init__(self, owner, pattern, subscriber, Subscription original not None, rename=None):

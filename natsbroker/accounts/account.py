@@ -1,5 +1,6 @@
 """
-An account and its buses: one for each kind of origin, so the holder of a bus cannot lie about it.
+An account and its buses. There is one bus for each kind of origin, so the holder of a bus cannot
+forge its kind.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Account(AccountCore):
         outbox = None
         if IOutboxSubscriber.providedBy(subscriber) or IOutboxLink.providedBy(subscriber):
             outbox = subscriber.outbox
-            # What comes from elsewhere, or from nobody, must not reach it, which lanes do not ask.
+            # Messages of other brokers, or without origin, must not reach it. No lane checks this.
             isAsked = kind is Kind.LOCAL or make is hot.ServiceSubscription
             outbox = None if isAsked else outbox
         elif IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber):
@@ -138,7 +139,9 @@ class Account(AccountCore):
         return batcher
 
     def importStreams(self, imports: Sequence[ImportedStream]) -> list[Exception]:
-        """The errors of exporters' routers that take no more subscriptions."""
+        """
+        Import streams. Return the errors of exporters' routers that take no more subscriptions.
+        """
         if self._shadows is None:
             if not imports:
                 return []
@@ -149,7 +152,7 @@ class Account(AccountCore):
         return problems
 
     def importServices(self, subscriptions: Sequence[hot.Subscription]) -> list[Exception]:
-        """The errors of a router that takes no more subscriptions."""
+        """Import services. Return the errors of a router that takes no more subscriptions."""
         for service in self._services:
             self.detach(service)
         self._services = services = []
@@ -165,7 +168,7 @@ class Account(AccountCore):
         return problems
 
     def close(self) -> None:
-        """End all subscriptions; the garbage collector does not visit compiled ones."""
+        """End all subscriptions, because the garbage collector does not visit compiled ones."""
         self.responses.close()
         self.gateways.close()
         for subscription in list(self._router):
@@ -194,14 +197,14 @@ class Bus:
         return self._account.tracing
 
     def publishTraced(self, message: Message) -> int:
-        """Publish a message with its trace, which ends here but for what a stream adds to it."""
+        """Publish a message with its trace. The trace ends here, but a stream may add to it."""
         try:
             return self._delivery.publish(self.kind, message)
         finally:
             message.trace.release()
 
     def publishOver(self, message: Message, later: Later, peer: Callable[[], TracePeer]) -> int:
-        """Publish what came over a link, with a trace if its headers ask for one."""
+        """Publish a message of a link, with a trace if its headers ask for one."""
         tracing = self._account.tracing
         if message.headerLength and tracing is not None and tracing.concerns(message):
             traced = tracing.begin(message, peer())
@@ -280,7 +283,7 @@ class GatewayBus(Bus):
     __slots__ = ()
 
     def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
-        """Send another cluster messages, by one link for each account and connection."""
+        """Send messages to another cluster, by one link for each account and connection."""
         return self._account.gateways.open(link, table)
 
     @property
@@ -294,7 +297,8 @@ class GatewayBus(Bus):
     def isWanted(self, subject: bytes) -> bool:
         """
         Whether a message to this literal subject would reach a plain subscription from here. Queue
-        groups do not count, nor do imports: the publisher's cluster imports by itself.
+        groups do not count. Imports do not count either, because the publisher's cluster imports by
+        itself.
         """
         return self._delivery.isWanted(subject)
 

@@ -41,7 +41,10 @@ _NO_CLOCK: Any = _NoClock()
 
 
 class _MappedSubjects(Relay):
-    """The subscriber by which leafnodes learn that they may publish; it gets nothing."""
+    """
+    The subscriber by which leafnodes learn that they may publish a mapped subject. It receives
+    nothing.
+    """
 
     __slots__ = ()
 

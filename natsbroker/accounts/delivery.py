@@ -2,10 +2,10 @@
 The delivery of messages in an account.
 
 A message reaches every matching plain subscription that its origin reaches, exactly one member of
-every queue group, and every other broker at most once. A service takes only what an origin with the
-permission published: what the broker itself sends is no request. This is the readable path; the
-compiled lane in front of it does the same faster. A subscriber that raises harms only itself,
-and a filter that raises lets nothing through; both are logged.
+every queue group, and every other broker at most once. A service takes only messages of an origin
+with the permission: messages of the broker itself are not requests. This is the readable path. The
+compiled lane in front of it does the same faster. If a subscriber raises, others still get the
+message. If a filter raises, the message is dropped. Both errors are logged.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Delivery:
     """
     @ivar account: the name of the account, for traces.
     @ivar filters: the account's publish filters.
-    @ivar withdrawn: the responses that services of this broker do not give anything to.
+    @ivar withdrawn: the responses to which services of this broker deliver nothing any more.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Delivery:
         """
         Deliver to some receivers at each step, and give their number.
 
-        @param asked: the message before filters, which names the groups.
+        @param asked: the message before filters, which determines the groups.
         """
         queues, delivered = asked.queues, 0
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
@@ -171,7 +171,7 @@ class Delivery:
     def _forward(
         self, links: dict[int, tuple[ILinkSubscriber, list[bytes]]], message: Message
     ) -> None:
-        """Gateways come last in a trace, as in nats-server."""
+        """Forward a message to links. Gateways come last in a trace, as in nats-server."""
         trace = message.trace
         if trace is None:
             for link, chosen in links.values():
@@ -251,7 +251,7 @@ class Delivery:
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
         path: ImportPath | None,
     ) -> bool:
-        """Whether a member here took it. One behind a link is added to C{links}."""
+        """Return whether a member here took it. A member behind a link is added to C{links}."""
         name, here, there = group
         neighbour = self.neighbourFor(kind, here, there) if there else None
         if neighbour is not None:
@@ -278,8 +278,8 @@ class Delivery:
         there: tuple[hot.Subscription, ...],
     ) -> hot.Subscription | None:
         """
-        The neighbour whose member of a queue group takes a message; C{None} for a member here.
-        Each member at the brokers of one host, this one too, is as likely to be the one.
+        The neighbour whose member of a queue group takes a message; C{None} for a member here. All
+        members at the brokers of one host, including this one, are equally likely.
         """
         if Kind.ROUTE not in REACH[kind]:
             return None
@@ -311,7 +311,10 @@ class Delivery:
         kind: Kind,
         path: ImportPath | None,
     ) -> bool:
-        """Whether anybody took it: not if the subscription has ended or may not have it."""
+        """
+        Deliver to a subscription. Return whether a receiver took the message. None takes it if the
+        subscription has ended or may not have it.
+        """
         subscriber = subscription.subscriber
         if message.trace is not None:
             taken = self._traceTo(subscription, message, kind)
@@ -336,7 +339,10 @@ class Delivery:
         return True
 
     def _traceTo(self, subscription: hot.Subscription, message: Message, kind: Kind) -> bool | None:
-        """Trace a receiver, or why it is none; C{None} if the message is to be delivered."""
+        """
+        Trace a receiver, or the reason why it gets nothing; C{None} if the message is to be
+        delivered.
+        """
         trace = message.trace
         subscriber: Any = subscription.subscriber
         if subscription.outbox is None:
@@ -360,7 +366,7 @@ class Delivery:
 
 
 def _refusal(subscription: hot.Subscription, message: Message) -> str:
-    """The reason, in a trace's words, for which a subscription has no message; empty for none."""
+    """The reason, in a trace's words, why a subscription gets no message; empty for none."""
     outbox, permissions = subscription.outbox, subscription.permissions
     if subscription.closed:
         return CLOSED_SUBSCRIPTION
@@ -377,8 +383,8 @@ def _refusal(subscription: hot.Subscription, message: Message) -> str:
 
 def unserved(matches: hot.Matches) -> hot.Matches:
     """
-    Receivers of a message of no user under a subject that C{isServed}: no service, and no other
-    broker, which would take it for somebody's request.
+    The receivers of a message without a user, to a subject that C{isServed}. They include neither
+    services nor other brokers, which would take the message for somebody's request.
     """
     groups = [(name, _clients(here)) for name, here, _ in matches.groups]
     return hot.Matches(
@@ -400,7 +406,10 @@ def linkOf(subscription: hot.Subscription) -> int:
 
 
 def mayForward(subscription: hot.Subscription, message: Message) -> bool:
-    """Whether a link may have a message: not its origin, nor another leafnode of that cluster."""
+    """
+    Whether a link may get a message. Its origin may not, nor another leafnode of the origin's
+    cluster.
+    """
     return _linkBehind(subscription) is not message.origin and _mayTake(subscription, message)
 
 
@@ -411,9 +420,9 @@ def _linkBehind(subscription: hot.Subscription) -> Any:
 
 def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
     """
-    Leafnodes of one cluster get what was imported for them here from another account. Hubs of ours
-    of one cluster, or without any, do not: they may import in the opposite direction. (As
-    nats-server.)
+    Whether a leafnode may take a message. Leafnodes of one cluster get messages that were imported
+    for them here from another account. Hubs, in one cluster or in none, do not: they may import in
+    the opposite direction. (As in nats-server.)
     """
     if subscription.closed:
         return False
@@ -436,7 +445,10 @@ def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:
 
 
 def distanceOf(subscription: hot.Subscription) -> int:
-    """Neighbours come before this cluster, it before leafnodes, and those before other clusters."""
+    """
+    The distance of an origin: neighbours come before this cluster, this cluster before leafnodes,
+    and leafnodes before other clusters.
+    """
     if subscription.kind == Kind.GATEWAY:
         return 3
     subscriber = subscription.subscriber
@@ -447,8 +459,8 @@ def distanceOf(subscription: hot.Subscription) -> int:
 
 def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
     """
-    Whether a queue group that another server chose has no member left here. One that may not have
-    the message counts, as servers would pass it round for ever.
+    Whether a queue group that another server chose has no member left here. A member that may not
+    have the message counts as left. Otherwise servers would pass the message round for ever.
     """
     _, here, there = group
     return kind in _PEERS and not any(
@@ -461,8 +473,8 @@ def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
 
 def _isGone(member: hot.Subscription) -> bool:
     """
-    Whether a queue member gets no more messages. A client's subscriptions close all at once, and
-    many shadows of each in a later batch.
+    Whether a queue member gets no more messages. A client's subscriptions close all at once, but
+    many of their shadows close in a later batch.
     """
     if isinstance(member, hot.Shadow) and not member.closed:
         member = member.original
@@ -478,7 +490,7 @@ def successors(
     sends it back here, since each learned before it that the group is gone.
 
     Plain subscribers at a server that takes it over get the message again, since the sender has
-    reached them by itself: servers without any come first.
+    reached them before. So servers without plain subscribers come first.
     """
     takers = [member for member in group[2] if member.kind == kind and _mayTake(member, message)]
     plain = {linkOf(link) for link in matches.links}

@@ -1,6 +1,6 @@
 """
-Applies exports, imports and mappings of the settings, where they differ: unchanged imports keep
-their subscriptions, and services the responses that they owe.
+Applies changed exports, imports and mappings of the settings. Unchanged imports keep their
+subscriptions, and unchanged services the responses that they owe.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _JETSTREAM = ServiceExport(API)
 
 
 class ImportSetup:
-    """Imports of the settings; mappings may name C{cluster}, or it is empty."""
+    """The imports of the settings. Mappings may name C{cluster}, which may be empty."""
 
     def __init__(self, random: Random) -> None:
         self.cluster = b""
@@ -171,7 +171,9 @@ class ImportSetup:
         return [(system, self._exportFor(system, _JETSTREAM), renaming, True)]
 
     def _exportFor(self, owner: Account, export: ServiceExport) -> ServiceExport:
-        """An equal export that is in use already, so that responses stay owed, or this one."""
+        """
+        An equal export that is in use already, so that its responses stay owed; else this one.
+        """
         known = self._exports.get((owner, export.subject))
         if known is None or known != export:
             known = self._exports[owner, export.subject] = export

@@ -24,7 +24,7 @@ class PublishFilters:
         self._failed = failed
 
     def add(self, publishFilter: IPublishFilter) -> Callable[[], None]:
-        """Add a filter, which takes the account off the lane; gives its removal."""
+        """Add a filter, which takes the account off the lane. Return a callable that removes it."""
         require(IPublishFilter, publishFilter, "filterMessage")
         self._filters.append(publishFilter)
         self._matcher.needsSlowPath = True
@@ -56,7 +56,7 @@ class PublishFilters:
 
 def _check(publishFilter: IPublishFilter, returned: Message, published: Message) -> None:
     """
-    See that receivers can be sent what a filter made: no parser has seen it.
+    Check that receivers can be sent the result of a filter, which no parser has seen.
 
     @raise TypeError: if the subject, the reply subject or the body is not bytes.
     @raise ValueError: if nobody can publish to the subject or the reply subject, or the header
@@ -66,7 +66,7 @@ def _check(publishFilter: IPublishFilter, returned: Message, published: Message)
     returned.check(name)
     for field in ("subject", "reply"):
         value = getattr(returned, field)
-        # What the publisher wrote stays as it was read, like all that clients publish.
+        # The publisher's own text stays as it was read, as for all messages of clients.
         isNew = value != getattr(published, field)
         if isNew and not isValidLiteral(value) and (value or field == "subject"):
             raise ValueError(f"{name} whose {field} cannot be published to: {value!r}")
@@ -79,5 +79,5 @@ def _check(publishFilter: IPublishFilter, returned: Message, published: Message)
 
 def _explained(publishFilter: IPublishFilter, returned: object) -> str:
     kind = type(returned).__name__
-    cure = "it cannot wait for an answer" if kind in _LATE else "return the message, or None"
+    cure = "a filter cannot wait for an answer" if kind in _LATE else "return the message, or None"
     return f"{type(publishFilter).__name__}.filterMessage returned {kind}, not a Message: {cure}"

@@ -1,9 +1,9 @@
 """
 The messages and interest that an account exchanges with other clusters.
 
-Interest tables of other clusters stand among the matches of a subject as if links had subscribed,
-so that the readable path and the lane need no rules of their own: at most one for each
-cluster, and for each queue group only the nearest that has members. Matches are dropped when a
+Interest tables of other clusters are among the matches of a subject as if links had subscribed, so
+that the readable path and the lane need no rules of their own. There is at most one match for each
+cluster. For a queue group only the nearest cluster with members matches. Matches are dropped when a
 table reports a change. A mapped subject goes to the cluster that mapped it.
 """
 
@@ -39,8 +39,8 @@ class IGatewayLink(IOutboxLink):
     """One account at another cluster, as an L{IOutboxLink} in the dialect of routes."""
 
     replyPrefix = Attribute(
-        "The prefix of reply subjects that only this cluster knows, in the form of the other one: "
-        "answers come back by it."
+        "The prefix of reply subjects that this cluster maps, in the form of the other cluster."
+        " Answers with this prefix are sent back here."
     )
 
     gateway = Attribute("The name of the other cluster.")
@@ -90,8 +90,8 @@ class GatewayOutput:
         Use a table from now on.
 
         @param pattern: only answers for subjects that match it have changed.
-        @param queue: of the known interest, only that in this pattern with this queue group, or
-            empty, may have changed; C{None} for any.
+        @param queue: only the known interest in this pattern with this queue group (empty for none)
+            may have changed; C{None} for any.
         """
         if table is not self.table:
             self.table = table
@@ -140,7 +140,10 @@ class GatewayOutput:
             yield self._standIn(*key)
 
     def place(self, distance: float) -> None:
-        """Of several clusters with members of a queue group the nearest gets a message."""
+        """
+        Add a cluster with members of a queue group. Of several such clusters, the nearest one gets
+        a message.
+        """
         self.distance = distance
         self._gateways.order()
 
@@ -158,7 +161,7 @@ class GatewayTargets:
     """
     @ivar replies: the replies that return to where their requests came from; C{None} before the
         first.
-    @ivar hasPulled: whether messages of streams were asked for in other clusters, which then must
+    @ivar hasPulled: whether messages of streams were requested from other clusters. These must then
         learn when a reply subject has lost its interest.
     """
 
@@ -210,7 +213,7 @@ class GatewayTargets:
             self.matcher.recentSubscriptions = None
 
     def _targetsChanged(self) -> None:
-        """Have the account's router asked directly as long as there are no targets."""
+        """Have the account's router asked directly while there are no targets."""
         hasTargets = bool(self._outputs) or self.replies is not None
         self.matcher.router = self if hasTargets else self._router
         self.changed(b">")
@@ -226,7 +229,10 @@ class GatewayTargets:
 
     @property
     def shapes(self) -> int:
-        """The number of wildcard shapes that the router looks at for each subject, if it says."""
+        """
+        The number of wildcard shapes that the router examines for each subject, if it has that
+        figure.
+        """
         return int(getattr(self._router, "shapes", 0))
 
     def match(self, subject: bytes) -> Iterable[Any]:
@@ -278,7 +284,10 @@ class GatewayTargets:
             self.replies.forget(pattern)
 
     def returned(self, message: Message) -> Message | None:
-        """The reply where its request came from; C{None} if it is none, or late."""
+        """
+        The reply subject at the origin of its request; C{None} if this is not such a reply, or a
+        late one.
+        """
         via = self.replies.viaOf(message.subject) if self.replies is not None else b""
         return message.readdressed(via + message.subject, message.reply) if via else None
 

@@ -160,9 +160,7 @@ def _importProblem(
 
 
 def _unnamed(wanted: Import) -> str:
-    """
-    The reason for which an import's subject does not go with the exported one; empty if it does.
-    """
+    """The reason why an import's subject does not fit the exported one; empty if it does."""
     theirs, ours = bytesOf(wanted.subject), bytesOf(wanted.to)
     isService = isinstance(wanted, ServiceImport)
     # As in nats-server, a stream of one subject may have wildcards here: they are its literal name.
@@ -237,7 +235,10 @@ class CycleSearch:
         self._steps = 0
 
     def formsCycle(self, importer: str, wanted: Import) -> bool:
-        """C{importer} is an account's name; the exporter exists and the subjects go together."""
+        """
+        Whether an import forms a cycle. C{importer} is an account's name; the exporter must exist
+        and the subjects must fit.
+        """
         self._steps = 0
         try:
             if isinstance(wanted, StreamImport):
@@ -326,7 +327,7 @@ class CycleSearch:
 
 
 def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
-    """A pattern of all that a mapping may make of some subjects."""
+    """A pattern for all subjects that a mapping may make of some subjects."""
     made: list[bytes] = []
     for token in destination.split(b"."):
         single = _single(source, token, shared)

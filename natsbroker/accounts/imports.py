@@ -108,7 +108,7 @@ class ImportedService(ImportHop, Relay):
         return reached > 0
 
     def _traced(self, request: Message, trace: MessageTrace) -> Message:
-        """Let the exporter's servers answer their traces to a subject that leads here."""
+        """Have the exporter's servers send their trace events to a subject that leads here."""
         if not self.export.allow_trace:
             return disabled(request)
         responses = self._importer.responses

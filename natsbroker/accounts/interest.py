@@ -70,7 +70,7 @@ class _Count:
         return self._size
 
     def count(self) -> Iterator[int]:
-        """Count the old subscriptions that still are, giving the work of each step."""
+        """Count the old subscriptions that still exist. Give the work of each step."""
         known, weights = self._known, self._weights
         if known is None:
             return
@@ -85,7 +85,7 @@ class _Count:
         self._gone = set()
 
     def report(self, number: int, watcher: IInterestWatcher) -> Iterator[int]:
-        """Report all interest and later changes to a watcher, giving the work of each step."""
+        """Report all interest and later changes to a watcher. Give the work of each step."""
         watch = self._watches[number] = _Watch(watcher)
         keys = list(self._weights)
         yield len(keys) >> _COPY
@@ -113,7 +113,9 @@ class _Count:
         isGone: bool = False,
         isStandIn: bool = False,
     ) -> None:
-        """C{isStandIn} is for other interest, a different object each time."""
+        """
+        Note changed interest. C{isStandIn} marks other interest, with a different object each time.
+        """
         known = self._known
         if known is not None and not isStandIn and subscription not in known:
             if isGone:

@@ -33,7 +33,7 @@ _HEX = re.compile("[0-9a-fA-F]{1,2}")
 def traceHeaders(latency: Latency, message: Message, random: Random) -> Headers | None:
     """
     The headers because of which a request is measured, as a tracer (Jaeger, Zipkin or W3C Trace
-    Context) decided; empty if chance decided. C{None} if the request is not measured.
+    Context) decided. Empty if it is measured at random; C{None} if it is not measured.
     """
     sampling = latency.sampling
     if sampling >= 100 or (sampling > 0 and random.randrange(100) < sampling):
@@ -85,7 +85,7 @@ def answeredEvent(
     """
     The event of an answered request.
 
-    @param requestor: the origin of the request, as C{IOrigin}; C{None} if it is unknown. So is the
+    @param requestor: the origin of the request, as C{IOrigin}; C{None} if it is unknown, like
         C{responder}.
     """
     event = unansweredEvent(200, requestor, share, headers, since, now)

@@ -5,9 +5,9 @@ together is checked by L{natsbroker.accounts.importchecks}.
 Stricter than nats-server 2.15, on purpose:
 
   - an empty list of C{accounts} is an error (nats-server takes it for everybody);
-  - so is an export or an import of neither a stream nor a service, a C{prefix} beside C{to},
-    and a C{response_threshold} of a stream, in whatever order they stand;
-  - subjects are valid subjects wherever they stand, and a response threshold is not negative;
+  - an export or import of neither a stream nor a service is an error, and so is a C{prefix} beside
+    C{to}, and a C{response_threshold} of a stream, in any order;
+  - subjects must be valid everywhere, and a response threshold must not be negative;
   - a mapping has a destination.
 """
 
@@ -41,7 +41,7 @@ from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 
 NOBODY = (
-    "an empty list of accounts is nobody here but everybody in nats-server; "
+    "an empty list of accounts exports to nobody, but in nats-server to everybody; "
     "leave it out to export to everybody"
 )
 

@@ -1,6 +1,6 @@
 """
-The accounts of a broker. A connection counts for exactly one account until it is dismissed; an
-account that the settings no longer name is forgotten when its last one ends.
+The accounts of a broker. A connection counts for exactly one account until it is dismissed. An
+account that the settings no longer name is forgotten when its last connection ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
     hasPlainRules = True
 
     def watchChanges(self, changed: Callable[[bytes], None]) -> None:
-        """This router follows NATS's rules, so it has nothing to announce."""
+        """
+        Return without registering: this router follows NATS's rules, so it has nothing to announce.
+        """
 
 
 @dataclass
@@ -73,7 +75,7 @@ class UnknownAccount(KeyError):
             return f"the name of an account is a str, not {type(name).__name__}"
         there = ", ".join(sorted(names)[:_SHOWN])
         return (
-            f'there is no account "{name}" (there is {there}): the configuration makes one of'
+            f'there is no account "{name}" (there is {there}): define it in the configuration, as'
             f" accounts {{ {name} {{}} }}"
         )
 

@@ -21,7 +21,7 @@ MOST_HOPS = 16
 
 @implementer(ISubscriber)
 class Relay:
-    """Passes messages on; other brokers learn of its subscriptions if it C{isAdvertised}."""
+    """Passes messages on. Other brokers learn of its subscriptions if it C{isAdvertised}."""
 
     __slots__ = ()
 
@@ -31,11 +31,13 @@ class Relay:
         raise NotImplementedError
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
-        """Whether a message to a literal subject would have a receiver, after that many imports."""
+        """
+        Whether a message to a literal subject would have a receiver after this number of imports.
+        """
         raise NotImplementedError
 
     def deliver(self, message: Message, tag: Any) -> None:
-        raise NotImplementedError("accounts call relay")
+        raise NotImplementedError("a relay gets messages by relay(), not by deliver()")
 
     def subscriptionEnded(self, tag: Any) -> None:
         """Not called: a relay's subscription has no maximum."""
@@ -43,7 +45,10 @@ class Relay:
 
 @dataclass(eq=False, slots=True)
 class ImportHop:
-    """An import passed; no message passes one C{export} twice, C{isAnswer} is for replies."""
+    """
+    An import that a message has passed. No message passes one C{export} twice. C{isAnswer} marks
+    replies.
+    """
 
     isAnswer: ClassVar[bool] = False
 
@@ -53,18 +58,23 @@ class ImportHop:
 
 @dataclass(eq=False, slots=True)
 class ImportPath:
-    """C{hops} from first to last; the last's requestor, or C{None} for responses."""
+    """
+    The imports that a message has passed, from first to last, with the last one's requestor, or
+    C{None} for responses.
+    """
 
     hops: tuple[ImportHop, ...]
     requestor: ClientInfo | None
 
     @property
     def isAnswer(self) -> bool:
-        """Whether its subject is a reply subject that somebody else chose than who published it."""
+        """Whether the subject is a reply subject, which its publisher did not choose."""
         return any(hop.isAnswer for hop in self.hops)
 
     def refuses(self, export: ServiceExport) -> bool:
-        """Whether a message may not pass an export: it did before, or has passed too many."""
+        """
+        Whether a message may not pass an export, because it has passed it before, or too many.
+        """
         hops = self.hops
         return len(hops) >= MOST_HOPS or any(hop.export is export for hop in hops)
 

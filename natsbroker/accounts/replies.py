@@ -118,7 +118,9 @@ class GatewayReplyMap:
         self._aging.start()
 
     def forget(self, pattern: bytes) -> None:
-        """Forget reply subjects without interest; many are not compared with wildcards."""
+        """
+        Forget reply subjects without interest. If there are many, wildcards are not considered.
+        """
         if not hasWildcard(pattern):
             replies = [pattern] if pattern in self else []
         elif len(self._young) + len(self._old) <= _MOST_COMPARED:

@@ -76,7 +76,7 @@ class _PendingRequest:
     def ask(self, message: Message) -> Deferred[Message]:
         answer = self._answer
         if answer is None:
-            raise RuntimeError("a request is sent once")
+            raise RuntimeError("this request was already sent")
         self._subject = message.subject
         try:
             self._subscription = self._bus.subscribe(message.reply, self)

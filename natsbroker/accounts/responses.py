@@ -1,8 +1,8 @@
 """
 The responses that an account's services owe to requests from other accounts.
 
-A response reaches the requestor under the reply subject of the request. It is owed until it came,
-took too long or lost its subscriber; how many are owed is bounded.
+A response reaches the requestor under the reply subject of the request. It is owed until it comes,
+takes too long or loses its subscriber. The number of owed responses is bounded.
 
 A service sees a reply subject C{_R_.}I{account}C{.}I{request} of its own account, so it learns
 nothing about the requestor and can answer nothing but the request.
@@ -40,7 +40,10 @@ _MOST_COMPARED = 1024
 
 
 def _onward(kind: Kind) -> Kind:
-    """The kind of an answer's origin at the requestor: one from a route may leave by another."""
+    """
+    The kind of an answer's origin at the requestor. An answer from a route may leave by another
+    route.
+    """
     return Kind.INTERNAL if kind is Kind.ROUTE else kind
 
 
@@ -91,7 +94,7 @@ class Responses(Relay):
 
     @property
     def isOpen(self) -> bool:
-        """Whether a response was ever owed: then there is a subscription to them."""
+        """Whether a response was ever owed. Since then there is a subscription to responses."""
         return bool(self._prefix)
 
     def _open(self) -> None:
@@ -125,7 +128,7 @@ class Responses(Relay):
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
         Pass a response on, and return whether it has a receiver. A client's response counts as
-        received in any case; the broker's own services act on the difference.
+        received in any case; the broker's own services use this result.
         """
         isSure = kind is not Kind.INTERNAL
         response = self._owed.get(message.subject)
@@ -170,8 +173,9 @@ class Responses(Relay):
 
     def _withdraw(self, response: Response) -> None:
         """
-        Show other brokers, which know all responses by one subscription, that this one has no
-        receiver: a subscription to it comes and goes. See L{natsbroker.accounts.withdrawn}.
+        Show other brokers that a response has no receiver any more, by a subscription to it that
+        ends at once. They know all responses by one subscription only. See
+        L{natsbroker.accounts.withdrawn}.
         """
         subscription = relaySubscription(self.account, response.subject, self)
         self.account.attach(subscription)
@@ -267,7 +271,7 @@ class PendingReplies:
             del self._replies[response.reply]
 
     def interestLost(self, pattern: bytes, hasInterest: Any) -> None:
-        """Give up the replies for which C{hasInterest} is false now."""
+        """Give up the replies that have lost their interest by C{hasInterest}."""
         if not hasWildcard(pattern):
             replies = [pattern] if pattern in self._replies else []
         elif len(self._replies) <= _MOST_COMPARED:

@@ -3,13 +3,14 @@ Imported streams: the shadows that subscriptions of an account have in the accou
 imports.
 
 A subscription that matches an import has a shadow in the exporting account, in the same queue
-group, while both exist; messages count for the original, and its permissions hold. Leafnodes'
-subscriptions have shadows too, since the peer cannot import what is imported here.
+group, while both exist; messages count for the original subscription, whose permissions hold.
+Leafnodes' subscriptions have shadows too, since the peer cannot import what is imported here.
 
-Services have no shadows: who may publish in an exporter's account has no rights in the importer's.
-Shadows have none either, so a stream is imported from the account that publishes it; and a message
-that came to the exporter as a request does not leave it as a stream. (Both observed of nats-server.
-Unlike there, a subscription that ends after some messages counts the imported ones too.)
+Services have no shadows, because publishers in an exporter's account have no rights in the
+importer's. Shadows have no shadows, so a stream is imported from the account that publishes it. A
+message that came to the exporter as a request does not leave it as a stream. (Both observed of
+nats-server. Unlike there, a subscription that ends after some messages counts the imported ones
+too.)
 """
 
 from __future__ import annotations
@@ -100,12 +101,12 @@ class _ShadowRelay(Relay):
 @implementer(ILinkSubscriber)
 class _ForeignLink:
     """
-    A leafnode as a subscriber of another account. There is one for each leafnode, so that a message
-    passes once.
+    A leafnode as a subscriber of another account. There is one object for each leafnode, so that a
+    message passes once.
 
     @ivar leafnode: the leafnode itself, which messages from it do not go back to.
-    @ivar cluster: that of a hub; empty for a spoke, since the members of its cluster do not import
-        for each other what is imported here (see L{natsbroker.accounts.delivery}).
+    @ivar cluster: the cluster of a hub. Empty for a spoke, since the members of its cluster do not
+        import for each other (see L{natsbroker.accounts.delivery}).
     """
 
     __slots__ = ("__weakref__", "cluster", "leafnode", "tracePeer")
@@ -120,7 +121,7 @@ class _ForeignLink:
 
 
 class _RenamingLink(_ForeignLink):
-    """The same with renamed subjects, for each leafnode and import."""
+    """A leafnode as a subscriber of another account, with renamed subjects; one for each import."""
 
     __slots__ = ("_renaming",)
 
@@ -163,7 +164,10 @@ class Shadows:
         return sum(map(len, self._shadows.values()))
 
     def replace(self, imports: Sequence[ImportedStream]) -> list[Exception]:
-        """The errors of exporters' routers that take no more."""
+        """
+        Replace the imports. Return the errors of exporters' routers that take no more
+        subscriptions.
+        """
         for subscription in list(self._shadows):
             self.removed(subscription)
         self._imports = tuple(imports)
@@ -182,7 +186,10 @@ class Shadows:
             exporter.matcher.changed(b">")
 
     def added(self, subscription: hot.Subscription) -> None:
-        """Raise L{natsbroker.errors.BrokerError} without shadows if a router takes no more."""
+        """
+        Make the shadows of a subscription. If a router takes no more, raise
+        L{natsbroker.errors.BrokerError}, and make none.
+        """
         isLeaf = subscription.kind in _LEAFS and not subscription.pattern.startswith(_LOOP_SUBJECTS)
         isLink = subscription.kind >= FIRST_LINK_KIND
         isService = isinstance(subscription, hot.ServiceSubscription)
@@ -216,8 +223,8 @@ class Shadows:
         self, imported: ImportedStream, pattern: bytes, original: hot.Subscription
     ) -> hot.Subscription:
         """
-        A leafnode is a link in the other account, too: it gets each message once, with its queue
-        groups, and under unchanged names from the lane.
+        Make the shadow of a leafnode, which is a link in the other account too. It gets each
+        message once, with its queue groups, and from the lane if names are unchanged.
         """
         leafnode, renaming = original.subscriber, imported.renaming
         key = id(leafnode), None if renaming.keeps else imported

@@ -79,7 +79,7 @@ class MessageTrace:
     def __init__(
         self, account: str, dest: bytes, request: TraceRequest, send: Callable[[MessageTrace], None]
     ) -> None:
-        """The message came into C{account}; C{send} is called once, at the end."""
+        """The message came into C{account}. C{send} is called once, at the end."""
         self.account = account
         self.dest = dest
         self.isOnly = request.isOnly
@@ -94,7 +94,7 @@ class MessageTrace:
         self._pending = 1
 
     def arrived(self, message: Message, peer: TracePeer) -> None:
-        """C{peer} is where it came in; a client has no say in the numbers of hops."""
+        """Note the arrival from C{peer}. A client cannot change the numbers of hops."""
         self.size = len(message.body)
         if peer.kind != CLIENT and self.request.hop:
             self._prefix = self.request.hop + b"."
@@ -134,7 +134,9 @@ class MessageTrace:
         )
 
     def forwarded(self, link: Any, message: Message, account: str) -> Message | None:
-        """The copy to send over a link, perhaps with C{tracePeer}; C{None} for none."""
+        """
+        The copy to send over a link, perhaps with C{tracePeer}; C{None} if it may not be sent.
+        """
         peer: TracePeer = getattr(link, "tracePeer", None) or FOREIGN
         self.hops += 1
         hop = self._prefix + b"%d" % self.hops
@@ -202,7 +204,8 @@ class AccountTracing:
         """
         The message to deliver, perhaps with its trace; C{None} for none.
 
-        @param mayPublish: whether events may be published to a subject; says so to the peer if not.
+        @param mayPublish: tells whether events may be published to a subject. If not, it informs
+            the peer.
         """
         request = readRequest(message.headers)
         if request is None or not (request.dest or self.dest):
@@ -223,7 +226,7 @@ class AccountTracing:
     def refuse(
         self, asked: Message, peer: TracePeer, size: int, mayPublish: Callable[[bytes], bool]
     ) -> None:
-        """Trace a message of a size beyond the server's limit, by its headers without payload."""
+        """Trace a message that exceeds the server's limit, by its headers without payload."""
         message = self.begin(asked, peer, mayPublish)
         trace = None if message is None else message.trace
         if trace is not None:

@@ -2,8 +2,8 @@
 The responses that no requestor waits for any more, as other brokers report them.
 
 A broker has one subscription for all responses to its requests. So other brokers do not see whether
-a single response still has a receiver, which JetStream must know before it delivers a message that
-was pulled. Therefore a broker whose requestor has left subscribes to that response alone, and
+a single response still has a receiver. JetStream must know this before it delivers to a pull
+request. Therefore a broker whose requestor has left subscribes to that response alone, and
 unsubscribes at once. From then on the others know that this response has no receiver. nats-server
 ignores it.
 """

@@ -1,4 +1,6 @@
-"""The base class of custom authorizers. A subclass that overrides nothing denies every client."""
+"""
+The base class of custom authorizers. Unless a subclass overrides a method, every client is denied.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ class Authenticator(Revocations):
     _explained: frozenset[str] = frozenset()
 
     def authenticate(self, request: ConnectRequest) -> Any:
-        """Identify a connection by a user name or a value for L{grant}; C{None} is nobody."""
+        """Identify a connection by a user name or by a value for L{grant}; C{None} denies it."""
         return None
 
     def grant(self, avatar: Any, request: ConnectRequest) -> Any:
@@ -83,10 +85,10 @@ class Authenticator(Revocations):
         if isinstance(avatar, str) and avatar:
             return Grant(user=avatar)
         self._explain(avatar)
-        raise errors.Unauthorized("neither step named a user")
+        raise errors.Unauthorized("neither authenticate nor grant named a user")
 
     def _explain(self, avatar: Any) -> None:
-        """Tell the author of a subclass, once for each kind of avatar, why nobody gets in."""
+        """Log, for the author of a subclass, why nobody gets in; once for each kind of avatar."""
         kind = type(avatar).__name__
         if kind in self._explained:
             return

@@ -1,7 +1,7 @@
 """
 The users that a client certificate names (C{verify_and_map}), in nats-server's order: e-mail
-addresses, DNS names, URIs, then the distinguished name: compared part by part, then in any order,
-and last as the text that Go prints.
+addresses, DNS names, URIs, then the distinguished name. This is compared part by part, then with
+its parts in any order, and last as the text that Go prints.
 
 Distinguished names are read as nats-server does (C{internal/ldap/dn.go}): types ignore case, values
 do not, and spaces around a part count only if they are escaped.
@@ -83,7 +83,7 @@ class _DistinguishedNameReader:
             elif octet == _EQUALS:
                 self._kind = self._taking().lower()
                 if following == _HASH:
-                    raise _Unreadable("a value in BER")
+                    raise _Unreadable("a value in BER is not supported")
             else:
                 attributes.append(self._attribute())
                 if octet == _COMMA:
@@ -132,7 +132,7 @@ class _DistinguishedNameReader:
 
 def _hexadecimal(digits: bytes) -> int:
     if not _HEXADECIMAL.fullmatch(digits):
-        raise _Unreadable("a backslash before nothing that it escapes")
+        raise _Unreadable("a backslash that escapes nothing")
     return int(digits, 16)
 
 

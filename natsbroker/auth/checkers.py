@@ -1,6 +1,6 @@
 """
-Logins by the checkers of C{twisted.cred}. The first that accepts its credentials decides; an error,
-and a result that is not an avatar id, deny.
+Logins by the checkers of C{twisted.cred}. The first checker that supports the credentials decides.
+An error denies the login, and so does a result that is not an avatar id.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ class CheckerAuthenticator(Authenticator):
         self._avatars = EverythingGranted() if avatars is None else avatars
         for checker in self._checkers:
             if not any(kind in SUPPORTED for kind in checker.credentialInterfaces):
-                raise ValueError(f"{type(checker).__name__} checks no credentials of clients")
+                raise ValueError(
+                    f"{type(checker).__name__} checks no credentials that clients can send"
+                )
 
     @property
     def required(self) -> bool:  # type: ignore[override]
@@ -131,7 +133,10 @@ class CheckerAuthenticator(Authenticator):
 
 
 def _inBytes(checker: Any) -> Any:
-    """Make the names of C{--auth memory:...} bytes: it keeps them as text, which equals no name."""
+    """
+    Encode the names of C{--auth memory:...}, which are text there and would never equal the bytes
+    of a login.
+    """
     if type(checker) is not InMemoryUsernamePasswordDatabaseDontUse:
         return checker
     corrected = InMemoryUsernamePasswordDatabaseDontUse()

@@ -138,8 +138,8 @@ class SettingsAuthorizer(Revocations):
 
     def _signed(self, key: str, request: ConnectRequest) -> Grant:
         """
-        The signature comes first, so that the time does not tell whether the key is known. The key
-        of C{no_auth_user} need not sign.
+        The user of a signed nonce. The signature is checked first, so that the time does not show
+        whether the key is known. The key of C{no_auth_user} need not sign.
         """
         if key != self._noAuthUser:
             checkSignature(key, request)
@@ -149,12 +149,15 @@ class SettingsAuthorizer(Revocations):
         return _permitted(identity, request)
 
     def _mapped(self, request: ConnectRequest, names: CertificateNames) -> Grant | Deferred[Grant]:
-        """The name in CONNECT does not count; a password must be that of the certificate's user."""
+        """
+        The user that the certificate names. The name in CONNECT does not count; a password must be
+        that of this user.
+        """
         if request.certificate is not None:
             for name in names.namesIn(request.certificate):
                 if self._users[name].permits(request.connectionType):
                     return self._checked(self._users[name], name, request, request.text("pass"))
-        raise errors.Unauthorized("no user is named by the certificate")
+        raise errors.Unauthorized("the certificate names no user")
 
     def _checked(
         self, identity: UserEntry | None, name: str, request: ConnectRequest, given: str
@@ -168,7 +171,10 @@ class SettingsAuthorizer(Revocations):
         return _judged(outcome, identity if known else None, request, farewell)
 
     def _farewellTo(self, request: ConnectRequest) -> errors.WireError:
-        """The error for a client denied now; none on the wire if its user or key is gone."""
+        """
+        The error for a client that is denied now. It has no text on the wire if the user or key is
+        gone.
+        """
         key, name = request.text("nkey"), request.text("user")
         listed = key in self._keys if key else name in self._users
         return errors.AUTHORIZATION if listed or not (key or name) else errors.AUTH_GONE
@@ -187,19 +193,19 @@ def _judged(
 
 def _permitted(identity: UserEntry, request: ConnectRequest) -> Grant:
     if not identity.permits(request.connectionType):
-        raise errors.Unauthorized("not with this kind of connection")
+        raise errors.Unauthorized("the user may not use this kind of connection")
     if identity.needsProxy:
         requireProxy(request)
     return identity.grant
 
 
 def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthorizer:
-    """Raise C{ValueError} if a permission is no subject."""
+    """The authorizer of some settings. C{ValueError} if a permission is not a subject."""
     return SettingsAuthorizer(checks, loginsIn(settings))
 
 
 def loginsIn(settings: Settings) -> Logins:
-    """Raise C{ValueError} as L{authorizerFrom}."""
+    """The logins of some settings. C{ValueError} as from L{authorizerFrom}."""
     authorization = settings.authorization
     users, keys = (
         {user.user: _identity(user, settings) for user in settings.users() if user.nkey is signs}
@@ -261,7 +267,10 @@ def patternsOf(permission: SubjectPermission) -> tuple[list[bytes] | None, list[
 
 
 def _smaller(limit: int, ofServer: int) -> int | None:
-    """An account's limit, unless the server's own (where 0 is none) is as small."""
+    """
+    The smaller one of an account's limit and the server's, whose 0 is no limit; none if they are
+    equal.
+    """
     if limit == UNLIMITED or 0 < ofServer <= limit:
         return None
     return limit

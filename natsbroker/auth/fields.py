@@ -31,12 +31,12 @@ class Fields:
         for name, value in pairs:
             folded = name.casefold()
             if folded in self._members:
-                raise FieldError(f"{_shown(name)} stands twice")
+                raise FieldError(f"{_shown(name)} is given twice")
             self._members[folded] = value
 
     @classmethod
     def parse(cls, data: bytes) -> Fields:
-        """Raise L{FieldError} if the data is no JSON object."""
+        """Read a JSON object; L{FieldError} if the data is not one."""
         try:
             value = json.loads(
                 data.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_Pairs

@@ -118,9 +118,9 @@ def parseHtpasswd(text: str) -> tuple[dict[str, str], list[str]]:
         if not line or line.startswith("#"):
             continue
         name, colon, secret = line.partition(":")
-        complaint = _complaint(secret) if name and colon else "not a name, a colon and a hash"
+        complaint = _complaint(secret) if name and colon else "expected a name, a colon and a hash"
         if not complaint and name in secrets:
-            complaint = "a name that an earlier line has"
+            complaint = "the name is on an earlier line already"
         if complaint:
             complaints.append(f"line {number}: {complaint}")
         else:

@@ -234,7 +234,7 @@ class HTTPAuthorizer(Revocations):
         return asking.addErrback(self._failed)
 
     def _failed(self, failure: Failure) -> Failure:
-        """The client learns of a denial or a cancellation; only the log learns what failed."""
+        """Log a failure. The client learns only of a denial or a cancellation."""
         if failure.check(errors.Unauthorized, CancelledError):
             return failure
         self._failures.log(failure)
@@ -276,5 +276,5 @@ class HTTPAuthorizer(Revocations):
 
 def _let(grant: Grant | None) -> Grant:
     if grant is None:
-        raise errors.Unauthorized("the authorization service denies")
+        raise errors.Unauthorized("the authorization service denied the login")
     return grant

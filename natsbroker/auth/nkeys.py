@@ -4,8 +4,8 @@ nkeys: the text of public keys, signatures, and their base64.
 The text of a key is base 32 of a byte for its role, the key, and the CRC-16 of both (CCITT, low
 byte first). Invalid text raises only L{NkeyError}. Signatures are verified by libsodium, which
 refuses malleable ones (an C{S} not less than the order of the group), keys of small order, and
-points in any but their canonical encoding. It is loaded for the first of them: each start makes
-keys, which OpenSSL, loaded for TLS, can do as well.
+points in any but their canonical encoding. It is loaded for the first signature. Each start makes
+keys, but with OpenSSL, which is loaded for TLS anyway.
 
 Base64 is read strictly: each sequence of bytes has exactly one text.
 """

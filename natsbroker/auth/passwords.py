@@ -44,7 +44,7 @@ def sameText(expected: str, given: str) -> bool:
 
 
 def checkHash(expected: str, given: str) -> bool:
-    """Whether a password has a bcrypt hash. Slow."""
+    """Whether a password matches a bcrypt hash. This is slow."""
     password = given.encode("utf-8", "surrogatepass")
     if len(password) > _LONGEST or b"\0" in password:
         return False
@@ -123,7 +123,9 @@ class DummySecrets:
         self._salt = secrets.token_bytes(16)
 
     def secretFor(self, name: str) -> str:
-        """One of the secrets, the same for each name; the login is denied even if it matches."""
+        """
+        One of the secrets, always the same for a name. The login is denied even if it matches.
+        """
         text = name.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(text, digest_size=8, key=self._salt).digest()
         return self._known[int.from_bytes(digest, "big") % len(self._known)]

@@ -56,7 +56,7 @@ class SettingsAvatars:
             return replace(self._others, user=name)
         types = user.allowed_connection_types
         if types is not None and request.connectionType not in types:
-            raise errors.Unauthorized("not with this kind of connection")
+            raise errors.Unauthorized("the user may not use this kind of connection")
         if name not in self._grants:
             self._grants[name] = grantFrom(user, settings)
         return self._grants[name]
@@ -153,8 +153,8 @@ def _checker(description: str) -> Any:
     try:
         return makeChecker(description)
     except Exception as error:
-        # Whatever somebody else's factory raises: strcred names no common base.
-        text = f'no checker "{kind}" can be made: {type(error).__name__}'
+        # A plugin's factory may raise any exception: strcred has no common base.
+        text = f'checker "{kind}" cannot be made: {type(error).__name__}'
         raise PluginOptionError("checkers", text) from error
 
 
@@ -219,13 +219,13 @@ def _url(url: str, insecure: bool) -> str:
         isWhole = False
     if not isWhole or parts.username is not None or parts.fragment:
         # It may have a password, which is why it is not repeated.
-        text = "url is not one of https, or of http to this machine"
+        text = "url must use https, or http to this machine"
         raise PluginOptionError("url", text)
     if parts.scheme == "http" and not insecure and not _isHere(parts.hostname or ""):
         raise PluginOptionError(
             "url",
-            "url is one of http to another machine, which everybody between can read: use https, "
-            "or say insecure_http: true",
+            "url uses http to another machine, so everybody between can read logins: use https,"
+            " or set insecure_http: true",
         )
     return url
 

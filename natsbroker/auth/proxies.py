@@ -15,7 +15,7 @@ from natsbroker.wire.nkeys import publicBytes
 
 
 class TrustedProxies:
-    """All connections share one: a reload changes the keys in it."""
+    """The trusted proxies. All connections share one object, in which a reload changes the keys."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self.use(keys)
@@ -48,6 +48,6 @@ class TrustedProxies:
 
 
 def requireProxy(request: ConnectRequest) -> None:
-    """Raise L{errors.Unauthorized} if it did not come through a trusted proxy."""
+    """Raise L{errors.Unauthorized} if a connection did not come through a trusted proxy."""
     if not request.proxy:
         raise errors.Unauthorized("proxy connection required", errors.PROXY_REQUIRED)

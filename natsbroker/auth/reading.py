@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from natsbroker.accounts.reading import ImportExportReader
 
 EMPTY_ALLOW = (
-    "an empty list allows nothing here but everything in nats-server; "
+    "an empty list allows nothing, but in nats-server everything; "
     'leave it out to allow everything, or deny ">" to allow nothing'
 )
 
@@ -136,7 +136,7 @@ class AuthorizationReader:
         return authorization, accounts
 
     def _authorization(self, root: ParsedBlock) -> AuthorizationSettings:
-        """The C{timeout} is 0 when it is absent."""
+        """Read an authorization block. An absent C{timeout} is 0."""
         block = root.block("authorization")
         if block is None:
             return AuthorizationSettings(timeout=0.0)
@@ -278,7 +278,7 @@ class AuthorizationReader:
         return types or None
 
     def _checkSecret(self, block: ParsedBlock, name: str) -> None:
-        """Refuse a bcrypt hash that makes each login so slow that logins become an attack."""
+        """Refuse a bcrypt hash that is so slow that logins would become an attack."""
         match = _BCRYPT.match(block.text(name))
         if match and int(match[1]) > MOST_BCRYPT_ROUNDS:
             message = f"bcrypt cost {int(match[1])} is more than {MOST_BCRYPT_ROUNDS}"

@@ -1,7 +1,7 @@
 """
-A text file that another program writes, and that is read again after each change, in threads, and
-only when it has not changed between two checks. If it cannot be read, its last text stays in use,
-and one error is logged.
+A text file that another program writes. After each change it is read again in a thread, once it has
+stayed the same between two checks. If it cannot be read, its last text stays in use, and one error
+is logged.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ class WatchedFile:
             self._take(snapshot.text)
 
     def _failed(self, failure: Failure) -> None:
-        # Whatever it is next, it has to come to rest first.
+        # The file must stop changing before it is read again.
         self._seen = ()
         complaint = str(failure.value)
         if complaint != self._complaint:
             self._complaint = complaint
             _log.error(
-                "Cannot read {path}, so its earlier content holds: {why}",
+                "Cannot read {path}, so its earlier content stays in force: {why}",
                 path=self.path,
                 why=complaint,
             )

@@ -227,7 +227,7 @@ class RemoteBus(Service):
     def publish(
         self, message: Message, later: Callable[[Generator[None, None, int]], None] | None = None
     ) -> int:
-        """Give 1 for a message that was sent, whatever its receivers; C{later} is not called."""
+        """Send a message and return 1, whatever its receivers; C{later} is not called."""
         if message.origin is None and isRequest(message.subject):
             return 0
         client = self._open(message.subject, len(message.body))
@@ -294,7 +294,9 @@ class RemoteBus(Service):
         del self._subscriptions[id(subscription)]
 
     def _takerFor(self, subscriber: Any) -> Any:
-        """The same for all subscriptions of a subscriber, so that it gets messages in order."""
+        """
+        The one taker for all subscriptions of a subscriber, so that it gets messages in order.
+        """
         if not (IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber)):
             return subscriber
         known = self._collectors.get(id(subscriber))

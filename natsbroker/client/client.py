@@ -93,7 +93,7 @@ class Client:
     def connecting(self) -> Deferred[Client]:
         """Fires once with this client or the reason; L{ClientError} if decided already."""
         if self._connecting is None:
-            raise ClientError("the connection was made, or failed, already")
+            raise ClientError("the connection was already made, or has failed")
         return self._connecting
 
     @property

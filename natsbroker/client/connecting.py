@@ -118,7 +118,7 @@ def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
 
 def _limited(clock: IReactorTime, client: Client, timeout: float) -> Deferred[Client]:
     def late() -> None:
-        reason = ClientError(f"not let in within {timeout:g}s")
+        reason = ClientError(f"the login took longer than {timeout:g}s")
         client.protocol.abort(reason)
         client.refused(Failure(reason))
 

@@ -1,7 +1,7 @@
 """
 The client's side of one connection: INFO, TLS if one side wants it, CONNECT and PING; PONG admits
-it. Nothing before TLS counts afterwards, and nothing is sent in it before the server's certificate
-was checked.
+it. Input from before TLS does not count afterwards. Nothing is sent over TLS before the server's
+certificate was checked.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class ConnectionTerms:
 
 
 class _Phase(Enum):
-    GREETING = "INFO is to come"
-    HANDSHAKE = "TLS is to begin"
-    LOGIN = "the answer to CONNECT is to come"
+    GREETING = "waiting for INFO"
+    HANDSHAKE = "waiting for TLS to begin"
+    LOGIN = "waiting for the answer to CONNECT"
     OPEN = "let in"
     ENDED = "gone"
 
@@ -102,7 +102,9 @@ class ServerConnection(TwistedProtocol):
         self.transport.write(b"".join(pieces))
 
     def ping(self) -> None:
-        """Call L{ConnectionListener.ponged} when all is handled; L{ConnectionEnded} without."""
+        """
+        Send PING: L{ConnectionListener.ponged} follows. L{ConnectionEnded} without a connection.
+        """
         self._sendPing(True)
 
     def _sendPing(self, isOwners: bool) -> None:
@@ -158,9 +160,9 @@ class ServerConnection(TwistedProtocol):
             self._logIn(isTLS)
         elif terms.tls is not None:
             if not (self.info.get("tls_required") or self.info.get("tls_available")):
-                self.abort(TLSError("the server does not do TLS"))
+                self.abort(TLSError("the server does not offer TLS"))
             elif self._decoder.pending:
-                self.abort(TLSError("something came before TLS could begin"))
+                self.abort(TLSError("the server sent data before TLS could begin"))
             else:
                 self._phase = _Phase.HANDSHAKE
                 transport.startTLS(terms.tls)
@@ -170,7 +172,7 @@ class ServerConnection(TwistedProtocol):
             self._logIn(False)
 
     def handshakeCompleted(self) -> None:
-        """Go on: TLS has compared the name in the server's certificate, if there was one."""
+        """Continue: TLS has compared the name in the server's certificate, if there was one."""
         transport: Any = self.transport
         certificate = transport.getPeerCertificate()
         try:
@@ -206,7 +208,7 @@ class ServerConnection(TwistedProtocol):
             self.transport.write(b"PONG\r\n")
 
     def _ok(self) -> None:
-        """Nothing: we are not verbose."""
+        """Ignore C{+OK}: the client does not ask for it."""
 
     def _message(
         self, subject: bytes, sid: bytes, reply: bytes, headerLength: int, body: bytes

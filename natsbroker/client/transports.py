@@ -104,7 +104,7 @@ class TransportEnd(ABC):
 
 
 _FULL = 1 << 16
-"""More waiting bytes than these pause a producer."""
+"""The number of waiting bytes above which a producer is paused."""
 
 
 @implementer(IAddress)

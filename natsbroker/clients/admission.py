@@ -57,7 +57,7 @@ class Admission:
     @ivar grant: what the client may do; C{None} before it is let in. With it come the bus of its
         account, the rules for publishing, and the subscriptions.
     @ivar crowded: the grant whose account had no room.
-    @ivar refusal: what the authorizer said last in a denial.
+    @ivar refusal: the authorizer's text in the last denial.
     """
 
     context: ClientContext
@@ -89,7 +89,8 @@ class Admission:
 
     def decide(self, grant: Grant | None, options: Mapping[str, Any]) -> EndedSubscriptions | None:
         """
-        @return: the effect on subscriptions, to be used up; C{None} if the client was let in.
+        @return: the effects on subscriptions, as a generator to exhaust; C{None} if the client was
+            let in.
         @raise LoginRefused: if it is not let in.
         """
         login = self.withdraw()
@@ -139,7 +140,7 @@ class Admission:
         return self._adopt(grant)
 
     def _adopt(self, grant: Grant) -> EndedSubscriptions:
-        """Use another grant of the same user, or of a user who was a guest in the same account."""
+        """Use another grant of the same user. A guest may become a user of the same account."""
         self._use(grant)
         if self.bus is not None:
             self.bus.refresh()

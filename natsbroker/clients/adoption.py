@@ -1,6 +1,5 @@
 """
-Connections that another process has accepted: their sockets, and the INFO that they may have been
-sent already.
+Connections that another process has accepted: their sockets, and the INFO that was perhaps sent.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def adopt(
     """
     Make a connection of an accepted socket, as the port of a listener does.
 
-    @param factory: of the listener that it is for.
+    @param factory: the factory of the listener.
     @param poller: that of the broker; another object for Twisted's transports.
     @param place: host and port of the peer.
     @param read: input that was read from it.

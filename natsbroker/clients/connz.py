@@ -1,6 +1,6 @@
 """
-The page C{/connz} with nats-server's parameters, refusals and keys; C{filter_subject} is taken here
-too, which nats-server takes over $SYS only. C{auth=1} shows names, never secrets.
+The page C{/connz} with nats-server's parameters, refusals and keys; C{filter_subject} is accepted
+here too; nats-server accepts it over $SYS only. C{auth=1} shows names, never secrets.
 """
 
 from __future__ import annotations

@@ -86,7 +86,9 @@ class Connections:
         return self._sessions.get(cid)
 
     def remove(self, cid: int, closed: ClosedClient, traffic: tuple[int, int, int, int]) -> None:
-        """Forget a connection, perhaps never added, with messages and bytes in and out."""
+        """
+        Forget a connection, with its messages and bytes in and out. It may never have been added.
+        """
         self._sessions.pop(cid, None)
         self.remember(closed)
         self.ended[closed.reason] = self.ended.get(closed.reason, 0) + 1
@@ -171,7 +173,8 @@ class AuthorizerSource:
 class ListenerContext:
     """
     The context of the clients of one listener. It differs from that of all clients where the
-    listener has settings of its own. Parts that a reload replaces are always read from that of all.
+    listener has settings of its own. Parts that a reload replaces are always read from the context
+    of all clients.
     """
 
     def __init__(
@@ -182,9 +185,9 @@ class ListenerContext:
         authorizer: Callable[[], IAuthorizer],
     ) -> None:
         """
-        @param settings: gives its own settings for those of all.
-        @param info: likewise.
-        @param authorizer: gives the one that its clients log in with.
+        @param settings: makes the settings of the listener from those of all clients.
+        @param info: makes the INFO of the listener from that of all clients.
+        @param authorizer: gives the authorizer of the listener's clients.
         """
         self._everyone = everyone
         self._settings = settings

@@ -225,7 +225,7 @@ class DialectSession(ClientSession):
         self._ponged()
 
     def _mayAct(self) -> bool:
-        """Whether the client is logged in; one that acts before is closed."""
+        """Whether the client is logged in. A client that acts before is closed."""
         if self.grant is None:
             self.close(errors.AUTHORIZATION)
         return self.grant is not None
@@ -322,7 +322,7 @@ class DialectSession(ClientSession):
         super()._gone()
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """Close the connection, also for an error after which that of a NATS client stays open."""
+        """Close the connection, even for an error that a NATS client survives."""
         if not error.closes:
             error = replace(error, reason=errors.UNKNOWN_OPERATION.reason)
         super().close(error, *arguments, abort=abort)

@@ -6,12 +6,12 @@ The events of the system account about clients that come and go::
                                             the account had no room
     $SYS.SERVER.<id>.CLIENT.AUTH.ERR        a client was refused for who it is; said of $G as well
 
-The account of an auth callout service learns which clients it has not let in::
+The account of an auth callout service gets events about the clients that the service has denied::
 
     $SYS.ACCOUNT.CLIENT.AUTH.ERR
 
-The members of nats-server's events in its order (observed of 2.15); no secret among them; where
-nobody is subscribed, nothing is made.
+Events have the members of nats-server's in its order (observed of 2.15), without secrets. Without a
+subscriber, no event is made.
 """
 
 from __future__ import annotations

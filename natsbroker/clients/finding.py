@@ -1,4 +1,7 @@
-"""Finding and closing clients. Each gets what waits for it if it takes it soon."""
+"""
+Finding and closing clients. A client that is closed gets its waiting messages if it reads them
+soon.
+"""
 
 from __future__ import annotations
 

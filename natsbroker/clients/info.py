@@ -36,11 +36,12 @@ class ServerInfo:
     """
     The part of INFO about the server; L{line} adds the part about a connection.
 
-    @ivar version: the nats-server release whose behaviour we match: clients switch features off for
-        less.
+    @ivar version: the nats-server release whose behaviour we match. With an older one, clients
+        switch features off.
     @ivar nb_export: 0 where nothing is stored that could be exported.
-    @ivar connect_urls: where else clients can connect, as C{host:port}.
-    @ivar ws_connect_urls: the same for clients over WebSocket, which get them as C{connect_urls}.
+    @ivar connect_urls: further addresses at which clients can connect, as C{host:port}.
+    @ivar ws_connect_urls: the addresses for clients over WebSocket, which receive them as
+        C{connect_urls}.
     """
 
     server_id: str
@@ -82,7 +83,7 @@ class ServerInfo:
         connect_info: bool = False,
     ) -> bytes:
         """
-        @param max_payload: its own limit, if any.
+        @param max_payload: the client's own limit, if any.
         @param connect_info: whether this INFO answers its CONNECT.
         """
         shape = (max_payload, account, isSystem, connect_info)

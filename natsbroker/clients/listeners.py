@@ -1,4 +1,4 @@
-"""The client listeners of a broker: all listen or none; connections outlive them."""
+"""The client listeners of a broker. Either all of them listen or none. Connections outlive them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Listeners:
         settings: Settings = Settings(),  # noqa: B008 - an immutable value
     ) -> None:
         """
-        @param terms: C{None} without TLS; C{ssl:...} endpoints have their own, with the settings'
-            policy.
+        @param terms: the terms of TLS; C{None} without TLS. An C{ssl:...} endpoint has its own
+            terms, with the settings' policy.
         @raise ValueError: for a wrong description or file.
         """
         self._context = context
@@ -76,7 +76,7 @@ class Listeners:
         """
         Prepare other terms for later connections, with the files of C{ssl:} endpoints.
 
-        @return: puts them into force; cannot fail.
+        @return: a callable that puts them into force and cannot fail.
         @raise ValueError: if a file is not right; nothing has changed.
         """
         secured = {endpoint: self._secured[endpoint].terms(policy) for endpoint in self._secured}
@@ -102,7 +102,7 @@ class Listeners:
     async def open(self, poller: SocketPoller | None) -> None:
         """
         @param poller: for plain TCP ports; C{None} for Twisted's transports.
-        @raise StartError: if one cannot listen; none does then.
+        @raise StartError: if a listener cannot listen. Then none does.
         """
         self._poller = poller
         try:
@@ -139,7 +139,7 @@ class Listeners:
         return urls
 
     def expiry(self) -> str | None:
-        """When the certificate for clients expires; C{None} without TLS."""
+        """The expiry of the certificate for clients; C{None} without TLS."""
         terms = [getattr(listener.factory, "terms", None) for listener in self._listeners]
         return next((known.creator.expiry for known in terms if known is not None), None)
 

@@ -1,4 +1,4 @@
-"""The operations of a client that was let in, and what others may know of it."""
+"""The operations of a client that was let in, and the facts that others may read of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOBODY = Grant()
 class ClientOperations(PeerSession):
     """
     @ivar options: those of CONNECT, with the defaults for the others.
-    @ivar _isConnected: after CONNECT, or when a guest became a user.
+    @ivar _isConnected: whether CONNECT was handled, or a guest became a user.
     @ivar _isGreeted: whether the client had its first PONG after CONNECT.
     """
 
@@ -52,7 +52,7 @@ class ClientOperations(PeerSession):
     _trace: Trace | None
 
     def _serverInfo(self) -> ServerInfo:
-        """The INFO, in which TLS is required where it is the only choice."""
+        """The INFO of the connection. TLS is required in it if there is no other choice."""
         info = self.context.info
         if not self.peer.isSecured or info.tls_required or info.tls_available:
             return info
@@ -69,7 +69,7 @@ class ClientOperations(PeerSession):
     ) -> None:
         rules, bus = self._admission.rules, self._admission.bus
         if rules is None or bus is None:
-            raise RuntimeError("a publish of a client that was not let in")
+            raise RuntimeError("a publish of a client that has not logged in")
         if headerLength and bus.tracing is not None:
             asked = Message(subject, body, reply, headerLength, self, sizeText, headerText)
             if bus.tracing.concerns(asked):
@@ -95,7 +95,7 @@ class ClientOperations(PeerSession):
     def _publishTraced(self, asked: Message) -> None:
         rules, bus = self._admission.rules, self._admission.bus
         if rules is None or bus is None or bus.tracing is None:
-            raise RuntimeError("a traced publish of a client that was not let in")
+            raise RuntimeError("a traced publish of a client that has not logged in")
         message = bus.tracing.begin(asked, self.tracePeer, self._mayTraceTo)
         if message is None:
             return
@@ -228,12 +228,12 @@ class ClientOperations(PeerSession):
             self.subscriptions.ended(tag)
 
     def infoChanged(self) -> None:
-        """A client that has not had its PONG yet hears of it then."""
+        """Send the changed INFO. A client that has not had its first PONG gets it after that."""
         if self._isGreeted:
             self.sendInfo()
 
     def sendInfo(self, connect_info: bool = False, isLeaving: bool = False) -> None:
-        """C{isLeaving} asks the client to connect to another server."""
+        """Send INFO. C{isLeaving} asks the client to connect to another server."""
         if not self._isConnected or self.options["protocol"] < 1 or self.grant is None:
             return
         account = self.grant.account
@@ -314,7 +314,7 @@ class ClientOperations(PeerSession):
 
     @property
     def label(self) -> ClientLabel:
-        """The name in the log as of now, for a line that is perhaps not shown."""
+        """The present name for the log, made only if the line is shown."""
         peer = self.peer
         options = self.options if self._isConnected else {}
         letters = "wid" if peer.connectionType == "WEBSOCKET" else "cid"

@@ -74,7 +74,7 @@ class ClientProtocol(SessionProtocol):
         return ProxiedSession(self._context, self)
 
     def named(self, client: ProxiedPeer | None) -> None:
-        """Use the client of a proxy; C{None} for itself."""
+        """Use the client that a proxy names; C{None} for the peer itself."""
         self.isUnnamed = False
         if client is not None:
             self.host, self.port = client

@@ -1,6 +1,6 @@
 """
-Clients behind a proxy's header in front of their first byte. INFO goes out before it, so that
-direct clients are served as well.
+Clients behind a proxy whose header comes before their first byte. INFO is sent before the header,
+so that direct clients are served as well.
 """
 
 from __future__ import annotations

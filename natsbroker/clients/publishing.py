@@ -33,7 +33,7 @@ class ReplyTracker:
         self._replies[reply] = (self.now(), 0)
 
     def allows(self, subject: bytes) -> bool:
-        """Whether one more answer to this subject is allowed; it counts as given."""
+        """Whether one more answer to this subject is allowed. If so, it is counted."""
         entry = self._replies.get(subject)
         if entry is None:
             return False
@@ -52,10 +52,10 @@ class ReplyTracker:
 
 class PublishRule(NamedTuple):
     """
-    @ivar violation: what is wrong with a publish, by the rules of its connection, its subject and
-        its reply subject.
-    @ivar isInLane: whether the lane leaves each publish that breaks the rule to the readable
-        path. Of a connection with another rule, it leaves all.
+    @ivar violation: returns the violation of a publish; its arguments are the rules of the
+        connection, the subject and the reply subject.
+    @ivar isInLane: whether the lane leaves each publish that breaks the rule to the readable path.
+        If a connection has a rule for which this is false, the lane leaves all its publishes.
     """
 
     violation: Callable[[PublishRules, bytes, bytes], errors.ProtocolViolation | None]

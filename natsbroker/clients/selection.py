@@ -1,6 +1,6 @@
 """
-The connections of C{/connz} in nats-server's order, visited in small steps over those that were
-there at the first step.
+The connections of C{/connz} in nats-server's order. They are visited in small steps, as they were
+at the first step.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Chosen(NamedTuple):
             return facts
         if self.closed is not None:
             return self.closed.facts
-        raise RuntimeError("neither a connection nor the end of one")
+        raise RuntimeError("neither an open nor a closed connection")
 
 
 Rank = Callable[[ConnectionFacts, ClosedClient | None, float], Any]
@@ -76,9 +76,9 @@ _RANKS: Mapping[str, Rank] = {
 @dataclass(frozen=True, slots=True)
 class Selection:
     """
-    @ivar cid: the only one that is wanted, whatever other filters say; 0 for any.
-    @ivar mqtt_client: an MQTT id, of which there are none.
-    @ivar filter_subject: a subject that some subscription must have in common; empty for none.
+    @ivar cid: the number of the only wanted connection, which overrides other filters; 0 for any.
+    @ivar mqtt_client: an MQTT id, which no connection has.
+    @ivar filter_subject: a subject that must overlap with a subscription; empty for none.
     """
 
     sort: str = "cid"
@@ -126,7 +126,7 @@ class Selection:
         return not self.acc or accountOf(facts) == self.acc
 
     def wants(self, facts: ConnectionFacts) -> bool:
-        """Its subscriptions left aside."""
+        """Whether a connection is wanted, apart from its subscriptions."""
         if self.cid:
             return facts.cid == self.cid
         isMeant = not self.user or facts.user == self.user
@@ -134,7 +134,7 @@ class Selection:
 
 
 def accountOf(facts: ConnectionFacts) -> str:
-    """Before a connection is let in it counts for the global account."""
+    """The account of a connection. Before login it counts for the global account."""
     return facts.account or GLOBAL_ACCOUNT
 
 
@@ -144,7 +144,7 @@ def choose(
     now: float,
     leafnodes: Iterable[Any] = (),
 ) -> Generator[bytes, None, tuple[list[Chosen], int]]:
-    """The wanted connections, leafnodes too, and how many there are in all."""
+    """The wanted connections, leafnodes included, and the number of all of them."""
     opened: list[Any] = [*connections, *leafnodes] if selection.open else []
     closed = list(connections.closed) if selection.closed else []
     matching: list[Chosen] = []
@@ -182,7 +182,7 @@ def _overlaps(chosen: Chosen, facts: ConnectionFacts, subject: str) -> Generator
 
 
 def _window(chosen: list[Chosen], offset: int, limit: int) -> Generator[bytes, None, list[Chosen]]:
-    """Sort a little at a time, and only as far as is wanted."""
+    """Sort a little at a time, only as far as needed."""
     runs: list[Iterable[Chosen]] = []
     for start in range(0, len(chosen), _SORTED):
         runs.append(sorted(chosen[start : start + _SORTED], key=_byRank))

@@ -1,9 +1,8 @@
 """
 The session of one client, from its first byte to its last, without a transport.
 
-Every frame that the lane leaves is dispatched in order; every violation is answered with
-nats-server's text and its decision to close or stay open; nothing escapes
-L{ClientSession.received}.
+Frames that the lane leaves are dispatched in order. A violation is answered with nats-server's
+text, and closes the connection if it does there. No exception escapes L{ClientSession.received}.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class ClientSession(ClientOperations):
         return hot.Decoder(settings.max_control_line, settings.max_payload)
 
     def adopted(self, adoption: Adoption) -> None:
-        """Go on where another process has stopped; before L{opened}."""
+        """Continue where another process has stopped. Call this before L{opened}."""
         self.cid = adoption.cid
         self.started -= adoption.waited
         if adoption.nonce is not None:
@@ -118,7 +117,7 @@ class ClientSession(ClientOperations):
             _log.debug("{client} - Client connection created", client=self.label)
 
     def secured(self) -> None:
-        """Count the time to log in again, when a greeted connection is encrypted."""
+        """Restart the time to log in when a connection that was greeted is encrypted."""
         if self._handshakeBy is not None:
             timeout = self.context.settings.authorization.timeout
             self._handshakeBy = self.context.reactor.seconds() + timeout
@@ -174,7 +173,7 @@ class ClientSession(ClientOperations):
             decoder.heard = self.context.reactor.seconds()
 
     def _isGuest(self) -> bool:
-        """Whether a client may be let in as a guest at its first byte, without CONNECT."""
+        """Whether a client becomes a guest at its first byte, without CONNECT."""
         isLate = self.grant is None and not self.context.authorizer.required
         return isLate and self.decoder.ahead not in _CONNECT
 
@@ -200,7 +199,10 @@ class ClientSession(ClientOperations):
         self._ask(LoginState.ASKED)
 
     def _ask(self, state: LoginState, isHeld: bool = False) -> None:
-        """Pause reading, unless an earlier question does, until the authorizer answers in time."""
+        """
+        Ask the authorizer. Reading pauses until it answers in time, unless an earlier question has
+        paused it.
+        """
         peer = self.peer
         request = ConnectRequest(
             options=self.options if self._isConnected else {},
@@ -274,7 +276,7 @@ class ClientSession(ClientOperations):
             self.say(b"+OK\r\n")
 
     def reauthorize(self) -> None:
-        """Ask the authorizer again; a refused client is cut, forbidden subscriptions end."""
+        """Ask the authorizer again. A refused client is closed, and forbidden subscriptions end."""
         if self.reason:
             return
         admission = self._admission

@@ -1,9 +1,9 @@
 """
 Endpoints that are described as C{ssl:4443:privateKey=...:certKey=...}.
 
-Certificate and key are the description's; everything else (versions, cipher suites, curves, client
-certificates, timeouts) comes from the settings for TLS, or their defaults, so that a description is
-no way around them. The files are read again whenever terms are made.
+The certificate and the key come from the description. Everything else (versions, cipher suites,
+curves, client certificates, timeouts) comes from the settings for TLS, so that a description cannot
+avoid them. The files are read again whenever terms are made.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class SSLEndpoint:
         return addressEndpoint(reactor, self.interface, self.port, self.backlog)
 
     def terms(self, policy: TLSSettings) -> TLSTerms:
-        """Terms by a policy; L{natsbroker.connections.tlscontext.TLSSettingsError}."""
+        """
+        The terms by a policy. L{natsbroker.connections.tlscontext.TLSSettingsError} if a file
+        cannot be used.
+        """
         own = replace(
             policy,
             certs=((self.certKey, self.privateKey),),
@@ -80,7 +83,7 @@ def _fieldsOf(description: str) -> dict[str, Any]:
         named = _NAMED.fullmatch(part)
         name, text = named.groups() if named else (next(places, "another argument"), part)
         if name in _REFUSED:
-            raise ValueError(f"{name} is not taken: {_REFUSED[name]}")
+            raise ValueError(f"{name} is not supported: {_REFUSED[name]}")
         fields[name] = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
     fields.setdefault("certKey", fields["privateKey"])
     for name in {"port", "backlog"}.intersection(fields):

@@ -82,7 +82,7 @@ class SubscriptionTable:
 
     def permit(self, grant: Grant) -> Iterator[tuple[bytes, bytes, bytes] | None]:
         """
-        Use another grant, and end what it does not allow, one subscription at each step; gives
+        Use another grant, and end the subscriptions that it does not allow, one at each step. Give
         subject, queue and sid of each that ended, and C{None} for others.
         """
         self.grant = grant

@@ -1,10 +1,10 @@
 """
 TLS on client connections, in each of the ways in which clients of NATS begin it.
 
-With C{Begin.AFTER_INFO} the handshake is started in the same batch in which INFO is written, so no
-byte of the client is ever read in the clear; with C{Begin.FIRST} nothing is written before it;
-where plaintext is allowed, the first byte of the client decides (PROTOCOL part 2, row 57). A
-handshake that fails or takes too long ends the connection without a word.
+With C{Begin.AFTER_INFO}, the handshake starts in the batch that writes INFO, so that no byte of the
+client is read in the clear. With C{Begin.FIRST} nothing is written before the handshake. If
+plaintext is allowed, the first byte of the client decides (PROTOCOL part 2, row 57). A handshake
+that fails or takes too long ends the connection without an error line.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TLSClientProtocol(ClientProtocol):
         return self._makers.makeSession(self._context, self)
 
     def _behindHeader(self, goOn: Callable[[bytes], None]) -> None:
-        """C{goOn} gets the first input, perhaps empty, after any header of a proxy."""
+        """Call C{goOn} with the first input, which may be empty, after any header of a proxy."""
         self._goOn = goOn
         if not self.isUnnamed:
             goOn(b"")
@@ -165,7 +165,7 @@ class TLSClientProtocol(ClientProtocol):
         self._receive(data)
 
     def _collect(self, data: bytes) -> None:
-        """Take one TLS record; all those of one read are worked out once, after the last."""
+        """Collect a TLS record. After the last one of a read, all are processed together."""
         session = self.session
         if session is None:
             return
@@ -214,7 +214,10 @@ class TLSClientProtocol(ClientProtocol):
         return session is not None and self._context.connections.get(session.cid) is session
 
     def termsChanged(self) -> None:
-        """A connection keeps the terms that it began with, but not the trust in its key."""
+        """
+        Close the connection if its key is no longer trusted. Other terms stay those that it began
+        with.
+        """
         if self.isSecured and not isPinned(
             self.certificate, self._makers.terms.settings.pinned_certs
         ):
@@ -285,7 +288,7 @@ class TLSClientFactory(Factory):
         return protocol
 
     def allowHandshake(self, now: float) -> bool:
-        """Count a handshake, and say whether that many are allowed in this second."""
+        """Count a handshake. Return whether another one is allowed in this second."""
         if int(now) != self._second:
             self._second = int(now)
             self._handshakes = 0

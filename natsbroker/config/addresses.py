@@ -62,8 +62,8 @@ _WEBSOCKET = ("ws", "wss")
 
 def peerPort(parts: SplitResult, default: int) -> int:
     """
-    @return: the port of a peer's URL; 0 for one that nobody listens at, which nats-server takes
-        too, and misses when it dials.
+    @return: the port of a peer's URL. 0 stands for a port at which nobody can listen: nats-server
+        accepts such a URL too, and fails when it dials.
     @raise ValueError: if it is no number.
     """
     digits = parts.netloc.rpartition("@")[2].rpartition(":")[2]

@@ -87,7 +87,7 @@ class ParsedBlock:
     @ivar path: its dotted path; empty for the root.
     @ivar position: where its key stands, or its brace when it is an item of an array.
     @ivar others: the keys that a plugin reads.
-    @ivar outside: the keys whose value is the environment's.
+    @ivar outside: the keys whose value comes from the environment.
     @ivar section: its keys.
     """
 
@@ -133,7 +133,8 @@ class ParsedBlock:
         The values whose keys are fields of a frozen class, for its constructor.
 
         @param kind: a dataclass; fields that hold blocks are left out.
-        @param zeros: whether a number of C{0} is one: else it means the default, as in nats-server.
+        @param zeros: whether C{0} stands for itself. Otherwise it means the default, as in
+            nats-server.
         """
         given = {
             self.section.keys[name].attribute or name: name

@@ -94,7 +94,7 @@ class UnknownField(ConfigError):
         self, field: str, path: str, position: Position, known: Iterable[str] = ()
     ) -> None:
         """
-        @param known: the fields that there are.
+        @param known: the names of the fields that exist.
         """
         super().__init__(f'unknown field "{field}"', path, position)
         self.field = field

@@ -108,7 +108,7 @@ _CLUSTER = _rows("""
 --cluster_name <name> | name of the cluster (default: the members agree on one) | name
 --cluster_advertise <host[:port]> | address to announce to members | advertise
 --no_advertise | do not tell clients of the other members | no_advertise
---connect_retries <number> | how often a member that was heard of is dialled | connect_retries
+--connect_retries <number> | how often an announced member is dialled | connect_retries
 """)
 
 _STREAMING = _rows("""
@@ -149,8 +149,10 @@ integer integer integer
 --cluster_sync; --cluster_raft_logging; --cluster_allow_add_remove_node |  | boolean boolean boolean
 --cluster_proceed_on_restore_failure |  | boolean
 """)
-"""Those of nats-streaming-server that tune what works otherwise here, or the log of its clusters,
-which C{clustered} would ask for. Their rows name types, since they have no placeholders."""
+"""
+Flags of nats-streaming-server that tune its files, or the log of its clusters: natsbroker has
+neither. Their rows name types, since they have no placeholders.
+"""
 
 _STREAMING_UNSUPPORTED = _rows("""
 --tls_client_cert <file>; --tls_client_key <file> |  | tls tls
@@ -178,7 +180,7 @@ streaming acknowledge DIR
 top [--server URL] [--every SECONDS]
 """)
 
-REFUSED = "Known, and refused until their feature is there"
+REFUSED = "Refused until their feature is supported"
 """The title of the flags that end a start."""
 
 _ACCEPTED = "Accepted, without effect"
@@ -190,7 +192,7 @@ _GROUPS = (
     ("TLS Options", _TLS),
     ("JetStream Options", _JETSTREAM),
     ("Cluster Options", _CLUSTER),
-    ("Streaming Options, any of which asks for NATS Streaming", _STREAMING),
+    ("Streaming Options (any of them starts NATS Streaming)", _STREAMING),
     (_ACCEPTED, _TUNING),
     (REFUSED, _STREAMING_UNSUPPORTED),
     ("Common Options", _COMMON),
@@ -227,7 +229,7 @@ def _refused(rows: tuple[_Row, ...], prefix: str = "") -> tuple[Flag, ...]:
 _STREAMING_REFUSED = _refused(_STREAMING_UNSUPPORTED, "streaming.")
 
 STREAMING_FLAGS = _setting(_STREAMING, "streaming.") + _STREAMING_REFUSED
-"""Those of nats-streaming-server; any of them asks for NATS Streaming."""
+"""The flags of nats-streaming-server. Any of them starts NATS Streaming."""
 
 TUNING_FLAGS = tuple(
     Flag(names, FlagType(word)) for row in _TUNING for names, _, word in _spelled(row)
@@ -246,7 +248,7 @@ EVERY_FLAG = (
 _BY_NAME = {name: flag for flag in EVERY_FLAG for name in flag.names}
 
 FLAG_TYPES = {name: flag.type for name, flag in _BY_NAME.items()}
-"""Spelling -> what it takes."""
+"""The spelling of a flag -> the type of its value."""
 
 
 class Suggestion(NamedTuple):

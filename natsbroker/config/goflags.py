@@ -100,7 +100,7 @@ def takeFlags(
 
 def notUnderstood(others: Sequence[str], kinds: Mapping[str, FlagType]) -> FlagError:
     """
-    @param others: what L{takeFlags} did not take, though nothing else is expected.
+    @param others: the arguments that L{takeFlags} left, where none is expected.
     """
     name = others[0].lstrip("-").partition("=")[0]
     near = nearest(name, kinds) if others[0].startswith("-") else ""

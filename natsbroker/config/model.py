@@ -131,8 +131,8 @@ class Logging:
     @property
     def collector(self) -> str:
         """
-        The URL of the syslog daemon that takes the log: a file comes before it, and a remote
-        daemon before the local one, as with nats-server. Empty for none.
+        The URL of the syslog daemon that takes the log; empty for none. A log file takes precedence
+        over it, and a remote daemon over the local one, as with nats-server.
         """
         if self.logfile:
             return ""
@@ -160,7 +160,7 @@ class Monitoring:
 
     def portProblem(self, hasTLS: bool) -> str:
         """
-        The reason against serving pages; empty without one. nats-server finds it at its start.
+        The reason why pages cannot be served; empty if they can. nats-server finds it at its start.
         """
         if self.http_port and self.https_port:
             return f"can't specify both HTTP ({self.http_port}) and HTTPs ({self.https_port}) ports"
@@ -174,8 +174,8 @@ class JetStream:
     in the same cluster, or beyond gateways and leafnodes.
 
     @ivar sync_interval: seconds; 0 for C{always}.
-    @ivar default_domains: by account: the domain behind a leafnode that answers requests without
-        one; an empty one removes the barrier between the two.
+    @ivar default_domains: by account: the domain behind a leafnode that answers requests without a
+        domain. An empty domain lets the requests of both sides pass.
     @ivar encryption_key: empty for streams in files that are not encrypted.
     @ivar unique_tag: has no effect: brokers place no replicas.
     """

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         stdout.write(_USAGE)
         return 0
     stderr.write(_USAGE)
-    print(f"natsbroker config: there is no {' '.join(arguments)!r}", file=stderr)
+    print(f"natsbroker config: there is no command {' '.join(arguments)!r}", file=stderr)
     return 2
 
 

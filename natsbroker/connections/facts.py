@@ -1,9 +1,9 @@
 """
 The facts about a client connection, as an immutable value.
 
-Readers of the monitoring pages may see all of it: no password, token or signature gets in here, and
-no JWT but one that was let in and is worth nothing by itself. The part that is kept of a connection
-that has ended is small, however long its name and however many subscriptions it had.
+Readers of the monitoring pages may see all of it, so it has no password, token or signature. A JWT
+is in it only if it was accepted and cannot be used without its key. For a connection that has
+ended, little is kept, however long its name was and however many subscriptions it had.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ConnectionFacts(NamedTuple):
     @ivar type: C{nats}, C{websocket}, C{mqtt} or the name of a third party's kind; empty for a
         leafnode.
     @ivar lastActivity: when it last sent anything but PONG.
-    @ivar name: what it calls itself; as C{lang} and C{version}, any text.
+    @ivar name: its own name for itself. Like C{lang} and C{version}, this may be any text.
     @ivar user: the name that the authorizer gave it, or that it came with if it was refused; never
         a secret.
     @ivar nameTag: as C{issuer}, C{tags} and C{jwt}, see L{Grant}.
@@ -88,7 +88,10 @@ class ConnectionFacts(NamedTuple):
 
 
 def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:
-    """Facts for services of other accounts; detailed beyond account and round trip."""
+    """
+    Facts for services of other accounts. Only detailed ones have more than the account and the
+    round trip.
+    """
     roundTrip = round(facts.roundTrip * 1e9)
     if not isDetailed:
         return ClientInfo(acc=facts.account, rtt=roundTrip)
@@ -111,7 +114,7 @@ def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> Clien
 def atEnd(
     facts: ConnectionFacts, subscriptions: Iterable[tuple[bytes, Any]] | None
 ) -> ConnectionFacts:
-    """Bounded facts to keep of a connection that ends, with subscriptions by sid."""
+    """The bounded facts that are kept of a connection that ends, with its subscriptions by sid."""
     tls, details = facts.tls, _firstOf(subscriptions) if facts.subscriptions else ()
     longest = max(len(facts.name), len(facts.lang), len(facts.version))
     if not (facts.pending or tls or facts.jwt or details) and longest <= LONGEST_TEXT:

@@ -1,4 +1,4 @@
-"""When to PING a peer, and when to give it up: a pure calculation with times in seconds."""
+"""The times to PING a peer, and to give it up: a pure calculation in seconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Keepalive:
     __slots__ = ("_interval", "_measured", "_outstanding", "_sent", "due", "roundTrip")
 
     def __init__(self, interval: float, now: float, jitter: float) -> None:
-        """C{jitter}, from 0.0 to 1.0, adds that much of a fifth of the delay to the first."""
+        """C{jitter}, from 0.0 to 1.0, lengthens the first delay by up to a fifth."""
         first = min(interval, FIRST_PING)
         self._interval = interval
         self._outstanding = 0
@@ -34,7 +34,9 @@ class Keepalive:
         self.roundTrip = 0.0
 
     def timePassed(self, now: float, heard: float, maximum: int) -> KeepaliveAction:
-        """C{heard} is the last input but PONG; C{maximum} PINGs may be unanswered."""
+        """
+        C{heard} is the time of the last input other than PONG; C{maximum} PINGs may be unanswered.
+        """
         if now < self.due:
             return KeepaliveAction.NOTHING
         self.due = now + self._interval

@@ -29,10 +29,10 @@ def clientLabel(
     forwardedFor: str = "",
 ) -> str:
     """
-    A client at the beginning of a log line: where it comes from and its number, and once it is let
-    in, its own description and who it is.
+    The client at the beginning of a log line: its address and number and, once it has logged in,
+    its own description and its user.
 
-    @param letters: begin the number.
+    @param letters: the letters before the number.
     @param forwardedFor: the address that a proxy says it has; empty for none.
     """
     label = f"{host}:{port} - {letters}:{cid}"
@@ -73,7 +73,10 @@ def authenticationFailure(options: Mapping[str, Any]) -> str:
 
 
 def claimedUser(options: Mapping[str, Any]) -> str:
-    """The user in CONNECT's options as nats-server shows it, never a secret; empty without."""
+    """
+    The user that CONNECT's options claim, as nats-server shows it; never a secret. Empty if they
+    claim none.
+    """
     key = str(options.get("nkey") or "")
     if key.startswith("U"):
         return key
@@ -81,7 +84,9 @@ def claimedUser(options: Mapping[str, Any]) -> str:
 
 
 def _publicKey(key: str) -> str:
-    """Somebody may have sent the secret key by mistake."""
+    """
+    The public key that is shown for a key, which may be a secret one that was sent by mistake.
+    """
     return key if key.startswith("U") else _REDACTED
 
 

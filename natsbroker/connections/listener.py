@@ -99,8 +99,8 @@ class OpenSocketEndpoint:
 
 def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     """
-    @param description: as C{tcp:4222:interface=127.0.0.1} or C{unix:/path}; with our backlog unless
-        it names one.
+    @param description: such as C{tcp:4222:interface=127.0.0.1} or C{unix:/path}. The backlog is
+        ours unless it names one.
     @raise ValueError: for a wrong description or file.
     """
     kind = description.partition(":")[0]
@@ -153,7 +153,7 @@ class PortListener:
         return self._factory
 
     def use(self, factory: Factory, poller: SocketPoller | None) -> None:
-        """Use another factory for the connections to come."""
+        """Use another factory for later connections."""
         self._factory = factory
         port: Any = self.port
         if port is None:

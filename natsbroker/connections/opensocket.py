@@ -28,7 +28,10 @@ def takesBoth() -> bool:
 
 
 def openSocket(host: str, port: int) -> socket.socket | None:
-    """Listen on an IP address or L{ANYWHERE}; C{None} lets the ordinary way say why not."""
+    """
+    Listen on an IP address or L{ANYWHERE}; C{None} if that fails: listening again then shows the
+    error.
+    """
     isEverywhere = host == ANYWHERE and takesBoth()
     isIPv6 = isEverywhere or ":" in host
     try:

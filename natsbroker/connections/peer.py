@@ -12,7 +12,10 @@ _MAPPED = "::ffff:"
 
 
 def placeOf(address: Any) -> tuple[str, int]:
-    """Host and port, of IPv4 also behind an IPv6 socket; an empty text and 0 without."""
+    """
+    The host and port of a peer: IPv4 addresses also of an IPv6 socket; an empty text and 0 if
+    unknown.
+    """
     host: str = getattr(address, "host", "") or ""
     if host.startswith(_MAPPED) and "." in host:
         host = host[len(_MAPPED) :]
@@ -35,7 +38,7 @@ class AnyPeer(Protocol):
     def resumeReading(self) -> None: ...
 
     def useLane(self, lane: Any) -> None:
-        """Let the lane be taken without asking the session, or with C{None} not."""
+        """Let the lane be used without asking the session; with C{None}, stop that."""
 
 
 class LinkPeer(AnyPeer, Protocol):
@@ -51,8 +54,8 @@ class LinkPeer(AnyPeer, Protocol):
 class ClientPeer(AnyPeer, Protocol):
     """
     @ivar isSecured: whether what is written is encrypted.
-    @ivar credentials: members of CONNECT that the transport brought, for a client that does not
-        say them itself.
+    @ivar credentials: members of CONNECT that the transport brought. They count if the client does
+        not send them itself.
     @ivar isUnnamed: whether a proxy may still say whose address C{host} is.
     @ivar forwardedFor: the address that a proxy says the client has; empty for none.
     """

@@ -1,10 +1,10 @@
 """
 TLS of dialled connections: the certificate must be for the name that was dialled.
 
-A certificate for another name, for none, or with names that cannot be read ends the
-handshake before anything is said. (Twisted 26.10's C{optionsForClientTLS} takes a certificate
-without any C{subjectAltName}, or with one that makes no sense: what service-identity raises then is
-no C{VerificationError}, and is only logged.)
+A certificate for another name, for none, or with names that cannot be read ends the handshake
+before anything is said. (Twisted 26.10's C{optionsForClientTLS} takes a certificate without any
+C{subjectAltName}, or with a malformed one: service-identity then raises something else than
+C{VerificationError}, which is only logged.)
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ def checkNames(certificate: Any) -> None:
     try:
         names = extract_patterns(certificate) if certificate is not None else ()
     except Exception as error:
-        raise NamelessCertificate(f"the names in the certificate make no sense: {error}") from error
+        raise NamelessCertificate(
+            f"the names in the certificate cannot be read: {error}"
+        ) from error
     if not names:
-        raise NamelessCertificate("the certificate is for no name")
+        raise NamelessCertificate("the certificate contains no name")
 
 
 def clientTLS(

@@ -39,8 +39,8 @@ _QUIET = frozenset(
 class PeerSession(ABC):
     """
     @cvar toleratesProgress: whether a peer that takes some of its output before the write deadline
-        has another one, as nats-server allows links. A client has to take all that waited when its
-        transport became full.
+        gets a new deadline, as nats-server allows links. A client has to take all that waited when
+        its transport became full.
     @ivar context: reactor, settings, wheel and more that all sessions of a kind share.
     @ivar reason: why the connection was closed; empty while it is open.
     @ivar _batch: the flush batch, which sends what a chunk of input causes.
@@ -200,7 +200,9 @@ class PeerSession(ABC):
             afterwards()
 
     def _postpone(self, call: Callable[[], None]) -> bool:
-        """Postpone the end of the connection until no input waits; whether that was necessary."""
+        """
+        Postpone the end of the connection until no input waits. Return whether that was necessary.
+        """
         if self._isResting:
             self._afterwards = call
         return self._isResting
@@ -227,8 +229,8 @@ class PeerSession(ABC):
 
     def _waitFor(self, outbox: hot.Outbox) -> None:
         """
-        Stop reading if the peer has filled an outbox that is too full, until it holds less, for at
-        most C{PATIENCE} seconds.
+        Stop reading if the peer has filled an outbox that is too full. Read again when the outbox
+        holds less, at the latest after C{PATIENCE} seconds.
         """
         if self.context.settings.no_fast_producer_stall or self.reason or self._stall is not None:
             return
@@ -345,7 +347,10 @@ class PeerSession(ABC):
         return decoded(line[6:-3])
 
     def lost(self, reason: str = "Client Closed") -> None:
-        """Note that the transport is gone, exactly once; C{reason} if it was not closed here."""
+        """
+        Note that the transport is gone, exactly once. C{reason} counts if this side did not close
+        it.
+        """
         if not self.reason and self._postpone(partial(self.lost, reason)):
             self.outbox.close()
             return

@@ -1,6 +1,6 @@
 """
-The place where a socket and a session meet, with compiled buffers between them. Output is sent
-before an orderly end, which comes once, never from within another call.
+The connection of a socket with a session, with compiled buffers between them. Output is sent before
+an orderly end. The end comes once, and never from within another call.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PolledSocket:
         self._connection.watch()
 
     def relay(self, session: PolledSession) -> None:
-        """Read and write for another session; the former one's unsent output stays with it."""
+        """Read and write for another session. The unsent output of the former one stays with it."""
         self._session = session
         self._connection.relay(
             session.decoder,

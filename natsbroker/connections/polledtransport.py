@@ -37,7 +37,7 @@ _POLLED = frozenset({tcp.Server, tcp.Client, unix.Server, unix.Client, AdoptedSe
 
 
 class _Relay:
-    """Hands input to a protocol and sends its output, as a transport of Twisted's."""
+    """Hands input to a protocol and sends its output, like one of Twisted's transports."""
 
     def __init__(self, protocol: Any, batch: hot.FlushBatch) -> None:
         self._protocol = protocol
@@ -49,7 +49,7 @@ class _Relay:
         self.outbox = hot.Outbox(batch, self, _nowhere, sys.maxsize)
 
     def insert(self, receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
-        """Hand input to a layer below the protocol; C{ended} is called at its end."""
+        """Hand input to a layer below the protocol; C{ended} is called when the input ends."""
         self._receive, self._inputEnded = receive, ended
 
     def proceed(self) -> None:
@@ -116,7 +116,10 @@ class PolledTransport:
         return isinstance(self._transport, tcp.Client)
 
     def insert(self, layer: Any) -> None:
-        """Put a protocol below that of L{pollStream}, for all input and the connection's end."""
+        """
+        Put a protocol below that of L{pollStream}. It gets all input, and the end of the
+        connection.
+        """
         self._transport.protocol = layer
         self.session.insert(layer.dataReceived, self._socket.end)
 
@@ -153,7 +156,10 @@ class PolledTransport:
 
 
 def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
-    """The polled transport, or the transport itself where it must stay; C{None} polls nothing."""
+    """
+    The polled transport, or the transport itself if it cannot be polled. With a poller of C{None},
+    nothing is polled.
+    """
     if poller is None or type(transport) not in _POLLED:
         return transport
     return PolledTransport(poller.sockets, transport, session)
@@ -175,8 +181,8 @@ def relayed(stream: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
 
 def unsentBy(transport: Any) -> int:
     """
-    The unsent bytes of a transport and layers above it, encrypted ones for TLS; 0 for one that
-    keeps them elsewhere. (nats-server's C{max_pending} counts all that is unsent.)
+    The unsent bytes of a transport and the layers above it, encrypted ones for TLS. It is 0 if the
+    transport keeps them elsewhere. (nats-server's C{max_pending} counts all that is unsent.)
     """
     while not hasattr(transport, "dataBuffer"):
         if isinstance(transport, PolledTransport):

@@ -1,13 +1,12 @@
 """
-Plain TCP connections with compiled buffers: the poller, and what clients that connect are given.
+Plain TCP connections with compiled buffers: the poller, and the transports of clients that connect.
 
 The reactor, endpoints, accepting, timers and the life cycle of protocols stay Twisted's. Only the
-reading and writing of established connections is ours: they are in an epoll set of their own,
-which is one reader for the reactor: one call handles many events. The kernel reads into a buffer
-that is parsed in place, and finished frames are sent from where they lie.
+reading and writing of established connections is ours. They are in an epoll set of their own, which
+is one reader for the reactor, so one call handles many events. The kernel reads into a buffer that
+is parsed in place, and finished frames are sent from where they lie.
 
-A session cannot tell the difference; everything that the lane does not take goes the
-readable path.
+A session cannot tell the difference. Everything that the lane does not take uses the readable path.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ OWN_GROUP = Path("/proc/self/cgroup")
 
 def hasSpareProcessor(groups: Path = CONTROL_GROUPS, own: Path = OWN_GROUP) -> bool:
     """
-    Whether peers on this machine can run while this process keeps one processor busy: it has two,
-    and its control group, with those around it, is not limited to less. A group that uses up its
-    limit stands still for the rest of each period.
+    Whether peers on this machine can run while this process keeps one processor busy: the process
+    may use two, and no control group limits it to less. A group that has used up its limit stands
+    still for the rest of each period.
 
     @param groups: where the second version of control groups is mounted.
     @param own: the file that names the group of this process.
@@ -94,7 +93,9 @@ class SocketPoller:
         return "connections"
 
     def doRead(self) -> None:
-        """Handle ready connections; an exception would have the reactor leave all alone."""
+        """
+        Handle ready connections. This raises nothing, because the reactor would then drop them all.
+        """
         try:
             self.sockets.run()
         except BaseException:
@@ -110,7 +111,9 @@ class SocketPoller:
             self._reactor.addReader(self)
 
     def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
-        """As the reactor's, and sooner while the poller waits in its place."""
+        """
+        Call a function as the reactor does; sooner if the poller is waiting in the reactor's place.
+        """
         with self._lock:
             if not self._isClosed:
                 self._calls.append((callable, args, kwargs))
@@ -126,18 +129,20 @@ class SocketPoller:
             try:
                 call(*args, **kwargs)
             except Exception:
-                _log.failure("What a thread asked for failed")
+                _log.failure("A call from a thread failed")
 
     def addReader(self, reader: IReadDescriptor) -> None:
-        """Have C{doRead} called, in a batch, for readers that are no connections."""
+        """Have C{doRead} called, in a batch, for readers that are not connections."""
         self.sockets.watch(reader.fileno(), reader.doRead)
 
     def writeSoon(self, writer: Any) -> None:
-        """Write a L{hot.SyncedWriter}'s piece: here if idle, else by its thread."""
+        """
+        Write a piece of a L{hot.SyncedWriter}: here if nothing else is to do, else in its thread.
+        """
         self.sockets.writeSoon(writer)
 
     def sendNow(self) -> None:
-        """Send what there is for connections, while the caller still has work to do."""
+        """Send the waiting output of connections, while the caller still has work to do."""
         self.sockets.sendNow()
 
     def removeReader(self, reader: IReadDescriptor) -> None:
@@ -145,13 +150,16 @@ class SocketPoller:
 
     @property
     def trouble(self) -> str:
-        """The reason for which clients are not served, in a sentence; empty if they are."""
+        """The reason why clients are not served, in a sentence; empty if they are."""
         if not any(reader is self for reader in self._reactor.getReaders()):
             return "the reactor does not watch the connections"
         return "reading and writing connections fails" if self._hasFailed else ""
 
     def turnLengths(self) -> tuple[list[float], list[int], float]:
-        """A histogram of turns: upper bounds, cumulated counts with all, total seconds."""
+        """
+        A histogram of turns: upper bounds, cumulated counts with the count of all, and total
+        seconds.
+        """
         lengths: tuple[list[float], list[int], float] = self.sockets.turnLengths()
         return lengths
 
@@ -202,7 +210,7 @@ class PolledServer(tcp.Server):
         """Nothing to do: the outbox asks for it by itself."""
 
     def stopWriting(self) -> None:
-        """Nothing to do, likewise."""
+        """Nothing to do: the outbox asks for it by itself."""
 
     def write(self, data: bytes) -> None:
         if self._session is not None and self.connected:
@@ -233,7 +241,7 @@ class PolledServer(tcp.Server):
 
 
 def installTransport(port: Any, poller: SocketPoller) -> bool:
-    """Have a port's later connections go through a poller; whether it is a plain TCP port."""
+    """Have a port's later connections use a poller. Return whether it is a plain TCP port."""
     if type(port) is not tcp.Port or not getattr(port.factory, "isPlain", False):
         return False
     acceptor: Any = port

@@ -1,9 +1,9 @@
 """
-The header of the PROXY protocol, version 1 or 2, with which a proxy says who its client is.
+The header of the PROXY protocol, version 1 or 2, in which a proxy names its client.
 
-The header is believed, so the settings have to ask for it. A connection that begins otherwise has
-no header, as with nats-server: its bytes are those of the client. (Twisted's parsers of the header
-are private, refuse one that comes in two pieces, and take any text for an address.)
+The header is trusted, so the settings have to ask for it. As with nats-server, a connection that
+begins otherwise has no header, and its bytes are those of the client. (Twisted's parsers of the
+header are private, refuse one that comes in two pieces, and take any text for an address.)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNSPECIFIED_STREAM = 0x01
 
 
 class ProxyHeaderError(ValueError):
-    """Input that begins as a header and is none."""
+    """Input that begins like a header, but is not a valid one."""
 
 
 class ProxiedPeer(NamedTuple):
@@ -51,7 +51,7 @@ class ProxiedPeer(NamedTuple):
 
 class ProxyHeader:
     """
-    Takes input until the client's begins.
+    Takes input up to the client's own.
 
     @ivar peer: the client; C{None} if the proxy does not say, or there is no header.
     @ivar rest: the input of the client so far; C{None} while it has not begun.
@@ -140,7 +140,7 @@ def _text(address: IPv4Address | IPv6Address) -> str:
 
 
 class HeaderStage:
-    """The time of a connection until the input of its client begins."""
+    """The time of a connection before the input of its client begins."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class HeaderStage:
         done: Callable[[ProxiedPeer | None, bytes], None],
         failed: Callable[[str], None],
     ) -> None:
-        """C{done} gets a named client and its input so far, C{failed} the header's fault."""
+        """C{done} gets the client and its input so far; C{failed} gets the fault of the header."""
         self._header = ProxyHeader()
         self._done = done
         self._failed = failed

@@ -1,12 +1,13 @@
 """
-The S2 stream format: what is flushed together becomes one stream, and streams become bytes again.
+The S2 stream format. Bytes that are flushed together become one stream, and streams become bytes
+again.
 
 A stream is an identifier and chunks, each with its type, its length and, where it holds bytes,
 their checksum. Blocks are compressed as Snappy does, by a library: every reader of S2 takes them.
 (The format is described in the S2 package of klauspost/compress; the limits are nats-server's.)
 
-Any split of the same input gives the same bytes; a chunk is judged by its header, before
-it is waited for or memory is taken for what it claims; chunks without content are bounded.
+Input may be split anywhere, and gives the same bytes. A chunk is checked by its header before the
+rest of it is awaited or gets memory. The number of chunks without content is bounded.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _CHUNK_COST = 64
 
 
 class S2Error(Exception):
-    """Input that is no S2 stream, or exceeds a limit."""
+    """Input that is not an S2 stream, or exceeds a limit."""
 
 
 @cache
@@ -72,7 +73,7 @@ def _masked(plain: bytes) -> int:
 
 
 def snappyStream(data: bytes) -> bytes:
-    """The same as a stream of Snappy's own format."""
+    """Compress data into a stream of Snappy's own format."""
     pieces = [_BEGIN[:_HEADER] + _SNAPPY]
     for start in range(0, len(data), _LARGEST_SNAPPY):
         plain = data[start : start + _LARGEST_SNAPPY]
@@ -105,7 +106,7 @@ class S2Encoder:
 
 
 class S2Decoder:
-    """C{largest} limits a chunk's content; C{isStarved} until more input comes."""
+    """C{largest} limits the content of a chunk; C{isStarved} holds until more input comes."""
 
     def __init__(self, largest: int = LARGEST) -> None:
         self.largest = largest
@@ -135,8 +136,8 @@ class S2Decoder:
         """
         Get bytes of one chunk.
 
-        @return: C{most} at most, or empty if there are none so far: see L{isStarved}. Empty chunks
-            count as if they had some.
+        @return: at most C{most} bytes; empty if none have come, see L{isStarved}. An empty chunk
+            counts as if it had content.
         @raise S2Error: for input that is wrong.
         """
         spent = 0
@@ -152,7 +153,7 @@ class S2Decoder:
         return plain[start:]
 
     def _next(self) -> bool:
-        """Whether there was one more chunk, or a part of one that is skipped."""
+        """Begin the next chunk, or skip a part of one. Return whether there was any."""
         if self._skipping:
             self._skip()
         if self._have < self._need:
@@ -224,7 +225,7 @@ class S2Decoder:
             raise S2Error("chunks without content")
 
     def _joined(self) -> bytes:
-        """The input as one piece, which begins with what was taken of it already."""
+        """The input as one piece. It begins with bytes that were taken already."""
         if len(self._pieces) > 1:
             self._pieces[0] = self._pieces[0][self._offset :]
             self._offset = 0
@@ -232,7 +233,7 @@ class S2Decoder:
         return self._pieces[0]
 
     def _take(self, count: int) -> None:
-        """Be done with the beginning of the only piece."""
+        """Drop bytes at the beginning of the only piece."""
         self._offset += count
         self._have -= count
         if not self._have:

@@ -1,4 +1,4 @@
-"""The common part of client and link protocols: events for a session, and TLS."""
+"""The common part of the protocols of clients and links: events for a session, and TLS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = Logger(namespace="natsbroker")
 
 
 def _unvetted(failure: Failure) -> str | None:
-    """Return C{None} if nobody waits any more, because the connection has ended."""
+    """Return C{None} if the connection has ended, so that nobody waits any more."""
     if failure.check(CancelledError):
         return None
     _log.failure("A certificate could not be checked", failure)
@@ -40,7 +40,8 @@ class StreamProtocol(Protocol):
     """
     A stream that may be encrypted: the timer and the TLS handshake before a session begins.
 
-    @ivar connection: our OpenSSL connection; C{None} before, or if the transport does TLS.
+    @ivar connection: our OpenSSL connection; C{None} before the handshake, or if the transport does
+        TLS.
     """
 
     connection: SealedConnection | None = None
@@ -55,7 +56,9 @@ class StreamProtocol(Protocol):
         self._hoard = b""
 
     def _vet(self, tls: TLSSettings, goOn: Callable[[], None]) -> None:
-        """Go on after the handshake, and OCSP's verdict if asked; see L{_isVetting}."""
+        """
+        Continue after the handshake, and after OCSP's verdict if there is one; see L{_isVetting}.
+        """
         terms = tls.ocsp
         if terms is None or self.connection is None or not terms.vets(tls):
             goOn()
@@ -162,7 +165,7 @@ class SessionProtocol(StreamProtocol):
         )
 
     def finish(self) -> None:
-        """A peer that does not take the rest is cut soon."""
+        """Send what waits, then close. A peer that does not take it is cut soon."""
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
@@ -187,4 +190,4 @@ class SessionProtocol(StreamProtocol):
             self.owner.outbox.resume()
 
     def stopProducing(self) -> None:
-        """C{connectionLost} follows."""
+        """Do nothing: C{connectionLost} follows."""

@@ -21,7 +21,10 @@ NOT_PINNED = "certificate not pinned"
 
 
 def isPinned(certificate: Any, pins: frozenset[str]) -> bool:
-    """Whether C{pins} have an X.509 certificate's key (lower-case hexadecimal SHA-256), or none."""
+    """
+    Whether C{pins}, the lower-case hexadecimal SHA-256 of public keys, contain that of a
+    certificate. Without pins, every certificate is pinned.
+    """
     if certificate is None or not pins:
         return not pins
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -30,11 +33,11 @@ def isPinned(certificate: Any, pins: frozenset[str]) -> bool:
 
 class Begin(Enum):
     """
-    @cvar AFTER_INFO: when INFO was sent in the clear.
+    @cvar AFTER_INFO: after INFO, which is sent in the clear.
     @cvar FIRST: at once; INFO comes after it.
-    @cvar FIRST_OR_INFO: when the client begins it; if it does not soon, as C{AFTER_INFO}.
-    @cvar BY_CLIENT: INFO is sent in the clear; then the client's first byte decides whether at
-        all.
+    @cvar FIRST_OR_INFO: at once if the client begins it; else, soon, as with C{AFTER_INFO}.
+    @cvar BY_CLIENT: after INFO, which is sent in the clear, and only if the client's first byte
+        begins TLS.
     @cvar BEFORE_US: the transport does it by itself, whatever the terms say.
     """
 
@@ -64,7 +67,10 @@ class ConnectionCreator:
 
 @dataclass(frozen=True, slots=True)
 class TLSTerms:
-    """TLS on a listener; C{optional} with C{Begin.FIRST_OR_INFO}. A reload replaces all."""
+    """
+    TLS on a listener; C{optional} with C{Begin.FIRST_OR_INFO}. A reload replaces these terms as a
+    whole.
+    """
 
     creator: ConnectionCreator | None
     begin: Begin = Begin.AFTER_INFO
@@ -77,7 +83,7 @@ _OLDER = re.compile(r"(ECDHE-(?:RSA|ECDSA))-(.*)")
 
 
 def expiryOf(context: SSL.Context) -> str:
-    """When the certificate that is shown expires, as C{/varz} writes it; empty if there is none."""
+    """The time at which the shown certificate expires, as C{/varz} writes it; empty without one."""
     certificate = SSL.Connection(context, None).get_certificate()
     if certificate is None:
         return ""
@@ -99,10 +105,11 @@ def securityOf(
     connection: SSL.Connection | None, certificate: Any, isFirst: bool = False
 ) -> Security:
     """
-    Versions and cipher suites have the names of the standard, as nats-server says them; only
-    certificates that were verified are in it.
+    The version, the cipher suite and the verified certificates of a connection. Names are those of
+    the standard, as in nats-server.
 
-    @param connection: after the handshake; C{None} where the transport keeps it to itself.
+    @param connection: the connection after the handshake; C{None} if the transport does not give
+        it.
     @param isFirst: whether the handshake came before anything else.
     """
     if connection is None:

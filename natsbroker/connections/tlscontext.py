@@ -1,9 +1,9 @@
 """
 From a C{tls} block to an OpenSSL context.
 
-TLS 1.2 or newer, the server's choice of cipher, no compression, no renegotiation and no resumption,
-so that what one listener demands of a client cannot be got around by another. An error has the name
-of the file that it is about, and comes before anything listens.
+Contexts have TLS 1.2 or newer, the server's choice of cipher, no compression and no renegotiation.
+There is no resumption, so that a client cannot avoid the demands of one listener by way of another.
+An error names its file, and comes before anything listens.
 """
 
 from __future__ import annotations
@@ -68,13 +68,15 @@ def _placed(tls: TLSSettings) -> Iterator[None]:
 
 
 def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
-    """Terms where clients may stay in the clear or not; L{TLSSettingsError} for wrong files."""
+    """The terms, where clients may also stay in the clear; L{TLSSettingsError} for wrong files."""
     creator = ConnectionCreator(contextFrom(tls, chain))
     return TLSTerms(creator, _beginOf(tls, optional), tls, optional)
 
 
 def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:
-    """For the monitoring pages: as those of clients, but the peer needs no certificate."""
+    """
+    The terms for the monitoring pages: those of clients, but without a demand for a certificate.
+    """
     return ConnectionCreator(contextFrom(replace(tls, verify=False)))
 
 
@@ -156,7 +158,7 @@ def _bareContext(tls: TLSSettings, method: int) -> Context:
 
 
 def _warnOfReaders(key: str) -> None:
-    """Warn of a key that others can read; as in nats-server, it is used all the same."""
+    """Warn of a key that others can read. As in nats-server, it is used nevertheless."""
     mode = stat.S_IMODE(os.stat(key).st_mode)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         _log.warn(

@@ -46,15 +46,16 @@ _FUNCTIONS = (
 @cache
 def opensslFunctions() -> tuple[int, ...]:
     """
-    The addresses of OpenSSL's functions for a C{hot.Seal}, from private parts of cryptography;
-    none, which is logged once, where it does not have them.
+    The addresses of OpenSSL's functions for a C{hot.Seal}, from private parts of cryptography. If
+    it does not have them, there are none, which is logged once.
     """
     try:
         library = import_module("cryptography.hazmat.bindings._rust")._openssl
         return tuple(_addressOf(library.ffi.addressof(library.lib, name)) for name in _FUNCTIONS)
     except (AttributeError, ImportError, TypeError) as error:
         _log.warn(
-            "TLS goes without the lane: cryptography does not tell where OpenSSL is ({error})",
+            "TLS connections do not use the lane: cryptography does not tell where OpenSSL is"
+            " ({error})",
             error=error,
         )
         return ()
@@ -107,14 +108,19 @@ class SealedConnection(SSL.Connection):
         self._seal.use(*map(_addressOf, made))
 
     def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
-        """Put input into a decoder instead of L{recv}'s result; C{proceed} is called for it."""
+        """
+        Put input into a decoder, instead of returning it from L{recv}. C{proceed} is called for it.
+        """
         self._reading = seal, decoder, proceed
 
     def forget(self) -> None:
         self._reading = None
 
     def recv(self, bufsiz: int, flags: int | None = None) -> bytes:
-        """Always raises where a decoder takes the input: at least that no more has come."""
+        """
+        Return decrypted input. Where a decoder takes the input, this always raises that no more has
+        come.
+        """
         if self._reading is None:
             return super().recv(bufsiz, flags)
         seal, decoder, proceed = self._reading
@@ -127,8 +133,8 @@ class SealedConnection(SSL.Connection):
 @dataclass(eq=False, slots=True)
 class Records:
     """
-    Encrypts what a connection writes and hands it on all at once; Twisted would do that with 16 KiB
-    at a time.
+    Encrypts the output of a connection and hands it on as a whole; Twisted would take 16 KiB at a
+    time.
 
     @ivar layer: Twisted's protocol between the connection, whose handshake is complete, and the
         transport.
@@ -147,7 +153,10 @@ class Records:
             self.layer.write(data)
 
     def write(self, data: bytes) -> bytes:
-        """The rest not sent, as the connection closes, fails, or waits; the layer must take it."""
+        """
+        Send data, and return the rest that was not sent because the connection closes, fails or
+        waits. The layer must take that rest.
+        """
         connection, layer = self.connection, self.layer
         if layer.disconnecting:
             return data

@@ -26,7 +26,7 @@ _REDACTED = "[REDACTED]"
 
 
 def redactedConnect(argument: bytes) -> str:
-    """CONNECT's argument without its secrets; all of an unreadable one is blotted out."""
+    """CONNECT's argument without its secrets. An unreadable one is hidden as a whole."""
     try:
         options = json.loads(decoded(argument))
     except (ValueError, RecursionError):

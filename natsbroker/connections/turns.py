@@ -1,15 +1,15 @@
 """
-Turns: the order in which long work goes on.
+Turns: the order in which the slices of long work are done.
 
-All work that is done in slices waits here for its next slice: answers of many messages, lists,
-searches, purges, snapshots, redeliveries, work that is due. The backlog of the flush batch
-serves some slices each time the reactor comes round, so sockets, timers and signals come first.
-Accounts take turns, and in each account its connections. Of one connection's work the oldest goes
-first, so that at most one unfinished answer of each is in memory. A task that lasts long steps back
-behind those that have just begun.
+Work that is done in slices waits here for each slice: answers of many messages, lists, searches,
+purges, snapshots, redeliveries, work that is due. The backlog of the flush batch serves some slices
+each time the reactor comes round, so sockets, timers and signals come first. Accounts take turns,
+and in each account its connections. The oldest work of a connection goes first, so that at most one
+unfinished answer of each connection is in memory. A long task goes behind those that have just
+begun.
 
-Work that fills the outbox of a receiver goes on when the outbox has drained, or had time to. Work
-for which no client waits any more ends.
+Work that fills the outbox of a receiver continues when the outbox has drained, or after some time.
+Work for which no client waits any more ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SLICE = SHARE // 8
 """The cost of a slice in the flush batch: less than a millisecond in most cases."""
 
 LEVEL = 64
-"""Slices after which a task steps back behind those of its connection that had fewer."""
+"""The number of slices after which a task goes behind tasks of its connection that had fewer."""
 
 
 class WorkEnded(CancelledError):
@@ -70,7 +70,7 @@ class _Waiter(NamedTuple):
 
 
 _TASK: ContextVar[Task] = ContextVar("natsbroker task")
-"""The task that the running coroutine belongs to: coroutines that it waits for do too."""
+"""The task of the running coroutine. Coroutines that it awaits belong to it too."""
 
 
 class Turns:
@@ -124,7 +124,7 @@ class Turns:
         isWanted: Callable[[], bool] | None,
         cost: int,
     ) -> None:
-        """Begin a task in its turn, now if a slice need not wait."""
+        """Begin a task when its turn comes; at once if a slice need not wait."""
         task = self._newTask(origin, isWanted)
         if self.isSpent:
             self._order += 1
@@ -151,7 +151,8 @@ class Turns:
 
     def take(self, account: str, cost: int) -> Deferred[None]:
         """
-        Wait for a slice of a cost (L{natsbroker.pure.backlog}); L{WorkEnded} for an unwanted task.
+        Wait for a slice of a cost, in the units of L{natsbroker.pure.backlog}. L{WorkEnded} for a
+        task that nobody wants any more.
         """
         if self.isSpent or self._isStopped:
             return self.turn(account, cost)
@@ -173,11 +174,11 @@ class Turns:
         return turn
 
     def spend(self, cost: int) -> None:
-        """Count work that was more than a slice takes."""
+        """Count work that exceeded its slice."""
         self._batch.work += cost
 
     def stop(self) -> None:
-        """End all work: what waits, and what asks for a slice later."""
+        """End all work: that which waits, and any that asks for a slice later."""
         self._isStopped = True
         waiting, self._waiting = self._waiting, {}
         self._queued = 0
@@ -219,7 +220,7 @@ class Turns:
         batch.enter()
         self._isServing = True
         try:
-            # Who waits again meanwhile waits for a later turn.
+            # A publisher that begins to wait again meanwhile waits for a later turn.
             for _ in range(self._queued):
                 if batch.isSpent:
                     break
@@ -238,7 +239,7 @@ class Turns:
         if isinstance(turn, Deferred) and turn.called:
             return
         task.slices += 1
-        # What an earlier slice has filled is not this one's concern.
+        # Outboxes that an earlier slice has filled do not delay this one.
         batch.congested = None
         isWanted = task.isWanted is None or task.isWanted()
         if isWanted:
@@ -310,7 +311,7 @@ class AccountTurns:
 
 
 def turnsOn(reactor: IReactorTime, batch: hot.FlushBatch | None = None) -> Turns:
-    """A service without the broker's batch has one of its own."""
+    """The turns of a service without the broker's batch: it has a batch of its own."""
     if batch is None:
         batch = hot.FlushBatch(lambda call: reactor.callLater(0, call), None, workedOf(reactor))
     return Turns(reactor, batch, workedOf(reactor))
@@ -318,7 +319,7 @@ def turnsOn(reactor: IReactorTime, batch: hot.FlushBatch | None = None) -> Turns
 
 def workedOf(reactor: IReactorTime) -> Callable[[], float]:
     """
-    Gives the seconds of this thread's work. A clock of tests is that of the work too: then the same
-    input gives the same turns.
+    A function that gives the seconds of this thread's work. With a clock of tests, that clock gives
+    them too: then the same input gives the same turns.
     """
     return time.thread_time if reactor.seconds is time.time else reactor.seconds

@@ -15,7 +15,7 @@ _log = Logger()
 
 class HasDeadline(Protocol):
     def deadlinePassed(self, now: float) -> float | None:
-        """When to be called next, or C{None} for not at all."""
+        """The time of the next call; C{None} for none."""
 
 
 class DeadlineWheel:
@@ -72,7 +72,10 @@ class DeadlineWheel:
             self._arm(min(self._buckets))
 
     def _serve(self, now: float) -> None:
-        """Call who is due, until one has ended, as freeing a slow consumer may take long."""
+        """
+        Call the connections that are due, until one has ended: freeing a slow consumer may take
+        long.
+        """
         due = int(now / self.WIDTH + 1e-6)
         for place in sorted(place for place in self._buckets if place <= due):
             for who in list(self._buckets.get(place, ())):

@@ -150,7 +150,7 @@ class LogOutput:
 
 
 def isJournal(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether a stream is still C{JOURNAL_STREAM}, which takes a priority as C{<N>}."""
+    """Whether a stream is still C{JOURNAL_STREAM}, which accepts a priority as C{<N>}."""
     named = environment.get("JOURNAL_STREAM")
     if not named:
         return False

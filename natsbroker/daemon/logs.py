@@ -47,7 +47,7 @@ _LEVELS = {
 @implementer(ILogObserver)
 @dataclass(eq=False)
 class LineLog:
-    """C{pid} is looked up for each line, as twistd forks after the log has begun."""
+    """The log. C{pid} is looked up for each line, because twistd forks after the log has begun."""
 
     write: Callable[[str, str], object]
     settings: Logging

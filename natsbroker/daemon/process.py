@@ -27,8 +27,11 @@ from natsbroker.runtime.process import threadTimes
 _log = Logger(namespace="natsbroker")
 
 SLICE = 500_000
-"""Nanoseconds of processor time that the broker asks for at a time. When a message wakes it up it
-works for less than that, and on a busy machine would wait for those who use milliseconds each."""
+"""
+The time slice that the broker asks of the scheduler, in nanoseconds. A message gives the broker
+less work than that. With the default slice, it would wait on a busy machine for programs that run
+for milliseconds.
+"""
 
 INTERVAL = 1.0
 """Seconds between two looks at what the broker does."""
@@ -37,11 +40,16 @@ IDLE = 0.1
 """Seconds of work in an interval below which the broker has little to do."""
 
 DUE = 100
-"""Passes over young objects, of up to seven thousand new ones each, after which one over all may
-come."""
+"""
+The number of passes over young objects after which a pass over all objects may come. Each looks at
+up to seven thousand new objects.
+"""
 
 OVERDUE = 5 * DUE
-"""The same for one that cannot wait any longer: of what circles keep, this bounds the memory."""
+"""
+The number of passes over young objects after which a pass over all objects comes in any case. It
+bounds the memory that reference cycles take.
+"""
 
 PART = 50
 """The least time of work between passes, as a multiple of the last pass."""
@@ -51,8 +59,9 @@ _NEVER = 1 << 30
 
 def busySeconds() -> float:
     """
-    The seconds in which this thread worked or waited for a processor: among busy processes a
-    broker with much to do works little.
+    The seconds in which this thread worked or waited for a processor. Among busy processes, a
+    broker with much to do works little. If the kernel does not provide this, only the working time
+    counts.
     """
     return sum(threadTimes())
 
@@ -61,9 +70,9 @@ class FullPasses:
     """
     Passes of Python's garbage collector over all objects, which stop the broker while they last.
 
-    Only objects that refer to each other in circles, and were in use for long, need them. The
-    collector itself passes over young objects, which takes few milliseconds. A pass over all of
-    them waits for a second with little work, or until memory could grow.
+    Only long-lived objects in reference cycles need such a pass. The collector itself passes over
+    young objects, which takes few milliseconds. A pass over all objects waits for a second with
+    little work, or until too much memory could be in use.
     """
 
     def __init__(self, reactor: Any, worked: Callable[[], float] = busySeconds) -> None:

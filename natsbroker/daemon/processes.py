@@ -18,8 +18,10 @@ SIGNALS = {
     "ldm": signal.SIGUSR2,
     "upgrade": signal.SIGURG,
 }
-"""The signals by their names for C{--signal}, which are nats-server's, and ours for a server of
-several workers. Other processes ignore that one."""
+"""
+The signals by their names for C{--signal}. All but C{upgrade} are nats-server's. Only a server of
+several workers obeys C{upgrade}.
+"""
 
 
 class SignalError(BrokerError):
@@ -54,7 +56,9 @@ def sendSignal(
     running: Callable[[], Iterable[int]] = runningBrokers,
     kill: Callable[[int, int], object] = os.kill,
 ) -> None:
-    """C{process} is an id; with C{*} at its end a prefix; empty for the only one."""
+    """
+    Send a signal. C{process} is an id; with C{*} at its end a prefix; empty for the only process.
+    """
     isPattern = process.endswith("*")
     prefix = process.rstrip("*")
     if prefix and not isPattern:

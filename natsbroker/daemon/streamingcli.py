@@ -1,6 +1,6 @@
 """
-C{natsbroker streaming import}: a data directory of nats-streaming-server becomes a store.
-C{natsbroker streaming acknowledge}: somebody knows of a store's losses.
+C{natsbroker streaming import}, which makes a store from a data directory of nats-streaming-server;
+and C{natsbroker streaming acknowledge}, which notes that a store's losses are known.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ _HELP = """\
 Usage: natsbroker streaming import DIR [OPTION ...]
        natsbroker streaming acknowledge DIR
 
-Reads a data directory of nats-streaming-server 0.2 to 0.25, whose server must be stopped, into an
-empty store: channels with their sequences and timestamps, durable subscriptions with what they have
-not acknowledged, and clients. DIR is only read. The store and the limits of its channels are named
-as for the broker itself, by -c FILE or by flags:
+import reads a data directory of nats-streaming-server 0.2 to 0.25 into an empty store. That server
+must be stopped. Imported are channels with their sequences and timestamps, durable subscriptions
+with their unacknowledged messages, and clients. DIR is only read. The store and the limits of its
+channels are given as for the broker itself, by -c FILE or by flags:
 
     natsbroker streaming import /var/lib/stan --store file --dir /var/lib/natsbroker
 
     --check                 read and verify only; needs no store
     --skip_damaged          import what is intact although something is damaged
-    --file_crc_poly <n>     the server's, if it is none of the usual ones
-    --encryption_key <key>  the server's; or NATS_STREAMING_ENCRYPTION_KEY in the environment
+    --file_crc_poly <n>     the server's polynomial, if it is an unusual one
+    --encryption_key <key>  the server's key; or NATS_STREAMING_ENCRYPTION_KEY in the environment
 
 Progress and findings go to standard error. The last line on standard output is JSON. An import that
 was interrupted is finished by running it again. The exit code is 0; 1 if DIR or the store is
 refused, or something is damaged (nothing is imported then); 2 for a wrong command line; 3 if the
 store failed.
 
-acknowledge prints what the store in DIR has lost, and notes that somebody knows of it: /healthz,
-which says so until then at every start, is well again. The broker may be running. The reports stay
-in DIR. The exit code is 0; 2 for a wrong command line; 3 if it cannot be noted.
+acknowledge prints what the store in DIR has lost, and notes in DIR that the loss is known. Without
+this note, /healthz reports the loss after each start. The broker may be running. The reports stay
+in DIR. The exit code is 0; 2 for a wrong command line; 3 if the note cannot be written.
 """
 
 _FLAGS = {
@@ -98,7 +98,7 @@ def main(
     stderr: TextIO,
     reactor: Any = None,
 ) -> int:
-    """C{reactor} is by default the global one; it is run and stopped."""
+    """Run the command. C{reactor} is by default the global one; it is run and stopped."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         stdout.write(_HELP)
         return DONE if arguments else USAGE
@@ -142,7 +142,7 @@ def _acknowledge(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> in
 def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _ImportCommand | None:
     command, *rest = arguments
     if command != "import":
-        raise _UsageError(f"there is no {command!r}, only 'import' and 'acknowledge'")
+        raise _UsageError(f"there is no command {command!r}, only 'import' and 'acknowledge'")
     if any(argument in ("-h", "--help") for argument in rest):
         return None
     if not rest or rest[0].startswith("-"):
@@ -159,7 +159,9 @@ def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _I
     streaming = settings.streaming
     if streaming is None or streaming.store == "memory":
         if not isCheck:
-            raise _UsageError("a store is needed that lasts: --store file --dir DIR, or -c FILE")
+            raise _UsageError(
+                "the import needs a store that is not in memory: --store file --dir DIR, or -c FILE"
+            )
         streaming = streaming or Streaming()
     key = str(given.get("encryption_key") or environment.get(_KEY_VARIABLE, ""))
     return _ImportCommand(
@@ -181,7 +183,7 @@ def _perform(request: _ImportCommand, stdout: TextIO, stderr: TextIO, reactor: A
         if source.clusterID and source.clusterID != clusterId and not request.isCheck:
             raise SourceError(
                 f"{request.directory} is of cluster {source.clusterID}, not {clusterId}: "
-                f"import it with -cid {source.clusterID}, and start the broker so"
+                f"import it with -cid {source.clusterID}, and start the broker with the same id"
             )
         plan = planImport(source, request.streaming, time.time_ns(), report)
         for channel in plan.channels:

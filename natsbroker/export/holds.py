@@ -1,5 +1,5 @@
 """
-Holds on logs that end by themselves unless they are renewed, also after a restart. The end is
+Holds on logs. They end by themselves unless they are renewed, even after a restart. The end is
 stored before a hold is in force, so a job that dies does not fill the disk for ever.
 """
 
@@ -90,7 +90,10 @@ class HoldTable:
         self._plan()
 
     async def _forget(self, *keys: bytes) -> None:
-        """Delete the ends of holds, now or later, as they would end later holds of their names."""
+        """
+        Delete the ends of holds, now or later, because they would end later holds with the same
+        names.
+        """
         ends = {key: self._ends.pop(key) for key in keys if key in self._ends}
         if not ends:
             return

@@ -14,7 +14,7 @@ class ILogDirectory(Interface):
     kind = Attribute("The kind of the logs, as one token of a subject: C{CHANNEL} or C{STREAM}.")
 
     realm = Attribute(
-        "Their owner, as tokens of a subject: the id of the streaming cluster, or the"
+        "The owner of the logs, as tokens of a subject: the id of the streaming cluster, or the"
         " JetStream domain."
     )
 
@@ -42,7 +42,7 @@ class ILogConsumer(Interface):
     """A consumer of the logs of a service, such as the export service."""
 
     def begin(catalogue: ILogDirectory) -> Deferred[None]:
-        """The service has begun to serve the logs."""
+        """Called when the service has begun to serve the logs."""
 
     def end() -> Deferred[None]:
         """The service is about to stop: release the logs. Called once after each C{begin}."""

@@ -67,7 +67,7 @@ def page(log: IStreamLog, start: int, stop: int, size: int) -> Deferred[Columns]
 def _read(
     log: IStreamLog, start: int, stop: int, size: int
 ) -> Generator[Deferred[Any], Any, Columns]:
-    """Columns of a log without an export; damaged records are passed over as deleted ones."""
+    """Columns of a log that has no export. Damaged records are skipped like deleted ones."""
     records: list[Record] = yield log.read(start, ROWS, size)
     kept = [record for record in records if record.sequence < stop]
     isWhole = not records or len(kept) < len(records)

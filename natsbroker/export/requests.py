@@ -1,6 +1,6 @@
 """
-Requests under C{$NB.API.>}. The publisher's permission for the subject decides whether it may ask;
-the answer goes only where the publisher may listen.
+Requests under C{$NB.API.>}. The permission to publish to the subject decides who may ask. The
+answer is sent only to a subject that the publisher may subscribe to.
 """
 
 from __future__ import annotations
@@ -28,12 +28,18 @@ LARGEST = (1 << 63) - 1
 
 
 class Reason:
-    """Each has its code as in HTTP, the number by which programs tell it apart, and its text."""
+    """
+    The reasons of refusals. Each has its code as in HTTP, a number for programs, and its text.
+    """
 
     BAD_REQUEST = (400, 20001, "bad request: {why}")
     NO_REQUEST = (404, 20002, "there is no request {verb}")
     NO_LOG = (404, 20003, "there is no {kind} {name}")
-    MADE_AGAIN = (410, 20004, "{kind} {name} was deleted and made again: its sequences are others")
+    MADE_AGAIN = (
+        410,
+        20004,
+        "{kind} {name} was deleted and made again: its sequences belong to other messages now",
+    )
     TOO_MANY = (429, 20005, "too many requests are waiting: try again later")
     STORE = (503, 20006, "the store fails: {why}")
     CANNOT_HOLD = (501, 20007, "the store of {kind} {name} cannot hold records")
@@ -133,8 +139,8 @@ class ApiRequest:
     @property
     def isAnswerable(self) -> bool:
         """
-        Whether there is a reply subject on which the publisher may listen, with a grant; never one
-        of an import, which leads to another account's user.
+        Whether there is a reply subject that the publisher, by its grant, may subscribe to. A reply
+        subject of an import is not one, because it leads to a user of another account.
         """
         if not isValidLiteral(self._reply):
             return False

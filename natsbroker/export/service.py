@@ -182,7 +182,7 @@ class ExportService:
         await self._answer(DigestAnswer(*given, asked.headerPrefix), asked.request.origin)
 
     async def _answer(self, answer: ExportAnswer | DigestAnswer, origin: object) -> None:
-        """Take the steps of an answer in slices; one at a time reads, to save memory."""
+        """Do the steps of an answer in slices. Only one answer reads at a time, to save memory."""
         counts = self._counts
         if counts.total() >= MOST or counts[origin] >= MOST_EACH:
             raise Refusal(Reason.TOO_MANY)
@@ -265,7 +265,7 @@ VERBS: dict[str, tuple[tuple[str, ...], Callable[..., Coroutine[Any, Any, None]]
     "RENEW": (("name", "floor", "seconds"), ExportService._renew),
     "RELEASE": (("name",), ExportService._release),
 }
-"""The fields of each request besides C{identity}, and what serves it."""
+"""The fields of each request besides C{identity}, and the function that answers it."""
 
 
 def _identityOf(log: IStreamLog) -> str:

@@ -1,9 +1,9 @@
 """
 The interest in one account that is sent to another cluster.
 
-Queue groups are always sent. Plain interest is sent as a whole or, before that, as refusals of what
-came and nothing here wants, each taken back when it is wanted. The memory of refusals is bounded: a
-forgotten one is sent again. Long lists are sent in shares of work, with changes in between.
+Queue groups are always sent. Plain interest is sent as a whole. Before that, unwanted messages are
+refused, and a refusal is taken back when its subject is wanted. The memory of refusals is bounded:
+a forgotten one is sent again. Long lists are sent in shares of work, with changes in between.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _COPY = 2
 @dataclass(eq=False)
 class GatewayAdvertiser:
     """
-    @ivar batch: its shares of work limit how much is sent at once.
+    @ivar batch: its shares of work limit the amount that is sent at once.
     @ivar isAll: all interest is sent, or about to be.
     @ivar isRefused: the whole account was refused.
     @ivar switched: when all interest began to be sent, in seconds since the epoch; 0.0 for never.
-    @ivar _isListed: whether all interest that there was at the beginning is known.
-    @ivar _untold: what is still to be told after ALL_SUBS_START; C{None} from ALL_SUBS_COMPLETE on,
-        and before.
+    @ivar _isListed: whether all interest of the beginning is known.
+    @ivar _untold: the interest that must be sent after ALL_SUBS_START; C{None} before that, and
+        from ALL_SUBS_COMPLETE on.
     """
 
     account: bytes
@@ -146,7 +146,7 @@ class GatewayAdvertiser:
             self.say(interestLine(self.account, pattern, b"", 0))
 
     def _readmit(self, pattern: bytes) -> bool:
-        """Whether there were refusals that match a pattern; they are forgotten."""
+        """Forget the refusals that match a pattern. Return whether there were any."""
         refused = self.refused
         if not hasWildcard(pattern):
             return refused.pop(pattern, _MISSING) is not _MISSING
@@ -180,7 +180,7 @@ class GatewayAdvertiser:
         return "interest-only" if self.isAll else "optimistic"
 
     def figures(self) -> dict[str, Any]:
-        """The keys are those of L{natsbroker.interfaces.IInterestTable.figures}."""
+        """The figures, with the keys of L{natsbroker.interfaces.IInterestTable.figures}."""
         return {
             "mode": self._mode,
             "no_interest": len(self.refused),

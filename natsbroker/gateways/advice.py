@@ -1,7 +1,7 @@
 """
 Advice to gateway interest policies, by account and for a limited time: whether another cluster
-receives all our interest or only refusals. Either is correct at any time, so advice changes how
-much is sent in vain, and never what arrives.
+receives all our interest or only refusals. Both are always correct. So advice changes only how much
+is sent in vain, never which messages arrive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class PolicyAdvice:
     """
     @ivar mode: C{interest-only} to send it all interest; C{optimistic} to send it refusals.
     @ivar until: in seconds since the epoch.
-    @ivar most: the refusals before all interest is sent after all; C{None} for no limit.
+    @ivar most: the number of refusals after which all interest is sent anyway; C{None} for no
+        limit.
     """
 
     account: str
@@ -61,10 +62,10 @@ class AdvisedPolicy:
         self._advice: dict[tuple[str, str], PolicyAdvice] = {}
 
     def advise(self, advice: PolicyAdvice) -> None:
-        """Raise C{ValueError} if there is too much, or its time is over."""
+        """Take advice. C{ValueError} if there is too much, or its time is over."""
         key = (advice.gateway, advice.account)
         if advice.until <= self._now():
-            raise ValueError("its time is over")
+            raise ValueError("until is in the past")
         if len(self.advice()) >= MOST and key not in self._advice:
             raise ValueError(f"there is advice about {MOST} others")
         self._advice[key] = advice

@@ -73,7 +73,7 @@ class InboundGateway(GatewayLink):
         self._gateways.arrived(self, document)
 
     def _informedAgain(self, document: ServerDocument) -> None:
-        """Ignore it: the peer sends the same over the connection that we dialled."""
+        """Ignore the INFO: the peer sends the same over the connection that we dialled."""
 
 
 class OutboundGateway(GatewayLink):

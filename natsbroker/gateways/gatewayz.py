@@ -1,9 +1,9 @@
 """
 The page C{/gatewayz}: the connections between this cluster and others.
 
-The parameters, refusals and keys are those of nats-server's page in its order. Of each account the
-page shows what the policy has decided: the mode, what is known to be wanted and unwanted, and
-(ours) how often and when the mode has changed. Without gateways the page is there, and empty.
+The parameters, refusals and keys are those of nats-server's page in its order. For each account the
+page shows the decisions of the policy: the mode, the known wanted and unwanted subjects, and (our
+addition) how often and when the mode has changed. Without gateways the page is empty.
 """
 
 from __future__ import annotations

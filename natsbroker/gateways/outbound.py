@@ -1,6 +1,6 @@
 """
-The traffic of a connection that we dialled to another cluster: our messages, and its interest,
-which is kept for accounts that are not known yet.
+The traffic of a connection that we dialled to another cluster: our messages, and its interest.
+Interest in unknown accounts is kept.
 """
 
 from __future__ import annotations
@@ -177,7 +177,10 @@ class OutboundTraffic:
             opened.bus.interestLost(pattern)
 
     def commanded(self, document: ServerDocument) -> bool:
-        """Whether it was the begin or the end of the list of all subscriptions in an account."""
+        """
+        Handle a command. Return whether it was the begin or the end of a list of all interest in an
+        account.
+        """
         command = document.gateway_cmd
         if command not in _LISTS:
             return False

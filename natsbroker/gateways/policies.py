@@ -1,9 +1,10 @@
 """
 The gateway interest policies that come with the broker, and their plugins.
 
-All of them follow the other cluster: what it refused is not sent until it takes that back, and once
-it has sent all its interest, nothing else is sent to it. Queue groups are always honoured. The
-policies differ in what they send before that, and in when they send all our interest.
+All of them obey the other cluster. A refused subject is not sent until the refusal is taken back.
+Once the other cluster has sent all its interest, only messages of that interest are sent to it.
+Queue groups are always honoured. The policies differ in what they send before that, and in when
+they send all our interest.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ class ListeningPolicy:
 
     def gained(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
         """
-        Keep plain interest unless the mode is optimistic: then it only takes back a refusal, since
-        its end will not be announced. The first subscription of either kind takes back the refusal
-        of an account: other subjects are sent again too, which needs another table.
+        Keep plain interest, unless the mode is optimistic. In that mode the interest only takes
+        back a refusal, since its end will not be announced. The first subscription of either kind
+        takes back the refusal of an account. Other subjects are then sent again too, which needs
+        another table.
         """
         if not table.isAccountWanted:
             table = copy(table)
@@ -68,7 +70,7 @@ class ListeningPolicy:
         return table
 
     def listed(self, table: InterestTable, isComplete: bool) -> InterestTable:
-        """Withhold nothing before the list is complete."""
+        """Note the begin or the end of a list. Nothing is withheld before the list is complete."""
         table.isAccountWanted = True
         if isComplete:
             table.switch(INTEREST_ONLY, self._now())
@@ -87,8 +89,8 @@ class ListeningPolicy:
 
 class OptimisticPolicy(ListeningPolicy):
     """
-    Sends what the other cluster has not refused, and refuses what is unwanted here, without limit;
-    unless the other cluster sends all its interest.
+    Sends subjects that the other cluster has not refused, and refuses unwanted ones, without limit.
+    If the other cluster sends all its interest, only that is sent.
     """
 
 
@@ -106,8 +108,8 @@ class InterestOnlyPolicy(ListeningPolicy):
 
 class SwitchingPolicy(ListeningPolicy):
     """
-    Begins optimistically, and sends all our interest in an account after too many refusals. With a
-    cluster that sends all its interest from the beginning, both sides do so.
+    Begins optimistically, and sends all our interest in an account after too many refusals. If the
+    other cluster sends all its interest from the beginning, both sides do so.
     """
 
     def __init__(
@@ -122,15 +124,15 @@ class SwitchingPolicy(ListeningPolicy):
 
 class AnnouncingPolicy(SwitchingPolicy):
     """
-    The default, as nats-server since 2.9: sends all our interest at once, and only what the other
-    cluster wants if it does the same; to others it begins optimistically.
+    The default, as in nats-server since 2.9: sends all our interest at once. A cluster that does
+    the same gets only the subjects that it wants. For others it begins optimistically.
     """
 
     tellsAll = True
 
 
 def _defaultPolicy(section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-    """A switching policy where the section says when to switch."""
+    """A switching policy if the section says when to switch; else the default."""
     if "switch_after" in section:
         return SwitchingPolicy(switchAfterOf(section))
     refuseOthers(section, "switch_after")

@@ -92,7 +92,7 @@ def _remoteProblems(place: int, remote: RemoteGateway, gateway: Gateway) -> Iter
     if not remote.urls:
         yield f'gateway "{remote.name}" has no URL'
     if [earlier.name for earlier in gateway.gateways[:place]].count(remote.name):
-        yield f'gateway "{remote.name}" is there twice'
+        yield f'gateway "{remote.name}" is listed twice'
     for _, message in (
         *urlProblems("urls", "gateway", remote.urls, lambda url: splitRoute(url, "gateway")),
         *certificateProblems(remote.tls, "gateways"),

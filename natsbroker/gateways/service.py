@@ -124,7 +124,7 @@ class GatewayService(LinkService[str]):
         self._soliciting = self._reactor.callLater(_SOLICIT, self._solicit)
 
     def _identify(self) -> None:
-        """Our own cluster announces the address, too."""
+        """Set the address. Our own cluster announces the address, too."""
         identity = self._identityWith(self._settings, self.port)
         self.gateways.identity = identity
         self.gateways.url = identity.gateway_url
@@ -195,7 +195,7 @@ class GatewayService(LinkService[str]):
         return self._diallers.connect(target.host, target.port, _DIAL, factory)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        """As with nats-server, only TLS can change."""
+        """Plan a reload. As with nats-server, only TLS can change."""
         block = new.gateway
         if block is None or _fixed(block, self.port) != _fixed(self.block, self.port):
             raise ValueError("config reload not supported for Gateway")

@@ -32,8 +32,8 @@ class SubjectSet(Protocol):
 @dataclass(eq=False, repr=False)
 class InterestTable:
     """
-    The table of our own policies, and for custom policies. The memory of refusals is bounded: the
-    oldest is forgotten first, which costs one message.
+    The table of our own policies, and for custom policies. The memory of refusals is bounded. The
+    oldest refusal is forgotten first, which causes one more unwanted message.
 
     @ivar mode: C{OPTIMISTIC}, C{TRANSITIONING} or C{INTEREST_ONLY}.
     @ivar isAccountWanted: the account was not refused as a whole.

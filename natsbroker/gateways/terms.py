@@ -62,7 +62,7 @@ def placeOf(text: str) -> RemoteURL:
     parts = urlsplit(text if "//" in text else f"nats-gw://{text}")
     host, port = parts.hostname, parts.port
     if not host or not port:
-        raise ValueError(f"not the place of a gateway: {text!r}")
+        raise ValueError(f"not the address of a gateway: {text!r}")
     return RemoteURL(host, port)
 
 

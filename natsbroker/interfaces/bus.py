@@ -237,16 +237,15 @@ class IPublisher(Interface):
 
     def publishInternal(subject: bytes, payload: bytes) -> int:
         """
-        The same for a message of this program's own that is a subject and a payload and nothing
-        else: no reply subject, no headers, no origin. It is the shortest way for services that send
-        much.
+        Deliver a message of this program that has only a subject and a payload: no reply subject,
+        no headers, no origin. It is the shortest way for services that send much.
 
         @return: how many receivers there were.
         """
 
     def publishBatch(subject: bytes, payloads: list[bytes]) -> int:
         """
-        The same for many messages to one subject, in order.
+        Deliver many messages to one subject, in order, as L{publish} delivers one.
 
         @return: how many receivers the last one had.
         """
@@ -293,11 +292,11 @@ class IMessageBus(IPublisher):
     ) -> ISubscription:
         """
         Subscribe a service whose requests need a permission. It receives only the messages that an
-        origin with the permission published: a client, a link for its peer's users, an importer,
-        or a program in this process that names an L{IOrigin}, such as a
-        L{natsbroker.accounts.requests.ProgramOrigin}. A message of the broker itself (of a
-        stream, an answer, a status, a heartbeat) has no origin and is no request; neither is an
-        answer from another account. Imports of streams bring nothing here.
+        origin with the permission published: a client, a link for its peer's users, an importer, or
+        a program in this process that names an L{IOrigin}, such as a
+        L{natsbroker.accounts.requests.ProgramOrigin}. A message of the broker itself (of a stream,
+        an answer, a status, a heartbeat) has no origin and is no request; neither is an answer from
+        another account. Imports of streams do not reach it.
         """
 
     def cancelAll(subscriptions: Iterable[ISubscription]) -> None:

@@ -52,8 +52,8 @@ class IClientDialect(Interface):
 
     def ping() -> bytes:
         """
-        @return: what makes an idle client send something, for which L{IClientSession.ponged} is
-            called; empty if the protocol has no such thing, or the client has the duty.
+        @return: bytes that an idle client answers. The dialect calls L{IClientSession.ponged} for
+            the answer. Empty if the protocol has no such bytes, or if the client has to send them.
         """
 
     def farewell(error: Any) -> bytes:
@@ -68,7 +68,10 @@ class IClientEvents(Interface):
     """The events of a client, for its dialect."""
 
     def opened() -> None:
-        """The connection is there, encrypted if it shall be, and has room. Input follows."""
+        """
+        The connection is open, encrypted if the settings say so, and within all limits. Input
+        follows.
+        """
 
     def admitted() -> None:
         """The login has succeeded. After a denial L{closed} is called instead."""
@@ -150,8 +153,8 @@ class IClientSession(IOrigin):
         """
         @param tag: the client's name for it, the C{sid} of C{/connz}. A second subscription with a
             tag changes nothing.
-        @raise natsbroker.errors.ProtocolViolation: if the user may not have it, or has too many,
-            or the pattern is none. The connection stays open.
+        @raise natsbroker.errors.ProtocolViolation: if the user may not have it, or has too many, or
+            the pattern is not valid. The connection stays open.
         """
 
     def unsubscribe(tag: bytes, maximum: int = 0) -> None:

@@ -52,9 +52,9 @@ class IConnectionKind(Interface):
     page = Attribute("The path of the monitoring page, such as C{/routez}; empty for none.")
 
     reloadError = Attribute(
-        "The error of a reload whose settings are the first to ask for the kind. Empty if a "
-        "running broker can start it: its service is then made and opened with the settings in "
-        "force, which do not ask for it, and L{IConnectionService.plan} gets the new ones."
+        "The error of a reload that configures the kind on a broker that runs without it. Empty if"
+        " a running broker can start the kind. Its service then begins with the settings in force,"
+        " and L{IConnectionService.plan} gets the new ones."
     )
 
     def isConfigured(settings: Any) -> bool:

@@ -16,7 +16,10 @@ from zope.interface.interface import Method
 from zope.interface.verify import verifyObject
 
 _KNOWN: defaultdict[tuple[str, ...], WeakSet[type]] = defaultdict(WeakSet)
-"""The classes whose objects have certain methods: requests subscribe often."""
+"""
+The classes that were verified, by the required methods. Requests subscribe often, and would verify
+the same class each time.
+"""
 
 
 def require(interface: Any, given: object, *methods: str) -> None:

@@ -62,12 +62,13 @@ class Record(NamedTuple):
 
 
 EncodedRecord = tuple[bytes, int, int]
-"""Bytes, and from where to where a record is in them as L{natsbroker.storage.records} has it."""
+"""Bytes, and the start and end of a record in them, which L{natsbroker.storage.records} encoded."""
 
 
 class RecordList(Protocol):
     """
-    A list of records, or what the lane has instead: it decodes a record when that is asked for.
+    A list of records, or the sequence that the lane has instead. That one decodes a record when it
+    is accessed.
     """
 
     def append(self, record: Record, /) -> None: ...
@@ -84,8 +85,8 @@ class RecordRun(NamedTuple):
     @ivar prefix: the acknowledgement subject without its numbers.
     @ivar number: the consumer sequence of the first message.
     @ivar pending: messages that the consumer has after the first one.
-    @ivar most: stop before the message with which the size would exceed it.
-    @ivar isShown: whether sizes count the subjects of the stream, and not those of receivers.
+    @ivar most: the largest size of the run: it ends before the message that would exceed this.
+    @ivar isShown: whether sizes count the subjects of the stream, and not C{subject}.
     """
 
     subjects: Sequence[bytes]
@@ -223,10 +224,10 @@ class LeaseCensus(NamedTuple):
 
 class Histogram(NamedTuple):
     """
-    The number of values of each size.
+    The distribution of values over buckets of sizes.
 
     @ivar bounds: the upper bounds of the buckets, without the last one, which has none.
-    @ivar counts: of each bucket, the last included.
+    @ivar counts: the number of values in each bucket, the last one included.
     @ivar total: the sum of all values.
     """
 
@@ -315,7 +316,7 @@ class NoSuchLog(StoreError):
 
 
 class SequenceTooLarge(StoreError):
-    """A log would go on with a sequence that leaves too few to its records."""
+    """The next sequence of a log would leave too few sequences for further records."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(f"sequence {sequence} is too large")

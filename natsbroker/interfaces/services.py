@@ -31,7 +31,8 @@ class IBrokerHost(Interface):
     settings = Attribute("The settings in force, a L{natsbroker.config.model.Settings}.")
 
     turns = Attribute(
-        "When long work goes on: its C{of}, called with the name of an account, gives an L{ITurns}."
+        "The scheduler of long work: its C{of} takes the name of an account and returns an"
+        " L{ITurns}."
     )
 
     monitoring = Attribute("The monitoring pages, a L{natsbroker.system.pages.ServerPages}.")
@@ -98,7 +99,7 @@ class ITurns(Interface):
     """
 
     isSpent = Attribute("Whether a slice would have to wait.")
-    waiting = Attribute("How many tasks of the account wait.")
+    waiting = Attribute("The number of waiting tasks of the account.")
 
     def begin(work: Any, origin: Any = None, isWanted: Any = None) -> Deferred[Any]:
         """
@@ -111,9 +112,9 @@ class ITurns(Interface):
 
     def queue(begin: Any, origin: Any = None, isWanted: Any = None, cost: int = 4096) -> None:
         """
-        Begin a task in its turn, which is now if a slice need not wait.
+        Begin a task when its turn comes; at once if a slice need not wait.
 
-        @param begin: called then; what it begins is the task.
+        @param begin: begins the task.
         @param isWanted: called before each slice. If it returns false the task is cancelled, or
             does not begin.
         """
@@ -129,7 +130,7 @@ class ITurns(Interface):
         """Wait for a slice in a later turn of the reactor."""
 
     def spend(cost: int) -> None:
-        """Count work that was more than a slice takes."""
+        """Count work that exceeded its slice."""
 
 
 class IObserver(Interface):

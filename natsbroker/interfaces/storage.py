@@ -143,7 +143,7 @@ class ILeasedStore(IStreamStore):
 
     lease = Attribute("The seconds that a lease lasts without renewal.")
 
-    isSure = Attribute("Whether no lease that this broker had can have ended by now.")
+    isSure = Attribute("Whether all leases of this broker are certain to be still valid.")
 
     def verify(name: str) -> Deferred[None]:
         """
@@ -357,12 +357,11 @@ class ICountedLog(ISubjectIndexedLog):
 
 class IShortcutLog(ISubjectIndexedLog):
     """
-    A log with shorter ways to what the other methods give, for services that use them where a log
-    has them. It gives some durable records without waiting, as L{natsbroker.storage.records}
-    encodes them.
+    A log with faster ways to the results of other methods. Services use them where a log has them.
+    It gives some durable records without waiting, as L{natsbroker.storage.records} encodes them.
     """
 
-    identity = Attribute("As in L{IStreamLog}: it is in each of the records.")
+    identity = Attribute("As in L{IStreamLog}. Each encoded record contains this number.")
 
     def recall(sequence: int) -> EncodedRecord | None:
         """
@@ -371,8 +370,9 @@ class IShortcutLog(ISubjectIndexedLog):
 
     def recallLast(subject: bytes) -> int:
         """
-        The sequence that the newest record of a literal subject had when it was asked for or
-        appended last, or has now; 0 if that is not known. The record may be gone.
+        The sequence of the newest record of a literal subject, as far as it is known without a
+        search: as of now, or as of the last question or append. 0 if it is not known. The record
+        may be gone.
         """
 
     def collect(
@@ -386,7 +386,7 @@ class IShortcutLog(ISubjectIndexedLog):
         Append records to a list, as C{readMatching} finds them.
 
         @param patterns: as there; empty for every record.
-        @param limit: how many records the list has at most then.
+        @param limit: the most records that the list has afterwards.
         @return: as C{next} of L{natsbroker.interfaces.records.Matching}.
         """
 

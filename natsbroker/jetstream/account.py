@@ -30,10 +30,10 @@ class JetStreamAccount(JetStreamAccountCore):
     @ivar damaged: the streams that cannot be served.
     @ivar damagedConsumers: the keys of consumers whose configuration cannot be read.
     @ivar opening: the names of streams that are being created.
-    @ivar changing: the configurations of streams that are being created or changed: what is checked
-        meanwhile is checked against them.
+    @ivar changing: the configurations of streams that are being created or changed. Other
+        configurations are checked against these too.
     @ivar changes: how often a stream began to be created or changed.
-    @ivar subjects: those of all streams, as far as they were needed for checks.
+    @ivar subjects: the subjects of all streams, as far as checks have needed them.
     @ivar requests: API requests so far.
     @ivar failures: API requests so far that were answered with an error.
     """
@@ -82,7 +82,10 @@ class JetStreamAccount(JetStreamAccountCore):
 
     @property
     def serverLimits(self) -> ConfiguredLimits:
-        """L{configuredLimits}, with what the streams of all accounts leave."""
+        """
+        The limits of the server: L{configuredLimits}, reduced by the use of other accounts'
+        streams.
+        """
         every = {**self._others, self.name: self}.values()
         return self.configuredLimits.after(
             lambda storage: sum(other.reserved(storage) for other in every)

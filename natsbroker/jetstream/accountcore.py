@@ -1,4 +1,4 @@
-"""The common part of an account's streams and consumers, which knows neither."""
+"""The common part of an account, which knows neither streams nor consumers."""
 
 from __future__ import annotations
 
@@ -51,18 +51,21 @@ MOST_REQUESTS = 10_000
 """The requests of an account that may wait, as in nats-server."""
 
 NEAR = 32 << 20
-"""The room, in bytes, below which every message is checked. One turn brings less."""
+"""
+The free bytes of an account below which each message is checked. One turn of the reactor stores
+less than that.
+"""
 
 FRESH = 50_000_000
-"""Nanoseconds for which a count of all streams is good, at least."""
+"""The least time, in nanoseconds, for which a count of all streams is used."""
 
 APART = 500_000_000
 """Nanoseconds between two counts of what other workers store, at least."""
 
 LONGEST = 10_000_000_000
 """
-Nanoseconds for which such a count is good, at most. In between, each byte of room is good for one:
-no broker fills a gigabyte in a second.
+The longest time, in nanoseconds, for which a count of all streams is used. Within these bounds, it
+is used for one nanosecond per free byte: no broker fills a gigabyte in a second.
 """
 
 UNLIMITED = AccountAllowance(NO_ACCOUNT_LIMITS)
@@ -102,9 +105,9 @@ class JetStreamAccountCore:
 
     @ivar bus: the account's bus for services of this broker.
     @ivar records: sends stored messages.
-    @ivar turns: when long work goes on.
+    @ivar turns: the order of long work.
     @ivar configuredLimits: the limits of all accounts together.
-    @ivar cluster: what other brokers have of the account, if they share its store.
+    @ivar cluster: the account's part in other brokers, if they share its store.
     @ivar isShared: whether other brokers serve streams of the same store.
     @ivar reserving: the streams that may have a C{max_bytes}.
     """
@@ -172,7 +175,8 @@ class JetStreamAccountCore:
 
         @param headers: a header block.
         @param streamSubject: the subject that receivers see.
-        @param origin: who of this broker asks a service; C{None} for what is no request.
+        @param origin: the part of this broker that asks a service; C{None} if the message is not a
+            request.
         @return: the number of receivers.
         """
         message = Message(
@@ -217,8 +221,8 @@ class JetStreamAccountCore:
 
     def _mayAsk(self) -> bool:
         """
-        Whether a request is taken. If too many wait already, an advisory says so once, and the
-        request is dropped.
+        Whether a request is accepted. If too many wait already, it is dropped, and an advisory
+        reports that once.
         """
         if self.turns.waiting < MOST_REQUESTS:
             self._dropped = 0
@@ -246,7 +250,8 @@ class JetStreamAccountCore:
         """
         Handle a request in the turns of its origin. If too many wait, it is dropped.
 
-        @param isRead: whether it changes nothing: then it ends when the answer has no receiver.
+        @param isRead: whether it changes nothing. Such a request ends when its answer has no
+            receiver any more.
         @param cost: of its beginning, in the units of L{natsbroker.pure.backlog}.
         """
         if self._mayAsk():
@@ -294,7 +299,7 @@ class JetStreamAccountCore:
     def isNear(self, storage: StorageType) -> bool:
         """
         Whether so little room is left in a kind of storage that every message must be checked. All
-        streams share one count of their bytes, which is good for longer the more room there is.
+        streams share one count of their bytes. The more room there is, the longer a count is used.
         """
         now = self.now()
         looked, until, isNear = self._looks.get(storage, (0, 0, False))

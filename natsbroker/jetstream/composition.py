@@ -103,7 +103,7 @@ def jetStreamService(
                 settings.placed("jetstream.backend", "a shared store needs a system account")
             )
         if channels is not None:
-            text = "a JetStream that brokers share has no channels"
+            text = "channels cannot be streams of a JetStream that brokers share"
             raise StartError(settings.placed("streaming.jetstream_accounts", text))
         cluster = "" if settings.cluster is None else settings.cluster.name or CLUSTER
         tags = settings.server_tags
@@ -115,7 +115,7 @@ def jetStreamService(
         if settings.no_system_account:
             raise StartError(settings.placed("jetstream", "workers need a system account"))
         if channels is not None:
-            text = "a JetStream of several workers has no channels"
+            text = "channels cannot be streams of a JetStream of several workers"
             raise StartError(settings.placed("streaming.jetstream_accounts", text))
         inThread = partial(deferToThreadPool, host.reactor, host.reactor.getThreadPool())
         bus = host.bus(settings.system_account)
@@ -187,8 +187,8 @@ def streamsPlanner(
     services: Mapping[str, IService], inForce: Callable[[], Settings], figures: Callable[[], Any]
 ) -> Planner:
     """
-    The limits of JetStream, the accounts that have it, and theirs. An account without it keeps its
-    streams in the store, for when it has it again.
+    The step that changes the limits of JetStream, the accounts that have it, and their limits. An
+    account without JetStream keeps its streams in the store for later.
 
     @param inForce: gives the settings before the reload while it is planned.
     @param figures: gives what monitoring shows of JetStream.

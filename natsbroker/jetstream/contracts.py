@@ -54,8 +54,8 @@ class ConsumerStream(Protocol):
 
     def together(self, call: Callable[[], object]) -> None:
         """
-        Call something, and have what it deletes and the states that it writes committed together,
-        where the store can.
+        Call a function. Its deletions, and the states that it writes, are committed together if the
+        store can.
         """
 
     def read(
@@ -66,7 +66,7 @@ class ConsumerStream(Protocol):
     def readEncoded(
         self, filters: tuple[bytes, ...], sequence: int, limit: int, maxBytes: int
     ) -> Deferred[Matching]:
-        """The same messages, some of which may be decoded only when they are asked for."""
+        """As L{read}, but some messages may be decoded only when they are accessed."""
 
     def get(self, sequence: int) -> Deferred[Record | None]:
         """One message."""

@@ -38,9 +38,9 @@ class JetStreamFigures:
     """
     @ivar accounts: by name, those that have JetStream; the service fills it when it starts.
     @ivar isRunning: whether the service has started.
-    @ivar directory: of the streams in files; empty for a store that has none.
+    @ivar directory: the directory of the streams in files; empty for a store without one.
     @ivar nameOf: gives the name of an account by its key.
-    @ivar trouble: tells why nothing can be stored; gives nothing while it can.
+    @ivar trouble: returns the reason why nothing can be stored; empty if it can.
     @ivar store: gives the store of streams in files; C{None} while it is not open.
     """
 
@@ -62,8 +62,8 @@ class JetStreamFigures:
 
     def configure(self, settings: JetStream, isSized: bool) -> None:
         """
-        @param settings: with the totals in force.
-        @param isSized: whether the configuration says both totals.
+        @param settings: the settings, with the totals in force.
+        @param isSized: whether the configuration has both totals.
         """
         self._settings, self._isSized = settings, isSized
 
@@ -124,7 +124,10 @@ class JetStreamFigures:
         return {}
 
     def counts(self, isLeader: bool) -> Row:
-        """The numbers; C{isLeader} adds how many of them this broker leads, which is all."""
+        """
+        The numbers of streams and consumers. C{isLeader} adds the number of those that this broker
+        leads, which is the same.
+        """
         streams = [
             stream for account in self.accounts.values() for stream in account.streams.values()
         ]

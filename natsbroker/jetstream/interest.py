@@ -44,8 +44,8 @@ class SubjectInterest:
         self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
     ) -> Callable[[], None]:
         """
-        Call C{changed} with whether there is interest, at once and with each change; the result
-        ends the watch.
+        Call C{changed} with whether there is interest, at once and with each change. The returned
+        callable ends the watch.
 
         @param subject: a literal subject.
         @param queue: only members of this queue group count; empty for any subscription.
@@ -72,8 +72,8 @@ class SubjectInterest:
 
     def isThere(self, subject: bytes, queue: bytes = b"") -> bool:
         """
-        Whether a subscription to the very subject exists; with a queue group, one of its members.
-        As in nats-server, no subscriptions to patterns with wildcards count.
+        Whether a subscription to exactly this subject exists; with a queue group, one of its
+        members. As in nats-server, subscriptions with wildcards do not count.
         """
         match = self._bus.matcher.match(subject)
         if queue:

@@ -1,6 +1,6 @@
 """
 The page C{/jsz}: accounts, streams and consumers, with nats-server's parameters, refusals and keys.
-They are read one after the other, and clients are served in between.
+They are read one after the other, so that clients are served in between.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class JszQuery:
     """
     @ivar account: the only one in detail; empty for all.
     @ivar directConsumers: with C{consumers}, also those by which mirrors and sources read a stream.
-    @ivar raft: what this broker leads is counted.
+    @ivar raft: whether the streams and consumers that this broker leads are counted.
     """
 
     account: str = ""
@@ -81,8 +81,8 @@ class JszQuery:
 class Jsz:
     def __init__(self, state: BrokerState, find: Callable[[], Any]) -> None:
         """
-        @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}, which a broker without
-            JetStream does not load; C{None} then.
+        @param find: returns L{natsbroker.jetstream.figures.JetStreamFigures}; C{None} for a broker
+            without JetStream, which does not load that module.
         """
         self._state = state
         self._find = find

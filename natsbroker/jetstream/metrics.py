@@ -1,6 +1,6 @@
 """
-The metrics of streams and consumers, a few at a time: a scrape shows the broker's knowledge of a
-consumer at that moment, without a read from a store.
+The metrics of streams and consumers, a few at a time. A scrape shows the present knowledge of the
+broker, and reads nothing from a store.
 """
 
 from __future__ import annotations

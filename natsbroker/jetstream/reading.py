@@ -44,7 +44,7 @@ def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 
 
 def checkChannels(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    """Check that the accounts that channels are given to have JetStream."""
+    """Check that each account with channels as streams has JetStream."""
     streaming = settings.streaming
     for name in () if streaming is None else sorted(set(streaming.jetstream_accounts.values())):
         known = settings.accounts.get(name)

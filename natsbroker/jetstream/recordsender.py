@@ -31,8 +31,8 @@ class RecordSender:
 
     def fullReceiver(self, subject: bytes) -> Outbox | None:
         """
-        The connection to wait for before more is sent: of the receivers of a subject, the one with
-        the fewest bytes to send, if even these are many. C{None} if a receiver keeps up, or has no
+        The connection to wait for before more is sent. If all receivers of a subject have many
+        bytes to send, it is the one with the fewest. C{None} if a receiver keeps up, or has no
         outbox.
         """
         match = self._bus.matcher.match(subject)

@@ -75,8 +75,8 @@ class JetStreamService(Service):
         """
         @param block: with the totals in force.
         @param openFiles: opens the store of streams in files.
-        @param share: makes what serves a store together with other brokers.
-        @param locate: has L{change} called for an account with streams, if it has JetStream still.
+        @param share: makes the part that serves a store together with other brokers.
+        @param locate: has L{change} called for an account with streams, if it still has JetStream.
         @param channels: the channels of NATS Streaming that are streams too.
         @param joinWorkers: makes this worker's part of the streams of a host's workers.
         """
@@ -122,7 +122,7 @@ class JetStreamService(Service):
 
     @property
     def trouble(self) -> str:
-        """The reason for which nothing can be stored; empty while it can."""
+        """The reason why nothing can be stored; empty if it can."""
         if self._leadership is not None and self._leadership.trouble:
             return self._leadership.trouble
         return self._watch.stopped
@@ -213,7 +213,7 @@ class JetStreamService(Service):
                 self._exports[name] = exports
 
     async def _end(self, name: str) -> None:
-        """Serve an account no more. Its streams stay in the store."""
+        """Stop serving an account. Its streams stay in the store."""
         exports = self._exports.pop(name, None)
         if exports is not None:
             await exports.end()
@@ -240,14 +240,14 @@ class JetStreamService(Service):
     # Accounts that come and go.
 
     async def _locateOwners(self, files: IStreamStore) -> None:
-        """Have those accounts looked up that have streams in the store."""
+        """Look up the accounts that have streams in the store."""
         for owner in sorted({ownerOf(log) for log in await files.logs()} - {"", *self._wanted}):
             self._locate(owner)
 
     def refusals(self, system: str) -> ApiRefusals:
         """
         @param system: the system account; empty for none.
-        @return: what answers accounts without JetStream.
+        @return: the refusals for accounts without JetStream.
         """
         self._refusals = ApiRefusals(
             ROUTES,
@@ -288,7 +288,7 @@ class JetStreamService(Service):
             account.configure(configuredLimits(block))
 
     async def _settle(self, name: str) -> None:
-        """Apply the last change that was asked for an account."""
+        """Apply the last requested change of an account."""
         lock = self._locks.setdefault(name, DeferredLock())
         await lock.acquire()
         try:

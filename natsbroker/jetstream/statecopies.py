@@ -1,6 +1,6 @@
 """
-State that is stored twice, because without it a stream could not be found: its configuration, those
-of its consumers, and the positions of its sources.
+State that is stored twice. A stream could not be found without its configuration, those of its
+consumers, and the positions of its sources.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _COPIED = (b"stream/", b"consumer/", b"sources/")
 @implementer(IStateStore)
 class CopiedStates:
     """
-    A space of state that survives the damage of one value: without a stream's configuration, all
-    of its messages would be lost to clients.
+    A space of state that survives the damage of one value. Clients would lose all messages of a
+    stream without its configuration.
     """
 
     def __init__(self, states: IStateStore) -> None:

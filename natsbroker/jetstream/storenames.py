@@ -12,8 +12,8 @@ from natsbroker.wire.text import encoded
 
 def logName(account: str, stream: str) -> str:
     """
-    The name of a stream's log in its store. An empty stream gives what the names of all logs of the
-    account begin with.
+    The name of a stream's log in its store. An empty stream name gives the prefix of all logs of
+    the account.
     """
     owner = quote(account, safe="")
     if len(owner) > 120:
@@ -28,7 +28,7 @@ def spaceName(log: str) -> str:
     """
     The space of state of one stream in a store that brokers share. It is leased with the log.
 
-    @param log: the name of the log, or what the names of all logs of an account begin with.
+    @param log: the name of the log, or the prefix of all logs of an account.
     """
     _, owner, stream = log.split("/", 2)
     if len(owner) > 30:

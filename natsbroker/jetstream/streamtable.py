@@ -1,6 +1,4 @@
-"""
-The streams of an account by name, and what has changed among them.
-"""
+"""The streams of an account by name, and the changes among them."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ class StreamTable(dict[str, T]):
     Streams by name. Changed by item assignment, C{del} and C{pop} only.
 
     @ivar channels: the names of those that are channels of NATS Streaming.
-    @ivar changed: the names whose subjects an index may not have as they are.
+    @ivar changed: the names of streams whose subjects may differ from those in an index.
     """
 
     def __init__(self) -> None:
@@ -45,10 +43,7 @@ class StreamTable(dict[str, T]):
 
 
 class StreamConfigs(Mapping[str, StreamConfig]):
-    """
-    The configurations of streams as they are at any time: those that are being changed are as they
-    will be.
-    """
+    """The current configurations of streams. A stream that is being changed has its new one."""
 
     def __init__(self, streams: Mapping[str, Any], changing: Mapping[str, StreamConfig]) -> None:
         self._streams = streams

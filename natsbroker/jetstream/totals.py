@@ -1,6 +1,6 @@
 """
-The sizes of JetStream where the configuration gives none: as in nats-server, three quarters of the
-machine's memory and of the disk.
+The totals of JetStream if the configuration has none. As in nats-server, they are three quarters of
+the machine's memory and of the disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def machineMemory() -> int:
 
 def diskFor(directory: str) -> int:
     """
-    The bytes of the disk that a folder may fill: the free ones and those of its own files, so that
+    The bytes of the disk that a folder may fill: free space and the space of its own files, so that
     the next start computes no less. The folder need not exist.
     """
     path = Path(directory).absolute()

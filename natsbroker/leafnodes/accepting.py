@@ -194,7 +194,7 @@ class AcceptedLeaf(LeafLink):
             return spokeRules({"allow": ()}, {"allow": ()})
 
     def _informed(self, document: ServerDocument) -> None:
-        """Let the peer choose the compression before CONNECT; the rest of its INFO is ignored."""
+        """Let the peer choose the compression before CONNECT. The rest of its INFO is ignored."""
         if self._options is None and self._select(document.compression):
             self._isMet = True
             self.decoder.dialect = FROM_LEAF

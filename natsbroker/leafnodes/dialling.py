@@ -1,7 +1,7 @@
 """
-A leafnode connection that we dialled: INFO, TLS, compression and CONNECT, which goes only to a
-leafnode port, and in the clear only where neither side asks for TLS. The peer's permissions hold
-here too.
+A leafnode connection that we dialled: INFO, TLS, compression and CONNECT. CONNECT is sent only to a
+leafnode port, and in the clear only if neither side asks for TLS. The peer's permissions hold here
+too.
 """
 
 from __future__ import annotations

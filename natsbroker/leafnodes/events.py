@@ -6,8 +6,9 @@ The events of the system account about leafnode connections::
     $SYS.SERVER.<id>.CLIENT.AUTH.ERR           one was refused for who it is
     $SYS.ACCOUNT.<account>.LEAFNODE.CONNECT    one was accepted, at a server with gateways
 
-Both ends of a connection publish the first two; the end that dialled knows no name and no user. The
-last one tells nats-servers of the cluster to learn all interest of other clusters in the account.
+Both ends of a connection publish the first two; the dialling end knows neither a name nor a user.
+The last one tells nats-servers of the cluster to learn all interest of other clusters in the
+account.
 """
 
 from __future__ import annotations

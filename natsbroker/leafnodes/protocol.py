@@ -1,4 +1,4 @@
-"""Leafnode connections over Twisted; with TLS, nothing but INFO is ever in the clear."""
+"""Leafnode connections over Twisted. With TLS, only INFO may be in the clear."""
 
 from __future__ import annotations
 

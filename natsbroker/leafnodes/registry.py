@@ -62,7 +62,7 @@ class LeafPeer(LinkPeer, Protocol):
 class LeafLink(Link):
     """
     A leafnode connection, dialled or accepted. No interest passes before both sides have introduced
-    themselves, and the peer's interest goes the moment the connection ends.
+    themselves, and the peer's interest is removed as soon as the connection ends.
 
     @ivar grant: the peer's permissions here; C{None} before it is authenticated.
     @ivar kind: C{HUB} or C{SPOKE}, which the peer is to this broker.
@@ -271,7 +271,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         redial: Callable[[LeafRemote], None],
     ) -> None:
         """
-        @param authorizer: of leafnodes; C{None} for that of clients.
+        @param authorizer: the authorizer of leafnodes; C{None} for that of clients.
         @param redial: called with the remote when a dialled connection is gone.
         """
         super().__init__(context)
@@ -420,5 +420,5 @@ def sharesHubs(dependencies: LinkDependencies) -> bool:
 
 
 def _leafnodeOf(leaf: LeafLink) -> tuple[str, ...]:
-    """The identity of a leafnode: equal for two connections of the same one."""
+    """The identity of a leafnode, which is equal for two connections of the same one."""
     return leaf.name, leaf.cluster, leaf.account, leaf.remoteAccount

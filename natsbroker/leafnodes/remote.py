@@ -1,4 +1,4 @@
-"""A dialled leafnode remote: its addresses in turn, its credentials, and when it is dialled."""
+"""A dialled leafnode remote: its addresses in turn, its credentials, and the times of dialling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PART = re.compile(r"-{3,}[^-\n]*-{3,}\r?\n([\w.=-]+)\r?\n-{3,}[^-\n]*-{3,}")
 
 
 class LeafRemote:
-    """A remote; C{delay} adds seconds before it is dialled after the next loss."""
+    """A remote. C{delay} adds seconds before it is dialled after the next loss."""
 
     def __init__(self, settings: RemoteLeaf, tls: LinkTLS | None, random: Random) -> None:
         self.settings = settings

@@ -2,8 +2,8 @@
 The permissions of a leafnode connection in both directions.
 
 A hub applies those of the spoke's user and the denials of the spoke; a spoke applies those that the
-hub sends and the denials of its settings. Interest that is permitted in part stands, and messages
-are checked one by one.
+hub sends and the denials of its settings. Interest that is permitted in part is accepted, and
+messages are checked one by one.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _tablesOf(entries: Iterable[bytes]) -> dict[bytes, PatternTable]:
 
 
 def _concerning(tables: Mapping[bytes, PatternTable], queue: bytes) -> list[PatternTable]:
-    """The tables for a queue group, or for none."""
+    """The tables that concern a queue group, or subscriptions without one."""
     return [
         table
         for group, table in tables.items()
@@ -134,7 +134,7 @@ class LeafRules:
         return subject.startswith(ACKNOWLEDGEMENTS) and self._mayAsk(subject)
 
     def _mayAsk(self, acknowledgement: bytes) -> bool:
-        """Whether a consumer may be asked for messages, without settling them or C{+NXT}."""
+        """Whether a consumer may be asked for messages, apart from acknowledgements and C{+NXT}."""
         tokens = acknowledgement.split(b".")
         # The longer form has a domain and an account first.
         place = 2 if len(tokens) < 11 else 4
@@ -183,8 +183,8 @@ def spokeRules(
 ) -> LeafRules:
     """
     @param imports: the hub's permissions in INFO for messages to us; C{None} for everything.
-    @param exports: the same for messages from us.
-    @param denyImports: the denials in the settings, as C{denyExports}.
+    @param exports: the hub's permissions in INFO for messages from us.
+    @param denyImports: the denials of imports in the settings; C{denyExports} are those of exports.
     @raise ValueError: if the hub sends permissions that are not valid.
     """
     return LeafRules(_gate(imports, denyImports), _gate(exports, denyExports))

@@ -134,7 +134,10 @@ class LeafnodeService(LinkService[LeafRemote]):
         return math.inf
 
     def linksChanged(self) -> None:
-        """Members of the cluster tell their leafnodes the addresses of each other's listeners."""
+        """
+        Note that links have changed: members tell their leafnodes the addresses of each other's
+        listeners.
+        """
         place, cluster = self.place, self._cluster()
         others: tuple[str, ...] = ()
         webSockets: tuple[str, ...] = ()

@@ -65,7 +65,7 @@ class LeafAccount:
 
     @property
     def isPeer(self) -> bool:
-        """A leafnode that logged in here is a user itself, with its own permissions."""
+        """True: a leafnode that logged in here is a user itself, with its own permissions."""
         return self.kind is not Kind.SPOKE
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
@@ -85,7 +85,7 @@ class LeafAccount:
 
 @implementer(IOutboxLink)
 class _DirectAccount(LeafAccount):
-    """The same where nobody has to know what is sent there."""
+    """A target for which nobody must know what is sent there."""
 
     __slots__ = ()
 
@@ -242,11 +242,16 @@ class LeafTraffic:
             self._link.close(errors.LEAF_PUBLISH, _text(subject))
 
     def _mayRequest(self, mapped: bytes) -> bool:
-        """Whether a mapped subject is no request, or one that the rules permit by this subject."""
+        """
+        Whether a mapped subject is not a request, or a request that the rules permit under this
+        subject.
+        """
         return not self._bus.matcher.match(mapped).isServed or self._rules.incoming.allows(mapped)
 
     def _traces(self, came: LinkMessage) -> bool:
-        """Publish a message with a trace, if its headers ask for one; whether that is all."""
+        """
+        Publish a message with a trace, if its headers ask for one. Return whether it was published.
+        """
         tracing, asked = self._bus.tracing, came.message(self.target)
         if tracing is None or not tracing.concerns(asked):
             return False

@@ -18,7 +18,7 @@ from natsbroker.websocket.protocol import WebSocketProtocol
 
 
 def overWebSocket(above: Any, below: WebSocketProtocol) -> LeafProtocol:
-    """The protocol, whose TLS is that of the connection below."""
+    """Make the protocol. Its TLS is that of the connection below."""
     leaf: LeafProtocol = above
     leaf.connectionType = "LEAFNODE_WS"
     leaf.connection = below.connection

@@ -58,12 +58,13 @@ class LinkDependencies:
     @ivar hostId: by which clients and leafnodes know it; neighbours have one.
     @ivar clients: what is shared with client connections: batches, deadlines, tracing.
     @ivar checks: compare the passwords of peers.
-    @ivar policy: makes what decides which messages other clusters receive.
+    @ivar policy: makes the policy that decides which messages other clusters receive.
     @ivar systemBus: gives the bus of the system account; C{None} without one.
-    @ivar authorizerFor: makes the authorizer of clients from settings; gives C{None} where settings
-        do not make it.
-    @ivar sockets: listen already, by the configuration key of their kind, which takes its own out.
-    @ivar hostCluster: of which this broker is one; C{None} for a server of one broker.
+    @ivar authorizerFor: makes the authorizer of clients from settings; C{None} if the settings do
+        not determine it.
+    @ivar sockets: sockets that already listen, by the configuration key of their kind. Each kind
+        takes out its own.
+    @ivar hostCluster: the host's brokers, including this one; C{None} for a server of one broker.
     """
 
     reactor: Any

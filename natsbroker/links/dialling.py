@@ -1,6 +1,6 @@
 """
-Dialling one peer until it answers, one attempt at a time; the pauses have jitter, so that two
-servers that dial each other do not stay in step.
+Dialling one peer until it answers, one attempt at a time. The pauses have jitter, so that two
+servers that dial each other do not stay synchronous.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Dialler:
     """
     The attempts to reach one peer. It is used once.
 
-    @ivar what: what follows "trying to connect" in the log, as text at that time: the address of
-        the next attempt may be another.
+    @ivar what: the words after "trying to connect" in the log, made at that time because the
+        address may change.
     @ivar over: called once with whether the peer answered; not after L{stop}.
     """
 

@@ -51,8 +51,8 @@ class ReplyNames:
 
     def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:
         """
-        The hash of the mapping server of our cluster, empty if that is us or not known, and the
-        original subject; C{None} if the subject is not of our cluster.
+        The mapping server's hash and the original subject of a mapped subject. The hash is empty if
+        that server is us or not known. C{None} if the subject is not of our cluster.
         """
         prefix, rest = splitMapped(subject)
         if not prefix.startswith(self.answers):
@@ -83,13 +83,15 @@ class GatewayDependencies:
 
 
 class GatewayReplyRouter:
-    """Delivers answers under the requested subject, if possible by the asking member."""
+    """Delivers answers under the requested subject, if possible by the member that asked."""
 
     def __init__(self, dependencies: GatewayDependencies) -> None:
         self._dependencies = dependencies
 
     def take(self, account: str, message: Message, isFromMember: bool) -> bool:
-        """Whether the subject is mapped, and so the message taken; a member's stays here."""
+        """
+        Take a message. Return whether its subject is mapped. A message from a member stays here.
+        """
         if not prefixOf(message.subject):
             return False
         destination = self._dependencies.replies.destination(message.subject)

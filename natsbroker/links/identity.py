@@ -74,7 +74,7 @@ class LinkLogin:
     def admits(
         self, checks: PasswordChecks, user: str, password: str, certificate: Any
     ) -> bool | Deferred[bool]:
-        """Whether a peer's credentials are right, compared in constant time."""
+        """Whether a peer's credentials are right. They are compared in constant time."""
         if self.isMapped:
             names = CertificateNames([self.user] if self.user else [])
             return certificate is not None and any(True for _ in names.namesIn(certificate))
@@ -89,8 +89,8 @@ class LinkLogin:
 
 def loginToSay(user: str, password: str, urls: Iterable[RemoteURL]) -> tuple[str, str]:
     """
-    The user and the password for a peer whose URL has none. As a hash cannot be sent, the first of
-    the URLs with a password stands in.
+    The user and the password for a peer whose URL has none. Since a hash cannot be sent, they then
+    come from the first URL with a password.
     """
     if not isHash(password):
         return user, password

@@ -31,7 +31,7 @@ class LinkPermissions(Protocol):
     The interest that passes over a link. A broker imports a pattern by sending the peer its
     interest, and exports one by accepting the peer's.
 
-    @ivar exports: its C{mayDeliver} is asked about each message for a pattern that is exported in
+    @ivar exports: its C{mayDeliver} is called for each message to a pattern that is exported in
         part; C{None} if there is no such pattern.
     """
 
@@ -89,7 +89,7 @@ class InterestAdvertiser:
 
     def _watch(self) -> None:
         """
-        Report all interest, a share in each iteration of the reactor. A former watch goes on until
+        Report all interest, a share in each turn of the reactor. A former watch continues until
         that is done, so that no change is missed.
         """
         former = list(self._stops)

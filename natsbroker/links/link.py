@@ -47,7 +47,7 @@ class ILinkOwner(Interface):
     context = Attribute("The L{LinkContext} of its links.")
 
     def linkOpened(link: Any) -> None:
-        """The transport of a link is connected, and encrypted if need be."""
+        """The transport of a link is connected, and encrypted if TLS is used."""
 
     def linkEnding(link: Any) -> None:
         """A link that may have opened is about to close. Called once; it delivers no more."""
@@ -65,8 +65,8 @@ class Link(PeerSession):
     @ivar lane: the lane of messages; C{None} if all take the readable path.
     @ivar traffic: the handlers of messages and interest; C{None} before the dialect is agreed on.
     @ivar isQuiet: whether no PING may be sent, since the peer is about to switch to S2.
-    @ivar measures: whether the round trip is measured in every interval, whatever comes, where the
-        compression depends on it.
+    @ivar measures: whether the round trip is measured in every interval, even with input, because
+        the compression depends on it.
     """
 
     CREATED: ClassVar[str]
@@ -112,11 +112,11 @@ class Link(PeerSession):
 
     @abstractmethod
     def greet(self) -> None:
-        """Send the first line of a new connection, which is encrypted by now if it has to be."""
+        """Send the first line of a new connection. If it has to be encrypted, it is by now."""
 
     def secured(self) -> None:
         """Refuse a handshake after lines in the clear, as most kinds of links do."""
-        raise RuntimeError("a handshake in the middle of a conversation")
+        raise RuntimeError("a TLS handshake after the first line")
 
     def ended(self) -> None:
         """Withdraw the interest of the peer. Called exactly once, as soon as the link ends."""
@@ -196,7 +196,7 @@ class Link(PeerSession):
         self.close(errors.PEER_ERROR)
 
     def judge(self, outcome: bool | Deferred[bool], decided: Callable[[bool], None]) -> None:
-        """Go on with the judgement of the peer's login; nothing more is read until then."""
+        """Continue the judgement of the peer's login. Nothing more is read until it has ended."""
         if isinstance(outcome, bool):
             decided(outcome)
             return
@@ -214,7 +214,7 @@ class Link(PeerSession):
             self._resume()
 
     def _resume(self) -> None:
-        """Read on after something that was asked has been answered."""
+        """Continue reading after a request has been answered."""
         self._release()
         self.context.reactor.callLater(0, self.proceed)
 
@@ -244,7 +244,7 @@ class Link(PeerSession):
         self.close(errors.DUPLICATE_SERVER_NAME)
 
     def _select(self, peer: str) -> bool:
-        """Whether the mode of the link is known; else the link is closed."""
+        """Select the mode of the link. Return whether it is known; else the link is closed."""
         try:
             self.compression.select(peer)
         except ValueError:
@@ -254,7 +254,9 @@ class Link(PeerSession):
         return True
 
     def _switch(self) -> None:
-        """Speak S2 from here on. The first level follows from how long the peer took to answer."""
+        """
+        Speak S2 from here on. The time that the peer took to answer determines the first level.
+        """
         self.compression.begin(self.roundTrip or self.context.reactor.seconds() - self.started)
 
     def useCompression(self, wanted: Compression) -> None:

@@ -1,6 +1,6 @@
 """
 Links over Twisted transports, dialled and accepted. With TLS the session begins after the handshake
-with the right peer. Plain TCP goes through the poller where there is one.
+with the right peer. Plain TCP uses the poller if there is one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class S2Link:
     __slots__ = ("_decoder", "_isBusy", "_isLater", "_isPaused", "_link", "_stream", "encoder")
 
     def __init__(self, link: Link, stream: Any, level: str, data: bytes) -> None:
-        """C{data} came behind the last uncompressed line."""
+        """C{data} is the input behind the last uncompressed line."""
         self.encoder = S2Encoder(level)
         self._decoder = S2Decoder()
         self._link = link
@@ -59,7 +59,7 @@ class S2Link:
         self._stream.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """The session wants more: first what was read already."""
+        """Resume reading for the session, first input that was read already."""
         self._isPaused = False
         if not (self._isBusy or self._decoder.isStarved):
             self._later()
@@ -81,7 +81,7 @@ class S2Link:
             batch.leave()
 
     def _decode(self) -> None:
-        """Give the session what has come, but for what is for a later iteration."""
+        """Give the session the decoded input, except the part for a later turn."""
         link, decoder, left = self._link, self._decoder, _IN_AN_ITERATION
         batch = link.context.batch
         while not (link.reason or self._isPaused or decoder.isStarved):
@@ -98,7 +98,7 @@ class S2Link:
                 left -= _AT_ONCE
 
     def _later(self) -> None:
-        """Go on in another iteration, and read nothing from the transport before."""
+        """Continue in another turn, and read nothing from the transport before."""
         if not self._isLater:
             self._isLater = True
             self._stream.pauseProducing()
@@ -179,7 +179,7 @@ class LinkProtocol(SessionProtocol):
         self._vet(tls.settings, lambda: self._secured(link))
 
     def _unsealed(self) -> None:
-        """Hand on all records of one read; they may be compressed, and are no lines yet."""
+        """Hand on all records of one read. They may be compressed, so they are not lines yet."""
         if self._inlet is not None:
             self.dataReceived(self._inlet.take())
 

@@ -77,7 +77,7 @@ class LinkRegistry(Generic[AnyLink]):
 
     @property
     def traffic(self) -> LinkTraffic:
-        """Of all links, those that have ended included."""
+        """The traffic of all links, including those that have ended."""
         total = self._endedTraffic
         for link in self._links.values():
             total = _sum(total, link.counts)

@@ -83,7 +83,9 @@ class ConnectionService:
 
 
 class LinkService(ConnectionService, ABC, Generic[Key]):
-    """Links' service, by dialled peers' keys; each kind makes its own listener C{_port}."""
+    """
+    The service of links, by the keys of dialled peers. Each kind makes its own listener C{_port}.
+    """
 
     links: LinkRegistry[Any]
     _port: LinkPort
@@ -106,7 +108,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
 
     @abstractmethod
     def _identify(self) -> None:
-        """Say where we are listening now."""
+        """Set the address at which we listen."""
 
     async def open(self, settings: Any) -> None:
         await self._port.open()
@@ -149,7 +151,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         self.context.useTracing(self._clients.settings.logging)
 
     def _use(self, settings: Settings, ofLinks: Settings) -> None:
-        """Hold the links that there are to the limits of other settings."""
+        """Apply the limits of other settings to the existing links."""
         self._settings = settings
         self.context.settings = ofLinks
         for link in self.links.everyone():

@@ -1,6 +1,6 @@
 """
-The services of a broker's connection kinds. A kind that the settings do not ask for has none, and
-its modules are not loaded.
+The services of a broker's connection kinds. A kind that is not configured has no service, and its
+modules are not loaded.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ class Links:
             await service.close()
 
     def planners(self) -> list[Planner]:
-        """The owners of the kinds' settings, after those of accounts and authorization."""
+        """
+        The owners of the kinds' settings. They plan after those of accounts and authorization.
+        """
         return [partial(self._plan, kind) for kind in self.kinds]
 
     def _plan(self, kind: IConnectionKind, new: Settings, changes: Sequence[Change]) -> Step:

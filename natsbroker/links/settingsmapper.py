@@ -23,8 +23,8 @@ _LONGEST_PAUSE = 30.0
 
 def linkSettings(settings: Settings, block: ListenerSettings | Leafnodes) -> Settings:
     """
-    The settings of a kind of link: those of clients, with the values of the kind's block. Servers
-    do not apply the payload limit of clients to each other; the larger limit here bounds memory.
+    The settings of a kind of link: those of clients, with the values of the kind's block. The
+    payload limit of clients does not hold between servers. The larger limit here bounds memory.
     """
     timeout = timeToLogin(block.timeout, block.tls)
     return replace(

@@ -22,7 +22,7 @@ from natsbroker.connections.tlsrecords import SealedConnection
 
 @dataclass(frozen=True, slots=True)
 class LinkTLS:
-    """Links' TLS; C{isRequired} of dialled leafnodes uses it even if the peer does not."""
+    """TLS of links. C{isRequired} makes a dialled leafnode use TLS even if the peer does not."""
 
     context: SSL.Context
     dialling: SSL.Context
@@ -82,7 +82,10 @@ def isAddress(host: str) -> bool:
 
 
 def nameProblem(certificate: Any, name: str) -> str:
-    """The fault of an X.509 certificate or C{None} for a dialled name or address; empty if none."""
+    """
+    The fault of an X.509 certificate, or of C{None}, for a dialled name or address; empty for no
+    fault.
+    """
     if certificate is None:
         return "the peer has no certificate"
     try:

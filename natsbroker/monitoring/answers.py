@@ -68,7 +68,7 @@ Page = Callable[[Query], Answer]
 @dataclass
 class Listing:
     """
-    A document that ends with a list which may be long.
+    A document that ends with a list, which may be long.
 
     @ivar head: the members before the list; not empty.
     @ivar countKey: the member of C{head} for the number of rows; empty for none.
@@ -81,7 +81,10 @@ class Listing:
     isShownEmpty: bool = True
 
     def body(self, largest: int = LARGEST) -> Iterator[bytes]:
-        """Indented JSON; for a list that ends early C{limit} counts its rows, with C{truncated}."""
+        """
+        Indented JSON. For a list that ends early C{limit} is the number of its rows, and
+        C{truncated} is set.
+        """
         rows: list[str] = []
         room = largest - _HEAD
         for row in self.rows:
@@ -186,7 +189,7 @@ def compact(document: Any) -> str:
 
 
 def _pieces(encoder: json.JSONEncoder, document: Any) -> Iterator[str]:
-    """Each scalar ends a piece. Go writes a whole float without its fraction."""
+    """The pieces of a value. Each scalar ends a piece. As in Go, a whole float has no fraction."""
     for piece in encoder.iterencode(document):
         if piece.endswith(".0"):
             piece = piece[:-2]

@@ -1,6 +1,6 @@
 """
 The page C{/healthz}, with the parameters and refusals of nats-server, and the broker's own checks
-of known state; one that raises is a problem too.
+of known state. A check that raises is a problem too.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class HealthQuery:
     @ivar enabledOnly: check only whether streaming is enabled.
     @ivar metaOnly: check only the cluster's metadata.
     @ivar details: list all problems instead of the first.
-    @ivar strict: what a start warns of is a problem too.
-    @ivar warnings: what a start warns of is listed, and is no problem.
+    @ivar strict: whether warnings of a start are problems too.
+    @ivar warnings: whether warnings of a start are listed without being problems.
     """
 
     enabledOnly: bool = False

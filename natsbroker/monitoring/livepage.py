@@ -1,7 +1,7 @@
 """
 The live page: a document, style sheets and scripts in the package, which ask for other pages. Names
-of clients and subjects come from strangers: they are inserted as text, and the policy leaves
-scripts only its own files and no place to send anything to.
+of clients and subjects come from strangers. So they are inserted as text, and the page's policy
+allows only its own scripts, and no requests to other places.
 """
 
 from __future__ import annotations

@@ -22,7 +22,10 @@ _STEP = 256
 
 
 def peerMembers(facts: Any) -> Row:
-    """Members of L{natsbroker.connections.facts.ConnectionFacts}, or a link with the same."""
+    """
+    The members about a peer: L{natsbroker.connections.facts.ConnectionFacts}, or a link with the
+    same attributes.
+    """
     return {
         "ip": facts.host,
         "port": facts.port,

@@ -1,9 +1,10 @@
 """
 The connections of the monitoring port and their limits.
 
-They speak HTTP/1.1; requests have no bodies. The head of a request has five seconds, its answer
-thirty, and a connection may be idle for thirty seconds. The number of connections is bounded: a new
-one closes the connection that has waited longest for a request, so idle peers keep no client out.
+They speak HTTP/1.1; requests have no bodies. The head of a request may take five seconds, its
+answer thirty, and a connection may be idle for thirty seconds. The number of connections is
+bounded: a new one closes the connection that has waited longest for a request, so idle peers keep
+no client out.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ MOST_CONNECTIONS = 128
 
 class MonitorSite(HTTPFactory):
     """
-    No C{twisted.web.server.Site}: its module loads templates, XML and Perspective Broker, which
-    takes longer than all of the pages.
+    A site without C{twisted.web.server.Site}, whose module loads templates, XML and Perspective
+    Broker. This takes longer than loading all of the pages.
     """
 
     noisy = False
@@ -103,7 +104,10 @@ class _Channel(HTTPChannel):
         self._limit(HEAD_TIMEOUT)
 
     def lineReceived(self, line: bytes) -> None:
-        """Refuse a line that begins with a space: servers disagree on this header continuation."""
+        """
+        Refuse a line that begins with a space, because servers disagree about such continuations of
+        headers.
+        """
         if self._isRefused:
             return
         if line[:1] in (b" ", b"\t"):

@@ -28,7 +28,9 @@ _DAMAGE = {
 def storeSeries(
     stores: Mapping[str, Callable[[], Any]],
 ) -> Generator[Pause, None, list[MetricSeries]]:
-    """C{stores} are by purpose, and give C{None} while they are not open."""
+    """
+    The metrics of stores. C{stores} are by purpose, and return C{None} while they are not open.
+    """
     opened = {name: find() for name, find in stores.items()}
     yield PAUSE
     figures = {

@@ -64,7 +64,7 @@ class AnswerCache:
         return None if answer is None else answer[0]
 
     def isRevoked(self, key: str) -> bool:
-        """Whether the last answer, even if it has expired, was that the certificate is revoked."""
+        """Whether the last answer, expired or not, was that the certificate is revoked."""
         return self._answers.get(key, (b"", False))[1]
 
     def put(self, key: str, data: bytes, isRevoked: bool) -> None:

@@ -71,7 +71,7 @@ class OCSPDesk:
         return float(self._reactor.seconds())
 
     def within(self, settings: Settings) -> Settings:
-        """The settings whose C{tls} blocks have their terms."""
+        """The settings, with the OCSP terms in their C{tls} blocks."""
 
         def given(block: Any, kind: str) -> Any:
             if block is None or block.tls is None:

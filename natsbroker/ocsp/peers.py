@@ -1,4 +1,4 @@
-"""Whether the authorities of a peer's certificates still stand by them."""
+"""Whether the authorities of a peer's certificates still vouch for them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PeerChecks:
                     return ""
                 return f"no answer: {error}"
             if not self._isCurrent(answer, options):
-                return "the answer is not of this time"
+                return "the answer is expired or not yet valid"
             self._cache.put(key, answer.data, answer.status is Status.REVOKED)
         if answer.status is Status.GOOD:
             return ""
@@ -108,7 +108,7 @@ class PeerChecks:
         return answer.isCurrent(self._now(), options.allowed_clockskew, lasting)
 
     def _ask(self, key: str, question: _Question, options: OCSPPeer) -> Deferred[OCSPAnswer]:
-        """Ask once, however many connections wait for the answer."""
+        """Ask once, even if many connections wait for the answer."""
         waiting: Deferred[OCSPAnswer] = Deferred()
         if key in self._asking:
             self._asking[key].append(waiting)

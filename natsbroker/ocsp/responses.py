@@ -1,6 +1,6 @@
 """
 Requests and responses of OCSP (RFC 6960), without a transport. A response counts if the
-certificate's issuer or its delegate has signed it, and if it is of this time.
+certificate's issuer or its delegate has signed it, and if it is current.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class OCSPAnswer:
     until: float | None
 
     def isCurrent(self, now: float, skew: float, lasting: float) -> bool:
-        """Whether it is current by clocks C{skew} seconds apart; C{lasting} is the default."""
+        """
+        Whether it is current, by clocks that differ by up to C{skew} seconds. C{lasting} is the
+        default duration.
+        """
         until = self.since + lasting if self.until is None else self.until
         return self.since <= now + skew and now - skew <= until
 
@@ -57,7 +60,9 @@ def requestFor(certificate: x509.Certificate, issuer: x509.Certificate) -> bytes
 
 
 def readAnswer(data: bytes, certificate: x509.Certificate, issuer: x509.Certificate) -> OCSPAnswer:
-    """Raise L{OCSPError} if it is no response about the certificate, or not its authority's."""
+    """
+    Read a response. L{OCSPError} if it is not about the certificate, or not from its authority.
+    """
     try:
         response = ocsp.load_der_ocsp_response(data)
         if response.response_status is not ocsp.OCSPResponseStatus.SUCCESSFUL:
@@ -153,7 +158,7 @@ def issuerAmong(
 
 
 def soon(now: float, answer: OCSPAnswer) -> float:
-    """The seconds until another answer should be fetched: half of the time that it has left."""
+    """The seconds until the next answer is fetched: half of the remaining time."""
     if answer.until is None:
         return timedelta(days=1).total_seconds()
     return max((answer.until - now) / 2, 120.0)

@@ -1,4 +1,7 @@
-"""The OCSP response that is shown with a certificate of ours, fetched again at half of its time."""
+"""
+The OCSP response that is shown with a certificate of ours. It is fetched again after half of its
+time.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ class Staple:
         return answer.data if answer is not None and isValid else b""
 
     async def prepare(self) -> None:
-        """Raise L{OCSPError} without a response, or if the certificate must be good and is not."""
+        """
+        Prepare the response. L{OCSPError} if there is none, or if the certificate must be good and
+        is not.
+        """
         self._load()
         if not self.current:
             try:
@@ -80,7 +86,7 @@ class Staple:
         self._schedule()
 
     def start(self) -> None:
-        """Fetch the response while connections are accepted already, as after a reload."""
+        """Fetch the response while connections are already accepted, as after a reload."""
         self._load()
         if self.current:
             self._schedule()
@@ -106,7 +112,7 @@ class Staple:
     async def _fetch(self) -> None:
         answer = await self._responders.ask(self._certificate, self._issuer, self._urls, _PATIENCE)
         if not answer.isCurrent(self._clock.seconds(), 0.0, float("inf")):
-            raise OCSPError("the response is not of this time")
+            raise OCSPError("the response is expired or not yet valid")
         self._answer = answer
         if self._file is not None:
             try:

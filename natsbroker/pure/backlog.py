@@ -1,15 +1,15 @@
 """
-The work left when a batch's share is used up, and the next one to be served.
+The work that is left when a batch's share is used up, and the choice of the work that is done next.
 
 A broker has one thread: while it works for one peer, all others wait. So work is counted, as the
 operations that are done and the receivers that are looked at, and a batch ends when it has used up
-its share. The remaining work waits here, and is served round robin: each entry has a share, and
-after every round the reactor sees to sockets and timers.
+its share. The remaining work waits here, and is served round robin. Each entry has a share. After
+every round the reactor handles sockets and timers.
 
-The unit of work is what it costs to put a short message into one outbox in the compiled lane:
-about a tenth of a microsecond. Some work takes longer than it is counted for, so a batch on the
-readable path also ends after a time of the processor. Under a clock that stands still the same
-input gives the same batches.
+The unit of work is the cost of putting a short message into one outbox in the compiled lane: about
+a tenth of a microsecond. Some work takes longer than its count, so a batch on the readable path
+also ends after some processor time. With a clock that stands still, the same input gives the same
+batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNLIMITED = 1 << 62
 #: Receivers of one message from which on it may be delivered in several batches.
 DIVISIBLE = 128
 
-# What things cost.
+# The costs of the kinds of work.
 
 #: An operation on the readable path.
 FRAME = 48
@@ -95,14 +95,17 @@ class WorkQueue:
         return len(self._entries)
 
     def add(self, entry: Callable[[], None]) -> None:
-        """Call something once, as a batch of its own, after all that waits already."""
+        """Call a function once, as a batch of its own, after all work that already waits."""
         self._entries.append(entry)
         if not self._isScheduled:
             self._isScheduled = True
             self.schedule(self._serve)
 
     def exhaust(self, steps: Iterator[object]) -> None:
-        """Use up an iterator, partly later. A step that raises is passed over: others handle it."""
+        """
+        Use up an iterator, partly later. A step that raises is skipped: its exception is handled
+        elsewhere.
+        """
         batch = self.batch
         batch.enter()
         try:

@@ -1,9 +1,9 @@
 """
-Collecting what a batch brings a service that takes runs.
+Collecting the messages of a batch for a service that takes runs.
 
-Who publishes much mostly publishes to one subject, with one reply subject. A service that takes
-runs is spared an object for each message, and can ask once what concerns all of them. Everything
-comes in order, and at the latest when the batch ends.
+A busy publisher mostly publishes to one subject, with one reply subject. A service that takes runs
+needs no object for each message, and can check once for all of them. Messages come in order, at the
+latest when the batch ends.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from natsbroker.wire.values import Message, Run
 class Collector:
     """
     @cvar isBatcher: tells the compiled lane that it may deliver here by itself.
-    @ivar subscriber: its C{deliverRuns} gets what came, with the tags.
-    @ivar batch: at whose end it is called.
-    @ivar steps: those of the subscriber, if it has some: their C{cost} is that of a message with
-        headers, or of each one if they are C{isIdle}. The lane knows headers that cost nothing.
-        What a tag has as C{cost} is counted for each message.
+    @ivar subscriber: its C{deliverRuns} gets the messages, with the tags.
+    @ivar batch: the batch at whose end the subscriber is called.
+    @ivar steps: the steps of the subscriber, if it has some. Their C{cost} is that of a message
+        with headers, or of each message if they are C{isIdle}. The lane knows headers that cost
+        nothing. The C{cost} of a tag is counted for each message.
     @ivar failed: called with a sentence while an exception is handled that it raised.
     """
 
@@ -63,7 +63,7 @@ class Collector:
         runs.append((run, tag))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """The messages that came before are delivered first."""
+        """The end of a subscription. Earlier messages are delivered first."""
         self.flush()
         self.subscriber.subscriptionEnded(tag)
 

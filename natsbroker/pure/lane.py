@@ -2,10 +2,10 @@
 The lane in pure Python: a step in front of the readable path for runs of alike publishes.
 
 Publishers mostly repeat themselves: the same line, then a payload of the same size. The meaning of
-a line is remembered; a run of messages with that line then costs a few slices each, and one join
-for each receiver. The lane takes only publishes that it fully understands, in order, and puts into
-outboxes what the readable path would have put there; it stops in front of everything else. Delete
-it and only speed changes.
+a line is remembered. Each message of a run with that line then costs a few slices, and the run one
+join for each receiver. The lane takes only publishes that it fully understands, in order. It puts
+the same bytes into outboxes as the readable path. It stops before everything else. Without it, only
+speed changes.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class _Plan:
     The meaning of a line, while the subscriptions stay as they are.
 
     @ivar mustReach: whether the publisher wants to know if nobody gets it.
-    @ivar longest: how many messages may be delivered together. Only one where receivers share an
-        outbox: what comes out of it must be in the order of the messages.
+    @ivar longest: the number of messages that may be delivered together. It is one if receivers
+        share an outbox, whose output must be in the order of the messages.
     @ivar cost: the work of each message.
     """
 
@@ -113,8 +113,8 @@ class _Plan:
 
     def isRunnable(self) -> bool:
         """
-        Whether nothing can happen in the middle of a run: no receiver counts its messages, and
-        somebody is sure to be reached if that matters.
+        Whether a run cannot be interrupted: no receiver counts its messages, and there is a
+        receiver if that matters.
         """
         reached = not self.mustReach
         for target in self.plain:
@@ -130,7 +130,7 @@ class _Plan:
 
 
 class _RulesOf:
-    """The rules of a decoder for a line that is only looked at: its input stays."""
+    """The rules of a decoder for a line that is only examined: its input stays."""
 
     __slots__ = ("authorized", "headers", "maxControlLine", "maxPayload")
 
@@ -147,8 +147,8 @@ class _RulesOf:
 @dataclass(eq=False, slots=True)
 class Lane:
     """
-    @cvar isShort: whether the last run ended in front of an incomplete publish, so that the decoder
-        need not be asked. Only the compiled lane looks that far.
+    @cvar isShort: whether the last run ended before an incomplete publish, so that the decoder need
+        not be called. Only the compiled lane sets it.
     """
 
     isShort = False
@@ -305,7 +305,7 @@ class Lane:
 
 class InternalPublisher:
     """
-    The way of short messages from services to connections. In pure Python that is the readable
+    A fast way for short messages from services to connections. In pure Python it is the readable
     path.
     """
 
@@ -343,13 +343,13 @@ class InternalPublisher:
         first: int,
     ) -> int:
         """
-        Put acknowledgements of a stream's batch into their receivers' outboxes, as long as they
-        have nothing behind the sequence.
+        Put acknowledgements of a stream's batch into their receivers' outboxes, up to the first one
+        with more text after the sequence.
 
         @param answers: see L{natsbroker.jetstream.streams.publishanswers.StreamBatch}.
-        @param place: of the answer to begin with.
-        @param prefix: what comes before the sequence.
-        @param first: the sequence that the places of entries are counted from.
+        @param place: the place of the answer to begin with.
+        @param prefix: the text before the sequence.
+        @param first: the sequence of the entry with place 0.
         @return: the place of the answer that is left to the readable path, or behind the last.
         """
         return place
@@ -358,7 +358,7 @@ class InternalPublisher:
         """
         Put stored messages into their receivers' outboxes.
 
-        @return: how many messages they were, and their size; zeros leave them to the readable path.
+        @return: the number of messages, and their size; zeros leave them to the readable path.
         """
         return 0, 0
 
@@ -376,8 +376,9 @@ class InternalPublisher:
 
         @param pending: the messages that the request selects and that are not sent.
         @param last: the sequence of the message before.
-        @param most: stop behind the message with which the subjects, headers and payloads reach it.
-        @return: how many messages they were, and the bytes of their subjects, headers and payloads;
+        @param most: stop behind the message with which subjects, headers and payloads reach this
+            size.
+        @return: the number of messages, and the bytes of their subjects, headers and payloads;
             zeros leave them to the readable path.
         """
         return 0, 0

@@ -1,9 +1,9 @@
 """
 The output that waits on one connection, and the batch that sends it.
 
-Everything that one chunk of input causes for one connection leaves in one write. Bytes that a
-slow peer does not take are counted, here and in its transport. More than the limit of them end the
-connection; until then nothing is lost or reordered. Publishers can wait for a peer that lags.
+All output that one chunk of input causes for one connection is sent in one write. Bytes that a slow
+peer does not take are counted, here and in its transport. If they exceed the limit, the connection
+ends. Until then nothing is lost or reordered. Publishers can wait for a peer that lags.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from natsbroker.wire.values import Message
 
 class OutboxOwner(Protocol):
     def outboxOverflowed(self) -> None:
-        """More waits than the limit: called once at the batch's end; nothing more is taken."""
+        """
+        Note that more bytes wait than the limit allows. Called once, at the batch's end; no more
+        output is taken.
+        """
 
     def outboxFailed(self) -> None:
-        """Sending raised: called once at the batch's end; nothing more is taken."""
+        """Note that sending raised. Called once, at the batch's end; no more output is taken."""
 
 
 @dataclass(eq=False, slots=True)
@@ -29,8 +32,8 @@ class FlushBatch:
     """
     Collects the outboxes that were written to and flushes them together.
 
-    While something runs inside the batch (C{enter} to C{leave}), writes only collect; the
-    outermost C{leave} flushes. A write outside of any batch asks C{schedule} for a flush soon.
+    Inside the batch (C{enter} to C{leave}), writes are only collected. The outermost C{leave}
+    flushes. A write outside of any batch asks C{schedule} for a flush soon.
 
     @cvar HIGH: waiting bytes from which on a receiver slows its publishers down.
     @cvar LOW: waiting bytes below which it no longer does.
@@ -40,11 +43,12 @@ class FlushBatch:
     @ivar worked: gives the seconds of the thread's work; without it, time ends no batch.
     @ivar _look: the C{work} at which the time is looked at next.
     @ivar _end: when the time of the batch is used up; C{None} before the first look.
-    @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
-        a session that runs in the batch sets it to C{None} to learn whether it caused it.
-    @ivar work: how much was done so far, in the units of L{natsbroker.pure.backlog}.
-    @ivar until: the C{work} at which whatever runs leaves the rest for later.
-    @ivar round: the C{work} at which a round of batches ends: each begins with what is left of it.
+    @ivar congested: the last written outbox that has more than C{HIGH} bytes. A session in the
+        batch sets this to C{None}, to learn whether it fills one itself.
+    @ivar work: the amount of work so far, in the units of L{natsbroker.pure.backlog}.
+    @ivar until: the C{work} at which the running work leaves its rest for later.
+    @ivar round: the C{work} at which a round of batches ends. Each batch begins with the rest of
+        it.
     """
 
     HIGH = 1 << 20
@@ -109,7 +113,7 @@ class FlushBatch:
         self._flushSoon()
 
     def atEnd(self, call: Callable[[], None]) -> None:
-        """Have something called once when the batch ends, after everything was flushed."""
+        """Call a function once when the batch ends, after everything was flushed."""
         self._ended.append(call)
         self._flushSoon()
 
@@ -119,7 +123,10 @@ class FlushBatch:
             self._schedule(self._scheduledFlush)
 
     def flush(self) -> None:
-        """Send what was collected, then make the calls; an outbox that raises is closed alone."""
+        """
+        Send the collected output, then make the calls. If one outbox raises, only that one is
+        closed.
+        """
         isNested, self._isFlushing = self._isFlushing, True
         try:
             while self._dirty or self._ended:
@@ -151,7 +158,7 @@ class FlushBatch:
             self._trouble = self._trouble or problem
             return
         try:
-            self._failed("What a batch had to do failed")
+            self._failed("Work of a flush batch failed")
         except BaseException as another:
             # There may be no memory for a report. The work of the batch comes first in any case.
             self._trouble = another
@@ -172,11 +179,11 @@ class Outbox:
     @ivar echo: whether the peer wants its own messages back.
     @ivar direct: whether messages may be put in without telling the owner; false for an owner that
         must see each of them.
-    @ivar pending: how many bytes wait, in here and in a transport that is full.
-    @ivar sent: how many bytes have left, as far as a transport that is full tells.
-    @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
-        has caught up.
-    @ivar messageBytes: how many bytes of headers, if the peer gets them, and payload they had.
+    @ivar pending: the waiting bytes, here and in a full transport.
+    @ivar sent: the bytes that were sent, as far as a full transport reports them.
+    @ivar lagging: whether nobody waits for this peer any more, because it did not catch up in time.
+        It ends when the peer has caught up.
+    @ivar messageBytes: the bytes of their payloads, and of headers if the peer gets them.
     """
 
     batch: FlushBatch
@@ -246,7 +253,9 @@ class Outbox:
         self.batch.atEnd(failed)
 
     def whenRelieved(self, call: Callable[[], None]) -> None:
-        """Call once, when less than L{FlushBatch.LOW} bytes wait or nothing ever will."""
+        """
+        Call a function once, when fewer than L{FlushBatch.LOW} bytes wait or no more ever will.
+        """
         self._waiters.append(call)
 
     def close(self) -> None:
@@ -260,7 +269,7 @@ class Outbox:
         self._relieve()
 
     def flush(self) -> None:
-        """Hand what waits to the transport, unless that is full."""
+        """Hand the waiting bytes to the transport, unless it is full."""
         self._isDirty = False
         if self._paused:
             return
@@ -287,7 +296,10 @@ class Outbox:
         return self._sent - self._held()
 
     def pause(self, held: Callable[[], int] | None = None) -> None:
-        """C{held} counts a full transport's unsent bytes, which do not grow, if it tells."""
+        """
+        Pause. C{held} gives the unsent bytes of a full transport, which do not grow. C{None} if the
+        transport does not report them.
+        """
         self._paused = True
         if held is not None and not self.closed:
             self._held = held

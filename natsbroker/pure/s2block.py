@@ -1,10 +1,10 @@
 """
-S2 blocks: what the compressed chunks of an S2 stream hold.
+S2 blocks: the content of the compressed chunks of an S2 stream.
 
-A block is the length of what it stands for, as a varint, and elements: literals, and copies of
-what came before. It is a Snappy block with one more element, the repeat, which copies with the
-offset of the copy before it. (The format is described in the S2 package of klauspost/compress and
-in Google's description of Snappy.)
+A block is the length of its content, as a varint, and elements: literals, and copies of earlier
+content. It is a Snappy block with one more element, the repeat, which copies with the offset of the
+copy before it. (The format is described in the S2 package of klauspost/compress and in Google's
+description of Snappy.)
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _REPEAT_BASE = (4, 8, 260, 65540)
 def decodeBlock(data: bytes, start: int, stop: int, most: int) -> bytes:
     """
     @param data: has the block from C{start} up to C{stop}.
-    @param most: how many bytes it may stand for. No more memory is taken.
+    @param most: the most bytes of its content. No more memory is taken.
     @raise IndexError: if there is no such part of the data.
-    @raise ValueError: if it is damaged, or stands for more.
+    @raise ValueError: if it is damaged, or its content is larger.
     """
     if not 0 <= start <= stop <= len(data):
-        raise IndexError("no such part of the data")
+        raise IndexError("the range is outside of the data")
     size, place = _length(data, start, stop)
     if size > max(most, 0):
         raise ValueError("too long")
@@ -92,7 +92,7 @@ def _literal(data: bytes, length: int, place: int, stop: int) -> tuple[int, int]
 
 
 def _copy(plain: bytearray, offset: int, length: int) -> bytes:
-    """The bytes at an offset before the end, repeated where there are too few."""
+    """The bytes at an offset before the end, repeated if they are too few."""
     begin = len(plain) - offset
     pattern = bytes(plain[begin : begin + length])
     times, rest = divmod(length, len(pattern))

@@ -2,10 +2,10 @@
 The traffic of a route in the dialect before NATS 2.0: interest of the global account, and messages
 without headers.
 
-A message that came is given to what this member serves, of a queue group to one member if it was
-sent to that, and to another route only if the group's last member here has gone. A peer gets a
-message once for everybody there who is subscribed without a group, and once for each queue group
-that was chosen there.
+A received message goes to the subscribers that this member serves, and to one member of a queue
+group if it was sent to that group. It goes to another route only if the group's last member here
+has gone. A peer gets a message once for all its subscribers without a group, and once for each
+queue group that was chosen there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ClassicTraffic:
     def __init__(
         self, link: Link, buses: LinkBuses, permissions: RoutePermissions, isOldest: bool
     ) -> None:
-        """C{isOldest} peers close the connection for operations of servers only."""
+        """C{isOldest} marks peers that close the connection for operations of newer servers."""
         self._link = link
         self._buses = buses
         self._permissions = permissions
@@ -112,12 +112,12 @@ class ClassicTraffic:
         self.interest.permit(permissions)
 
     def repeat(self) -> None:
-        """A peer ignores sids that it knows."""
+        """Do nothing: a peer ignores sids that it knows."""
         if self._announcer is not None:
             self._announcer.permit(self._permissions)
 
     def forget(self, account: str) -> None:
-        """Nothing: accounts with connections of their own are not told of here."""
+        """Do nothing: accounts with dedicated connections are not announced here."""
 
     def accountsChanged(self) -> None:
         self._bus = self._buses.busOf(GLOBAL_ACCOUNT)
@@ -131,7 +131,7 @@ class ClassicTraffic:
         self._heard.clear()
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """Send a message; C{queues} are groups of which one member each is to get it."""
+        """Send a message. C{queues} are groups of each of which one member gets it."""
         bus, subject = self._bus, message.subject
         if bus is None or self._link.outbox.closed:
             return
@@ -144,7 +144,7 @@ class ClassicTraffic:
             if name in queues:
                 chosen += self._oneOf(self._among(there))
         for subscription in chosen:
-            # What waits for the peer may be too much already, and all of its interest gone.
+            # Too much output may wait for the peer already. Then all of its interest is gone.
             if not self._link.reason:
                 self._send(message, self._heard.choose(subscription.pattern, subscription.queue))
 

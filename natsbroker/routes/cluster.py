@@ -36,7 +36,7 @@ _SOON = 0.1
 
 
 class IncompatiblePeers:
-    """The pauses, longer each time, before peers without a common dialect are dialled again."""
+    """The pauses before peers without a common dialect are dialled again. They grow each time."""
 
     def __init__(self) -> None:
         self._pauses: dict[tuple[str, int], float] = {}
@@ -80,7 +80,9 @@ class Routes(Membership):
         return Route(self, peer, None, isNeighbour=True)
 
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
-        """Whether a peer's cluster name is ours, after a generated one gave way to a better one."""
+        """
+        Whether a peer's cluster name is ours. A generated name first gives way to a better one.
+        """
         terms = self.terms
         if name == terms.name:
             return True
@@ -120,7 +122,7 @@ class Routes(Membership):
             self._gossip.heard(route, document)
 
     def _dedicate(self, route: Route, document: ServerDocument) -> None:
-        """Dedicate connections to an account, to which its interest moves."""
+        """Dedicate connections to an account. Its interest moves to them."""
         account = document.route_account
         if not account:
             return

@@ -1,9 +1,9 @@
 """
 The choice between the two dialects of routes, which both ends derive from the other's INFO.
 
-Servers before 2.0 say in INFO that they understand protocol 1, or say nothing; those since say 2 or
-more. A natsbroker that understands both says 2 and adds a member of its own, C{classic}, by which
-another one that understands only the old dialect knows.
+In INFO, servers before 2.0 have protocol 1 or none, and later ones have 2 or more. A natsbroker
+that understands both dialects has 2 and a member of its own, C{classic}. Another natsbroker that
+understands only the old dialect recognises it by this.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ def modeFor(route: Route, listener: Route) -> GossipMode:
 
 
 def reachable(document: ServerDocument, host: str) -> ServerDocument:
-    """A member's INFO with an address to dial: its own, or its connection's if that has one."""
+    """
+    A member's INFO with an address to dial: the address in it, or else that of the connection.
+    """
     if document.ip or not host or not document.port:
         return document
     return document.changed(ip=f"nats-route://{joined(host, document.port)}/")
@@ -53,7 +55,7 @@ def reachable(document: ServerDocument, host: str) -> ServerDocument:
 
 def targetFrom(document: ServerDocument, user: str, password: str, name: str) -> RouteTarget:
     """
-    @param name: of the certificate, if it is dialled by an address.
+    @param name: the name in the certificate, if the member is dialled by an address.
     @raise ValueError: if the announcement has no valid URL.
     """
     parts = urlsplit(document.ip)

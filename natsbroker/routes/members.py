@@ -1,18 +1,18 @@
 """
 The members of a cluster, and the routes to each.
 
-Each place in a pool has one route at most. When both ends dial at once, both keep the same route
-wherever that can be known.
+Each place in a pool has one route at most. When both ends dial at once, both keep the same route if
+they can know which.
 
 Two members that dial each other at the same moment each have a connection of their own when the
-other's arrives. nats-server closes whatever comes second, so both may go, and both dial again a
-little later. Here is known more:
+other's arrives. nats-server closes the second one, so both may be closed, and both members dial
+again a little later. Natsbroker knows more:
 
-  - A peer with a pool names a place that was free at its end. If ours is taken, what we have there
-    is gone, or is about to be closed over there; so the newcomer has it.
-  - Two natsbrokers keep what the one with the lower id dialled.
-  - A connection to an old server that has stood for some time stands on one end only: a peer that
-    still had it would not have dialled.
+  - A peer with a pool names a place that was free at its end. If this place is taken here, the
+    route in it is gone, or the peer is about to close it. So the new route gets the place.
+  - Two natsbrokers keep the route that the one with the lower id dialled.
+  - An old connection to an old server exists at one end only: a peer that still had it would not
+    have dialled.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Member:
     """
     @ivar isPooled: whether it shares connections among accounts.
     @ivar size: how many connections the pool is to have.
-    @ivar urls: where clients can connect to it, as C{leafUrls} for leafnodes.
-    @ivar gatewayUrl: where gateways can; empty for nowhere.
+    @ivar urls: the addresses for clients; those for leafnodes are C{leafUrls}.
+    @ivar gatewayUrl: the address for gateways; empty for none.
     """
 
     def __init__(self, document: ServerDocument) -> None:
@@ -91,7 +91,7 @@ class Member:
         return self.urls, self.leafUrls, self.webSocketUrls
 
     def useAddresses(self, document: ServerDocument | None) -> None:
-        """Use addresses in a member's INFO; C{None} where it can be reached no more."""
+        """Use the addresses in a member's INFO; C{None} if it cannot be reached any more."""
         if document is None:
             self.urls = self.leafUrls = self.webSocketUrls = ()
             return
@@ -147,7 +147,8 @@ class Membership(LinkRegistry[Route]):
     @ivar leafPlace: the address for leafnodes that members announce; empty for none.
     @ivar changed: called when the addresses for clients, or the cluster's name, have changed.
     @ivar gateways: receives gossip about other clusters; C{None} without gateways.
-    @ivar replyRouter: takes replies that members received from other clusters; C{None} without.
+    @ivar replyRouter: takes replies that members received from other clusters; C{None} without
+        gateways.
     """
 
     def __init__(

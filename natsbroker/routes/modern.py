@@ -1,9 +1,9 @@
 """
 The traffic of a route in the dialect since NATS 2.0: interest by account, and messages.
 
-A message that came is given to what this member serves, of each queue group that its sender chose
-to one member, and to another route only for a group whose last member here has gone. The interest
-of an account is sent over its connection in the pool.
+A received message goes to the subscribers that this member serves, and to one member of each queue
+group that its sender chose. It goes to another route only for a group whose last member here has
+gone. The interest of an account is sent over its connection in the pool.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ class RouteAccount(PeerOrigin):
         tracePeer: TracePeer | None = None,
         isNeighbour: bool = False,
     ) -> None:
-        """C{name} is empty where the wire omits it; C{takesOrigin} names leafnodes' clusters."""
+        """
+        C{name} is empty if the wire omits it. C{takesOrigin} tells whether leafnodes' clusters are
+        named.
+        """
         self.isNeighbour = isNeighbour
         super().__init__(account, server)
         self._name = name
@@ -100,8 +103,8 @@ class ModernTraffic:
         isNeighbour: bool = False,
     ) -> None:
         """
-        @param document: the peer's INFO: whether it understands of which leafnode interest and
-            messages are, and names the origin when interest of a leafnode ends.
+        @param document: the peer's INFO. It shows whether the peer understands the leafnode of
+            interest and messages, and names it when interest ends.
         @param account: the one that the route is dedicated to; empty for none.
         @param replyRouter: takes answers that came from other clusters; C{None} without gateways.
         @param isNeighbour: whether the peer is a broker of this host, whose members of queue groups
@@ -177,7 +180,7 @@ class ModernTraffic:
             announcer.permit(self._permissions)
 
     def forget(self, account: str) -> None:
-        """The peer tells its interest in an account over another connection from now on."""
+        """Forget interest in an account, which the peer now sends over another connection."""
         self.interest.forget(account.encode("utf-8", "surrogateescape"))
 
     def accountsChanged(self) -> None:
@@ -215,7 +218,7 @@ class ModernTraffic:
             self.interest.lost(self._knownAs(interest, isLeaf))
 
     def _knownAs(self, interest: route.LinkInterest, isLeaf: bool) -> route.LinkInterest:
-        """Drop the origin of interest that a peer does not name at its end."""
+        """Remove the origin of interest that a peer does not name when interest ends."""
         return (
             interest._replace(origin=_SOME_LEAF) if isLeaf and not self._namesOrigin else interest
         )
@@ -238,7 +241,7 @@ class ModernTraffic:
             bus.publishOver(message, self._link.later, target.peer)
 
     def wayTo(self, account: str) -> RouteAccount:
-        """The way to the peer for an account, whatever the peer is interested in."""
+        """The way to the peer for an account, whatever the interest of the peer."""
         return self._target(account.encode("utf-8", "surrogateescape"), b"")
 
     def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, Bus] | None:
@@ -251,7 +254,7 @@ class ModernTraffic:
         return known
 
     def _target(self, name: bytes, origin: bytes) -> RouteAccount:
-        """The same object for an account, or a leafnode cluster in it, each time."""
+        """The target for an account, or for a leafnode cluster in it; always the same object."""
         target = self._targets.get((name, origin))
         if target is None:
             target = self._targets[name, origin] = RouteAccount(

@@ -17,7 +17,7 @@ from natsbroker.wire.serverinfo import ServerDocument
 class RoutePool:
     """
     @ivar dial: dials a target after some seconds, unless a dial is under way. An address at which
-        this broker reached itself is dialled too, since it may belong to another one later.
+        this broker reached itself is dialled too, since it may later belong to another broker.
     """
 
     cluster: Membership
@@ -91,7 +91,9 @@ class RoutePool:
         return False
 
     def _closeDuplicate(self, duplicate: Route | None, kept: Route | None) -> None:
-        """Close a second route. The one that is kept takes over its target, to dial it if lost."""
+        """
+        Close a second route. The kept one takes over its target, in order to dial it after a loss.
+        """
         if duplicate is None:
             return
         target = duplicate.target

@@ -71,7 +71,7 @@ def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
         yield "accounts", message
     if cluster.dialect not in DIALECTS:
         expected = ", ".join(f'"{dialect}"' for dialect in DIALECTS)
-        yield "dialect", f'no such dialect: "{cluster.dialect}", it is one of {expected}'
+        yield "dialect", f'unknown dialect "{cluster.dialect}": expected {expected}'
     if cluster.accounts and cluster.dialect == "classic":
         message = "classic routes carry the global account only, over one connection"
         yield "accounts", message

@@ -59,13 +59,15 @@ class IRouteOwner(ILinkOwner):
     def agreesOn(name: str, isDynamic: bool, remoteId: str) -> bool: ...
 
     def introduced(route: Any, document: ServerDocument) -> None:
-        """A peer has sent its INFO: give its connection a place in the pool, or close it."""
+        """
+        Admit a peer that has sent its INFO: give its connection a place in the pool, or close it.
+        """
 
     def informed(route: Any, document: ServerDocument) -> None:
-        """A peer has sent another INFO, about itself or another member."""
+        """Handle another INFO of a peer, about itself or another member."""
 
     def extend(route: Any) -> None:
-        """A peer has admitted this broker: dial the further connections to it."""
+        """Dial the further connections to a peer that has admitted this broker."""
 
     def metSelf(route: Any) -> None: ...
 
@@ -80,7 +82,7 @@ class Route(Link):
         takes over the target of one that was closed in its favour.
     @ivar isNeighbour: whether it goes over a socket to which only neighbours have access.
     @ivar document: the peer's first INFO.
-    @ivar poolIndex: which of the connections to the peer it is; negative before it is one.
+    @ivar poolIndex: its index among the connections to the peer; negative before it has one.
     @ivar mayRedial: whether its loss is a reason to dial again.
     @ivar wantsMore: whether other connections to the peer are dialled when it has answered a PING,
         since then it is sure that it has let us in.
@@ -222,7 +224,10 @@ class Route(Link):
             self.handlers[op](*arguments)
 
     def _choose(self, document: ServerDocument) -> bool:
-        """Whether there is a common dialect that the peer may speak; else the route is closed."""
+        """
+        Choose a common dialect that the peer may speak. Return whether there is one; else the route
+        is closed.
+        """
         terms, connect = self.terms, self._connect
         dialect = chosen(terms.dialect, document)
         self.isClassic = dialect is RouteDialect.CLASSIC
@@ -241,7 +246,7 @@ class Route(Link):
         return not self.reason
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """Some errors have another text in the classic dialect."""
+        """Close the route. Some errors have another text in the classic dialect."""
         if self.isClassic:
             error = errors.CLASSIC_ERRORS.get(error, error)
         super().close(error, *arguments, abort=abort)
@@ -262,7 +267,7 @@ class Route(Link):
             self._cluster.informed(self, document)
 
     def _met(self, document: ServerDocument) -> None:
-        """Agree on compression by the peer's first INFO, which counts for nothing else with S2."""
+        """Agree on compression by the peer's first INFO, which with S2 has no other effect."""
         if not self._select(document.compression):
             return
         if not self.compression.isOn:
@@ -283,7 +288,7 @@ class Route(Link):
             self._cluster.introduced(self, document)
 
     def _admits(self, document: ServerDocument) -> bool:
-        """Whether a peer may be a member by its INFO; else the route is closed."""
+        """Check whether a peer may be a member, by its INFO; else close the route."""
         cluster = self._cluster
         self.document = document
         # Neighbours meet over their own sockets: a second route would not count as one of theirs.
@@ -330,7 +335,7 @@ class Route(Link):
         return traffic
 
     def update(self) -> None:
-        """Send another INFO, unless the peer is so old that it would disconnect."""
+        """Send another INFO, except to a very old peer, which would disconnect."""
         if self.isClassic and self.document is not None and not self.document.proto:
             return
         index, gossip = max(self.poolIndex, 0), GossipMode.DEFAULT

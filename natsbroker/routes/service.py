@@ -140,7 +140,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         return len({route.document.server_id for route in routes if route.document is not None})
 
     def _identify(self) -> None:
-        """The listener of gateways stays."""
+        """Identify the listener. That of gateways stays."""
         cluster = self.cluster
         identity = self._identityWith(self._settings, self.port)
         cluster.identity = replace(identity, gateway_url=cluster.identity.gateway_url)

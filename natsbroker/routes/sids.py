@@ -59,7 +59,7 @@ class LocalSids:
             yield cluster.unsubscriptionLine(cluster.sidFor(number, member, queue))
 
     def group(self, sid: bytes) -> bytes:
-        """The queue group of a sid; empty if there is none, or it has had no member for a while."""
+        """The queue group of a sid; empty for none, or if it has had no member for a while."""
         self._forget()
         return self._groups.get(cluster.numberOf(sid), b"")
 
@@ -93,7 +93,7 @@ class RemoteSids:
         self._places: dict[_Interest, OrderedDict[bytes, RemoteSid]] = {}
 
     def add(self, sid: bytes, pattern: bytes, queue: bytes) -> bool:
-        """Whether the interest is news; a sid that is known already stays what it is."""
+        """Add interest. Return whether it is new. A known sid is not changed."""
         if sid in self._sids:
             return False
         heard = self._sids[sid] = RemoteSid(sid, pattern, queue)
@@ -114,7 +114,7 @@ class RemoteSids:
         return len(self._places.get((pattern, queue), ()))
 
     def choose(self, pattern: bytes, queue: bytes) -> RemoteSid:
-        """The one whose turn it is in a queue group, else the oldest of a pattern."""
+        """Choose a sid: the next one in turn of a queue group, or the oldest one of a pattern."""
         place = self._places[pattern, queue]
         sid = next(iter(place))
         if queue:

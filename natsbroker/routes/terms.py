@@ -57,7 +57,7 @@ class RouteTarget:
     name: str = ""
 
     def forAccount(self, account: str) -> RouteTarget:
-        """The same for a connection that is dedicated to an account."""
+        """The INFO for a connection that is dedicated to an account."""
         return replace(self, account=account)
 
     @property
@@ -72,15 +72,15 @@ class RouteTarget:
 class ClusterTerms:
     """
     @ivar isDynamic: the name was generated, and gives way to another.
-    @ivar login: of members that dial us.
-    @ivar user: for dialling, as C{password}.
-    @ivar permissions: what passes.
-    @ivar shownPermissions: the same for our INFO, under C{import} and C{export}.
+    @ivar login: the login of members that dial us.
+    @ivar user: the user for dialling, with C{password}.
+    @ivar permissions: the permissions of routes.
+    @ivar shownPermissions: the permissions in our INFO, under C{import} and C{export}.
     @ivar poolSize: how many connections to each member are shared among accounts; negative for one
         connection for everything.
     @ivar dedicated: accounts that have a connection of their own to each member.
-    @ivar advertises: whether others learn where our clients connect, and our clients where else
-        they could.
+    @ivar advertises: whether other members learn the addresses for our clients, and our clients
+        those of others.
     """
 
     name: str
@@ -101,7 +101,9 @@ class ClusterTerms:
     compression: Compression = NO_COMPRESSION
 
     def amongNeighbours(self) -> ClusterTerms:
-        """The same for routes that do not leave the machine: one each, where everything passes."""
+        """
+        The terms of routes that do not leave the machine: one route each, without restrictions.
+        """
         return ClusterTerms(
             self.name,
             self.isDynamic,
@@ -144,7 +146,7 @@ def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any)
 def _classicDocument(
     identity: LinkIdentity, terms: ClusterTerms, connection: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The same where only the classic dialect is spoken."""
+    """The INFO for links that only speak the classic dialect."""
     return {
         **identity.head(_CLASSIC_PROTO),
         "auth_required": bool(terms.login.user),
@@ -227,7 +229,7 @@ def termsFrom(
 
 
 def _dedicated(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
-    """Accounts with connections of their own: with a pool, the system account is one."""
+    """The accounts with dedicated connections. With a pool, the system account is one."""
     names = dict.fromkeys(cluster.accounts)
     if not settings.no_system_account:
         names[settings.system_account] = None

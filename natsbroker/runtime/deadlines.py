@@ -1,4 +1,7 @@
-"""Cheap timed calls on one timer of the reactor, never early, whose exceptions are logged."""
+"""
+Cheap timed calls on one timer of the reactor. Calls are never early, and their exceptions are
+logged.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class Deadlines:
             self._setTimer()
 
     def stop(self) -> None:
-        """Call nothing any more, not even what is asked for later."""
+        """Make no more calls, including those that are requested later."""
         self._isStopped = True
         self._heap = []
         self._setTimer()
@@ -101,7 +104,7 @@ class Deadlines:
             try:
                 deadline.fire()
             except Exception:
-                _log.failure("What was due failed")
+                _log.failure("A delayed call failed")
         self._setTimer()
 
     def _due(self, limit: float) -> list[Deadline]:

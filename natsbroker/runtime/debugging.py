@@ -1,4 +1,4 @@
-"""Whether debug events are made, of what may happen thousands of times a second."""
+"""Whether debug events are made. They may happen thousands of times a second."""
 
 from __future__ import annotations
 

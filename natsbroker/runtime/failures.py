@@ -27,11 +27,14 @@ _FORESEEN = (BrokerError, StoreError, ValueError, OSError, ConnectError, BindErr
 
 
 class StartError(BrokerError):
-    """The broker cannot start; the text is what is logged."""
+    """The broker cannot start. The text is logged."""
 
 
 def failureReason(failure: Failure) -> str:
-    """The reason for a failed start; unforeseen texts, perhaps with secrets, go to debugging."""
+    """
+    The reason for a failed start. Unexpected texts, which may have secrets, are logged for
+    debugging only.
+    """
     if failure.check(*_FORESEEN):
         text: str = failure.getErrorMessage()
         return text

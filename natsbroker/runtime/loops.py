@@ -1,6 +1,4 @@
-"""
-Reactors and the asyncio loop that runs here, if one does.
-"""
+"""Reactors, and the asyncio loop that runs here, if there is one."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ class PeerRequests:
 
     def openInbox(self, take: Callable[[Message], object]) -> tuple[bytes, ISubscription]:
         """
-        Subscribe to a new inbox. A pattern for all inboxes would use up one of the limited number
-        of L{natsbroker.subjects.shapes}.
+        Subscribe to a new inbox. A pattern for all inboxes would use one of the limited number of
+        L{natsbroker.subjects.shapes}.
         """
         subject = b"$SYS._INBOX." + secrets.token_urlsafe(12).encode("ascii")
         return subject, self._bus.subscribe(subject, self._responder, take)

@@ -9,7 +9,7 @@ from natsbroker.wire.durations import secondsFrom
 
 
 class PluginOptionError(ValueError):
-    """C{option} is wrong; C{natsbroker check} shows where it is."""
+    """An option is wrong. C{natsbroker check} shows the place of C{option}."""
 
     def __init__(self, option: str, text: str) -> None:
         super().__init__(text)
@@ -23,7 +23,7 @@ def refuseOthers(section: Mapping[str, Any], *known: str) -> None:
 
 
 class PluginOptions:
-    """Options that are taken one by one; errors name them, and those left are unknown."""
+    """Options that are taken one by one. Errors name them. Options that are left are unknown."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = dict(options)

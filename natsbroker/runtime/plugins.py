@@ -85,7 +85,7 @@ class InstalledPlugins:
         return self.live(interface)
 
     def live(self, interface: InterfaceClass) -> Iterator[Any]:
-        """The plugins as they are now, whatever is remembered of their modules."""
+        """The plugins in their current form, whatever is cached about their modules."""
         for module in getModule(self._package).iterModules():
             if module.filePath.parent().path != _TWISTED:
                 self._load(module)
@@ -95,7 +95,7 @@ class InstalledPlugins:
                     yield value
 
     def _forgotten(self) -> Iterator[Any]:
-        """The modules of which Twisted remembers nothing, or that have changed since."""
+        """The modules that Twisted has not cached, or that have changed since."""
         caches: dict[Any, tuple[Any, float]] = {}
         for module in getModule(self._package).iterModules():
             folder = module.filePath.parent()
@@ -137,7 +137,7 @@ class PluginError(BrokerError):
 
 @dataclass(frozen=True)
 class Plugins:
-    """C{builtIn} need no installation, and no installed plugin hides them."""
+    """The plugins. C{builtIn} need no installation, and installed plugins do not replace them."""
 
     find: Find = field(default_factory=InstalledPlugins)
     builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Plugins:
         return known[name]
 
     def _kindNames(self, interface: InterfaceClass) -> Iterable[str]:
-        """Connection kinds stand beside services in the configuration."""
+        """The names of connection kinds, which are configured beside services."""
         if interface is not IBrokerService:
             return ()
         return _byName(IConnectionKind, self.find(IConnectionKind))
@@ -338,7 +338,9 @@ def optionProblem(
     key: str,
     keyOf: Callable[[str], str],
 ) -> Iterator[tuple[str, PluginError]]:
-    """C{key} is of the name, C{keyOf} gives an option's."""
+    """
+    The problem of an option. C{key} is that of the plugin's name; C{keyOf} gives that of an option.
+    """
     if not IOptionsCheck.providedBy(plugin):
         return
     checked: Any = plugin

@@ -65,7 +65,7 @@ class ProcessUsage:
         self._percent = 0.0
 
     def percent(self) -> float:
-        """Processor time in percent of a core since the last call, at least a second ago."""
+        """Processor time, in percent of a core, since the last call at least a second ago."""
         now = self._seconds()
         passed = now - self._since
         if passed >= _SAMPLE:

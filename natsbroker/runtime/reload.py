@@ -1,6 +1,7 @@
 """
-New settings without a restart. Every owner of settings plans before any step is taken; if one
-cannot, all reasons are given and nothing changes. JetStream's restarts wait.
+New settings without a restart. Every owner of settings plans before any step is made. If one
+cannot, all reasons are reported and nothing changes. Changes of JetStream that need a restart wait
+for it.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def below(changes: Iterable[Change], *paths: str) -> bool:
 
 
 def nothing() -> None:
-    """Nothing changes."""
+    """Change nothing."""
 
 
 def heldBack(old: Settings, new: Settings) -> tuple[Settings, list[Change]]:
     """
-    The settings to put into force, and the changes that wait for a restart: JetStream does not
-    begin, end or move to another store meanwhile.
+    The settings to put into force, and the changes that wait for a restart. Until then, JetStream
+    does not begin, end or move to another store.
     """
     before, after = old.jetstream, new.jetstream
     if before.enabled != after.enabled:

@@ -1,4 +1,7 @@
-"""The choice of a broker's authorizer: a given one, operator mode's, or configured users'."""
+"""
+The choice of a broker's authorizer: a given one, that of operator mode, or that of configured
+users.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class AuthorizerSelection:
-    """A choice; C{chosen} is a given or operator mode's authorizer, or C{None} for users."""
+    """
+    A choice. C{chosen} is a given authorizer or operator mode's, or C{None} for configured users.
+    """
 
     def __init__(
         self,
@@ -46,7 +51,7 @@ class AuthorizerSelection:
 
     def made(self, settings: Settings) -> IAuthorizer | None:
         """
-        An authorizer for the users of the settings; C{None} where others decide.
+        An authorizer for the users of the settings; C{None} if another authorizer decides.
 
         @raise ValueError: if the settings leave open who may connect.
         """

@@ -1,4 +1,4 @@
-"""The replaceable parts of a broker, as its settings or the program that embeds it chose them."""
+"""The replaceable parts of a broker, chosen by its settings or by the program that embeds it."""
 
 from __future__ import annotations
 

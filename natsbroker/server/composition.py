@@ -76,11 +76,11 @@ def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
 @dataclass(eq=False)
 class BrokerParts:
     """
-    The parts of one broker. The values that a part looks up while it works are those in force then.
+    The parts of one broker. A part that looks up a value while it works gets the one in force.
 
     @ivar _host: the broker, which is the parent of those parts that are services.
     @ivar isElsewhere: whether these are endpoints that the settings do not know.
-    @ivar poller: for plain TCP, once the broker runs on a reactor that supports it.
+    @ivar poller: the poller for plain TCP, once the broker runs on a reactor that supports it.
     """
 
     _host: Any
@@ -104,7 +104,7 @@ class BrokerParts:
         self._sockets = dict(self._given.sockets)
 
     def make(self) -> None:
-        """Make all parts, each from those before it. Plugins use the host from authorization on."""
+        """Make all parts, each from earlier ones. From authorization on, plugins use the host."""
         self._makeObservers()
         self._makeAccounts()
         self._makeAuthorization()

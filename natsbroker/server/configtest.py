@@ -1,6 +1,6 @@
 """
-The checks of C{-t} beyond the file's text, with the errors of a start. Without certificates,
-folders or plugins nothing is loaded, because C{-t} has to be quick.
+The checks of C{-t} beyond the text of the file, with the errors of a start. If there are no
+certificates, folders or plugins, nothing is loaded, because C{-t} must be quick.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _StoreBlock:
 
     @property
     def isPlain(self) -> bool:
-        """Whether nothing can be wrong with it, but for its folder."""
+        """Whether only the folder of a store can be wrong."""
         return self.name in _STORES and self.section.keys() <= {"dir"}
 
 

@@ -20,7 +20,9 @@ KEY_SIZE = 32
 
 
 class ServerKeys:
-    """Keys of a broker, new at each start and secret; C{curve} encrypts messages with a service."""
+    """
+    The keys of a broker, secret and new at each start. C{curve} encrypts messages with a service.
+    """
 
     def __init__(self, random: Callable[[int], bytes] = os.urandom) -> None:
         self.signer = Signer(Role.SERVER, random(KEY_SIZE))

@@ -54,7 +54,7 @@ def _advertised(text: str) -> tuple[str, int]:
 
 
 def listeningAt(monitoring: Monitoring, pages: MonitoringService | None) -> Monitoring:
-    """The block with the port at which the pages are, which the kernel may have chosen."""
+    """The block with the actual port of the pages, which the kernel may have chosen."""
     if pages is None or pages.address is None:
         return monitoring
     if pages.scheme == "https":

@@ -1,6 +1,7 @@
 """
-The table of the broker's own kinds of connection. It loads without zope.interface, as the
-configuration does, which iterates it too. The modules of a kind load only for a broker that has it.
+The table of the broker's own kinds of connection. It loads without zope.interface, because the
+configuration iterates it and loads without it too. The modules of a kind load only if the broker
+has it.
 """
 
 from __future__ import annotations

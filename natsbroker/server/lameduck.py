@@ -1,5 +1,5 @@
 """
-Lame duck mode: clients that understand INFO are notified, then all are closed one after the other,
+Lame duck mode: clients that understand INFO are notified. Then all are closed one after the other,
 so that they do not reconnect elsewhere all at once.
 """
 
@@ -38,8 +38,8 @@ class LameDuck:
 
     async def depart(self, urls: tuple[str, ...] = ()) -> None:
         """
-        Notify the clients, wait for the grace period, and close them. The listeners are closed
-        before. It ends early when L{cancel} is called, or no client is left.
+        Notify the clients, wait for the grace period, and close them. The listeners must be closed.
+        It ends early when L{cancel} is called, or no client is left.
         """
         context = self._context
         context.info = context.info.changed(ldm=True, connect_urls=urls)

@@ -53,12 +53,11 @@ NO_PLACEMENT = (
     "share each stream has one broker at a time"
 )
 
-NOBODY_MAPPED = (
-    'verify_and_map lets nobody in without a user in "authorization" for certificates to name'
-)
+NOBODY_MAPPED = 'verify_and_map lets nobody in: "authorization" has no users for certificates'
 
 HASH_UNSAID = (
-    "peers that others announce cannot be dialled: of the password only the hash is known; write "
+    "peers that others announce cannot be dialled, because only the hash of the password is known;"
+    " write "
     "the login into a URL"
 )
 

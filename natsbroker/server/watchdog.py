@@ -1,5 +1,5 @@
 """
-The watchdog of the reactor: a thread that notices when the reactor does one thing for long.
+The watchdog of the reactor: a thread that notices when one call keeps the reactor busy for long.
 
 No client is served meanwhile, and only another thread can see where the reactor is. The log names
 the place when it goes on, and the health page fails while it happens again and again. Time in which
@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 _log = Logger(namespace="natsbroker")
 
 LIMIT = 0.5
-"""Seconds from which the reactor counts as held."""
+"""The seconds without a sign of life from which the reactor counts as held."""
 
 INTERVAL = 0.25
 """Seconds between two signs of life, and between two looks for them."""
 
 WINDOW = 10.0
-"""The seconds of which more than half are held when the health page fails."""
+"""
+The length of the period, in seconds, that the health page looks at. It fails if the reactor was
+held for more than half of it.
+"""
 
 _OURS = tuple(
     str(Path(file).resolve().parent)
@@ -49,9 +52,9 @@ _OURS = tuple(
 class Watchdog(Service):
     """
     @ivar held: how many times the reactor was held.
-    @ivar seconds: for how long altogether.
+    @ivar seconds: the seconds of all these times together.
     @ivar longest: the longest of these times, in seconds.
-    @ivar place: where it was the last time.
+    @ivar place: the place of the last one.
     """
 
     name = "watchdog"
@@ -111,7 +114,9 @@ class Watchdog(Service):
             _log.warn("The reactor was held for {late:.1f} seconds: {place}", late=late, place=seen)
 
     def look(self) -> None:
-        """Note, in another thread, where the reactor's thread is if there was no sign of life."""
+        """
+        Note, in another thread, the place of the reactor's thread if it shows no sign of life.
+        """
         if self._clock() - self._beat - INTERVAL >= self._limit and not self._seen:
             frame = sys._current_frames().get(self._watched)
             if frame is not None:
@@ -119,7 +124,7 @@ class Watchdog(Service):
 
     def trouble(self) -> str:
         """
-        The place in which the reactor is held again and again, as a sentence; empty if it is not.
+        The place that holds the reactor again and again, in a sentence; empty if there is none.
         """
         since = self._clock() - WINDOW
         while self._recent and self._recent[0][0] < since:
@@ -142,12 +147,14 @@ class Watchdog(Service):
         yield from ()
         number = MetricSeries("reactor_held", "Times the reactor was held.", isCounter=True)
         number.add(self.held)
-        seconds = MetricSeries("reactor_held_seconds", "For how long.", isCounter=True)
+        seconds = MetricSeries(
+            "reactor_held_seconds", "Seconds for which the reactor was held.", isCounter=True
+        )
         seconds.add(self.seconds)
         return [number, seconds]
 
     def varz(self) -> dict[str, Any] | None:
-        """The member of C{/varz}, which is not there before the reactor was held."""
+        """The member of C{/varz}. It is missing until the reactor was held."""
         if not self.held:
             return None
         return {

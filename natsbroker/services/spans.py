@@ -83,7 +83,7 @@ class PublishSpans:
 
 
 def _contextOf(message: Message) -> dict[str, str]:
-    """The headers of the trace, without regard to case; none of headers that cannot be read."""
+    """The headers of the trace, without regard to case; empty if the headers cannot be read."""
     headers = Headers.fromBlock(message.body[: message.headerLength])
     try:
         values = {name: headers.get(name, anyCase=True) for name in _HEADERS}

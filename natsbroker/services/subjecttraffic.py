@@ -34,7 +34,10 @@ _MESSAGE = 128
 
 
 def prefixOf(subject: bytes, depth: int) -> bytes:
-    """C{orders.eu.>} for C{orders.eu.de.7} and a depth of two; the same for all inboxes."""
+    """
+    The prefix of a subject: C{orders.eu.>} for C{orders.eu.de.7} with a depth of two. All inboxes
+    have the same one.
+    """
     if subject.startswith(_INBOX):
         return b"_INBOX.>"
     tokens = subject.split(b".", depth)
@@ -131,7 +134,10 @@ class SubjectTraffic:
         return self._rests[bucket]
 
     def _displace(self) -> bool:
-        """Displace the lightest counter, unless half of them were since the last L{take}."""
+        """
+        Displace the lightest counter, unless half of the counters were displaced since the last
+        L{take}.
+        """
         if self._lightest is None:
             ordered = sorted(self._counters.values(), key=_weigh, reverse=True)
             self._lightest = ordered[-max(len(ordered) // 2, 1) :]

@@ -10,21 +10,21 @@ from natsbroker.config.errors import nearest
 
 #: The jobs, with their purposes.
 DESCRIPTIONS = {
-    "doctor": "say what Spark would run on here, or with --master elsewhere, and try it",
+    "doctor": "show with which Java and Python Spark would run, and try it",
     "archive": "copy a log into a Delta or Iceberg table, each message exactly once",
-    "compact": "make few large files of the many small ones of an archive",
+    "compact": "merge the many small files of an archive into few large ones",
     "convert": "copy an archive that an earlier version made into a table",
     "decode": "read payloads in JSON, Avro or Protobuf into tables with columns",
     "export": "write an archive as plain Parquet files",
-    "interest": "find out what clusters send each other in vain, and advise them",
-    "lag": "say how far an archive or a streaming query is behind its logs",
+    "interest": "report what clusters send each other in vain, and advise their gateways",
+    "lag": "report how far an archive or a streaming query is behind its logs",
     "migrate": "copy a channel of NATS Streaming, or a stream, to a JetStream stream",
-    "replay": "publish once more what is stored: to a JetStream stream, each message once",
+    "replay": "publish stored messages again, each once, to a JetStream stream",
     "restore": "copy an archive to a JetStream stream",
-    "tiered": "ask SQL questions about an archive and what its log has behind it",
-    "traffic": "say who causes how much traffic, by the broker's own events",
-    "vacuum": "delete old versions of an archive, and files that none names",
-    "verify": "compare an archive with the log that it is of",
+    "tiered": "query an archive, and newer messages of its log, with SQL",
+    "traffic": "report who causes how much traffic, from the broker's events",
+    "vacuum": "delete old versions of an archive, and files that no version names",
+    "verify": "compare an archive with its log",
 }
 
 #: The modules of the jobs, and what is called there.

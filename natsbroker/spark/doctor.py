@@ -50,7 +50,10 @@ def examine(out: TextIO, master: str = "local[1]") -> bool:
         print(f"{what + ':':<9}{said}", file=out)
     isRemote = master.startswith("sc://")
     if isClient and not isRemote:
-        print(f"Java:    {_CLIENT} starts no Spark: doctor --master sc://HOST:PORT", file=out)
+        print(
+            f"Java:    {_CLIENT} cannot start Spark by itself: doctor --master sc://HOST:PORT",
+            file=out,
+        )
         return False
     if not isRemote and not _java(out):
         return False
@@ -60,7 +63,7 @@ def examine(out: TextIO, master: str = "local[1]") -> bool:
         print(f"Query:   Spark {spark.version} added 0 to 999 and found {total}", file=out)
         [(python, arrow, ours)] = inSpark(spark, _seenByWorker, [0])
     except Exception as error:
-        # Whatever is wrong with Spark or Java is what this is here to show.
+        # Any error of Spark or Java is a result of this check.
         [said, *_] = (str(error).strip() or type(error).__name__).splitlines()
         print(f"Query:   failed: {said}", file=out)
         return False

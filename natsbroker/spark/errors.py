@@ -8,7 +8,7 @@ class DataSourceError(Exception):
 
 
 class OptionError(DataSourceError, ValueError):
-    """An option is unknown, has a wrong value, or does not go with another one."""
+    """An option is unknown, has a wrong value, or excludes another one."""
 
 
 class JavaMissing(DataSourceError):
@@ -20,7 +20,7 @@ class ConnectionFailed(DataSourceError, ConnectionError):
 
 
 class CredentialsRefused(ConnectionFailed):
-    """A server does not know the credentials: to wait changes nothing."""
+    """A server does not know the credentials. Waiting does not help."""
 
 
 class TimedOut(DataSourceError, TimeoutError):
@@ -52,5 +52,6 @@ class DataLoss(DataSourceError):
 
 class LogGone(DataLoss):
     """
-    The stream or channel was deleted, and maybe made again: its sequences mean nothing any more.
+    The stream or channel was deleted, and perhaps made again, so its sequences are not valid any
+    more.
     """

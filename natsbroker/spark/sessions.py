@@ -65,7 +65,7 @@ def session(
 
 
 def registerIn(spark: Any, source: Any) -> None:
-    """Register a data source, also where PySpark 4.0 has found the name itself."""
+    """Register a data source. This also works if PySpark 4.0 has found the name itself."""
     from pyspark.errors import PySparkException
 
     try:
@@ -109,7 +109,7 @@ def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
 
 
 def versionOf(package: str) -> str | None:
-    """The version that every Python process here finds, not just one with its own path."""
+    """The version that every Python process finds here, not just one with a modified path."""
     from importlib import metadata  # It takes long, and workers do not need it.
 
     try:
@@ -120,7 +120,8 @@ def versionOf(package: str) -> str | None:
 
 def _remote(url: str, given: Mapping[str, str]) -> Any:
     """
-    A session of a Spark Connect server. Settings that only a new Spark can have do nothing there.
+    A session of a Spark Connect server. Settings that only a new Spark can take have no effect
+    there.
     """
     try:
         import_module("pyspark.sql.connect.session")  # Needs gRPC and others.
@@ -151,7 +152,7 @@ def _built(builder: Any, settings: Mapping[str, str]) -> Any:
 
 
 def _checkServer(url: str) -> None:
-    """See that somebody listens; gRPC by itself tries for ten minutes, and says nothing."""
+    """Check that somebody listens: gRPC alone would try silently for ten minutes."""
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port or _REMOTE_PORT

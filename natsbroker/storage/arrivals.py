@@ -20,10 +20,10 @@ _log = Logger(namespace="natsbroker.storage")
 @implementer(IReactorFromThreads)
 class Arrivals:
     """
-    The reactor, for threads that bring results of any number of readers.
+    The reactor, as threads use it to hand over results for any number of readers.
 
-    On a busy machine dozens of results may be there when the reactor comes round. Each gives its
-    reader milliseconds of work, so sockets and timers get their turn in between.
+    On a busy machine dozens of results may wait in one turn of the reactor. Each means milliseconds
+    of work for its reader, so sockets and timers get their turn in between.
     """
 
     def __init__(
@@ -61,5 +61,5 @@ class Arrivals:
         try:
             call()
         except Exception:
-            _log.failure("What a thread asked for failed")
+            _log.failure("A call from a thread failed")
         self._spent += self._worked() - began

@@ -1,6 +1,6 @@
 """
 Blocks: runs of records that are written, found and deleted as one value. Their layout is in
-docs/reference/store-format.md. All whole records of a damaged block are read.
+docs/reference/store-format.md. The whole records of a damaged block can still be read.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ LARGEST_BLOCK = 65536
 """Records are put into blocks up to this size; a larger record has one for itself."""
 
 FARTHEST = (1 << 32) - 1
-"""The most that a sequence in a block may be above the block's first."""
+"""The largest distance of a sequence in a block from the block's first."""
 
 NONE: frozenset[int] = frozenset()
-"""The dead records of most blocks."""
+"""No dead records, as in most blocks."""
 
 _CRC = Struct("<I")
 _END = Struct("<I")
@@ -71,15 +71,15 @@ class Head(NamedTuple):
 
 
 def parseHead(raw: bytes, start: int = 0) -> Head:
-    """Raise L{Damaged} if it is not whole."""
+    """The head of a block. L{Damaged} if it is not whole."""
     if len(raw) - start < HEAD_LENGTH:
-        raise Damaged(f"{len(raw) - start} bytes are no block")
+        raise Damaged(f"{len(raw) - start} bytes are not a block")
     end = start + HEAD.size
     if crc32c(bytes(raw[start:end])) != _CRC.unpack_from(raw, end)[0]:
         raise Damaged("the head of a block does not match its checksum")
     head = Head._make(HEAD.unpack_from(raw, start))
     if head.kind != KIND:
-        raise Damaged(f"a value of kind {head.kind} is no block")
+        raise Damaged(f"a value of kind {head.kind} is not a block")
     return head
 
 
@@ -115,7 +115,9 @@ def numbersIn(raw: bytes | memoryview) -> array[int]:
 def build(
     mark: bytes, identity: int, generation: int, contents: Contents, overhead: int = 0
 ) -> bytes:
-    """Build a block; C{overhead} is what each record has beside subject, headers and payload."""
+    """
+    Build a block. C{overhead} is the size of a record beside its subject, headers and payload.
+    """
     sequences, lengths, pieces = contents
     first, last, count = sequences[0], sequences[-1], len(sequences)
     ends = list(accumulate(lengths))
@@ -161,8 +163,8 @@ def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Content
 class Block:
     """
     @ivar sequences: of the records that were found, rising.
-    @ivar starts: where each record begins in C{raw} after C{offset}; one more item, where the last
-        one ends. Typecode C{I}.
+    @ivar starts: the beginning of each record in C{raw} after C{offset}, and as one more item the
+        end of the last one. Typecode C{I}.
     @ivar dead: sequences of records in it that were deleted.
     @ivar missingSize: bytes of their subjects, headers and payloads, deleted ones included.
     """
@@ -194,7 +196,7 @@ class Block:
         return self.offset + self.starts[index], self.offset + self.starts[index + 1]
 
     def record(self, index: int) -> Record:
-        """Raise L{Damaged} if it is not whole."""
+        """The record of a sequence. L{Damaged} if it is not whole."""
         record = decode(self.raw, *self.place(index), self.identity)
         if record.sequence != self.sequences[index]:
             raise Damaged(f"record {record.sequence} stands in the place of another")
@@ -212,10 +214,11 @@ class Block:
         """
         Append the wanted records from one index to before another.
 
-        @param limit: how many records C{records} has at most then.
-        @param maxBytes: end with the record whose subjects, headers and payloads reach it.
-        @return: the index of the first one not looked at, or of a wanted record that is not whole;
-            and what is left of C{maxBytes}.
+        @param limit: the most records that C{records} may have afterwards.
+        @param maxBytes: end with the record with which subjects, headers and payloads reach this
+            size.
+        @return: the index of the first record that was not examined, or of a wanted record that is
+            not whole; and the rest of C{maxBytes}.
         """
         sequences, dead = self.sequences, self.dead
         if hot.selectRecords is not None:
@@ -277,7 +280,7 @@ class Block:
 
 
 def placeIn(raw: bytes | memoryview, sequence: int) -> tuple[int, int] | None:
-    """The unverified bounds of a record in a block; C{None} if it is not there."""
+    """The bounds of a record in a block, unverified; C{None} if it is not there."""
     if len(raw) < HEAD_LENGTH:
         return None
     head = Head._make(HEAD.unpack_from(raw))
@@ -305,7 +308,7 @@ def unpackDead(first: int, value: bytes) -> frozenset[int]:
 
 
 def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]]:
-    """The sequence, the start and the end of each whole record of a log among any bytes."""
+    """The sequence, the start and the end of each whole record of a log in any bytes."""
     needle = IDENTITY.pack(identity)
     position = start
     while position >= start:
@@ -358,7 +361,7 @@ def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int
 
 
 def changeRecords(raw: bytes, identity: int, change: Callable[[bytes], bytes]) -> bytes:
-    """The same block with changed records; a damaged head or table stays damaged."""
+    """A copy of the block with changed records. A damaged head or table stays damaged."""
     head: Head | None = None
     try:
         head = parseHead(raw)
@@ -383,7 +386,7 @@ def _packHead(head: Head) -> bytes:
 
 
 def readBlock(raw: bytes, identity: int, first: int, dead: frozenset[int] = NONE) -> Block | None:
-    """Return C{None} if there is not one whole record in it."""
+    """Read a block. C{None} if it has no whole record."""
     head: Head | None = None
     try:
         head = parseHead(raw)

@@ -1,6 +1,6 @@
 """
-Entries of the journal that are no records: sequences that are deleted, and values of state. They
-look like records whose third number is not 0. An encrypted store has none: its records keep their
+Entries of the journal that are not records: deleted sequences, and values of state. They look like
+records whose third number is not 0. An encrypted store has none, because its records have their
 key's number there.
 """
 
@@ -32,7 +32,7 @@ class Changes(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """About how many bytes they bring."""
+        """The approximate number of bytes that they add."""
         values = sum(len(key) + len(value or b"") for (_, key), value in self.states.items())
         return values + 100 * (len(self.states) + sum(map(len, self.deleted.values())))
 
@@ -61,7 +61,8 @@ def isChange(entry: bytes) -> bool:
 
 def unpackChanges(entries: Iterable[bytes]) -> Changes:
     """
-    The last of each. Raise L{Damaged} for an entry that another version wrote.
+    Unpack entries. The last one for each key counts. L{Damaged} for an entry that another version
+    wrote.
     """
     changes = Changes({}, {})
     for entry in entries:

@@ -43,7 +43,7 @@ def checkHold(holds: Collection[str], name: str) -> None:
 
 
 def skipError(sequence: int, following: int) -> SequenceTooLarge | None:
-    """The reason for which a log cannot go on with a sequence; C{ValueError} for a used one."""
+    """The reason why a log cannot continue with a sequence. C{ValueError} for a used one."""
     if sequence < following:
         raise ValueError(f"sequence {sequence} was used: the next one is {following}")
     return SequenceTooLarge(sequence) if sequence > LARGEST_SKIP else None

@@ -1,6 +1,6 @@
 """
-The thread of a store that writes. Requests that arrive while a commit runs are the next commit;
-after a failure all of them fail at once, untried.
+The writing thread of a store. Requests that arrive during a commit form the next commit. After a
+failure all of them fail at once, without an attempt.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ class CommitFigures:
         self._bytes = _Values(BYTES)
 
     def synced(self, seconds: float) -> None:
-        """A write has waited for the disk, or the database."""
+        """Count a write that has waited for the disk, or the database."""
         self._syncs.add(seconds)
 
     def committed(self, jobs: Sequence[Job], seconds: float) -> None:
-        """Count a durable group; C{seconds} have passed since it was closed."""
+        """Count a durable group. C{seconds} have passed since it was closed."""
         appends = [job.encoded for job in jobs if isinstance(job, AppendJob)]
         records = sum([len(append.blobs) for append in appends])
         self.appended(records, sum([append.size for append in appends]), seconds)
 
     def appended(self, records: int, size: int, seconds: float) -> None:
-        """A group that has these records, and bytes of them, is durable."""
+        """Count the records, and their bytes, of a durable group."""
         self._commits.add(seconds)
         self._records.add(records)
         self._bytes.add(size)
 
     def written(self, records: int, size: int, seconds: float) -> None:
-        """A group of these records, and bytes of them, is durable with one write."""
+        """Count the records, and their bytes, of a group that became durable with one write."""
         # Without a function for each: that many publishes are a group of their own.
         for values, value in (
             (self._syncs, seconds),
@@ -81,7 +81,9 @@ class CommitFigures:
             values.total += value
 
     def histograms(self) -> tuple[Histogram, Histogram, Histogram, Histogram]:
-        """The seconds of commits, those of syncs, and the records and bytes of commits."""
+        """
+        Histograms of the seconds of commits and of syncs, and of the records and bytes of commits.
+        """
         return (
             self._commits.histogram(),
             self._syncs.histogram(),
@@ -92,10 +94,10 @@ class CommitFigures:
 
 class IRefusing(Protocol):
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
-        """Jobs failed, and everything that was asked after them."""
+        """Note that jobs failed, and all that were requested after them."""
 
     def stopped(self) -> None:
-        """The thread has ended, and has let go of everything."""
+        """Note that the thread has ended, and has released everything."""
 
 
 Owner = TypeVar("Owner", bound=IRefusing)
@@ -103,8 +105,9 @@ Owner = TypeVar("Owner", bound=IRefusing)
 
 class Holder(Enum):
     """
-    The thread takes a commit when it is woken and gives it up before it waits. The reactor may lend
-    it to a L{CommitThread.handOver} meanwhile, and passes it on when that is done.
+    The holder of the commit. The thread takes the commit when it is woken, and gives it up before
+    it waits. Meanwhile the reactor may lend it to a L{CommitThread.handOver}, and passes it on
+    afterwards.
     """
 
     NOBODY = "nobody"
@@ -115,7 +118,7 @@ class Holder(Enum):
 
 class CommitThread(Generic[Owner]):
     """
-    @ivar leftover: logs of which there is more to do than one commit should.
+    @ivar leftover: logs that need more work than one commit should do.
     @ivar unfinished: jobs that the last commit did in part.
     @ivar figures: counts commits.
     """
@@ -161,7 +164,7 @@ class CommitThread(Generic[Owner]):
         return None
 
     def _pass(self) -> None:
-        """Have what waits done. Called with the condition, while nobody has the commit."""
+        """Have the waiting jobs done. Called with the condition, while nobody has the commit."""
         mustWait = self._failed is not None or self._reopening or self._closing
         if not mustWait and self._told == self._toTell and self.handOver(self._queue):
             self._holder = Holder.WRITER
@@ -196,8 +199,8 @@ class CommitThread(Generic[Owner]):
 
     def handedBack(self, jobs: Sequence[Job] = (), failure: Exception | None = None) -> None:
         """
-        @param jobs: those not done, for the thread to do before all that waits.
-        @param failure: an error after which the thread refuses these and all that waits.
+        @param jobs: the jobs that were not done. The thread does them before all that wait.
+        @param failure: an error after which the thread refuses these jobs and all that wait.
         """
         with self._lock:
             self._holder = Holder.NOBODY
@@ -216,27 +219,27 @@ class CommitThread(Generic[Owner]):
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         """
-        Whether to wait for more, until L{isGathered} says so or L{_offered} is called; may be
+        Whether to wait for more jobs, until L{isGathered} is true or L{_offered} is called. May be
         overridden with L{handOver}. Called with the condition.
 
-        @param wereWaiting: whether they were asked for before the last commit was answered.
+        @param wereWaiting: whether the jobs were requested before the last commit was answered.
         """
         return False
 
     def isGathered(self, jobs: list[Job]) -> bool:
-        """Whether what waits has waited long enough. Called with the condition."""
+        """Whether the waiting jobs have waited long enough. Called with the condition."""
         return False
 
     def accept(self) -> None:
-        """Take requests again, after those that failed were told."""
+        """Accept requests again, after those that failed were reported."""
         with self._condition:
             if not isinstance(self._refusal, (StoreClosed, StoreFailed)):
                 self._refusal = None
 
     def takeAgain(self) -> None:
         """
-        Take requests again, after the reactor has learned what the store has since it was opened
-        again: an append that is asked for before would have a sequence of the time before.
+        Accept requests again, once the reactor knows the content of the store that was opened
+        again. An append that is requested before that would have an outdated sequence.
         """
         with self._condition:
             if not isinstance(self._refusal, StoreClosed):
@@ -267,8 +270,8 @@ class CommitThread(Generic[Owner]):
 
     def handOver(self, jobs: list[Job]) -> bool:
         """
-        Whether all of these are committed without the thread, which L{handedBack} ends; may be
-        overridden. Called with the condition, while nobody has the commit.
+        Whether all of these jobs are committed without the thread. L{handedBack} then ends that.
+        May be overridden. Called with the condition, while nobody has the commit.
         """
         return False
 
@@ -276,21 +279,22 @@ class CommitThread(Generic[Owner]):
 
     def maySuit(self, jobs: list[Job]) -> bool:
         """
-        Whether L{handOver} may take these; may be overridden with it. Called with the condition.
+        Whether L{handOver} may take these jobs. May be overridden with it. Called with the
+        condition.
         """
         return False
 
     def commitGroup(self, jobs: list[Job]) -> bool:
-        """Whether there was something to commit, and it is durable."""
+        """Commit the waiting jobs. Return whether there were any, and they are durable."""
         raise NotImplementedError
 
     def commitFailed(self, jobs: list[Job], failure: Exception) -> None:
-        """Refuse what was handed over and failed, and all that waits."""
+        """Refuse the jobs that were handed over and failed, and all that wait."""
 
     def openAgain(self) -> None:
         """
-        Open the store again, after a failure, and tell the owner; or call L{refuse}. The owner
-        calls L{takeAgain}.
+        Open the store again after a failure, and inform the owner, which calls L{takeAgain}; or
+        call L{refuse}.
         """
         raise NotImplementedError
 
@@ -341,7 +345,7 @@ class CommitThread(Generic[Owner]):
             return unfinished + jobs
 
     def _isPlain(self) -> bool:
-        """Whether there is nothing to do but what waits. Called with the condition."""
+        """Whether there is no other work than the waiting jobs. Called with the condition."""
         isElse = self._reopening or self._closing or self._failed
         return bool(self._queue) and not (isElse or self.unfinished or self.leftover)
 
@@ -355,7 +359,7 @@ class CommitThread(Generic[Owner]):
         )
 
     def refuse(self, jobs: list[Job], error: StoreError) -> None:
-        """Refuse what was asked, now and until the reactor knows."""
+        """Refuse the requested jobs, and further ones until the reactor knows."""
         with self._condition:
             jobs = jobs + self.unfinished + self._queue
             self._queue = []
@@ -365,7 +369,7 @@ class CommitThread(Generic[Owner]):
         self.tell(self.owner.refused, jobs, error)
 
     def freeing(self, jobs: list[Job]) -> list[Job]:
-        """The jobs to do now: those that need space wait for deletions before them."""
+        """The jobs to do now. Jobs that need space wait for the deletions before them."""
         count = next((n for n, job in enumerate(jobs) if not job.frees), len(jobs))
         if not count and not self.leftover:
             return jobs

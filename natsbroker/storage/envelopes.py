@@ -44,7 +44,7 @@ def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
     """The envelope that begins at C{start}, and its end; L{Damaged} if it is not whole."""
     body = start + ENVELOPE_SIZE
     if len(raw) < body:
-        raise Damaged(f"{len(raw) - start} bytes are no envelope")
+        raise Damaged(f"{len(raw) - start} bytes are not an envelope")
     _, kind, version, keyLength, valueLength, generation = _HEAD.unpack_from(raw, start)
     end = body + keyLength + valueLength
     if end > len(raw):
@@ -58,7 +58,10 @@ def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
 
 
 def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:
-    """The envelope that L{wrapTwice} made, and whether both are whole; L{Damaged} if neither is."""
+    """
+    The envelope that L{wrapTwice} made, and whether both copies are whole. L{Damaged} if neither
+    is.
+    """
     middle = len(raw) // 2
     try:
         return unwrap(raw[:middle], key), raw[:middle] == raw[middle:]
@@ -67,7 +70,9 @@ def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:
 
 
 def unwrap(raw: bytes, key: bytes) -> Envelope:
-    """Read an envelope that fills its place; L{Damaged} if it is not whole or another key's."""
+    """
+    Read an envelope that fills its place. L{Damaged} if it is not whole, or under another key.
+    """
     envelope, end = unwrapAt(raw, 0)
     if end != len(raw) or envelope.key != key:
         raise Damaged("a value stands under a key that is not its own")

@@ -31,11 +31,11 @@ class Page(NamedTuple):
 
 
 def beginning(pattern: bytes) -> bytes:
-    """The common beginning of all subjects that a pattern matches."""
+    """The prefix that all subjects have that a pattern matches."""
     tokens: list[bytes] = []
     for token in pattern.split(b"."):
         if hasWildcard(token):
-            # What comes before it, and the dot behind that.
+            # The part before it, and the dot after that.
             tokens.append(b"")
             break
         tokens.append(token)
@@ -85,8 +85,8 @@ def exportRange(
 
 class StoredLog:
     """
-    @ivar policy: what is kept; a thread that writes reads it.
-    @ivar closed: what everything fails with, once it is closed or not ours any more.
+    @ivar policy: the retention, which the writing thread reads.
+    @ivar closed: the error of all calls, once the log is closed or no longer ours.
     """
 
     def __init__(self, name: str, identity: int, policy: Policy) -> None:
@@ -140,7 +140,7 @@ def canGather() -> bool:
 
 
 def sizeIn(raw: bytes) -> int:
-    """The bytes of subjects, headers and payloads in a block, as its head says, unverified."""
+    """The bytes of subjects, headers and payloads in a block, according to its head, unverified."""
     return int.from_bytes(raw[_SIZE], "little")
 
 
@@ -151,8 +151,8 @@ def gather(
     Turn successive blocks into the columns that L{columnsOf} makes of the same records, verified,
     while other threads run. C{None} if a block or a record is damaged.
 
-    @param maxBytes: stop after the record with which the sizes reach it.
-    @param following: where the log goes on behind the blocks.
+    @param maxBytes: stop after the record with which the sizes reach this.
+    @param following: the sequence with which the log continues behind the blocks.
     """
     gathered = hot.gatherBlocks(raws, identity, start, stop, maxBytes)
     if gathered is None:

@@ -1,15 +1,16 @@
 """
-The moment for which a group of requests waits for more.
+The time that a group of requests waits for more.
 
-Publishers with one message underway publish again when they are answered. Without a wait they would
-take turns in two halves, with twice the writes and twice the time; so the requests that queued up
-during a write wait for those just answered, and so does the first request after that.
+Publishers with one message under way publish again when they are answered. Without a wait they
+would take turns in two halves, with twice the writes and twice the time. So the requests that
+queued up during a write wait for the publishers that were just answered, and so does the first
+request after that.
 """
 
 from __future__ import annotations
 
 LEAST, LONGEST = 250_000, 1_000_000
-"""Nanoseconds that a group waits at most: as long as a write lasts, within these bounds."""
+"""The bounds, in nanoseconds, of the time that a group waits: it is that of a write."""
 
 MOST = 256
 """The most records for which a group waits: the larger it is, the less it gains by waiting."""
@@ -21,7 +22,10 @@ MISSES = 3
 """The number of waits in which too few came, one after another, before a pause."""
 
 PAUSE, LONGEST_PAUSE = 8, 1024
-"""The groups that do not wait in a pause: twice as many in each that follows without success."""
+"""
+The number of groups that do not wait in a pause. It doubles with each pause that follows without
+success.
+"""
 
 
 ALONE = 16
@@ -60,7 +64,7 @@ class GroupPatience:
         self.isAlone = self._alone >= ALONE
 
     def begin(self, waiting: int, wereWaiting: bool, now: int) -> bool:
-        """Whether to wait for one more record for each that was stored just now."""
+        """Whether to wait for one more record for each one that was stored just now."""
         expected = self._stored + waiting if wereWaiting else self._stored
         self._stored = 0
         if not waiting < expected <= self._most or now - self._ended > self.nanoseconds:

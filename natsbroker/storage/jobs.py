@@ -19,7 +19,7 @@ from natsbroker.storage.records import Encoded
 @dataclass(slots=True)
 class StoredRow:
     """
-    @ivar identity: the random number under which everything of the log lies.
+    @ivar identity: the random number in the keys of everything that belongs to the log.
     @ivar first: the oldest sequence; C{last + 1} if there is none.
     @ivar last: the highest that was ever used.
     @ivar size: bytes of subjects, headers and payloads.
@@ -65,15 +65,15 @@ class ILogWriter(Protocol):
     def skipTo(self, sequence: int) -> None: ...
 
     def putHolds(self) -> None:
-        """Store the holds, and look at all subjects again."""
+        """Store the holds, and have all subjects looked at again."""
 
     def sweep(self) -> None: ...
 
 
 class Job:
     """
-    @ivar weight: about how many bytes it brings.
-    @ivar deferred: fires when what was asked is durable.
+    @ivar weight: the approximate number of bytes that it adds.
+    @ivar deferred: fires when the job is durable.
     @ivar identity: of the log that it is about, or 0.
     @ivar space: the name of the space of state that it is about, or empty.
     @ivar writes: whether there is anything to commit for it.
@@ -101,11 +101,13 @@ class Job:
             self.error = error
 
     def apply(self, transaction: Any) -> None:
-        """Raise L{StoreError} if it cannot be granted; then nothing was done."""
+        """
+        Do the job in a transaction. L{StoreError} if it cannot be done; then nothing has changed.
+        """
 
     def isDone(self) -> bool:
         """
-        Whether the last transaction did all of it. If not, it is applied in the next one again.
+        Whether the last transaction did all of it. If not, the next transaction applies it again.
         """
         return True
 
@@ -183,7 +185,7 @@ class DiscardJob(LogJob):
         return self.error is not None or self._writer is None or self._writer.trimmed
 
     def result(self) -> int:
-        """The first sequence that may still be there."""
+        """The first sequence that may still exist."""
         return 0 if self._writer is None else self._writer.row.first
 
 

@@ -61,8 +61,7 @@ class StoreWatch:
 
 async def lead(store: IStreamStore, name: str, standBy: Callable[[], object]) -> None:
     """
-    Wait until this broker has the lease of a log, which it has at once in a store that is not
-    shared.
+    Wait until this broker has the lease of a log. If the store is not shared, it has it at once.
 
     @param standBy: called if another broker has it.
     """

@@ -1,6 +1,6 @@
 """
 The store that forgets: logs in memory, for tests and for streams that need not survive. Deferreds
-fire before they are returned, except of a search among thousands of subjects. Appended bytes
+fire before they are returned, except for a search among thousands of subjects. Appended bytes
 objects are kept, not copied.
 """
 
@@ -53,10 +53,10 @@ from natsbroker.subjects.searching import PatternSearch
 from natsbroker.subjects.verdicts import SubjectVerdicts
 
 SCANNED = 4096
-"""The records that one call looks at for subjects, and the subjects that one turn does."""
+"""The number of records that one call looks at for subjects, and of subjects in one turn."""
 
 FEW = 64
-"""Up to how many records of a subject are looked at, and no others, in search of that subject."""
+"""The number of records of a subject up to which a search for it looks at no others."""
 
 
 def _sizeOf(record: Record) -> int:
@@ -65,8 +65,9 @@ def _sizeOf(record: Record) -> int:
 
 class _Records:
     """
-    Records by sequence and by subject. A deleted one leaves its sequence in C{_order} and its time
-    in C{_times} until they are mostly such; C{_head} is where to look for the oldest record.
+    Records by sequence and by subject. A deleted record leaves its sequence in C{_order} and its
+    time in C{_times}, until most entries are such. C{_head} is the place where the search for the
+    oldest record begins.
     """
 
     def __init__(self) -> None:
@@ -231,8 +232,8 @@ class MemoryLog(StoredLog):
     @inlineCallbacks
     def _sweep(self, number: int) -> Generator[Deferred[None], None, None]:
         """
-        Enforce the limit of each subject, over several turns; records that arrive meanwhile are
-        within it. A later sweep, with another C{number} of limits, replaces this one.
+        Enforce the limit of each subject, over several turns. Records that arrive meanwhile obey
+        it. A later sweep, with another C{number} of limits, replaces this one.
         """
         looked = 0
         for subject in list(self._rows.bySubject):
@@ -259,7 +260,7 @@ class MemoryLog(StoredLog):
             rows.remove(oldest.sequence)
 
     def _enforcePerSubject(self, subjects: Collection[bytes], most: int = sys.maxsize) -> int:
-        """Remove at most C{most} records of each subject, and give the number."""
+        """Remove at most C{most} records of each subject. Return their number."""
         limit, removed = self._holdFloor(), 0
         for subject in subjects:
             sequences = self._rows.bySubject.get(subject, {})
@@ -270,7 +271,7 @@ class MemoryLog(StoredLog):
         return removed
 
     def _holdFloor(self) -> int:
-        """The first sequence that must not go by rule."""
+        """The first sequence that limits must not remove."""
         return min(self.policy.holds.values(), default=self.nextSequence)
 
     def discardBefore(self, sequence: int) -> Deferred[int]:
@@ -360,7 +361,10 @@ class MemoryLog(StoredLog):
         return succeed(Matching(records, self.nextSequence))
 
     def _candidates(self, patterns: Sequence[bytes], sequence: int) -> Iterator[Record]:
-        """The records from a sequence on that may match: only its own of a subject that has few."""
+        """
+        The records from a sequence on that may match. For a subject with few records, these are
+        only its own.
+        """
         rows = self._rows
         if len(patterns) == 1 and not hasWildcard(patterns[0]):
             same = rows.bySubject.get(patterns[0], {})

@@ -1,4 +1,4 @@
-"""The retention of a log, and the clock that makes old records go although nothing is appended."""
+"""The retention of a log, and the clock that removes old records even without appends."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ INTERVAL = 1.0
 @dataclass(slots=True)
 class Policy:
     """
-    Values of one log, replaced by the reactor's thread, read by the thread that writes.
+    Values of one log. The reactor's thread replaces them, and the writing thread reads them.
 
-    @ivar sweep: while all subjects must be looked at for C{retention.perSubject}: the key to go on
-        behind.
+    @ivar sweep: the key behind which to continue, while all subjects must be looked at for
+        C{retention.perSubject}.
     """
 
     retention: Retention = field(default_factory=Retention)
@@ -28,7 +28,7 @@ class Policy:
 
     @property
     def floor(self) -> int | None:
-        """The lowest sequence that must not go by rule; C{None} if all may."""
+        """The lowest sequence that limits must not remove; C{None} if they may remove all."""
         return min(self.holds.values(), default=None)
 
     def isExceeded(self, count: int, size: int) -> bool:

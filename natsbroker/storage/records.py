@@ -1,6 +1,7 @@
 """
-Records as bytes; docs/reference/store-format.md has their layout. With the identity in each, a
-record in the wrong log is seen, and records are found when everything around them is damaged.
+Records as bytes; docs/reference/store-format.md has their layout. Each contains the identity of its
+log. So a record in the wrong log is noticed, and records can be found when everything around them
+is damaged.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _new = tuple.__new__
 
 
 class Damaged(Exception):
-    """Bytes that should be a record, and are not."""
+    """Bytes that should be a record, but are not."""
 
 
 class Encoded(NamedTuple):
     """
-    @ivar uniform: whether every subject is the one that was asked about.
+    @ivar uniform: whether every record has the subject C{sole}.
     """
 
     blobs: list[bytes]
@@ -49,10 +50,10 @@ def encodeBatch(
     """
     Encode an append; this is the hot path of writing.
 
-    @param sequence: what the first record gets.
+    @param sequence: the sequence of the first record.
     @param now: the timestamp of entries that bring none.
     @param lastTime: the timestamp of the record before; none is given a smaller one.
-    @param sole: a subject; the result says whether all are that one.
+    @param sole: a subject. The result states whether all records have it.
     @raise ValueError: for a record that is too large.
     """
     if hot.encodeRecords is not None:
@@ -82,9 +83,9 @@ def encodeBatch(
 
 
 def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
-    """Raise L{Damaged} if the record is not whole or is another log's."""
+    """Decode a record. L{Damaged} if it is not whole or belongs to another log."""
     if end - start < HEAD_SIZE:
-        raise Damaged(f"{end - start} bytes are no record")
+        raise Damaged(f"{end - start} bytes are not a record")
     crc, subjectLength, _, headersLength, payloadLength, owner, sequence, timestamp = (
         HEAD.unpack_from(blob, start)
     )
@@ -102,7 +103,10 @@ def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
 
 
 def lengthAt(blob: bytes, start: int) -> int:
-    """The length with head that the record at C{start} says; 0 without room for a head."""
+    """
+    The length, with head, of the record at C{start}, according to its head; 0 without room for a
+    head.
+    """
     if len(blob) - start < HEAD_SIZE:
         return 0
     _, subjectLength, _, headersLength, payloadLength, _, _, _ = HEAD.unpack_from(blob, start)
@@ -118,7 +122,7 @@ TIMESTAMP = Struct("<q")
 
 
 def sequenceOf(blob: bytes, start: int) -> int:
-    """As the head of the record at C{start} says, unverified; likewise the next ones."""
+    """The sequence in the head of the record at C{start}, unverified."""
     sequence: int = SEQUENCE.unpack_from(blob, start + SEQUENCE_OFFSET)[0]
     return sequence
 

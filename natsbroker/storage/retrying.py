@@ -1,4 +1,4 @@
-"""Doing again what a store could not do, until it does: what must happen later is not forgotten."""
+"""Repetition of work that a store could not do, until it does it. Such work is never forgotten."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ FIRST, MOST = 1.0, 30.0
 time, up to the most."""
 
 _FINAL = (LeaseLost, LogReadOnly, NoSuchLog, StoreClosed)
-"""After these, another broker or the next start of this one does it."""
+"""
+Errors after which there is no further attempt: another broker, or the next start of this one, does
+the work.
+"""
 
 
 class ITimers(Protocol):
     def after(self, seconds: float, call: Callable[[], object]) -> Any:
-        """Call later; the result has C{cancel}."""
+        """Call a function later. The result has C{cancel}."""
 
 
 @implementer(IStoreWatcher)
@@ -45,7 +48,7 @@ class StoreRetry:
         self, attempt: Callable[[], Awaitable[T]], isWanted: Callable[[], bool] = lambda: True
     ) -> T:
         """
-        Make attempts until one does not fail because of the store.
+        Make attempts until one is not stopped by the store.
 
         @raise StoreError: if it is no longer wanted, or cannot be done with this store.
         """
@@ -64,7 +67,9 @@ class StoreRetry:
                 raise failed
 
     def _resumption(self, seconds: float) -> Deferred[bool]:
-        """@return: fires with whether the store says that it writes again."""
+        """
+        @return: fires with whether the store has reported that it writes again.
+        """
         waiting: Deferred[bool] = Deferred(self._forget)
         self._waiting[waiting] = self._timers.after(seconds, partial(self._wake, waiting, False))
         if self._unwatch is None:
@@ -84,25 +89,25 @@ class StoreRetry:
             unwatch, self._unwatch = self._unwatch, None
             unwatch()
 
-    # What the store reports.
+    # The reports of the store.
 
     def writesResumed(self) -> None:
-        """Make the next attempts, but not from within the store."""
+        """Make the next attempts, but not within a call of the store."""
         for waiting, timer in self._waiting.items():
             timer.cancel()
             self._waiting[waiting] = self._timers.after(0.0, partial(self._wake, waiting, True))
 
     def writesStopped(self, reason: str) -> None:
-        """The attempts fail, and say so."""
+        """Ignore: the attempts fail by themselves."""
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """Leave that to others."""
+        """Ignore: other watchers handle this."""
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """Leave that to others."""
+        """Ignore: other watchers handle this."""
 
     def logQuarantined(self, log: str, reason: str) -> None:
-        """The next attempt fails."""
+        """Ignore: the next attempt fails."""
 
     def logLost(self, log: str) -> None:
-        """The next attempt fails."""
+        """Ignore: the next attempt fails."""

@@ -13,9 +13,7 @@ LONGEST = 2048
 
 
 class SortedSubjects:
-    """
-    Subjects in byte order, in lists of which none is long: so one more, or one less, costs little.
-    """
+    """Subjects in byte order, in many short lists, so that adding or removing one costs little."""
 
     def __init__(self) -> None:
         self._lists: list[list[bytes]] = [[]]
@@ -45,10 +43,10 @@ class SortedSubjects:
 
     def find(self, search: PatternSearch, start: bytes, most: int) -> tuple[list[bytes], bytes]:
         """
-        The matching subjects at or behind a place, and the place to go on at, empty if that was
-        all.
+        The matching subjects at or behind a place, and the place to continue at, which is empty at
+        the end.
 
-        @param most: how many subjects are looked at, matching or not.
+        @param most: the number of subjects that are examined, matching or not.
         """
         subjects: list[bytes] = []
         step = NEAR

@@ -31,7 +31,7 @@ def monotonicOf(reactor: Any) -> Callable[[], float]:
 
 
 def wallClockOf(reactor: Any) -> Callable[[], int]:
-    """The wall clock in nanoseconds, by the reactor's clock where that is another one."""
+    """The wall clock in nanoseconds. It follows the reactor's clock if that is not the real one."""
     if reactor.seconds is time.time:
         return time.time_ns
     return lambda: round(reactor.seconds() * 1_000_000_000)
@@ -65,8 +65,8 @@ class MemoryOpener:
 class LMDBOpener:
     """
     Options: C{dir}, the folder; C{max_size}, in bytes; C{sync_interval}, C{always} or seconds or a
-    duration. C{encryption}, an L{Encryption}, is no option of a file: keys have their own place
-    there.
+    duration. C{encryption}, an L{Encryption}, is not an option in a file, because keys have their
+    own place there.
     """
 
     name = "lmdb"
@@ -157,7 +157,7 @@ def _syncInterval(section: Mapping[str, Any]) -> float:
 
 
 def _readers(connections: object) -> int:
-    """The number of connections that read: one of the others writes, one renews leases."""
+    """The number of connections that read. Of the others, one writes and one renews leases."""
     if connections == 0:
         return 2
     if isinstance(connections, bool) or not isinstance(connections, int) or connections < 3:

@@ -1,7 +1,7 @@
 """
-A store with a thread for writing and some for reading, with its logs and its state, in the
-reactor's thread, whatever they are kept in. After a failure it is opened again, later and later;
-closing finishes what was asked.
+The base of a store with a writing thread and some reading threads: its logs and its state in the
+reactor's thread, independent of the medium. After a failure it is opened again, after growing
+pauses. Closing finishes earlier requests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 class ThreadedStore(Generic[Log]):
     """
-    @cvar retryFirst: seconds between a failure and opening the store again.
+    @cvar retryFirst: seconds between a failure and the first attempt to open the store again.
     """
 
     retryFirst: float
@@ -75,7 +75,7 @@ class ThreadedStore(Generic[Log]):
         return StoreFigures(*counts, health.damagedRecords, health.damagedValues, self._scrubbed())
 
     def _scrubbed(self) -> ScrubFigures | None:
-        """The progress of the search for damage; to be overridden by a store that searches."""
+        """The progress of the search for damage. A store that searches overrides this."""
         return None
 
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
@@ -99,7 +99,7 @@ class ThreadedStore(Generic[Log]):
         return result
 
     def _leave(self, closed: StoreError) -> None:
-        """The store is being closed; to be overridden by who has more to end."""
+        """Called when the store is being closed. A store that has more to end overrides this."""
 
     def ask(self, job: Job) -> Deferred[Any]:
         refused = self._closed or self._committer.submit(job)
@@ -117,7 +117,7 @@ class ThreadedStore(Generic[Log]):
         return fetching
 
     def _read(self, call: Callable[..., T], *args: Any) -> T:
-        """Raise L{StoreError} if nothing can be read."""
+        """Read in a thread. L{StoreError} if nothing can be read."""
         raise NotImplementedError
 
     def ageWanted(self, log: Log, wanted: bool) -> None:
@@ -128,7 +128,8 @@ class ThreadedStore(Generic[Log]):
 
     def notEnforced(self, log: Log) -> None:
         """
-        The limits of a log could not be enforced: they are when something can be written again.
+        Note that the limits of a log could not be enforced. They are enforced when writing works
+        again.
         """
         self._unenforced[log] = None
 
@@ -179,7 +180,7 @@ class OwnedLog(StoredLog):
         self.rollBack()
 
     def rollBack(self) -> None:
-        """Everything that was asked and is not durable has failed."""
+        """Fail all requests that are not durable."""
         self.nextSequence = self._bounds.last + 1
         self._lastTime = self._bounds.lastTime
 
@@ -221,7 +222,7 @@ class OwnedLog(StoredLog):
             self.enforce(sweep)
 
     def enforce(self, sweep: bool = False) -> None:
-        """Enforce the limits; C{sweep} looks at all subjects, as after a failure."""
+        """Enforce the limits. C{sweep} looks at all subjects, as after a failure."""
         enforcing = self._askWriter(lambda writer: writer.sweep() if sweep else None)
         enforcing.addErrback(self._notEnforced)
 

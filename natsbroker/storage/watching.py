@@ -1,6 +1,4 @@
-"""
-The damage and the failures of a store. A watcher learns of each once, also of those before it came.
-"""
+"""The damage and the failures of a store. A watcher learns of each once, including earlier ones."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ class StoreHealth:
         return len(self._states)
 
     def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
-        """The damaged sequences from C{start} to before C{stop}, as far as known, in order."""
+        """The known damaged sequences from C{start} to before C{stop}, in order."""
         sequences: set[int] = set()
         for begin, end in self._damaged.get(log, ()):
             sequences.update(range(max(begin, start), min(end, stop)))

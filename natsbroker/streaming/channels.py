@@ -85,10 +85,10 @@ def logPrefix(clusterId: str) -> str:
 
 class ChannelWatcher(Protocol):
     def opened(self, channel: Channel) -> None:
-        """A new channel is open."""
+        """Note that a new channel is open."""
 
     def dropped(self, channel: Channel) -> None:
-        """A channel is deleted, or could not be created."""
+        """Note that a channel is deleted, or could not be created."""
 
 
 class Channels:
@@ -113,7 +113,10 @@ class Channels:
         return self._channels.get(name)
 
     def demand(self, name: str) -> Channel:
-        """The channel of a name, or a new one, whose log may still open; L{Refused} without."""
+        """
+        The channel of a name, or a new one whose log may still be opening. L{Refused} if there may
+        be none.
+        """
         channel = self._channels.get(name)
         if channel is not None:
             if channel.isDeleted:

@@ -1,4 +1,4 @@
-"""A client in the broker that publishes to a channel in order; the log reports failures."""
+"""A client in the broker that publishes to a channel in order. The log reports failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST = 1024
 
 
 class _Unstored(Exception):
-    """Something was not taken."""
+    """A message was not stored."""
 
 
 @implementer(ISubscriber)
@@ -48,7 +48,7 @@ class ChannelWriter:
         clusterId: str,
         discoverPrefix: str = "_STAN.discover",
     ) -> None:
-        """Raise C{ValueError} if no channel, or no cluster, can be called so."""
+        """C{ValueError} if no channel, or no cluster, can have such a name."""
         if not isChannel(channel.encode("utf-8", "replace")):
             raise ValueError(f"no channel can be called {channel!r}")
         self.stored = 0

@@ -23,7 +23,7 @@ from natsbroker.streaming.service import StreamingService
 def storeMaker(
     host: IBrokerHost, streaming: Streaming, plugins: Plugins
 ) -> Callable[[], Deferred[IStreamStore]]:
-    """A callable that raises L{StartError} if the store's options make no sense."""
+    """A callable that makes the store. L{StartError} if the store's options are wrong."""
     opener = storeOpener(streaming.store, plugins, host.settings.at("streaming.store"))
     section = streaming.storeSection
 
@@ -45,7 +45,10 @@ def storeMaker(
 
 
 def streamingBus(host: IBrokerHost, streaming: Streaming) -> IMessageBus:
-    """The bus of the clients: an account's, or a service to be started for another server."""
+    """
+    The bus of the clients: that of an account, or a service for another server, which must be
+    started.
+    """
     if streaming.nats_server:
         from natsbroker.streaming.remotebus import remoteBus
 

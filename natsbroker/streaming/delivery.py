@@ -47,7 +47,7 @@ class TrafficCounters:
 
 
 class ChannelDelivery:
-    """Sends what is new, and sends again for L{natsbroker.streaming.redelivery}."""
+    """Sends new messages, and sends again for L{natsbroker.streaming.redelivery}."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ChannelDelivery:
         return True
 
     def _sendNew(self, member: ChannelSubscription, messages: list[StoredMessage]) -> int:
-        """Send messages from the first on, and give how many were sent."""
+        """Send messages from the first on. Return how many were sent."""
         group = member.group
         if messages[0].sequence <= group.mayBeSent:
             self.sendAgain(member, messages[0])
@@ -172,7 +172,7 @@ class ChannelDelivery:
 
 
 def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMessage]:
-    """The first ones of some messages, at least one, up to those that reach C{size}."""
+    """The first of some messages up to the one that reaches C{size}; at least one."""
     if messages[-1].sequence <= last and sum(message.size for message in messages) < size:
         return messages
     sizes = accumulate(message.size for message in messages)
@@ -181,4 +181,4 @@ def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMes
 
 
 def _nothing(member: ChannelSubscription) -> None:
-    """The default for redelivery: nothing watches the pending messages."""
+    """Do nothing, as the default for redelivery: nothing watches the pending messages."""

@@ -1,6 +1,6 @@
 """
 Error texts for clients of NATS Streaming: those of nats-streaming-server 0.25.6, because clients
-compare them, and last our own.
+compare them, and then our own.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 The durable state of the service beside the channels' logs: clients, subscriptions, positions.
 
 A client or a subscription is durable, or removed durably, when the Deferred fires. Positions and
-acknowledgements are written a little later, and all members of a group in one write: after an
-unexpected end the service may redeliver what was acknowledged just before, and never skips a
-message. While the store takes no writes, removals of clients and subscriptions wait until it does.
+acknowledgements are written a little later, those of a group in one write. So after an unexpected
+end the service may redeliver messages that were acknowledged just before, but never skips one.
+While the store takes no writes, removals of clients and subscriptions wait until it does.
 
 Keys: C{service}; C{client/ID}; C{subscription/NUMBER}; C{import}, written by
 L{natsbroker.streaming.filestore.importer}.
@@ -75,7 +75,10 @@ class Ledger:
         self._timer: Deadline | None = None
 
     async def load(self) -> Remembered:
-        """Raise L{UnknownFormat} for another version, L{StoreError} for an unfinished import."""
+        """
+        Load the state. L{UnknownFormat} for another version, L{StoreError} for an unfinished
+        import.
+        """
         values: dict[bytes, bytes] = await self._states.load()
         if IMPORT_KEY in values:
             imported = _read(ImportState, IMPORT_KEY, values[IMPORT_KEY])
@@ -131,7 +134,7 @@ class Ledger:
         self.touched(subscription)
 
     def _schedule(self, delay: float) -> None:
-        """Write down progress after a delay in seconds, or at once if it is 0."""
+        """Write progress after a delay in seconds, or at once if it is 0."""
         if self._timer is None:
             self._timer = self._deadlines.after(delay, self._due)
         elif not delay and self._timer.when > self._deadlines.now():
@@ -146,7 +149,7 @@ class Ledger:
         return self._write({}) if self._touched or self._owed else succeed(None)
 
     def finish(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:
-        """Write down everything as it is now, for good: nothing is sent from now on."""
+        """Write everything as it is now, for the last time. Nothing is sent from now on."""
         self._isFinal = True
         self._touched.update((subscription.number, subscription) for subscription in subscriptions)
         return self.flush()
@@ -169,10 +172,10 @@ class Ledger:
 
     def _tightened(self, groups: Iterable[Group]) -> dict[int, ChannelSubscription]:
         """
-        Find out how much may be sent to groups before they are written down again: while they
-        acknowledge what they are sent much more than they have room for now. Once they do not, it
-        is written that they are sent no more, so that after an unexpected end nothing is marked as
-        sent again that never was.
+        Find out how much may be sent to groups before they are written again. Groups that
+        acknowledge may get much more than they have room for now. When they stop acknowledging, it
+        is written that nothing more is sent to them. So after an unexpected end, no message is
+        marked as redelivered that was never sent.
 
         @return: further subscriptions to write, by number.
         """

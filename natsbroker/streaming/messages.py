@@ -1,7 +1,6 @@
 """
-Encoding and decoding of protocol messages in bulk: the Python side of the compiled steps, which
-runs where they are not installed or decline a message. A test compares them with the protobuf
-library.
+Encoding and decoding of protocol messages in bulk, in Python. It runs where the compiled steps are
+not installed, or decline a message. A test compares both with the protobuf library.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Published(NamedTuple):
 class StoredMessage(NamedTuple):
     """
     @ivar timestamp: of the publication, in nanoseconds since 1970.
-    @ivar encoded: as it is delivered for the first time.
+    @ivar encoded: the message as it is delivered for the first time.
     """
 
     sequence: int
@@ -40,7 +39,10 @@ class StoredMessage(NamedTuple):
     encoded: bytes
 
     def encodedAgain(self, count: int) -> bytes:
-        """Add the two last fields; protobuf takes them behind a message as part of it."""
+        """
+        Add the last two fields to an encoded message: protobuf accepts fields behind a message as
+        part of it.
+        """
         again = MsgProto(redelivered=True, redeliveryCount=count & 0xFFFFFFFF or 1)
         added: bytes = again.SerializeToString()
         return self.encoded + added
@@ -76,14 +78,14 @@ def pubAcks(guids: list[bytes]) -> list[bytes]:
 
 
 def replyBlock(reply: str) -> bytes:
-    """Raise C{ValueError} if it cannot stand in a header."""
+    """A header block with a reply subject. C{ValueError} if it cannot be in a header."""
     if reply != reply.strip(" \t"):
         raise ValueError("a reply subject with blanks around it")
     return Headers([(_REPLY, reply)]).block() if reply else b""
 
 
 def _replyFrom(block: bytes) -> str:
-    """The reply subject in a record's headers, which may have been written by somebody else."""
+    """The reply subject in a record's headers. Another program may have written these."""
     try:
         reply = Headers.fromBlock(block).get(_REPLY) or ""
     except HeaderError:
@@ -141,7 +143,8 @@ class Tail:
 
     def trim(self) -> None:
         """
-        Called after the delivery of a batch, so that subscribers that keep up find all of it here.
+        Trim the buffer. Called after the delivery of a batch, so that subscribers that keep up find
+        all of it here.
         """
         messages = self._messages
         while messages and (len(messages) > self._mostMessages or self._bytes > self._mostBytes):

@@ -38,7 +38,7 @@ LARGEST_WINDOW = 16 << 20
 
 
 def queueName(queue: str, durableName: str) -> str:
-    """The name of a queue group; the durable name comes first."""
+    """The name of a queue group. It begins with the durable name."""
     return f"{durableName}:{queue}" if durableName else queue
 
 
@@ -74,8 +74,8 @@ class ChannelSubscription:
     @ivar owner: the user that created it, for a durable subscription; see
         L{natsbroker.streaming.requests.access}.
     @ivar pending: sequence -> time of redelivery and size, in the order of these times.
-    @ivar isReady: whether the client has its response: nothing is sent before.
-    @ivar isOnHold: nothing new is sent before pending messages are redelivered.
+    @ivar isReady: whether the client has its response. No message is sent before that.
+    @ivar isOnHold: whether pending messages must be redelivered before new ones are sent.
     @ivar redelivery: the next check of pending messages.
     @ivar acks: the bus subscription to C{ackInbox}.
     """
@@ -118,7 +118,10 @@ class ChannelSubscription:
         return self.client is not None
 
     def sent(self, sequence: int, again: float, size: int) -> None:
-        """Note that a message was sent; C{again}, its redelivery, is not before any other."""
+        """
+        Note that a message was sent. C{again}, the time of its redelivery, is not before that of
+        any other.
+        """
         before = self.pending.pop(sequence, None)
         if before is None:
             self.pendingBytes += size
@@ -147,7 +150,10 @@ class ChannelSubscription:
         return strange
 
     def inherit(self, pending: Iterable[tuple[int, int]], again: float) -> None:
-        """Take pending messages; C{again}, their redelivery, is not after any other."""
+        """
+        Take pending messages. C{again}, the time of their redelivery, is not after that of any
+        other.
+        """
         taken = {sequence: (again, size) for sequence, size in pending}
         self.pendingBytes += sum(size for _, size in taken.values())
         self.pending = {**taken, **self.pending}
@@ -166,11 +172,11 @@ class Group:
     @ivar offline: the last member of a durable group without members.
     @ivar lastSent: the highest sequence sent to a member.
     @ivar mayBeSent: the highest sequence that may have been sent before an unexpected end.
-    @ivar announced: that mark as the store has it.
+    @ivar announced: C{mayBeSent} as the store has it.
     @ivar settledAt: the time of the last acknowledgement, by the clock of deadlines.
     @ivar isFlowing: whether acknowledgements were recent when the group was last written.
     @ivar counts: the redeliveries of messages, by sequence.
-    @ivar isReading: whether a read from the store for it runs.
+    @ivar isReading: whether the store is being read for it.
     """
 
     channel: Channel
@@ -210,8 +216,8 @@ class Group:
 
     def chooseAgain(self, first: ChannelSubscription) -> ChannelSubscription | None:
         """
-        A single subscription itself, or the member after C{first} with the fewest unacknowledged
-        messages, if possible one that answers heartbeats and is not stalled.
+        A single subscription itself. In a queue group, the member after C{first} with the fewest
+        unacknowledged messages, if possible one that answers heartbeats and is not stalled.
         """
         if not self.queue:
             return first if first.isReady and first.canHear else None
@@ -249,8 +255,8 @@ class Channel:
     @ivar lastActivity: the time of the last message, or of the end of the last active subscription,
         by the clock of deadlines.
     @ivar users: the subscribe requests in progress, which prevent deletion.
-    @ivar watchers: called with what has become durable, before subscriptions and publishers hear
-        of it: the sequences, and the records.
+    @ivar watchers: called with the sequences and the records that have become durable, before
+        subscriptions and publishers learn of them.
     """
 
     def __init__(self, name: str, limits: ChannelLimits) -> None:
@@ -323,7 +329,8 @@ class Channel:
 
     def append(self, batch: list[Entry]) -> Deferred[range]:
         """
-        In the order of the calls, also while the log is being opened; see L{IStreamLog.append}.
+        Append messages in the order of the calls, even while the log is being opened; see
+        L{IStreamLog.append}.
         """
         self.inFlight += 1
         if self._log is None:

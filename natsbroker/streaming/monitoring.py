@@ -89,7 +89,8 @@ class StreamingModel:
     @property
     def isRunning(self) -> bool:
         """
-        Whether there are figures: also while another broker serves from a store that both share.
+        Whether there are figures. There are also some while another broker serves from a shared
+        store.
         """
         return self.isServing or self._isOnStandby
 

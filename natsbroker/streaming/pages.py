@@ -184,7 +184,10 @@ class StreamingPages:
     def _listing(
         self, query: Query, names: Sequence[str], key: str, row: Callable[[str], Any]
     ) -> Answer:
-        """C{row} gives the row of a name, or raises C{KeyError} if it is gone meanwhile."""
+        """
+        The rows of some names. C{row} gives a row, or raises C{KeyError} if its subject has gone
+        meanwhile.
+        """
         offset = max(_number(query, "offset"), 0)
         limit = _number(query, "limit")
         limit = limit if limit > 0 else DEFAULT_LIMIT
@@ -212,7 +215,7 @@ class StreamingPages:
         return Answer(200, JSON, bodyOf(steps()), isLong=True)
 
     def isActive(self, query: Query) -> Answer:
-        """For a balancer in front of brokers that share a store."""
+        """Whether this broker is active, for a balancer in front of brokers that share a store."""
         isActive = self._model.figures().state == "FT_ACTIVE"
         return Answer(200 if isActive else 204, JSON, iter([b""]))
 
@@ -262,7 +265,7 @@ def _subscription(figures: Any) -> dict[str, Any]:
 
 
 def _number(query: Query, name: str) -> int:
-    """A parameter that is no number counts as 0."""
+    """A parameter as a number. Anything else counts as 0."""
     try:
         return integer(query, name)
     except BadQuery:

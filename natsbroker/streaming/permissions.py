@@ -37,7 +37,7 @@ def channelPermissions(
     @param close: channels whose subscriptions it may close; by default those of C{subscribe}.
     @param unsubscribe: channels whose subscriptions it may end for good, durable ones with their
         position; by default those of C{subscribe}.
-    @param inboxes: where clients wait for answers and messages.
+    @param inboxes: the subjects on which clients wait for answers and messages.
     @raise ValueError: if a pattern is not valid.
     """
     subjects = RequestSubjects(clusterId, discoverPrefix)

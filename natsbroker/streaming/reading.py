@@ -43,7 +43,7 @@ def checkStreaming(streaming: Streaming, root: ParsedBlock, findings: Diagnostic
 
 
 def _channels(limits: ParsedBlock) -> dict[str, dict[str, float]]:
-    """The limits that differ for some channels. A negative one is unlimited, as 0 is."""
+    """The limits of single channels. A negative limit is unlimited, like 0."""
     return {
         channel: {name: max(value, 0) for name, value in said.fieldsOf(ChannelLimits, True).items()}
         for channel, said in limits.named("channels")

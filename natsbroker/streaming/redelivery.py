@@ -1,8 +1,8 @@
 """
 Redelivery of unacknowledged messages: when the ack wait has passed, when the durable subscription
-is resumed, or when the member of a queue group that had the message is gone. One that the store has
-removed is dropped; one that cannot be read now stays pending. A single subscription whose client
-does not answer heartbeats receives no redeliveries.
+is resumed, or when the member of a queue group that had the message is gone. A message that the
+store has removed is dropped. A message that cannot be read now stays pending. A single subscription
+whose client does not answer heartbeats receives no redeliveries.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Redelivery:
     async def _found(
         self, channel: Channel, sequences: Sequence[int]
     ) -> AsyncIterator[tuple[int, StoredMessage | None]]:
-        """Messages by sequence, C{None} for a removed one; L{StoreError} if unknown."""
+        """Messages by sequence, C{None} for a removed one. L{StoreError} if it is not known."""
         first = channel.bounds.first
         read: dict[int, StoredMessage] = {}
         known = range(0)
@@ -100,7 +100,7 @@ class Redelivery:
     def _again(
         self, member: ChannelSubscription, sequence: int, message: StoredMessage | None
     ) -> bool:
-        """False if nobody can be sent anything now."""
+        """Send messages again. False if nobody can be sent anything now."""
         if sequence not in member.pending or not member.isActive:
             return True
         if message is None:
@@ -132,7 +132,8 @@ class Redelivery:
 
     async def resume(self, member: ChannelSubscription) -> None:
         """
-        Send all that a durable subscription has pending, whatever its maxInFlight; then new ones.
+        Send all pending messages of a durable subscription, whatever its maxInFlight; then new
+        ones.
         """
         try:
             async for sequence, message in self._found(
@@ -152,8 +153,9 @@ class Redelivery:
 
     async def restart(self, member: ChannelSubscription, wallClock: Callable[[], int]) -> None:
         """
-        After a start of the broker: send again what is due, and the rest in its time. The ack wait
-        counts from when a message was stored, as the time of its delivery is not known.
+        After a start of the broker, send again the messages that are due, and the rest in its time.
+        The ack wait counts from the storing of a message, because the time of its delivery is not
+        known.
         """
         due: dict[int, tuple[float, int]] = {}
         try:
@@ -205,6 +207,8 @@ def _dueOf(member: ChannelSubscription, limit: float) -> list[int]:
 
 
 def _span(sequences: Sequence[int]) -> int:
-    """The messages to read at once to get all, or many, of some sequences, from the first on."""
+    """
+    The messages to read at once in order to get all, or many, of some sequences, from the first on.
+    """
     start = sequences[0]
     return max(sequence for sequence in sequences if start <= sequence < start + PIECE) - start + 1

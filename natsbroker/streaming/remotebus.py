@@ -75,7 +75,10 @@ class ServerPool:
 
 
 def optionsFor(streaming: Streaming, place: RemoteURL) -> ConnectOptions:
-    """The service's login: the URL's, whose lone user is a token, else the settings'."""
+    """
+    The login of the service: that of the URL, where a user without password is a token; else that
+    of the settings.
+    """
     name = f"_NSS-{streaming.cluster_id}-general"
     if place.user and place.password is None:
         return ConnectOptions(name, token=place.user)
@@ -88,7 +91,7 @@ def onlyServer(
     bus: RemoteBus, reactor: Any, streaming: Streaming, openStore: Callable[[], Any]
 ) -> Callable[[], Deferred[IStreamStore]]:
     """
-    Open the store of a service on another server's bus; the Deferred fails with L{StartError} if
+    Open the store of a service on another server's bus. The Deferred fails with L{StartError} if
     another streaming server answers for the cluster, unless the store is shared.
     """
     subjects = RequestSubjects(streaming.cluster_id, streaming.discover_prefix)

@@ -66,7 +66,7 @@ class StreamingService(Service):
     ) -> None:
         """
         @param openStore: opens the service's own store.
-        @param logConsumers: work with the channels' logs while the service serves them.
+        @param logConsumers: use the channels' logs while the service serves them.
         @raise ValueError: if the settings are not valid.
         """
         self._reactor = reactor
@@ -197,7 +197,8 @@ class StreamingService(Service):
 
     def stopService(self) -> Deferred[None]:
         """
-        Take nothing more, wait for what is being stored, write everything down, close the store.
+        Take nothing more, wait for messages that are being stored, write all state, close the
+        store.
         """
         super().stopService()  # type: ignore[no-untyped-call]
         return ensureDeferred(self._stop())
@@ -246,7 +247,7 @@ class StreamingService(Service):
         try:
             await context.ledger.finish(subscriptions)
         except StoreError as error:
-            _log.error("What was acknowledged last is not written down: {why}", why=str(error))
+            _log.error("The last acknowledgements are not stored: {why}", why=str(error))
 
     @property
     def context(self) -> StreamingContext:
@@ -271,7 +272,7 @@ class StreamingService(Service):
 
     @property
     def trouble(self) -> str:
-        """The reason for which the store takes no writes; empty while it does."""
+        """The reason why the store takes no writes; empty if it does."""
         return self._watch.stopped
 
 

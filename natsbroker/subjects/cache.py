@@ -1,10 +1,10 @@
 """
 A cache of results by subject. It never returns a stale result, and its memory is bounded. Subjects
-in steady use stay in it, however many others are asked for once.
+in steady use stay in it, however many others are used once.
 
-Results enter the young of two generations; when it is full it becomes the old one, and the old one
-is forgotten. A result asked for again moves from the old to the young, so nothing has to be ordered
-or counted.
+Results enter the young one of two generations. When it is full it becomes the old one, and the
+former old one is forgotten. A result in the old generation that is used again moves to the young
+one. So nothing must be ordered or counted.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class MatchCache(Generic[Result]):
     """
     Not thread-safe. All callers get the same result, so they must not change it.
 
-    @ivar epochOf: gives a number for a subject; a result is good for as long as it stays the same
+    @ivar epochOf: gives a number for a subject. A result is valid while this number stays the same
         (see L{natsbroker.subjects.epochs}).
-    @ivar limit: the greatest sum of the weights of what is remembered, 2 at least.
+    @ivar limit: the greatest sum of the weights of remembered results; at least 2.
     @ivar weigh: the weight of a result, 1 at least. A result that is heavier than half the limit is
         not remembered.
     @ivar longest: subjects of more bytes are not remembered.

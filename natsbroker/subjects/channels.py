@@ -31,7 +31,10 @@ def isChannel(name: bytes) -> bool:
 
 
 class RequestSubjects:
-    """Subjects of requests; C{unsubscribe} ends for good, C{subClose} keeps a durable one."""
+    """
+    The subjects of requests. C{unsubscribe} ends a subscription for good; C{subClose} keeps a
+    durable one.
+    """
 
     def __init__(self, clusterId: str, discoverPrefix: str = "_STAN.discover") -> None:
         """Raise C{ValueError} for a cluster id or a prefix that cannot stand in a subject."""

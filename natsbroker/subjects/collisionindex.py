@@ -1,4 +1,4 @@
-"""An index of patterns by owner: does a pattern overlap with one of another owner?"""
+"""An index of patterns by owner. It tells whether a pattern overlaps with one of another owner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PatternOwner(Protocol):
 
 
 class CollisionIndex:
-    """Not thread-safe. Steps of several questions and changes may alternate."""
+    """Not thread-safe. The steps of several searches and changes may be interleaved."""
 
     def __init__(self) -> None:
         self._owners: dict[str, PatternOwner] = {}
@@ -40,8 +40,8 @@ class CollisionIndex:
         """
         Replace all owners by name; unchanged ones, the same objects, cost little.
 
-        @param changed: the names of those that may not be as they are here: only these are looked
-            at, and taken from the set.
+        @param changed: the names of owners that may have changed. Only these are compared, and they
+            are taken from the set.
         """
         known, names = self._owners, list(changed or ())
         if changed is None:

@@ -1,5 +1,5 @@
 """
-Which patterns of a list overlap, or lie within others, without comparing each with each.
+The patterns of a list that overlap, or are inside others, found without comparing each with each.
 
 Two patterns of given shapes (see L{natsbroker.subjects.shapes}) overlap if their tokens are the
 same wherever neither has a C{*}. The patterns of one shape are put into a dict under these tokens,
@@ -111,7 +111,7 @@ def keyOf(positions: Sequence[int]) -> Key:
 
 
 def _sameForAll(tokens: list[bytes]) -> None:
-    """The key where nothing is compared."""
+    """The same key for all patterns, if no token is compared."""
 
 
 def _table(alike: _Alike, key: Key) -> Steps[dict[Hashable, int]]:
@@ -136,7 +136,10 @@ def _twins(alike: _Alike, positions: list[int]) -> Steps[int | None]:
 
 
 def _hits(mine: _Alike, theirs: _Alike, positions: list[int]) -> Steps[tuple[int, int] | None]:
-    """The first of mine whose key one of theirs has, and the least of theirs for any of mine."""
+    """
+    The first pattern of C{mine} whose key one of C{theirs} has, and the first such one of
+    C{theirs}.
+    """
     key = keyOf(positions)
     table = yield from _table(theirs, key)
     first, least = None, None
@@ -186,7 +189,7 @@ def firstOverlap(patterns: Sequence[tuple[int, bytes]]) -> Steps[tuple[int, int]
 
 def firstInside(patterns: Sequence[tuple[int, bytes]]) -> Steps[int | None]:
     """
-    Find the first pattern that lies within another one.
+    Find the first pattern that is inside another one.
 
     @param patterns: valid ones, with their places, which rise.
     @return: its place.
@@ -222,7 +225,9 @@ def firstMeeting(mine: Sequence[bytes], theirs: Iterable[bytes]) -> Steps[int | 
 
 
 class PatternTable:
-    """A list of patterns: which of them does a pattern overlap with, or lie within?"""
+    """
+    A list of patterns, in which one can find those that a pattern overlaps with, or is inside of.
+    """
 
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._patterns = patterns

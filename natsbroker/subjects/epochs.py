@@ -1,12 +1,12 @@
 """
-Epochs, by which remembered matches survive churn: has anything that matters to this subject changed
-since? Both questions are O(1); an epoch never comes back after a change that matters.
+Epochs, by which remembered matches survive changes of other subscriptions. They show whether
+anything has changed that matters to a subject. Reading and changing an epoch are O(1). An epoch
+never returns after a change that matters.
 
 There is one counter for patterns that begin with a wildcard, a row of counters for the other
 wildcard patterns, picked by their first token, and a row for literals, picked by the whole subject.
 A subject's epoch is the sum of the three that concern it. Counters only grow, so the sum grows with
-any of them. Subjects that share a counter by chance are merely matched afresh once more than
-needed.
+any of them. Subjects that share a counter by chance are only matched again more often than needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ class Epochs:
     __slots__ = ("_heads", "_literals", "_mask", "_wild")
 
     def __init__(self, counters: int = 4096) -> None:
-        """C{counters}, a power of two, take eight bytes each; fewer ones share more."""
+        """
+        C{counters}, a power of two, take eight bytes each. With fewer of them, more subjects share
+        one.
+        """
         if counters < 1 or counters & (counters - 1):
             raise ValueError(f"not a power of two: {counters}")
         self._mask = counters - 1
@@ -40,7 +43,9 @@ class Epochs:
             self._heads[hash(head) & self._mask] += 1
 
     def epochOf(self, subject: bytes) -> int:
-        """A greater number than any given for the subject before a matching pattern changed."""
+        """
+        The epoch of a subject. It is greater than any before the last change of a matching pattern.
+        """
         mask = self._mask
         head = subject.partition(b".")[0]
         return self._wild + self._heads[hash(head) & mask] + self._literals[hash(subject) & mask]

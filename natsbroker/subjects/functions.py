@@ -1,6 +1,6 @@
 """
 The functions of transforms' destinations (L{natsbroker.subjects.transforms}). A call is checked
-when it is compiled; the result never raises.
+when it is compiled. Applying it never raises.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def _count(text: bytes, token: bytes) -> int:
 
 
 def _cutInTwo(piece: bytes, place: int) -> bytes:
-    """With a full stop put in, if the place is inside the piece."""
+    """A piece with a full stop put in, if the place is inside the piece."""
     return piece[:place] + b"." + piece[place:] if 0 < place < len(piece) else piece
 
 
 def _slices(piece: bytes, first: int, size: int) -> bytes:
-    """C{first} is the length of the first slice; 0 for one of the common size."""
+    """Slices of a token. C{first} is the length of the first one; 0 for the common size."""
     if not 0 < size < len(piece):
         return piece
     cuts = range(first, len(piece), size)
@@ -93,7 +93,7 @@ _CUTS: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 class Wildcards:
-    """The places of a source's C{*}; C{isLiteral} if it has no wildcard at all."""
+    """The places of a source's C{*}. C{isLiteral} if the source has no wildcard at all."""
 
     __slots__ = ("isLiteral", "places", "used")
 
@@ -104,7 +104,7 @@ class Wildcards:
         self.used: set[int] = set()
 
     def placeOf(self, text: bytes, token: bytes) -> int:
-        """The token for the number of a C{*}, from 1."""
+        """The place of the token for the C{*} with a number, from 1."""
         number = _number(text, token)
         if not 1 <= number <= len(self.places):
             where = token if self.isLiteral else b"%b: [%d]" % (token, number)
@@ -178,7 +178,7 @@ _COMPILERS: dict[str, _Compiler] = {
 
 
 def _spellings(name: str) -> str:
-    """A pattern for the name with any of its words capitalised or not."""
+    """A pattern for a name, any word of which may be capitalised."""
     return re.sub(r"^.|[A-Z]", lambda match: f"[{match[0].lower()}{match[0].upper()}]", name)
 
 
@@ -195,7 +195,7 @@ def isCall(token: bytes) -> bool:
 
 
 def wildcardNumber(token: bytes) -> int | None:
-    """The number, from 1, of the source's C{*} in a destination token, or C{None}."""
+    """The number, from 1, of the source's C{*} that a destination token stands for, or C{None}."""
     match = _WILDCARD_CALL.fullmatch(token)
     number = match[1] if match is not None else token[1:] if token[:1] == b"$" else b""
     number = number.strip(b" ")
@@ -205,7 +205,7 @@ def wildcardNumber(token: bytes) -> int | None:
 
 
 def compileToken(token: bytes, wildcards: Wildcards) -> Call:
-    """Raise L{InvalidMapping} if a destination token is a call and wrong."""
+    """Compile a destination token. L{InvalidMapping} if it is a wrong call."""
     if token[:1] == b"$" and _NUMBER.fullmatch(token, 1):
         return "wildcard", _wildcard([token[1:]], wildcards, token)
     if not isCall(token):

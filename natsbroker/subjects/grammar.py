@@ -1,6 +1,6 @@
 """
-The grammar of subjects, and the relations between patterns: iterative, so a subject of any number
-of tokens is fine, and nothing here raises on any bytes.
+The grammar of subjects, and the relations between patterns. The functions are iterative, so a
+subject may have any number of tokens, and none of them raises for any bytes.
 
 A subject is one or more tokens joined by full stops. A token that is exactly C{*} stands for one
 token; a last token that is exactly C{>} stands for one or more. Only whole tokens are wildcards:
@@ -29,8 +29,8 @@ _REFUSED_BYTES = bytes(range(0x21)) + b"\x7f"
 
 def isValidSubject(subject: bytes) -> bool:
     """
-    Whether a client may subscribe to it: not to empty subjects or tokens (C{foo.}, C{.foo},
-    C{foo..bar}), a C{>} that is not last (C{foo.>.bar}), or any space or control byte.
+    Whether a client may subscribe to a subject. It may not to empty subjects or tokens (C{foo.},
+    C{.foo}, C{foo..bar}), a C{>} that is not last (C{foo.>.bar}), or any space or control byte.
     """
     if not subject or subject[0] == _STOP or subject[-1] == _STOP or subject.find(b"..") >= 0:
         return False
@@ -111,7 +111,9 @@ def overlaps(a: bytes, b: bytes) -> bool:
 
 
 def notBytes(given: object) -> str:
-    """The end of an error about a value that should be bytes: its type, and how a text is bytes."""
+    """
+    The end of an error about a value that should be bytes: its type, and how to convert a text.
+    """
     if not isinstance(given, str):
         return f"{type(given).__name__}, not bytes"
     isShort = given.isascii() and len(given) <= _SHOWN

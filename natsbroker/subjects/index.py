@@ -1,14 +1,14 @@
 """
-The default subject router: which entries does a subject reach?
+The default subject router. It finds the entries that a subject reaches.
 
 A match costs one look-up for each wildcard shape in use (see L{natsbroker.subjects.shapes}),
 whatever the number of patterns; insert and remove are O(1), also when a hundred thousand entries
 share a pattern.
 
-All patterns live in one dict under their own text. A subject is matched by asking, for each shape
-that can apply, what text a pattern of that shape would have to have, and looking that text up. Real
-systems use a handful of shapes for any number of patterns, and the number of shapes is capped, so
-nobody can subscribe to patterns that make matching slow (see C{docs/topics/routing.md}).
+All patterns are in one dict under their own text. To match a subject, the text that a matching
+pattern must have is made for each possible shape, and looked up. Real systems use few shapes for
+any number of patterns. The number of shapes is capped, so nobody can make matching slow by
+subscribing (see C{docs/topics/routing.md}).
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class SubjectIndex(Generic[Entry]):
 
     def __init__(self, maxShapes: int = DEFAULT_MAX_SHAPES) -> None:
         """
-        @param maxShapes: distinct wildcard shapes at a time; the longest patterns of all together
-            have at most sixty-four times as many bytes.
+        @param maxShapes: the most distinct wildcard shapes at a time. The longest patterns of all
+            shapes together may have sixty-four times as many bytes.
         """
         # A single entry stands for itself, several are in a _Few or a _Many.
         self._found: dict[bytes, Any] = {}
@@ -87,8 +87,8 @@ class SubjectIndex(Generic[Entry]):
     def insert(self, pattern: bytes, entry: Entry) -> None:
         """
         @raise InvalidPattern: if the pattern is not a valid subject.
-        @raise TooManyShapes: if its wildcard shape is new, or it is the longest of it, and the cap
-            is reached.
+        @raise TooManyShapes: if its wildcard shape is new, or it is the longest pattern of its
+            shape, and the cap is reached.
         """
         there = self._found.get(pattern, _MISSING)
         if there is _MISSING:
@@ -183,7 +183,7 @@ class SubjectIndex(Generic[Entry]):
         return recipes
 
     def _matchOddity(self, picked: list[bytes]) -> list[Entry]:
-        """Match a subject that is very long or has wildcard tokens; each pattern counts once."""
+        """Match a subject that is very long or has wildcard tokens. Each pattern counts once."""
         if b"" in picked:
             return []
         texts = {b".".join(picked), *self._shapes.textsFor(picked)}

@@ -1,4 +1,4 @@
-"""The selection of the subscriptions that a watcher of interest learns of."""
+"""The selection of subscriptions of which a watcher of interest learns."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def clusterOf(subscriber: Any) -> bytes:
 
 def clusterIn(account: str, origin: Any) -> bytes:
     """
-    The cluster that receivers in an account are not to be of; empty if the message came in another
-    account, as its members do not send each other imports.
+    The cluster whose leafnodes must not receive a message. Empty if the message came in another
+    account, because members of a cluster do not send each other imports.
     """
     cluster = clusterOf(origin)
     return cluster if cluster and origin.grant.account == account else b""
@@ -27,7 +27,7 @@ def clusterIn(account: str, origin: Any) -> bytes:
 @dataclass(eq=False, slots=True)
 class InterestFilter:
     """
-    Selects the subscriptions that a watcher learns of. Compared by identity.
+    Selects the subscriptions of which a watcher learns. Compared by identity.
 
     @ivar namesClusters: whether the subscriptions of each cluster of leafnodes are reported
         separately.
@@ -47,7 +47,9 @@ class InterestFilter:
     omits: int | None = None
 
     def originOf(self, subscription: Subscription) -> bytes | None:
-        """The cluster to report a subscription under, or empty; C{None} if unselected."""
+        """
+        The cluster under which a subscription is reported, or empty; C{None} if it is not selected.
+        """
         subscriber = subscription.subscriber
         loopSubject = self.loopSubject
         if subscription.kind not in self.kinds:

@@ -1,12 +1,12 @@
 """
-Subject mappings. A table is immutable; the first mapping that matches decides, once; finding it
+Subject mappings. A table is immutable. The first mapping that matches decides, once. Finding it
 costs the same for any number of mappings.
 
-A mapping has one or more destinations, each with a weight in percent. The rest to 100 goes to the
-subject itself, unless the source is one of those destinations: then it is lost, which is how
-nats-server spells artificial loss. Destinations may be meant for brokers of one cluster only; if
-there are any for ours, the others do not count, not even (as they do in nats-server) for the
-question whether the source is a destination.
+A mapping has one or more destinations, each with a weight in percent. The rest up to 100 keeps the
+subject. If the source is itself one of the destinations, the rest is lost: this is how artificial
+loss is configured in nats-server. Destinations may be for brokers of one cluster only. If there are
+any for ours, the others do not count. Unlike in nats-server, they do not count either as a
+destination that is the source itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Destination:
     """
     @ivar subject: as L{natsbroker.subjects.transforms} describes.
     @ivar weight: in percent.
-    @ivar cluster: whose brokers it is for; empty for all that have none of their own.
+    @ivar cluster: the cluster whose brokers it is for; empty for those without destinations of
+        their own.
     """
 
     subject: bytes
@@ -58,7 +59,7 @@ class Mapping:
         self._shares = {cluster: self._sharesOf(members) for cluster, members in byCluster.items()}
 
     def sharesFor(self, cluster: bytes = b"") -> tuple[_Share, ...]:
-        """The destinations of a cluster, each with the sum of the weights up to its own."""
+        """The destinations of a cluster, each with the sum of all weights up to its own."""
         return self._shares.get(cluster, self._shares[b""])
 
     def choose(self, randrange: RandRange, cluster: bytes = b"") -> SubjectTransform | None:
@@ -84,14 +85,17 @@ class Mapping:
 
 
 class MappingTable:
-    """The mappings of one account; the last of a source counts, in the first's place."""
+    """
+    The mappings of one account. Of several mappings of a source the last one counts, in the place
+    of the first.
+    """
 
     __slots__ = ("_cache", "_cluster", "_index", "_randrange", "mappings")
 
     def __init__(
         self, mappings: Iterable[Mapping], randrange: RandRange, cluster: bytes = b""
     ) -> None:
-        """C{randrange} is C{random.Random().randrange}; may raise C{TooManyShapes}."""
+        """C{randrange} is C{random.Random().randrange}. This may raise C{TooManyShapes}."""
         bySource: dict[bytes, Mapping] = {}
         for mapping in mappings:
             bySource[mapping.source] = mapping
@@ -115,14 +119,12 @@ class MappingTable:
         return NOWHERE if transform is None else transform.rewrite(subject, self._randrange)
 
     def fixed(self, subject: bytes) -> bytes | None:
-        """
-        The destination of all messages on the subject; C{None} if that is not always the same.
-        """
+        """The destination of all messages on the subject; C{None} if it is not always the same."""
         plan = self._cache.get(subject)
         return plan if isinstance(plan, bytes) else None
 
     def _plan(self, subject: bytes) -> bytes | Mapping:
-        """The constant destination of a subject, or the mapping that decides for each message."""
+        """The constant destination of a subject, or the mapping that chooses for each message."""
         entries = self._index.match(subject)
         if subject == b">" or subject.endswith(b".>") or b".>." in subject:
             # To nats-server a > that is published is more than a * of a mapping stands for.

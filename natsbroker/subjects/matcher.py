@@ -33,9 +33,9 @@ class TrafficCounter:
     Sums over messages of clients.
 
     @ivar size: their headers and payloads, in bytes.
-    @ivar copies: the number of receivers of this broker that they had, all together: plain
-        subscriptions, and one member of each queue group.
-    @ivar copiedSize: the bytes of these.
+    @ivar copies: the number of copies for receivers of this broker: plain subscriptions, and one
+        member of each queue group.
+    @ivar copiedSize: the bytes of these copies.
     """
 
     __slots__ = ("copiedSize", "copies", "messages", "size")
@@ -108,8 +108,8 @@ _CONTROL_BYTES = bytes([*range(0x20), 0x7F])
 
 def isDeliverable(subject: bytes) -> bool:
     """
-    Whether a message is delivered at all: not with an empty token (as in nats-server), and not with
-    a control byte. Wildcards are literal tokens.
+    Whether a message on a subject is delivered at all. It is not if there is an empty token (as in
+    nats-server) or a control byte. Wildcards are literal tokens.
     """
     return not (
         subject.startswith(b".")
@@ -122,8 +122,8 @@ def isDeliverable(subject: bytes) -> bool:
 
 def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
     """
-    Sort entries into plain subscriptions, groups and links; the subject alone decides what a link
-    may have, once for all messages.
+    Sort entries into plain subscriptions, groups and links. The subject alone decides which links
+    may have messages, once for all of them.
     """
     plain: list[Subscription] = []
     links: list[Subscription] = []
@@ -153,7 +153,7 @@ def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
 
 
 def hasEnded(entry: Subscription) -> bool:
-    """Whether a subscription has ended and may be left out, as a link's may not."""
+    """Whether a subscription has ended and may be left out. A link's may not."""
     if isinstance(entry, Shadow) and not entry.closed:
         entry = entry.original
     if entry.closed:
@@ -165,18 +165,17 @@ class Matcher:
     """
     Asks a router, sorts its matches and caches them.
 
-    @ivar router: what is asked. After setting it L{changed} is called.
+    @ivar router: the router. After setting it L{changed} is called.
     @ivar needsSlowPath: whether every message must take the readable path because a publish filter
         decides about each of them.
     @ivar tracesParents: whether a C{traceparent} header may have a message traced. After setting it
         L{changed} is called.
-    @ivar mapSubject: gives for a subject the one that all client messages to it are mapped to, or
-        C{None} if that is not always the same, so that they must take the readable path. C{None}
-        itself without mappings. After setting it L{changed} is called.
+    @ivar mapSubject: gives the subject to which all client messages to a subject are mapped;
+        C{None} if it is not always the same, so that they must take the readable path.
+        C{mapSubject} itself is C{None} without mappings. After setting it L{changed} is called.
     @ivar generation: grows with every change.
-    @ivar recentSubscriptions: matches what was subscribed to a moment ago, so that other clusters
-        may not know it; requests with such a reply subject take the readable path. C{None} without
-        other clusters.
+    @ivar recentSubscriptions: matches recent subscriptions, which other clusters may not know yet.
+        Requests with such a reply subject take the readable path. C{None} without other clusters.
     @ivar counterFor: called with a subject and its matches before they are cached; gives the
         counter of client messages to the subject, or C{None}. Must not raise. After setting it
         L{changed} is called.
@@ -187,7 +186,10 @@ class Matcher:
     LIMIT = 16384
 
     def __init__(self, router: MatchSource, limit: int = LIMIT) -> None:
-        """C{limit} is the cache's weight: one for a subject and for eight of its subscriptions."""
+        """
+        C{limit} is the weight of the cache. One unit stands for a subject with up to eight
+        subscriptions.
+        """
         self.needsSlowPath = False
         self.tracesParents = False
         self.mapSubject: Callable[[bytes], bytes | None] | None = None
@@ -215,7 +217,7 @@ class Matcher:
     def takeCost(self) -> int:
         """
         The router's work since the last call, in units of L{natsbroker.pure.backlog}. A router that
-        is slow with many wildcard shapes has their number in C{shapes}.
+        many wildcard shapes slow down has their number in C{shapes}.
         """
         cost, self._cost = self._cost, 0
         return cost

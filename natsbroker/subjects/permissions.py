@@ -1,6 +1,6 @@
 """
-Permissions to publish and subscribe: immutable values, compiled once. An answer costs a dict
-look-up when the same question was asked lately; the number of remembered answers is bounded.
+Permissions to publish and subscribe: immutable values, compiled once. A recently given answer costs
+one dict look-up. The number of remembered answers is bounded.
 
 The rules are nats-server's, checked against 2.15.1 (see C{docs/topics/routing.md}): a deny beats an
 allow; a subscription wider than the allowed patterns is refused; one that lies within a denied
@@ -50,11 +50,11 @@ FILTERED = Verdict.FILTERED
 @dataclass(frozen=True, slots=True)
 class ResponsePermission:
     """
-    The permission to answer requests: to publish to the reply subject of a message that was
-    delivered, whatever else may be published to.
+    The permission to answer requests: it permits publishing to the reply subject of a delivered
+    message, whatever the other permissions are.
 
-    @ivar max: how many answers to one request; 0 or less is without limit.
-    @ivar expires: for how many seconds after delivery; 0 or less is without limit.
+    @ivar max: the most answers to one request; 0 or less is no limit.
+    @ivar expires: the seconds after delivery; 0 or less is no limit.
     """
 
     max: int = 1
@@ -62,14 +62,14 @@ class ResponsePermission:
 
 
 class _Scope(NamedTuple):
-    """A subscribe permission; C{queue} is a name, a pattern, or empty."""
+    """The scope of a subscribe permission. C{queue} is a name, a pattern, or empty."""
 
     pattern: bytes
     queue: bytes
 
 
 def queueMatches(queue: bytes, wanted: bytes) -> bool:
-    """Whether a queue falls under a permission's: the same text, or a matching pattern."""
+    """Whether a permission's queue covers a queue: it is the same text, or a matching pattern."""
     return queue == wanted or (hasWildcard(wanted) and isSubset(queue, wanted))
 
 
@@ -134,7 +134,7 @@ class _Permissions:
 
 
 class PermissionSet(_Permissions):
-    """Subjects to publish, but not C{deny}; C{allow} is C{None} for all."""
+    """The subjects that may be published to, except C{deny}. C{allow} is C{None} for all."""
 
     __slots__ = ("_answers",)
 
@@ -155,7 +155,7 @@ class PermissionSet(_Permissions):
 
     def allowsAll(self, pattern: bytes) -> bool:
         """
-        Whether all subjects that a pattern matches are allowed by one entry, and none is denied.
+        Whether one entry allows all subjects that a pattern matches, and none of them is denied.
         """
         if any(overlaps(pattern, entry) for entry in self.deny):
             return False
@@ -188,7 +188,10 @@ class SubscribePermissions(_Permissions):
         self._answers: dict[tuple[bytes, bytes], bool] = {}
 
     def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        """Judge a new subscription, needlessly as L{FILTERED} with very many denied entries."""
+        """
+        Judge a new subscription. With very many denied entries, the verdict may be L{FILTERED}
+        without need.
+        """
         if not self._mayAsk(pattern, queue) or not self.mayDeliver(pattern, queue):
             return DENIED
         if not self._denied or not hasWildcard(pattern):
@@ -202,7 +205,7 @@ class SubscribePermissions(_Permissions):
         return ALLOWED
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
-        """Whether a L{FILTERED} subscription may have a message; for others always."""
+        """Whether a L{FILTERED} subscription may have a message. Others always may."""
         key = (subject, queue)
         answer = self._answers.get(key)
         if answer is None:
@@ -216,7 +219,7 @@ class SubscribePermissions(_Permissions):
         return answer
 
     def _mayAsk(self, pattern: bytes, queue: bytes) -> bool:
-        """Whether entries cover a subscription, and if they name queues, its queue."""
+        """Whether entries cover a subscription, including its queue if they name queues."""
         if self._allowIndex is None:
             return True
         covering = [s for s in self._allowIndex.match(pattern) if isSubset(pattern, s.pattern)]

@@ -1,13 +1,13 @@
 """
-Two names for the same subjects: in one account and in another. Everything that can be wrong with a
-renaming is said when it is made; renaming back undoes renaming.
+Two names for the same subjects: in one account and in another. All errors of a renaming are raised
+when it is made. Renaming back undoes renaming.
 
-A renaming is written as two patterns. Our pattern says with C{$1}, or C{{{wildcard(1)}}}, where the
-token at their first C{*} goes; a C{*} of ours stands for the next one in turn. If one ends in C{>},
-so must the other.
+A renaming is written as two patterns. In our pattern C{$1}, or C{{{wildcard(1)}}}, stands for the
+token at the first C{*} of the other pattern. A C{*} of ours stands for the next one in turn. If one
+pattern ends in C{>}, so must the other.
 
 Where this differs from nats-server 2.15.1, on purpose: with three or more wildcards in another
-order, and with one that is used twice, its way back leads somewhere else, or nowhere.
+order, and with one that is used twice, nats-server renames back to another subject, or to none.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def intersection(one: bytes, other: bytes) -> bytes | None:
 
 class Renaming:
     """
-    If their name has no wildcard, ours is one subject whatever stands in it, and any subject of
-    ours that is renamed back becomes theirs.
+    If the other pattern has no wildcard, it is one subject for all of ours. Any subject of ours is
+    renamed back to it.
 
-    @ivar keeps: whether both call every subject the same.
+    @ivar keeps: whether both names are the same for every subject.
     """
 
     __slots__ = ("_back", "_backTail", "_forth", "_forthTail", "keeps", "ours", "theirs")
 
     def __init__(self, theirs: bytes, ours: bytes) -> None:
-        """Raise C{InvalidMapping} if one does not lead to the other and back."""
+        """C{InvalidMapping} if the two patterns do not lead to each other."""
         self.keeps = theirs == ours
         self.theirs = theirs
         self.ours = ours

@@ -1,10 +1,10 @@
 """
 The subjects under which brokers take requests.
 
-What a broker sends of itself (messages of streams, statuses, answers, heartbeats) is no request,
-whatever its subject: nobody with a permission published it. No service of this broker gets it (see
-L{natsbroker.accounts.delivery}). Another broker would take it for a request of a user here, so
-under these subjects it does not leave either.
+Messages of the broker itself (messages of streams, statuses, answers, heartbeats) are not requests,
+whatever their subject, because nobody with a permission published them. No service of this broker
+gets them (see L{natsbroker.accounts.delivery}). Another broker would take them for requests of a
+user here, so they are not sent to other brokers under these subjects.
 """
 
 from __future__ import annotations

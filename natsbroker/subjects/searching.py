@@ -30,8 +30,8 @@ def searchesFor(
     filters: Sequence[bytes],
 ) -> Iterator[tuple[bytes, Callable[[bytes], bool] | None] | None]:
     """
-    The patterns to search for instead of filters. Similar filters share a pattern, with a test for
-    the subjects that it matches. C{None} ends a step of long work.
+    The patterns to search for in place of filters. Similar filters share a pattern, with a test for
+    the matching subjects. C{None} ends a step of long work.
     """
     alike: dict[bytes, list[bytes]] = {}
     for place, filter_ in enumerate(filters, 1):
@@ -65,7 +65,7 @@ class PatternSearch:
         ]
 
     def _literalAt(self, place: int) -> bytes:
-        """The literal tokens from a place up to a wildcard or the end, with full stops."""
+        """The literal tokens from a place up to a wildcard or to the end, with full stops."""
         tokens = self._tokens
         stop = place
         while stop < len(tokens) and tokens[stop] != b"*":

@@ -1,7 +1,7 @@
 """
-The wildcard shapes that are in use, and what to look up for each. The number of shapes, and with it
-the cost of matching any subject of any length, is capped; counting a pattern in and out is O(1) in
-the number of patterns.
+The wildcard shapes in use, and the texts to look up for each. The number of shapes is capped, and
+with it the cost of matching any subject of any length. Adding and removing a pattern is O(1) in the
+number of patterns.
 
 The shape of a pattern is its number of tokens, the positions of its C{*}, and whether it ends in
 C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
@@ -65,12 +65,11 @@ class ShapeTable:
     """
     The number of patterns of each shape.
 
-    @ivar maxShapes: how many shapes may be in use at a time. The lengths in bytes of the longest
-        pattern that each has had may add up to sixty-four times this number: nothing longer is
-        looked up.
+    @ivar maxShapes: the most shapes in use at a time. The bytes of the longest patterns that the
+        shapes have had may add up to sixty-four times this number. Nothing longer is looked up.
     @ivar counts: the number of patterns by shape; to be read only.
-    @ivar recipes: by the number of a subject's tokens, the recipes of the shapes that can match it,
-        as far as they were asked for; others are made by L{recipesFor}.
+    @ivar recipes: the recipes of the shapes that can match a subject, by its number of tokens.
+        L{recipesFor} makes them on demand.
     @ivar generation: grows whenever a shape comes into use or goes out of it.
     """
 
@@ -84,7 +83,10 @@ class ShapeTable:
     _longest: int = field(default=0, init=False)
 
     def admit(self, pattern: bytes) -> None:
-        """Raise L{TooManyShapes} for a new shape, or the longest pattern of one, without room."""
+        """
+        Admit a pattern. L{TooManyShapes} if it has a new shape, or is the longest of its shape, and
+        there is no room.
+        """
         shape = _shapeOf(pattern)
         if shape is None:
             return
@@ -138,11 +140,11 @@ class ShapeTable:
 
     def textsFor(self, tokens: list[bytes]) -> Iterator[bytes]:
         """
-        Cook all recipes, with regard to how long the patterns of a shape are: for long subjects
-        this is what bounds the cost.
+        Make the texts of all recipes. Recipes of shapes whose patterns are all shorter are left
+        out, which bounds the cost for long subjects.
 
-        @return: the texts that patterns must have to match; perhaps several times the same if the
-            subject itself holds wildcard tokens.
+        @return: the texts that patterns must have to match; a text may come twice if the subject
+            itself has wildcard tokens.
         """
         length = len(tokens)
         picked = (*tokens, *WILDCARDS)

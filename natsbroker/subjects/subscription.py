@@ -15,14 +15,15 @@ class Subscription:
     """
     @ivar queue: the queue group; empty for a plain subscription.
     @ivar kind: the L{natsbroker.wire.values.Kind} of the subscriber, as an integer.
-    @ivar tag: given back with every delivery; the sid of a client.
-    @ivar outbox: where the lane may write frames; C{None} if only C{deliver} will do.
+    @ivar tag: passed with every delivery; the sid of a client.
+    @ivar outbox: the outbox into which the lane may write frames; C{None} if C{deliver} must be
+        called.
     @ivar permissions: the subscriber's L{SubscribePermissions} if some subjects that match must not
         be delivered; else C{None}.
-    @ivar weight: how many members of the group the subscriber stands for.
-    @ivar maximum: it ends after that many messages; 0 for never.
-    @ivar owner: whose C{subscriptionCancelled}, C{subscriptionFinished} and
-        C{subscriptionReweighed} keep the books: the account.
+    @ivar weight: the number of the group's members that the subscriber stands for.
+    @ivar maximum: the number of messages after which it ends; 0 for never.
+    @ivar owner: the account, whose C{subscriptionCancelled}, C{subscriptionFinished} and
+        C{subscriptionReweighed} are called.
     """
 
     owner: Any
@@ -68,7 +69,7 @@ class ServiceSubscription(Subscription):
 class Shadow(Subscription):
     """
     The shadow of a subscription in an account whose stream it imports. A lane may deliver its
-    messages to the original, which counts them; others ask the subscriber.
+    messages to the original, which counts them. Without a lane, the subscriber is called.
 
     @ivar original: the subscription that it stands for.
     @ivar rename: gives the subject of a message for the original; C{None} if it is unchanged.
@@ -90,7 +91,7 @@ class Shadow(Subscription):
 
 
 def closeAll(subscriptions: Iterable[Subscription]) -> list[Subscription]:
-    """Close subscriptions without their owner's knowledge, and give those that were open."""
+    """Close subscriptions without informing their owner. Return those that were open."""
     closed = [subscription for subscription in subscriptions if not subscription.closed]
     for subscription in closed:
         subscription.closed = True

@@ -1,7 +1,6 @@
 """
-Subject transforms: from the subjects that match a source pattern to others. Everything that can be
-wrong with a transform is said when it is made; applying it never raises, and never makes bytes that
-are not a valid subject.
+Subject transforms: from the subjects that match a source pattern to others. All errors of a
+transform are raised when it is made. Applying it never raises, and never makes an invalid subject.
 
 docs/topics/routing.md lists the calls that a destination may have. A token too short to be cut
 stays whole. The names may also begin with a capital, and so may their words. The rules and the
@@ -42,7 +41,7 @@ class SubjectTransform:
         @param source: if it ends in C{>}, so must the destination, and the other way round.
         @param strict: whether the transform must be reversible, as imports need it: only wildcards,
             and all of them.
-        @raise InvalidMapping: if it cannot be.
+        @raise InvalidMapping: if the transform is not valid.
         """
         _checkEnds(source, destination)
         wildcards = Wildcards(source)
@@ -61,8 +60,8 @@ class SubjectTransform:
 
     def apply(self, subject: bytes, randrange: RandRange) -> bytes | None:
         """
-        The transformed subject; C{None} if the source does not match it, empty for an invalid
-        result, as when a token of nothing but separators is split: such a message goes nowhere.
+        The transformed subject; C{None} if the source does not match it. Empty for an invalid
+        result, as when a token of only separators is split: the message is then dropped.
         """
         return self.rewrite(subject, randrange) if matches(self.source, subject) else None
 
@@ -77,7 +76,7 @@ class SubjectTransform:
 
 
 class TransformList:
-    """Transforms, compiled when used, of which the first that makes a valid subject counts."""
+    """Transforms, compiled at their first use. The first one that makes a valid subject counts."""
 
     __slots__ = ("_compiled", "_index", "_pairs")
 
@@ -88,7 +87,7 @@ class TransformList:
         self._compiled: dict[int, SubjectTransform] = {}
 
     def rewrite(self, subject: bytes, randrange: RandRange) -> bytes:
-        """The subject itself if none counts."""
+        """The subject transformed by the first transform that counts; else the subject itself."""
         for place in sorted(self._index.match(subject)) if self._pairs else ():
             transform = self._compiled.get(place)
             if transform is None:

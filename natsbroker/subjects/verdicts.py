@@ -1,4 +1,4 @@
-"""Which subjects of many messages some patterns match."""
+"""The verdicts of patterns about the subjects of many messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEMBERED = 16
 
 
 class SubjectVerdicts(dict[bytes, bool]):
-    """Whether one of the patterns matches a literal subject; found out once for each subject."""
+    """Tells whether one of the patterns matches a literal subject. Each subject is matched once."""
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         super().__init__()
@@ -42,8 +42,8 @@ _lock = Lock()
 
 def indexing(patterns: tuple[bytes, ...]) -> Steps[list[Callable[[bytes], bool]]]:
     """
-    An index as the test of many patterns at once, and tests of those that it does not take. It is
-    remembered, for L{SubjectVerdicts} of the same patterns too.
+    An index that tests many patterns at once, and tests for the patterns that it does not take. It
+    is remembered for further L{SubjectVerdicts} of the same patterns.
     """
     tests = _indexes.get(patterns)
     if tests is not None:
@@ -66,7 +66,7 @@ def indexing(patterns: tuple[bytes, ...]) -> Steps[list[Callable[[bytes], bool]]
 
 
 def subjectTest(pattern: bytes) -> Callable[[bytes], bool]:
-    """A test like L{matches}, without splitting for literals and a last C{>}."""
+    """A test like L{matches}, which does not split literals, or patterns with only a last C{>}."""
     prefix = pattern[:-1]
     isPrefix = pattern.endswith(b".>") and not hasWildcard(prefix[:-1])
     return partial(_beginsWith, prefix) if isPrefix else partial(matches, pattern)

@@ -147,7 +147,8 @@ class SystemAnswers:
     async def _figures(self, kind: str, name: str, body: bytes) -> Any:
         """
         The answer to C{STATZ} or C{CONNS}. Accounts without connections are left out unless the
-        request includes them. Without any account that it names there is no answer.
+        request includes them. If the request names accounts and has none of them, there is no
+        answer.
         """
         asked = decodeRequest("ACCSTATZ", body)
         wanted: Any = [name]

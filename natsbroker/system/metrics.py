@@ -77,9 +77,11 @@ class ServerMetrics:
         figures = yield from sublistFigures(self._state.accounts)
         interest = MetricSeries("subscriptions", "Subscriptions in all accounts.")
         interest.add(figures["num_subscriptions"])
-        cached = MetricSeries("match_cache_entries", "Remembered answers to: who receives it?")
+        cached = MetricSeries("match_cache_entries", "Cached lists of receivers.")
         cached.add(figures["num_cache"])
-        matches = MetricSeries("matches", "Look-ups of receivers.", ("answer",), True)
+        matches = MetricSeries(
+            "matches", "Look-ups of receivers, in the cache or not.", ("answer",), True
+        )
         hits = round(figures["num_matches"] * figures["cache_hit_rate"])
         matches.add(hits, "remembered")
         matches.add(figures["num_matches"] - hits, "computed")
@@ -117,11 +119,11 @@ class ServerMetrics:
     def _turns(self) -> Iterable[MetricSeries]:
         lengths = self.turnLengths()
         if lengths is not None:
-            text = "How long the broker was busy with what connections had ready at a time."
+            text = "The time that the broker worked on the connections that were ready at once."
             yield MetricSeries("turn_seconds", text, histograms=[((), Histogram(*lengths))])
 
     def _plugins(self) -> Iterable[MetricSeries]:
-        info = MetricSeries("plugin_info", "What the broker consists of.", ("kind", "name"))
+        info = MetricSeries("plugin_info", "The parts of the broker.", ("kind", "name"))
         for kind, name in self.plugins():
             info.add(1, kind, name)
         labels = ("kind",)

@@ -33,7 +33,7 @@ class ServerPages(MonitoringModel):
     The pages of one broker, whose clock is the reactor of the client connections. Services add to
     L{varz}, L{accountz}, L{metrics} and L{healthz}, and give their links to the pages in L{links}.
 
-    @ivar state: what the pages read.
+    @ivar state: the parts of the broker that the pages read.
     @ivar links: the pages of connection kinds, by the kind's name.
     @ivar jsz: the page of JetStream, which adds it.
     @ivar stores: gives each store by what it is for, or C{None} while it is not open.

@@ -155,8 +155,8 @@ class SubscriberCounts:
     """
     Answers C{$SYS.DEBUG.SUBSCRIBERS}, whose body is a subject, perhaps with wildcards, and perhaps
     a queue group behind a space: the number of subscriptions of clients and leafnodes. Accounts
-    that import the subject ask about themselves. Servers without a connection of the account do
-    not answer each other, so where there are some the answer takes L{COLLECTING}.
+    that import the subject ask about themselves. Servers without a connection of the account do not
+    answer. If there are such servers, the answer takes L{COLLECTING}.
     """
 
     def __init__(

@@ -5,8 +5,9 @@ The status that the broker publishes in the system account at intervals, as nats
     $SYS.SERVER.<id>.LAMEDUCK      it takes no more connections
     $SYS.SERVER.<id>.SHUTDOWN      it stops
 
-nats-servers with JetStream elect no leader until every member of the cluster, and every gateway
-of their configuration, has said whether it takes part: a broker that stays silent blocks them.
+nats-servers with JetStream elect no leader until every member of the cluster, and every gateway of
+their configuration, has reported whether it takes part. A broker that does not publish this blocks
+them.
 
 Nothing is published without a subscriber. Of several brokers that are one server one speaks.
 """

@@ -161,7 +161,7 @@ def _matching(account: Account, subject: bytes) -> list[Any]:
 
 
 def _row(subscription: Any, account: str) -> Row:
-    """A row; services in the broker have tags of any type instead of sids."""
+    """A row. Services in the broker have tags of any type in place of sids."""
     tag = subscription.tag
     return subscriptionRow(
         subscription.pattern,

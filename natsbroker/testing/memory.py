@@ -110,7 +110,7 @@ class MemoryConnection:
     """
     A client's end of a connection.
 
-    @ivar info: the fields of the first INFO, if L{MemoryBroker.connect} was to log in; else empty.
+    @ivar info: the fields of the first INFO, if L{MemoryBroker.connect} logged in; else empty.
     """
 
     def __init__(self, reactor: MemoryReactor, transport: MemoryTransport) -> None:
@@ -136,9 +136,8 @@ class MemoryConnection:
     @property
     def closed(self) -> str:
         """
-        The end of the connection: no text while it has not ended, C{"lost"} if the broker closed it
-        after everything was taken, C{"aborted"} if it did not wait for that, C{"left"} after
-        L{close}.
+        Whether the client takes output of the broker. Set it to false for a receiver that takes
+        nothing.
         """
         self._reactor.pass_(0)
         return self.transport.closed
@@ -230,11 +229,11 @@ class MemoryBroker:
         self, options: Mapping[str, Any] | None = None, *, host: str = "127.0.0.1"
     ) -> MemoryConnection:
         """
-        @param options: of its CONNECT; INFO and the answer are then read already. C{None} sends
-            nothing, and INFO is the first frame to read.
-        @param host: where it seems to come from.
-        @raise ConnectionRefusedError: if the broker listens no more.
-        @raise TypeError: for options that are no fields of a CONNECT.
+        @param options: the options of CONNECT. INFO and the answer are then read before this
+            returns. With C{None} nothing is sent, and INFO is the first frame to read.
+        @param host: the address that it seems to come from.
+        @raise ConnectionRefusedError: if the broker does not listen any more.
+        @raise TypeError: for options that CONNECT does not have.
         """
         if not isinstance(options, (Mapping, type(None))):
             raise TypeError(f"the options of a CONNECT are a dict, not {type(options).__name__}")

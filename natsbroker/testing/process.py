@@ -24,7 +24,7 @@ _LISTENING = re.compile(r"Listening for client connections on \S+:(\d+)")
 
 
 class DidNotStart(Exception):
-    """The broker ended, or was silent for too long, before it was ready. The text is its log."""
+    """The broker ended before it was ready, or was silent for too long. The text is its log."""
 
 
 class BrokerProcess:
@@ -47,7 +47,7 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        """All that it has logged so far, after its end too."""
+        """Its whole log so far, also after its end."""
         return self._log.read_text("utf-8", "replace") if self._log.exists() else self._ended
 
     def stop(self, patience: float = 10.0) -> int:
@@ -82,11 +82,11 @@ def startBroker(
     Start a broker. Its folder for temporary files, where JetStream stores without C{store_dir}, is
     its own and goes with it.
 
-    @param arguments: of the C{natsbroker} command, an option and its value as two.
-    @param environment: what to change in the environment.
-    @param patience: how long it may take to be ready, in seconds.
+    @param arguments: of the C{natsbroker} command; an option and its value are two arguments.
+    @param environment: the changes of the environment.
+    @param patience: the seconds that it may take to be ready.
     @param warm: forks the broker, unless the environment changes what a broker imports.
-    @raise DidNotStart: if it is not ready then.
+    @raise DidNotStart: if it is not ready within that time.
     @raise TypeError: for an argument that the command does not take.
     @raise ValueError: for several arguments in one text.
     """
@@ -134,7 +134,7 @@ def _run(
 def _argument(given: object) -> str:
     """
     @raise TypeError: for a value that cannot be an argument of a command.
-    @raise ValueError: for several of them in one text.
+    @raise ValueError: for several arguments in one text.
     """
     if isinstance(given, (list, tuple)):
         raise TypeError(f"each argument stands by itself: write *{given!r}, not {given!r}")

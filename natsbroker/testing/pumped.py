@@ -1,8 +1,8 @@
 """
-A reactor for tests of things that have threads: its time stands still, its turns come when asked.
+A reactor for tests of code that uses threads. Its time stands still, and its turns run on request.
 
-C{callFromThread} may be called from any thread; what it was given runs in the thread
-that waits, in order, and never by itself. Time passes by C{advance} only.
+C{callFromThread} may be called from any thread. Its calls run in order in the thread that waits,
+never by themselves. Time passes by C{advance} only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATIENCE = 120.0
 
 
 class StillWaiting(Exception):
-    """Nothing came from any thread for a long time."""
+    """No thread has made a call for a long time."""
 
 
 @implementer(IReactorFromThreads)

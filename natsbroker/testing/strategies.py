@@ -1,6 +1,6 @@
 """
-Hypothesis strategies for subjects, patterns, messages and what clients say: small and related, so
-that subscriptions match messages. Everything is valid unless its name says otherwise.
+Hypothesis strategies for subjects, patterns, messages and operations of clients. They are small and
+related, so that subscriptions match messages. Everything is valid unless its name says otherwise.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def queueNames() -> st.SearchStrategy[bytes]:
 
 
 def payloads() -> st.SearchStrategy[bytes]:
-    """Payloads, some of which look like protocol."""
+    """Payloads, some of which look like lines of the protocol."""
     tricky = st.sampled_from([b"", b"\r\n", b"\r\nPING\r\n", b"PUB a 1\r\nx\r\n", b"x" * 300])
     return st.one_of(st.binary(max_size=12), tricky)
 
@@ -107,8 +107,8 @@ def operations(sids: int = 4) -> st.SearchStrategy[bytes]:
 
 def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Chunk]]:
     """
-    The operations of several clients in turn: each begins with CONNECT; afterwards operations, of
-    which one step holds some, perhaps cut in the middle.
+    The operations of several clients in turn. Each client begins with CONNECT. A step then has some
+    operations, perhaps cut in the middle.
 
     @param steps: how many steps there are at most, beside the CONNECTs.
     """
@@ -129,7 +129,7 @@ def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Chunk]]
 
 
 def anyBytes() -> st.SearchStrategy[bytes]:
-    """Input that need not be valid, and often nearly is."""
+    """Input that need not be valid, and is often almost valid."""
     words = st.sampled_from(
         [
             *b"PUB |HPUB |SUB |UNSUB |CONNECT |INFO |MSG |-ERR |+OK|PING|PONG|foo|a.b".split(b"|"),

@@ -1,6 +1,6 @@
 """
-A connection without a socket, with both ends in the test's hands, which behaves as a Twisted TCP
-transport does towards its protocol: nothing is called from within a call of the protocol.
+A connection without a socket, with both ends controlled by the test. It behaves towards its
+protocol as a Twisted TCP transport does: nothing is called from within a call of the protocol.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class MemoryTransport(TransportEnd):
     """
     The server's transport, with the methods of its peer (L{send}, L{take}, L{hangUp}, L{taking}).
 
-    @ivar closed: how it ended: C{""} while it has not, C{"lost"} if the server closed after all was
-        taken, C{"aborted"} if it did not wait for that, C{"left"} if the peer ended it.
+    @ivar closed: the way it ended: C{""} while it is open, C{"lost"} if the server closed after all
+        was taken, C{"aborted"} if it did not wait for that, C{"left"} if the peer ended it.
     """
 
     def __init__(

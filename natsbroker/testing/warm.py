@@ -1,9 +1,10 @@
 """
-A process that has imported the broker, and forks brokers: most of what a start costs is imports.
+A process that has imported the broker, and forks brokers, because imports are most of the cost of a
+start.
 
-C{python -m natsbroker.testing.warm FD} is that process. Each message to its socket, a JSON object
-with two descriptors, asks for one broker: where its log goes, and where its process id and exit
-status are reported. It ends when the socket is closed.
+C{python -m natsbroker.testing.warm FD} is that process. Each message to its socket is a JSON object
+with two descriptors, and requests one broker. Its log is written to the first descriptor; its
+process id and exit status to the second. It ends when the socket is closed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ import natsbroker
 __all__ = ["CAN_FORK", "ForkedProcess", "WarmProcess"]
 
 CAN_FORK = sys.platform == "linux"
-"""Elsewhere libraries do not stand a fork, or sockets of processes keep no messages apart."""
+"""
+On other systems, libraries fail after a fork, or sockets between processes do not separate
+messages.
+"""
 
 _MAXIMUM = 1 << 17
 """Bytes of a request: the environment and the arguments."""
@@ -48,7 +52,7 @@ _UNUSED = ("natsbroker.spark", "natsbroker.testing", "natsbroker.monitoring.top"
 
 class ForkedProcess:
     """
-    A broker of a L{WarmProcess}, with what is used of C{subprocess.Popen}.
+    A broker of a L{WarmProcess}, with the used part of the interface of C{subprocess.Popen}.
 
     @ivar stderr: what it logs.
     @ivar returncode: its exit status, negative for a signal, or C{None} while nobody has seen its
@@ -122,7 +126,7 @@ class WarmProcess:
         theirs.close()
 
     def suits(self, environment: Mapping[str, str]) -> bool:
-        """Whether its imports are those of a broker with these variables."""
+        """Whether its imports are those that a broker with these variables would make."""
         return _fixedIn(environment) == self._fixed
 
     def start(
@@ -133,7 +137,7 @@ class WarmProcess:
     ) -> ForkedProcess:
         """
         @param arguments: as for C{natsbroker}.
-        @param folder: that the broker is in, by default the one that this process is in.
+        @param folder: the working directory of the broker; by default that of this process.
         """
         ours, log = os.pipe()
         reports, reported = os.pipe()
@@ -182,7 +186,7 @@ class _Server:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def serve(self) -> None:
-        """Fork what is asked for until nobody can ask any more."""
+        """Fork requested brokers until nobody can make requests any more."""
         channel = self._channel.fileno()
         poll = select.poll()
         poll.register(channel, select.POLLIN)
@@ -219,7 +223,7 @@ class _Server:
     def _become(
         self, log: int, arguments: list[str], environment: dict[str, str], folder: str
     ) -> None:
-        """Be a broker that was just started."""
+        """Become a broker that was just started."""
         from natsbroker.main import run
 
         signal.set_wakeup_fd(-1)
@@ -244,7 +248,7 @@ def _importAll(package: str) -> None:
         if module.ispkg:
             _importAll(module.name)
         else:
-            # What needs an extra is not used where that is not installed.
+            # A module that needs an extra is not used if the extra is not installed.
             with contextlib.suppress(ImportError):
                 importlib.import_module(module.name)
 

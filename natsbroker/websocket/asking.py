@@ -26,7 +26,7 @@ class HandshakeError(ValueError):
 
 
 class ClientHandshake:
-    """C{upgrade} is C{None} until the peer has agreed; C{rest} came behind its answer."""
+    """C{upgrade} is C{None} until the peer has agreed. C{rest} is the input behind its answer."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ClientHandshake:
         self.request = b"".join(part for part in sent if part)
 
     def received(self, data: bytes) -> None:
-        """Raise L{HandshakeError} if the peer does not agree."""
+        """Take input. L{HandshakeError} if the peer does not agree."""
         try:
             self._http.receive_data(data)
             event = self._http.next_event()

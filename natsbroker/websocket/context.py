@@ -1,4 +1,4 @@
-"""The context of WebSocket clients: all clients', with limits and logins of C{websocket}."""
+"""The context of WebSocket clients. Its limits and logins are those of the block C{websocket}."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from natsbroker.interfaces import IAuthorizer
 class WebSocketClients:
     """
     @ivar block: the settings.
-    @ivar port: where the broker listens.
+    @ivar port: the port on which the broker listens.
     @ivar context: of the clients.
     """
 

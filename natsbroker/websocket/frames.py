@@ -1,10 +1,10 @@
 """
-WebSocket frames without a transport: bytes of the connection into bytes of the NATS protocol, and
-back.
+WebSocket frames without a transport. They convert bytes of the connection into bytes of the NATS
+protocol, and back.
 
-The bytes of NATS may be cut into messages and frames anywhere. wsproto reads the frames; in front
-of it the compiled lane takes what is most of all traffic: data frames that are neither compressed
-nor parts of a message. Text is taken as bytes, as nats-server does.
+The bytes of NATS may be cut into messages and frames anywhere. wsproto reads the frames. In front
+of it, the compiled lane takes most of the traffic: data frames that are neither compressed nor
+parts of a message. Text is taken as bytes, as nats-server does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WIDTHS = {_TWO: 2, _EIGHT: 8}
 
 
 class FramingError(Exception):
-    """Input that is no WebSocket, with the close frame's code for it."""
+    """Input that is not a WebSocket, with the code for the close frame."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -65,14 +65,16 @@ class FrameReader:
 
     @property
     def isIdle(self) -> bool:
-        """Whether what comes next is the beginning of a message."""
+        """Whether a new message begins next."""
         return self._isWhole and not (self._rest or self._input)
 
     def feed(self, data: bytes) -> None:
         self._input += data
 
     def next(self) -> bytes | ControlFrame | None:
-        """Payload, or a control frame; C{None} for more input, L{FramingError} at the end."""
+        """
+        A payload or a control frame; C{None} if more input is needed. L{FramingError} at the end.
+        """
         while self._input:
             plain = self._plain()
             if plain:
@@ -97,7 +99,7 @@ class FrameReader:
         return plain
 
     def _piece(self) -> bytearray:
-        """The beginning of the next frame, or what goes on with this one."""
+        """The beginning of the next frame, or the continuation of this one."""
         size = 0
         if not self._rest:
             size = self._header()
@@ -157,7 +159,10 @@ class FrameWriter:
         longest: int = 0,
         isWhole: bool = False,
     ) -> None:
-        """Frames have C{longest} bytes or, with 0, any; C{isWhole} for peers without fragments."""
+        """
+        Frames have C{longest} bytes, or any number with 0. C{isWhole} is for peers that do not
+        understand fragments.
+        """
         self._isMasked = isMasked
         self._isCompressed = isCompressed
         self._longest = longest
@@ -165,7 +170,7 @@ class FrameWriter:
 
     @property
     def isPlain(self) -> bool:
-        """Whether each output is one frame, of just the same bytes behind its header."""
+        """Whether each output is one frame, with the same bytes behind its header."""
         return not (self._isMasked or self._isCompressed or self._longest)
 
     def frames(self, data: bytes) -> bytes:
@@ -226,7 +231,7 @@ def _pieces(data: bytes, longest: int) -> list[bytes]:
 
 
 def masked(data: bytes, key: bytes) -> bytes:
-    """Data under a mask of four bytes, which the same key takes off again."""
+    """Data under a mask of four bytes. The same key removes the mask."""
     if hot.maskBytes is not None:
         done: bytes = hot.maskBytes(data, int.from_bytes(key, "little"))
         return done

@@ -1,4 +1,4 @@
-"""Which web pages may connect, by the C{Origin} that their browsers send."""
+"""The web pages that may connect, by the C{Origin} that their browsers send."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Origin(NamedTuple):
 
 
 def originOf(url: str) -> Origin:
-    """Raise C{ValueError} if it is no absolute URL with the scheme C{http} or C{https}."""
+    """An origin. C{ValueError} if it is not an absolute URL with the scheme C{http} or C{https}."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -35,7 +35,7 @@ def originOf(url: str) -> Origin:
 
 
 def _place(authority: str, scheme: str) -> tuple[str, str]:
-    """Raise C{ValueError} if it is neither a host nor a host and a port."""
+    """A host and a port. C{ValueError} if the text is neither a host nor a host and a port."""
     if authority.endswith("]") or ":" not in authority:
         return authority.lower(), _PORTS[scheme]
     host, port = splitAddress(authority)
@@ -44,7 +44,7 @@ def _place(authority: str, scheme: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class OriginCheck:
-    """C{allowed} is empty for any."""
+    """C{allowed} is empty to allow any origin."""
 
     isSame: bool = False
     allowed: frozenset[Origin] = frozenset()
@@ -55,10 +55,10 @@ class OriginCheck:
 
     def problem(self, origin: str, host: str, isTLS: bool) -> str:
         """
-        @param origin: the header of the request; empty for none, as from programs that are no
+        @param origin: the header of the request; empty for none, as from programs other than
             browsers, which could send anything.
         @param host: the C{Host} of the request.
-        @return: why the page may not connect; empty if it may.
+        @return: the reason why the page may not connect; empty if it may.
         """
         if not origin or not (self.isSame or self.allowed):
             return ""

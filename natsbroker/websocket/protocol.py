@@ -2,8 +2,8 @@
 WebSocket connections over Twisted transports: TLS, the HTTP handshake, then frames for a session
 above.
 
-Until the handshake is done there is no session, and the peer has only so much time. Plain TCP goes
-through the poller where there is one.
+There is no session until the handshake is done, and its time is limited. Plain TCP uses the poller
+if there is one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNLIMITED = 64 << 20
 @implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
 class WebSocketProtocol(StreamProtocol):
     """
-    @ivar address: of the peer, as far as a proxy says who that is.
+    @ivar address: the address of the peer, if a proxy names it.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class WebSocketProtocol(StreamProtocol):
 
     @abstractmethod
     def _begin(self) -> None:
-        """The stream is there, and encrypted if it is to be."""
+        """Begin: the stream is connected, and encrypted if TLS is used."""
 
     @abstractmethod
     def _shake(self, data: bytes) -> None:
@@ -164,7 +164,9 @@ class WebSocketProtocol(StreamProtocol):
         _log.error("{peer} - {problem}", peer=str(self), problem=logText(problem))
 
     def _carry(self, above: Any, upgrade: Upgrade, rest: bytes) -> None:
-        """Speak frames from here on, for a client's or leafnode's protocol and its first input."""
+        """
+        Carry frames from here on, for the protocol of a client or leafnode, with its first input.
+        """
 
         def limit() -> int:
             decoder = above.owner.decoder
@@ -222,7 +224,7 @@ class WebSocketProtocol(StreamProtocol):
             self._frames.unblocked()
 
     def stopProducing(self) -> None:
-        """C{connectionLost} follows."""
+        """Nothing to do: C{connectionLost} follows."""
 
     def readConnectionLost(self) -> None:
         if self._above is None:

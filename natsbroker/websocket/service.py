@@ -56,7 +56,10 @@ def termsFrom(block: Websocket) -> HandshakeTerms:
 
 
 def tlsFrom(block: Websocket) -> LinkTLS | None:
-    """Raise L{natsbroker.connections.tlscontext.TLSSettingsError} for wrong files or names."""
+    """
+    The terms of TLS. L{natsbroker.connections.tlscontext.TLSSettingsError} for wrong files or
+    names.
+    """
     if block.tls is None:
         return None
     context = contextFrom(block.tls)
@@ -94,10 +97,13 @@ class WebSocketFactory(Factory):
 
 
 class WebSocketService(ConnectionService):
-    """C{handshakes} are no WebSockets yet; C{isProxied} expects proxies' headers."""
+    """
+    C{handshakes} are connections that are not yet WebSockets. C{isProxied} expects proxies'
+    headers.
+    """
 
     def __init__(self, dependencies: LinkDependencies, host: IBrokerHost, links: ILinks) -> None:
-        """Raise C{ValueError} if the settings make no sense, or a certificate is no good."""
+        """C{ValueError} if the settings contradict each other, or a certificate cannot be used."""
         settings, clients = dependencies.settings, dependencies.clients
         block = self.block = settings.websocket or Websocket()
         self.terms = termsFrom(block)
@@ -138,7 +144,8 @@ class WebSocketService(ConnectionService):
 
     def _leafAuthorizer(self) -> IAuthorizer | None:
         """
-        Leafnodes log in as at their own port, but the block says who those without a login are.
+        The authorizer of leafnodes. They log in as at their own port, but this block names the user
+        of those without a login.
         """
         guest, settings = self.block.no_auth_user, self._host.settings
         if not guest or guest == settings.no_auth_user:
@@ -190,7 +197,7 @@ class WebSocketService(ConnectionService):
             handshake.abort()
 
     def protocolFor(self, below: AcceptedWebSocket, upgrade: Upgrade) -> Any:
-        """A protocol for what the peer is; C{None} if such peers are not expected."""
+        """A protocol for the kind of the peer; C{None} if such peers are not expected."""
         if upgrade.isLeafnode:
             if below.adoption is not None:
                 # Its acceptor counts it as a client until it has ended.

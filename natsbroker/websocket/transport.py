@@ -2,12 +2,12 @@
 A WebSocket as a transport: a session above it reads and writes the bytes of NATS, and cannot tell
 the difference.
 
-Input is decoded no faster than the session takes it, and in one turn of the event loop no more
-than a connection without frames brings, however well it is compressed. Answers to PING do not pile
-up for a peer that does not read: it gets the last one.
+Input is decoded no faster than the session takes it. One turn of the reactor decodes no more than a
+connection without frames would bring, however well the input is compressed. Answers to PING do not
+pile up for a peer that does not read: it gets the last one.
 
-On a connection in a poller, plain frames pass between the socket's buffers and those of the session
-in the compiled lane; what it leaves comes here.
+On a polled connection, the compiled lane passes plain frames between the buffers of the socket and
+of the session. Other frames come here.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class WebSocketTransport:
     ) -> None:
         """
         @param below: the protocol whose C{write} sends bytes.
-        @param stream: its transport, or what stands in its place.
+        @param stream: its transport, or an object in its place.
         """
         self.transport = stream
         self._reactor = reactor
@@ -102,7 +102,7 @@ class WebSocketTransport:
             self.attachSession(peer)
 
     def attachSession(self, session: PeerSession) -> None:
-        """Have the compiled lane work for a session where it can."""
+        """Have the compiled lane work for a session, where it can."""
         stream = self.transport
         if hot.FrameLane is None or not _isPolled(stream):
             return
@@ -125,7 +125,7 @@ class WebSocketTransport:
         self.write(b"".join(data))
 
     def loseConnection(self) -> None:
-        """The last frame says why the session ended."""
+        """Close the connection. The last frame has the reason why the session ended."""
         if self._isOver:
             return
         self._over()
@@ -165,7 +165,7 @@ class WebSocketTransport:
         self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """The session wants more: first what was read already."""
+        """Resume reading for the session, first input that was read already."""
         self._isPaused = False
         if self._isInputOver or self._isOver:
             return
@@ -180,7 +180,7 @@ class WebSocketTransport:
         if self._isInputOver or self._isOver:
             return
         if self._framing is not None:
-            # What comes behind this has to wait; what the lane took came before it.
+            # Later output has to wait. Output that the lane took came before this.
             self._framing.isOn = False
             session = self._session()
             if session is not None:
@@ -205,7 +205,7 @@ class WebSocketTransport:
             self._producer.resumeProducing()
 
     def _later(self) -> None:
-        """Go on in another turn, and read nothing before."""
+        """Continue in another turn, and read nothing before."""
         if not self._isLater:
             self._isLater = True
             self.transport.pauseProducing()
@@ -268,7 +268,7 @@ class WebSocketTransport:
             session.close(errors.FRAMES_DAMAGED)
 
     def _end(self, closing: bytes) -> None:
-        """Read no more. The session may have something to say before the last frame."""
+        """Read no more. The session may send something before the last frame."""
         self._isInputOver = True
         self._closing = closing
         self.transport.pauseProducing()

@@ -1,6 +1,6 @@
 """
-The HTTP request that a WebSocket begins with, and the answer to it, as the side that accepts sees
-them; without a transport.
+The HTTP request with which a WebSocket begins, and the answer to it, on the accepting side; without
+a transport.
 
 A request is refused as nats-server refuses it, and the connection may try again until its time for
 the handshake is over. h11 reads requests, and bounds their headers.
@@ -80,7 +80,7 @@ class HandshakeRefused(Exception):
 class ServerHandshake:
     """
     @ivar upgrade: C{None} until a request was accepted.
-    @ivar rest: the input behind it.
+    @ivar rest: the input behind the request.
     @ivar isOver: whether the connection ends when the answer is sent.
     """
 
@@ -251,7 +251,7 @@ def _hasBody(request: h11.Request) -> bool:
 
 
 def _check(request: h11.Request) -> None:
-    """Raise C{h11.RemoteProtocolError} for lines that h11 takes and Go's library does not."""
+    """Raise C{h11.RemoteProtocolError} for lines that h11 accepts and Go's library does not."""
     if not request.http_version.startswith(b"1."):
         raise h11.RemoteProtocolError(_VERSION, HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
     if request.method != b"OPTIONS" and not urlsplit(request.target).path.startswith(b"/"):
@@ -271,7 +271,7 @@ _DETAILS = {_VERSION: _VERSION, "Missing mandatory Host: header": "missing requi
 
 
 def _unreadable(status: HTTPStatus, problem: str) -> str:
-    """The status line for what is no request, in the words of Go's library."""
+    """The status line for malformed requests, in the words of Go's library."""
     detail = _DETAILS.get(problem)
     return f"{int(status)} {status.phrase}" + (f": {detail}" if detail else "")
 
@@ -307,7 +307,9 @@ class _Headers:
 
 
 def offersDeflate(values: list[str]) -> tuple[bool, bool]:
-    """Whether C{Sec-WebSocket-Extensions} offer compression, and without context takeover."""
+    """
+    Whether C{Sec-WebSocket-Extensions} offers compression, and offers it without context takeover.
+    """
     for extension in (part for value in values for part in value.split(",")):
         name, *parameters = (part.strip(" \t").lower() for part in extension.split(";"))
         if name == NAME:

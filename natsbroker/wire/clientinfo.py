@@ -3,10 +3,9 @@ The description of a client, as JSON and as the header for services of other acc
 of nats-server 2.15: its names, its order and its escapes. A stamped message has exactly one
 C{Nats-Request-Info}, the broker's.
 
-Clients send headers too, and this one must not be theirs (CVE-2026-33223). It is taken out in every
-spelling that any reader of headers might take for it: in any case, with spaces around the name,
-behind a bare CR or LF, continued on further lines, and repeated. nats-server takes out the ones in
-its own spelling.
+Clients send headers too, and this one must not be theirs (CVE-2026-33223). It is removed in every
+spelling that any reader of headers might accept: in any case, with spaces around the name, behind a
+bare CR or LF, continued on further lines, and repeated. nats-server removes only its own spelling.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _LINES = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
 
 
 def eventId(random: Random) -> str:
-    """As nats-server's: 22 letters and digits."""
+    """A random id like nats-server's: 22 letters and digits."""
     return "".join(random.choices(_DIGITS, k=_ID_LENGTH))
 
 

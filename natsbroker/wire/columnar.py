@@ -1,8 +1,8 @@
 """
-Columnar frames: many stored records in one message, a column each, as jobs read them.
+Columnar frames: many stored records in one message, a column each, in the form that jobs read.
 
-All integers are little-endian, and each section begins at a multiple of eight bytes, so a reader
-uses the columns where they lie::
+All integers are little-endian. Each section begins at a multiple of eight bytes, so that a reader
+can use the columns in place::
 
     ======  ====  ==========================================================
     offset  size  what
@@ -27,12 +27,11 @@ The sections follow: sequences (8 bytes each), timestamps (8 bytes, nanoseconds 
 for subjects, headers and payloads where each value ends (4 bytes, one more than there are rows, the
 first is 0), the damaged sequences (8 bytes), subjects, headers, payloads.
 
-Flags: C{LAST} is the last frame of an answer; C{ONE_SUBJECT}: all rows have the same subject, it is
-given once and there are no ends; C{NO_SUBJECTS}, C{NO_HEADERS}, C{NO_PAYLOADS}: the column is not
+Flags: C{LAST} marks the last frame of an answer. C{ONE_SUBJECT}: all rows have the same subject,
+which is given once, without ends. C{NO_SUBJECTS}, C{NO_HEADERS}, C{NO_PAYLOADS}: the column is not
 given, because it was not asked for or, for headers, because all are empty.
 
-What L{encodeFrame} was given comes out of L{readFrame}, or L{FrameError} is raised; nothing is
-copied by reading.
+L{readFrame} returns the input of L{encodeFrame}, or raises L{FrameError}. Reading copies nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class FrameError(ValueError):
 class FramePosition:
     """
     @ivar start: the first sequence that was looked at.
-    @ivar next: the first one that was not.
+    @ivar next: the first sequence that was not looked at.
     @ivar first: the oldest sequence that may still be stored.
     @ivar last: the highest sequence that was ever used.
     """
@@ -95,7 +94,7 @@ class ColumnFrame:
     @ivar sequences: 8 bytes each, unsigned.
     @ivar timestamps: 8 bytes each, nanoseconds since 1970.
     @ivar subject: the subject of all rows; C{None} if they differ or none was asked for.
-    @ivar damaged: sequences that should be here and cannot be served.
+    @ivar damaged: sequences of this range that cannot be served.
     """
 
     rows: int
@@ -121,7 +120,9 @@ def _little(column: array[int]) -> bytes:
 
 
 def _narrow(ends: array[int]) -> bytes:
-    """Eight-byte numbers in four bytes; C{OverflowError} if the last, largest does not fit."""
+    """
+    Convert eight-byte numbers to four bytes. C{OverflowError} if the last and largest does not fit.
+    """
     if ends[-1] > _LARGEST:
         raise OverflowError(f"{ends[-1]} bytes do not fit into a column of a frame")
     halves = memoryview(ends).cast("B").cast("I")[int(_isBig) :: 2]
@@ -185,7 +186,7 @@ def readFrame(data: bytes) -> ColumnFrame:
     if magic != MAGIC:
         raise FrameError("this is not a frame")
     if version != VERSION:
-        raise FrameError(f"a frame of version {version}, and this is {VERSION}")
+        raise FrameError(f"a frame of version {version}, but this reader is of version {VERSION}")
     view = memoryview(data)
     if zlib.crc32(view[_CHECKED:], zlib.crc32(view[:8])) != checked:
         raise FrameError("a frame does not match its checksum")
@@ -238,7 +239,7 @@ class _Cursor:
 
 
 def valuesOf(ends: Sequence[int], values: bytes | memoryview) -> list[bytes]:
-    """Values of a column with these ends, after a 0."""
+    """The values of a column with these ends, without their leading 0."""
     whole = bytes(values)
     return [whole[start:end] for start, end in pairwise(ends)]
 

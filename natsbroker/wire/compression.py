@@ -44,7 +44,8 @@ class Compression:
 
     def selected(self, peer: str) -> str:
         """
-        C{OFF} or C{UNSUPPORTED} for a link without S2; else C{AUTO} or one of L{LEVELS}.
+        The mode of a link: C{OFF} or C{UNSUPPORTED} without S2; otherwise C{AUTO} or one of
+        L{LEVELS}.
 
         @raise ValueError: if the mode in the peer's first INFO is unknown.
         """
@@ -63,7 +64,7 @@ class Compression:
         return FAST if peer == AUTO else peer
 
     def levelFor(self, mode: str, roundTrip: float) -> str:
-        """The level of a mode from L{selected}; C{AUTO} goes by the round trip in seconds."""
+        """The level of a mode from L{selected}. With C{AUTO}, the round trip in seconds decides."""
         if mode != AUTO:
             return mode
         thresholds = self.thresholds
@@ -113,8 +114,8 @@ class LinkCompression:
 
     def change(self, wanted: Compression, roundTrip: float) -> bool:
         """
-        Change the level, of which the peer learns nothing. Return whether another mode is needed,
-        on which both sides can only agree over a new connection.
+        Change the level. The peer does not learn of it. Return whether another mode is needed, on
+        which both sides can agree only over a new connection.
         """
         isSame, self.wanted = wanted == self.wanted, wanted
         if isSame or not self._isAgreed:

@@ -1,8 +1,8 @@
 """
 The JSON of INFO and CONNECT. That of CONNECT is read the way nats-server reads it: names are
-matched without regard to case, the last of two wins, C{null} changes nothing, unknown names are
-ignored, and a wrong type refuses the whole. No input raises anything but C{ValueError}, however
-deep or strange.
+matched without regard to case, the last of equal names counts, C{null} changes nothing, unknown
+names are ignored, and a wrong type refuses the whole. Any input raises at most C{ValueError},
+however deep or strange.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def namesAccount(options: Mapping[str, Any]) -> bool:
 
 
 def parseJSON(text: bytes, makeObject: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse JSON with C{makeObject} for objects' members; C{ValueError} whatever is wrong."""
+    """Parse JSON, with C{makeObject} for members of objects. C{ValueError} for any error."""
     try:
         return _decoderFor(makeObject).decode(whole(decoded(text)))
     except RecursionError:
@@ -71,8 +71,8 @@ class _Object(list[tuple[str, Any]]):
 
 def parseConnect(text: bytes) -> dict[str, Any]:
     """
-    @raise ValueError: for other text than a JSON object with options of the right types;
-        nats-server closes the connection in silence then (PROTOCOL part 2, row 14).
+    @raise ValueError: for anything but a JSON object with options of the right types. nats-server
+        then closes the connection in silence (PROTOCOL part 2, row 14).
     """
     pairs = parseJSON(text, _Object)
     if pairs is None:
@@ -125,6 +125,9 @@ _ALWAYS_IN_INFO = frozenset(
 
 
 def infoLine(document: Mapping[str, Any], end: bytes = b" \r\n") -> bytes:
-    """Leave out members without a value; nats-server ends with a space but between gateways."""
+    """
+    The INFO line. Members without a value are left out. It ends with a space, as in nats-server,
+    except between gateways.
+    """
     shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
     return b"INFO %b%b" % (writeJSON(shown), end)

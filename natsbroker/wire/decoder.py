@@ -1,8 +1,8 @@
 """
-Bytes to frames, one frame at a time: those of clients, or of whatever dialect it is given.
+Bytes to frames, one frame at a time, for the dialect of clients or any other.
 
-Any split of the same bytes gives the same frames; memory is bounded by the longest control line and
-the largest payload; input that breaks the protocol gives one C{FAULT} frame, as early as
+Input may be split anywhere, and gives the same frames. Memory is bounded by the longest control
+line and the largest payload. Input that breaks the protocol gives one C{FAULT} frame, as early as
 nats-server would answer, and never an exception.
 """
 
@@ -20,7 +20,7 @@ _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
 @dataclass(eq=False, slots=True)
 class Decoder:
     """
-    The caller may change the attributes between two frames; the next frame is read accordingly.
+    The caller may change the attributes between two frames. The next frame is read accordingly.
 
     @ivar maxControlLine: how many bytes may follow the operation's name and blanks on a line.
     @ivar maxPayload: the largest size of PUB and HPUB (headers included); negative for no limit.
@@ -55,7 +55,7 @@ class Decoder:
 
     @property
     def ahead(self) -> int:
-        """The first byte that is not part of a returned frame yet; -1 if there is none."""
+        """The first byte of input that no returned frame has used; -1 if there is none."""
         return self._buffer[self._position] if self._position < len(self._buffer) else -1
 
     @property
@@ -71,11 +71,11 @@ class Decoder:
 
     @property
     def window(self) -> tuple[bytes, int]:
-        """The input, and where in it the next line begins; for the lane."""
+        """The input, and the place in it where the next line begins; for the lane."""
         return self._buffer, self._position
 
     def took(self, position: int, messages: int, messageBytes: int) -> None:
-        """The lane took publishes; the next line begins at C{position} now."""
+        """Note that the lane took publishes. The next line begins at C{position} now."""
         self._position = position
         self.messages += messages
         self.messageBytes += messageBytes
@@ -93,7 +93,9 @@ class Decoder:
         self._position = 0
 
     def take(self) -> bytes:
-        """Give up the input that is not part of a returned frame yet: it means something else."""
+        """
+        Remove and return the input that no returned frame has used: it will be read in another way.
+        """
         data = b"".join([self._buffer[self._position :], *self._chunks])
         self._chunks = []
         self._missing = 0
@@ -101,7 +103,10 @@ class Decoder:
         return data
 
     def next(self) -> Frame | None:
-        """The next complete frame, or C{None}; after a C{FAULT} always that, and input is lost."""
+        """
+        The next complete frame, or C{None}. After a C{FAULT} it is always C{None}, and input is
+        lost.
+        """
         if self._missing > 0:
             return None
         if self._head is not None:

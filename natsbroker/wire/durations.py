@@ -15,7 +15,7 @@ _UNITS = {
     "h": 3_600_000_000_000,
 }
 DURATION_PATTERN = r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:{}))+)".format("|".join(_UNITS))
-"""Of the texts that are durations, but for their length and for values that are too large."""
+"""Matches durations. Their length is not checked, nor whether values are too large."""
 
 _LONGEST = 1 << 63
 _MOST_CHARACTERS = 400
@@ -64,7 +64,7 @@ def _pieceFrom(piece: re.Match[str], shown: str) -> int:
 
 
 def durationText(seconds: float) -> str:
-    """As Go: C{2m0s}, C{1.5s}, C{250ms}, C{0s}."""
+    """A duration as Go writes it: C{2m0s}, C{1.5s}, C{250ms}, C{0s}."""
     return nanosecondsText(round(seconds * 1e9))
 
 

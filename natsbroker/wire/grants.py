@@ -38,9 +38,9 @@ class Verb(Enum):
 class Security:
     """
     @ivar cipher: the standard's name of the cipher suite; empty if that is not known.
-    @ivar chain: the peer's certificate and those that vouch for it (C{cryptography} X.509
-        certificates), after they were verified; empty without.
-    @ivar shown: the certificates that the peer sent, its own first, after that was verified.
+    @ivar chain: the verified certificates of the peer and of its authorities (C{cryptography} X.509
+        certificates); empty without.
+    @ivar shown: the certificates that the peer sent, its own verified one first.
     """
 
     version: str = ""
@@ -53,14 +53,14 @@ class Security:
 @dataclass(frozen=True, slots=True)
 class ConnectRequest:
     """
-    @ivar options: what it said in CONNECT, with the wire's spelling; empty if it said nothing. Text
-        in it can always be encoded: there are no lone surrogates.
+    @ivar options: the options of CONNECT, with the wire's spelling; empty without CONNECT. Text in
+        them has no lone surrogates, so it can always be encoded.
     @ivar certificate: the peer's TLS certificate (a C{cryptography} X.509 certificate) after it was
         verified; C{None} without.
     @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users'
         C{allowed_connection_types} name them; C{IN_PROCESS} for a client inside this process.
     @ivar proxy: the key of the trusted proxy that it came through; empty for none.
-    @ivar granted: what was granted to it before, if it is looked at again; C{None} at a login.
+    @ivar granted: the grant that it has, if it is being reconsidered; C{None} at a login.
     """
 
     kind: Kind = Kind.CLIENT
@@ -75,7 +75,7 @@ class ConnectRequest:
     proxy: str = ""
 
     def text(self, name: str) -> str:
-        """One of the options; empty if it is absent or no text."""
+        """One of the options as text; empty if it is absent or not a text."""
         value = self.options.get(name)
         return value if isinstance(value, str) else ""
 
@@ -83,21 +83,22 @@ class ConnectRequest:
 @dataclass(frozen=True, slots=True)
 class Grant:
     """
-    @ivar user: how it is named in logs and monitoring; never a secret. Empty for nobody.
-    @ivar publish: where it may publish; C{None} for everywhere.
-    @ivar subscribe: what it may subscribe to; C{None} for everything.
-    @ivar responses: whether and how often it may answer requests that were delivered to it at
-        subjects that C{publish} does not allow; C{None} for not.
+    @ivar user: the name in logs and monitoring; never a secret. Empty for nobody.
+    @ivar publish: the subjects that it may publish to; C{None} for all.
+    @ivar subscribe: the subjects that it may subscribe to; C{None} for all.
+    @ivar responses: the permission to answer delivered requests at reply subjects that C{publish}
+        does not allow; C{None} for none.
     @ivar maxPayload: the largest payload in bytes; C{None} for the server's limit, negative for no
         limit.
-    @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
+    @ivar maxSubscriptions: the largest number of subscriptions; C{None} for the server's limit.
     @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
-    @ivar issuer: the key that vouched for the user, or the account it was found in; empty where
-        nobody did.
-    @ivar jwt: the user's JWT where it may be shown: it is worth nothing without the user's key.
+    @ivar issuer: the key that signed for the user, or the account that has the user; empty for
+        none.
+    @ivar jwt: the user's JWT if it may be shown, which is so if it cannot be used without the
+        user's key.
     @ivar proxy: as in its C{ConnectRequest}; authorizers leave it empty.
-    @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
-        nobody else looks at it.
+    @ivar memo: data that the authorizer needs when it reconsiders the connection; nobody else uses
+        it.
     @raise TypeError: if a value is of another type.
     """
 
@@ -128,8 +129,8 @@ class Grant:
     @property
     def publishing(self) -> PermissionSet | None:
         """
-        Subjects of messages that are no responses: none for a connection that only may respond,
-        C{None} for all.
+        The subjects of messages that are not responses: none for a connection that may only
+        respond, C{None} for all.
         """
         if self.publish is None and self.responses is not None:
             return _NOWHERE
@@ -138,7 +139,7 @@ class Grant:
     def may(self, verb: Verb, subject: bytes, queue: bytes = b"") -> Verdict:
         """
         Whether the owner may do something. This decides for every kind of connection, and for the
-        services of the broker that act for one; the lane is held to it.
+        services of the broker that act for one. Tests compare the lane with it.
 
         @param subject: a pattern for a subscription.
         @param queue: the queue group of the subscription; empty for none.

@@ -1,13 +1,13 @@
 """
-NATS/1.0 header blocks: what stands between the control line of HPUB or HMSG and the payload::
+NATS/1.0 header blocks, which are between the control line of HPUB or HMSG and the payload::
 
     NATS/1.0[ status[ description]] CRLF
     *( name ":" *blank value CRLF )
     CRLF
 
-Order, case and duplicates are kept; a block that was not changed is written as it was read; nothing
-is parsed before somebody asks; no input raises anything but C{ValueError}, and the memory for a
-block is a small multiple of its length.
+Order, case and duplicates are kept. An unchanged block is written as it was read. Nothing is parsed
+before the first access. Any input raises at most C{ValueError}, and the memory for a block is a
+small multiple of its length.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Headers:
     __slots__ = ("_block", "_pairs", "_status")
 
     def __init__(self, pairs: Pairs = (), status: int = 0, description: str = "") -> None:
-        """C{status} has up to three digits, 0 for none; L{HeaderError} for unwritable headers."""
+        """
+        C{status} has up to three digits, 0 for none. L{HeaderError} for headers that cannot be
+        written.
+        """
         self._block: bytes | None = None
         self._status: tuple[int, str] = _checkedStatus(status, description)
         items = pairs.items() if isinstance(pairs, Mapping) else pairs
@@ -52,7 +55,10 @@ class Headers:
 
     @classmethod
     def fromBlock(cls, block: bytes) -> Headers:
-        """Headers from a block with its empty line, or none; checked at the first read."""
+        """
+        Headers from a block with its empty line, or from none. The block is checked at the first
+        access.
+        """
         headers = cls()
         if block:
             headers._block = block
@@ -99,12 +105,12 @@ class Headers:
                 yield value
 
     def add(self, name: str, value: str) -> None:
-        """Append a header, whether or not there is one of that name."""
+        """Append a header, even if there is one of that name."""
         pair = _checked(name, value)
         self._change().append(pair)
 
     def set(self, name: str, value: str) -> None:
-        """Have one header of that name: in the place of the first, or at the end."""
+        """Set the only header of that name: in the place of the first one, or at the end."""
         pair = _checked(name, value)
         pairs = self._change()
         places = [place for place, (key, _) in enumerate(pairs) if key == name]

@@ -47,7 +47,7 @@ class LineRules(Protocol):
     maxPayload: int
 
     def take(self) -> bytes:
-        """Remove and return the input that is not part of a returned frame yet."""
+        """Remove and return the input that no returned frame has used."""
 
 
 #: Makes the L{HEAD} of a message, or a C{FAULT}, of the operation and its arguments.
@@ -68,7 +68,7 @@ class LineReader:
         @param operations: the operations whose arguments run to the end of the line, with whether
             a space must follow the name. No name begins with another one.
         @param bare: the operations without arguments; the rest of their line is skipped.
-        @param heads: reads the arguments of the operations that a payload follows.
+        @param heads: reads the arguments of operations with a payload.
         @param first: the beginnings of lines that are accepted before the peer has logged in.
         """
         self._operations = dict(operations)
@@ -111,8 +111,8 @@ class LineReader:
     def readPartial(self, line: bytes, rules: LineRules) -> Frame | None:
         """
         @param line: an incomplete line: at least one byte, no LF.
-        @return: a C{FAULT} if the line cannot become valid, a L{SKIP} if its rest does not matter,
-            a L{STRIP} if some blanks do not matter, else C{None}.
+        @return: a C{FAULT} if the line cannot become valid, a L{SKIP} if its rest can be ignored, a
+            L{STRIP} if some blanks can be ignored, else C{None}.
         """
         if not rules.authorized and not line.startswith(self._first):
             return _UNAUTHORIZED
@@ -181,7 +181,7 @@ def _readPublish(op: int, rest: bytes, rules: LineRules) -> Frame:
 
 
 def _tooLarge(arguments: list[bytes], rules: LineRules) -> Frame:
-    """A final C{FAULT}, with subject, headers and size if headers may ask for a trace."""
+    """A final C{FAULT}. It has subject, headers and size if headers may ask for a trace."""
     rest, length = rules.take(), client.parseSize(arguments[-2])
     start = rest.find(_HEADERS)
     block = rest[start : start + length] if start >= 0 else b""

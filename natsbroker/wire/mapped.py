@@ -1,7 +1,7 @@
 """
-Reply subjects as they are spelt between servers. Between clusters something stands in front that
-leads back to where they are from, and an acknowledgement of JetStream's has behind it the subject
-that the message has in its stream::
+The spelling of reply subjects between servers. Between clusters they have a prefix that leads back
+to their origin. An acknowledgement subject of JetStream has a suffix: the subject that the message
+has in its stream::
 
     _GR_.<6 of the cluster>.<6 of the server>.<reply>
     $GR.<4 of the cluster>.<reply>                         as before NATS 2.1
@@ -46,8 +46,8 @@ def splitMapped(subject: bytes) -> tuple[bytes, bytes]:
 
 def splitReply(reply: bytes) -> tuple[bytes, bytes, bytes]:
     """
-    The prefix on the way back, the reply subject for receivers, and the subject for clients (see
-    L{natsbroker.wire.values.Message}); the first and the last may be empty.
+    The prefix for the way back, the reply subject for receivers, and the subject for clients (see
+    L{natsbroker.wire.values.Message}). The first and the last may be empty.
     """
     prefix, reply = splitMapped(reply)
     if reply.startswith(ACKNOWLEDGEMENT):

@@ -21,7 +21,7 @@ class Role(IntEnum):
 
 
 class NkeyError(ValueError):
-    """A text is not the expected key. It is not repeated, since it may be a secret."""
+    """A text is not the expected key. The error does not repeat it, since it may be a secret."""
 
 
 class WrongRole(NkeyError):
@@ -34,7 +34,7 @@ def encodeKey(role: Role, key: bytes) -> str:
 
 
 def decodeKey(text: str, role: Role) -> bytes:
-    """The 32 bytes of a public key; L{NkeyError} if the text is none of this role."""
+    """The 32 bytes of a public key. L{NkeyError} if the text is not a key of this role."""
     if len(text) != _TEXT:
         raise NkeyError(f"not the public key of one {role.name.lower()}: wrong length")
     try:
@@ -58,7 +58,9 @@ def publicBytes(text: str) -> bytes:
 
 
 def decodeSeed(text: str, role: Role = Role.USER) -> bytes:
-    """The 32 bytes of a seed; L{NkeyError} for other text, L{WrongRole} for another's."""
+    """
+    The 32 bytes of a seed. L{NkeyError} for other text, L{WrongRole} for the seed of another role.
+    """
     try:
         data = base64.b32decode(text + "=" * (-len(text) % 8))
     except ValueError as error:
@@ -67,7 +69,7 @@ def decodeSeed(text: str, role: Role = Role.USER) -> bytes:
     if len(body) != _SEED_BYTES or _checksum(body) != data[-2:]:
         raise NkeyError("wrong length or checksum")
     if body[0] & 0xF8 != _SEED or (body[0] & 7) << 5 | body[1] >> 3 != role:
-        raise WrongRole(f"no {role.name.lower()}'s seed")
+        raise WrongRole(f"not the seed of {role.name.lower()}")
     return body[2:]
 
 

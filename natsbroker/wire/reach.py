@@ -1,5 +1,5 @@
 """
-The forwarding rules: from which kind of origin to which kind of target a message goes::
+The forwarding rules: from which kind of origin a message goes to which kind of target::
 
     from \\ to   CLIENT  INTERNAL  LOCAL  ROUTE  GATEWAY  HUB  SPOKE
     CLIENT        yes      yes     yes    yes     yes    yes   yes
@@ -10,15 +10,15 @@ The forwarding rules: from which kind of origin to which kind of target a messag
     HUB           yes      yes     no     no      yes    yes   yes
     SPOKE         yes      yes     no     yes     yes    yes   yes
 
-A route message takes one hop: the sender reached every other member by itself, so it goes only to
-what this member serves, which includes the leafnodes that it is the hub of (C{SPOKE}). Only what is
-for a queue group whose last member here has gone goes on (see L{natsbroker.accounts.delivery}). A
-gateway message was sent to one member of the cluster, which spreads it, but never to a third
-cluster. A message from a hub of ours (C{HUB}) is not given to routes, because every member of this
-cluster has an uplink of its own; one from a spoke is treated as if a client of ours had published
-it. Services that answer for this broker alone (C{LOCAL}) hear no other broker and are heard by
-none. That a message never goes back over the connection that it came from is checked by identity,
-not here. (Observed of nats-server's message forwarding.)
+A route message takes one hop, since its sender reaches every other member itself. So it goes only
+to the peers that this member serves, which include the leafnodes that it is the hub of (C{SPOKE}).
+The exception is a message for a queue group whose last member here has gone (see
+L{natsbroker.accounts.delivery}). A gateway message is sent to one member of the cluster, which
+forwards it to the others, but never to a third cluster. A message from a hub of ours (C{HUB}) is
+not sent to routes, because every member of this cluster has an uplink of its own. A message from a
+spoke is treated as if a client of ours had published it. Services that answer for this broker alone
+(C{LOCAL}) exchange no messages with other brokers. That a message never returns over its own
+connection is checked by identity, not here. (Observed of nats-server's message forwarding.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-The JSON of INFO and CONNECT on links. Names ignore case, unknown ones are kept for passing on, and
-input raises at most C{ValueError}, however deep or strange. A value of the wrong type refuses the
-whole, as in nats-server.
+The JSON of INFO and CONNECT on links. Names are matched without regard to case. Unknown names are
+kept for passing on. Input raises at most C{ValueError}, however deep or strange. A value of the
+wrong type refuses the whole, as in nats-server.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class GossipMode(IntEnum):
 class GatewayCommand(IntEnum):
     """
     @cvar GOSSIP: dial another gateway.
-    @cvar ALL_SUBS_START: what follows is all interest of an account.
-    @cvar ALL_SUBS_COMPLETE: that was all; every change follows.
+    @cvar ALL_SUBS_START: all interest of an account follows.
+    @cvar ALL_SUBS_COMPLETE: the interest was complete; from now on changes follow.
     """
 
     GOSSIP = 1
@@ -44,24 +44,25 @@ class GatewayCommand(IntEnum):
 @dataclass(frozen=True, slots=True)
 class ServerDocument:
     """
-    @ivar host: where the server listens for its like, as it knows itself; with C{port}.
-    @ivar ip: where it can be dialled, as a URL; empty where its peer finds that out.
-    @ivar cluster_dynamic: its cluster's name was made up, and it takes another one.
+    @ivar host: the address at which the server listens for such servers, in its own view; with
+        C{port}.
+    @ivar ip: the URL at which it can be dialled; empty if its peer finds that out.
+    @ivar cluster_dynamic: its cluster's name is generated, and it accepts another one.
     @ivar lnoc: it understands LS+ and LMSG.
     @ivar lnocu: its LS- names the origin.
-    @ivar route_pool_size: how many connections it wants to share among accounts; 0 for one, and no
-        accounts with connections of their own.
-    @ivar route_pool_idx: which of them this is.
-    @ivar gateway: the name of the gateway that it speaks of: its own, or another one in a gossip.
+    @ivar route_pool_size: the number of connections that it wants to share among accounts; 0 for
+        one, without dedicated connections for accounts.
+    @ivar route_pool_idx: the index of this connection among them.
+    @ivar gateway: the name of the gateway that this is about: its own, or another one in gossip.
     @ivar gateway_cmd: a L{GatewayCommand}; 0 for none.
-    @ivar gateway_cmd_payload: what that is about, as base64.
+    @ivar gateway_cmd_payload: the subject of the command, as base64.
     @ivar gateway_nrp: it understands mapped reply subjects that begin with C{_GR_}.
-    @ivar gateway_iom: it tells all interest of every account at once.
-    @ivar permitImport: the patterns that it tells interest in, and those that it does not; C{None}
+    @ivar gateway_iom: it sends all interest of every account at once.
+    @ivar permitImport: the patterns whose interest it sends, and those that it withholds; C{None}
         for no restriction.
-    @ivar permitExport: the patterns that it takes interest in.
+    @ivar permitExport: the patterns whose interest it accepts.
     @ivar info_on_connect: it answers a leafnode's CONNECT with another INFO.
-    @ivar raw: everything that was said, unknown names included.
+    @ivar raw: all members, unknown names included.
     """
 
     server_id: str = ""
@@ -109,7 +110,7 @@ class ServerDocument:
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def changed(self, **values: Any) -> ServerDocument:
-        """The same with other members, also in what is passed on."""
+        """A copy with other members, which also change what is passed on."""
         raw = {name: value for name, value in self.raw.items() if name.lower() not in values}
         raw.update({name: value for name, value in values.items() if value})
         return replace(self, raw=raw, **values)
@@ -136,9 +137,9 @@ class LeafConnect:
     """
     A leafnode's CONNECT, without its credentials.
 
-    @ivar is_hub: it takes us for its spoke, although it dialled.
+    @ivar is_hub: it treats us as its spoke, although it dialled.
     @ivar deny_pub: the patterns that it wants no messages of.
-    @ivar isolate: it wants to hear nothing of other leafnodes.
+    @ivar isolate: it wants no interest of other leafnodes.
     @ivar compress_mode: the level at which it sends, C{off} or C{not supported}.
     """
 

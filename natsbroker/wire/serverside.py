@@ -1,5 +1,5 @@
 """
-The client's side of the protocol: a server's bytes to frames, and the client's lines::
+The client's side of the protocol: a server's bytes to frames, and lines for the server::
 
     INFO {json}
     MSG <subject> <sid> [reply] <size>                    then the payload and CRLF
@@ -7,9 +7,9 @@ The client's side of the protocol: a server's bytes to frames, and the client's 
     PING  PONG  +OK
     -ERR '<text>'
 
-Any split of the same bytes gives the same frames; memory is bounded by the longest line and the
-largest message; bytes that are no server's give one C{FAULT} frame, never an exception. Lines that
-are made here cannot be broken by the names in them.
+Input may be split anywhere, and gives the same frames. Memory is bounded by the longest line and
+the largest message. Input that is not a server's gives one C{FAULT} frame, never an exception.
+Names cannot break the lines that are made here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BARE = {b"PING": (ops.PING,), b"PONG": (ops.PONG,), b"+OK": (ops.OK,)}
 
 @dataclass(eq=False, slots=True)
 class ServerDecoder:
-    """C{maxPayload} and C{maxLine} limit messages, if not negative, and lines."""
+    """C{maxPayload} limits messages, unless negative, and C{maxLine} limits lines."""
 
     maxPayload: int = 64 << 20
     maxLine: int = _LONGEST_LINE
@@ -186,7 +186,9 @@ def connectLine(options: Mapping[str, Any]) -> bytes:
 
 
 def publishLine(subject: bytes, reply: bytes, headerLength: int, size: int) -> bytes:
-    """PUB or, with headers, HPUB for a total size; C{ValueError} for wrong subjects."""
+    """
+    A PUB line or, with headers, an HPUB line for a total size. C{ValueError} for wrong subjects.
+    """
     if not isValidLiteral(subject):
         raise ValueError(f"not a subject to publish to: {subject!r}")
     if reply and not isValidLiteral(reply):
@@ -198,7 +200,7 @@ def publishLine(subject: bytes, reply: bytes, headerLength: int, size: int) -> b
 
 
 def subscribeLine(pattern: bytes, queue: bytes, sid: bytes) -> bytes:
-    """SUB; C{ValueError} for an invalid subject or queue group."""
+    """A SUB line. C{ValueError} for an invalid subject or queue group."""
     if not isValidSubject(pattern):
         raise ValueError(f"not a valid subject: {pattern!r}")
     if queue.translate(None, _BLANKS_AND_CONTROLS) != queue:

@@ -1,9 +1,9 @@
 """
-Text of peers, which need not be Unicode, as JSON shows it: like Go, with U+FFFD for each byte that
-is not UTF-8, and for each half of a surrogate pair.
+Text of peers as JSON shows it. It need not be Unicode: as in Go, each byte that is not UTF-8
+becomes U+FFFD, and so does each half of a surrogate pair.
 
-Where such text has to become the same bytes again, C{surrogateescape} reads and writes it instead.
-L{encoded} takes what that has read too.
+Where such text must become the same bytes again, C{surrogateescape} reads and writes it instead.
+L{encoded} accepts such text too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def encoded(text: str) -> bytes:
 
 
 def whole(text: str) -> str:
-    """JSON without escapes for half of a surrogate pair."""
+    """JSON without escapes for halves of surrogate pairs."""
     return _ESCAPE.sub(_wholeEscape, text) if "\\u" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Points in time as JetStream's JSON has them: nanoseconds, and the offset that a client wrote."""
+"""Points in time as in JetStream's JSON: nanoseconds, with the offset that a client wrote."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ def _formatted(time: int, offset: int) -> str:
 
 @lru_cache(256)
 def _second(seconds: int) -> str:
-    """A second, without its zone. Many times of one answer, and of many answers, are of one."""
+    """
+    A second as text, without its zone. It is cached, because many times in answers have the same
+    second.
+    """
     cycles = 1 if seconds < _FIRST else -1 if seconds > _LAST else 0
     moment = _EPOCH + timedelta(days=cycles * _CYCLE, seconds=seconds)
     return f"{moment.year - 400 * cycles:04d}-{moment:%m-%dT%H:%M:%S}"
@@ -78,9 +81,9 @@ def _zone(offset: int) -> str:
 def parseTime(text: str) -> Timestamp:
     """
     Read a time in RFC 3339 as Go's parser does, which also takes one-digit hours and a comma in
-    front of the fraction, and drops what is less than a nanosecond.
+    front of the fraction, and drops fractions of a nanosecond.
 
-    @raise ValueError: if it is no time.
+    @raise ValueError: if it is not a time.
     """
     match = _RFC_3339.fullmatch(text)
     if match is None:

@@ -29,9 +29,9 @@ class TraceRequest:
 
     @ivar dest: the subject of the events; empty for the destination of the account, which a
         C{traceparent} header asks for.
-    @ivar isOnly: whether only the events are wanted, and the message is not delivered.
+    @ivar isOnly: whether the message is not delivered, because only the events are wanted.
     @ivar hop: the number of the hop, from the previous server; empty at the first server.
-    @ivar isRefused: whether another header forbids that it is traced.
+    @ivar isRefused: whether another header forbids the trace.
     @ivar headers: all of them, sorted by name.
     """
 

@@ -1,4 +1,4 @@
-"""The values that travel between the layers: a message, and where it came from."""
+"""The values that pass between the layers: a message, and its origin."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ class Message:
     @ivar body: the header block, if there is one, directly followed by the payload.
     @ivar headerLength: how many bytes of C{body} are the header block; 0 without headers.
     @ivar origin: the subscriber object of the publisher, for C{echo: false} and for links, which
-        never return a message to its origin; C{None} for none: then it is no request (see
-        L{natsbroker.interfaces.IMessageBus.serve}). A service inside the broker that names itself
-        does not receive its own messages.
+        never return a message to its origin; C{None} for none. Such a message is never a request
+        (see L{natsbroker.interfaces.IMessageBus.serve}). A service inside the broker that sets
+        itself as the origin does not receive its own messages.
     @ivar sizeText: the total size as the publisher wrote it. nats-server repeats it to the
         receivers, leading zeros included (PROTOCOL part 2, row 20).
-    @ivar headerText: likewise the size of the header block; empty without headers.
-    @ivar queues: on a message that came over a link: the queue groups that its sender chose, of
-        each of which one local member gets it; C{None} for none. L{EVERY_GROUP} if the sender could
-        not choose, since the subject was mapped here. C{None} on other messages: this broker
-        chooses for every group.
+    @ivar headerText: the size of the header block as the publisher wrote it; empty without headers.
+    @ivar queues: the queue groups that the sender of a message over a link chose: one local member
+        of each gets it; C{None} for none. L{EVERY_GROUP} if the sender could not choose, since the
+        subject was mapped here. C{None} on other messages, for which this broker chooses in every
+        group.
     @ivar via: the reply prefix: other brokers receive it in front of the reply subject, so that
         replies return to the cluster of the message; mostly empty.
-    @ivar streamSubject: on a message that a JetStream consumer of another server sends: the subject
-        that it has in its stream. Clients see it under that one; C{subject} is the consumer's
-        deliver subject, or the inbox of a pull request. Mostly empty.
+    @ivar streamSubject: the subject in the stream, on a message that a JetStream consumer of
+        another server sends. Clients see the message under this subject; C{subject} is the
+        consumer's deliver subject, or the inbox of a pull request. Mostly empty.
     @ivar trace: takes the events of a message that is traced
         (L{natsbroker.accounts.tracing.MessageTrace}); C{None} on others.
     """
@@ -110,7 +110,9 @@ class Message:
         self.trace: Any = None
 
     def check(self, given: str = "publish takes no Message") -> None:
-        """Raise C{TypeError} if a field is not bytes; checked only when something has failed."""
+        """
+        Raise C{TypeError} if a field is not bytes. This is checked only after something has failed.
+        """
         for name in ("subject", "reply", "body"):
             value = getattr(self, name)
             if not isinstance(value, bytes):
@@ -130,7 +132,7 @@ class Message:
         return self.body[self.headerLength :] if self.headerLength else self.body
 
     def readdressed(self, subject: bytes, reply: bytes) -> Message:
-        """The same content and origin under other subjects, for other accounts' queue groups."""
+        """A copy under other subjects, for queue groups of other accounts."""
         copy = Message(
             subject,
             self.body,
@@ -165,7 +167,7 @@ class Message:
 
 
 class GroupMessage(Message):
-    """A message for a member of each of C{queues} alone, in the classic dialect."""
+    """A message for one member of each of C{queues} only, in the classic dialect."""
 
     __slots__ = ()
 
@@ -199,13 +201,13 @@ class Run:
 @dataclass(eq=False, slots=True)
 class AckRun:
     """
-    Acknowledgements that clients published one after the other to one JetStream consumer, all of
-    which settle a delivery and say nothing else. The lists are of one length.
+    Consecutive acknowledgements by clients to one JetStream consumer. Each of them settles a
+    delivery, and nothing else. The lists have the same length.
 
     @ivar sequences: the stream sequences.
     @ivar numbers: the consumer sequences.
     @ivar deliveries: the number of deliveries of each message.
-    @ivar replies: where each is answered; empty for not at all.
+    @ivar replies: the reply subject of each; empty for no answer.
     """
 
     sequences: list[int]
@@ -221,8 +223,8 @@ class ClientInfo:
     those of nats-server's JSON; empty members are left out.
 
     @ivar start: when the connection began, in seconds since the epoch.
-    @ivar svc: the account through which a request came last, if it came through several.
-    @ivar ver: of its library.
+    @ivar svc: the last account that a request passed, if it passed several.
+    @ivar ver: the version of its library.
     @ivar rtt: the round trip in nanoseconds.
     @ivar server: the name of the server that it is connected to.
     @ivar cluster: the name of that server's cluster.

@@ -33,13 +33,13 @@ cdef class Connection:
     cdef public Seal seal
     cdef object proceed, blocked, unblocked, ended, lost, failed
     cdef bint wantsRead, wantsWrite, isWatched
-    # Whether the epoll set reports input. It goes on after reading was paused, until there is some:
-    # most pauses are shorter, and cost no system call.
+    # Whether the epoll set reports input. After a pause of reading began it still does, until input
+    # comes: most pauses are shorter, and cost no system call.
     cdef bint isReported
-    # Whether the socket is in the epoll set. One that hung up while reading is paused is not: the set
-    # would report it all the time.
+    # Whether the socket is in the epoll set. If the peer hung up while reading is paused it is not:
+    # the set would report it all the time.
     cdef bint isListed
-    # Where in the outbox's count of sent bytes those end that the socket did not take.
+    # The value of the outbox's count of sent bytes at which those end that the socket did not take.
     cdef long long mark
 
     def __init__(
@@ -140,7 +140,7 @@ cdef class Connection:
         return 0
 
     cdef int readInput(self, double now, bint isGone, Py_ssize_t most) except -1:
-        # What comes may have another decoder take over.
+        # The input may cause another decoder to take over.
         cdef Decoder decoder = self.decoder
         cdef Py_ssize_t count = decoder.receive(self.fd, most)
         cdef Lane lane

@@ -11,7 +11,8 @@ cdef enum:
     # Rounds of one call while so much comes in each that the reactor's own round would show.
     ROUNDS = 32
     BUSY = 65536
-    # What one connection caused is sent before the next is read, if it is so much.
+    # From this number of bytes on, the output of one connection's input is sent before the next
+    # connection is read.
     WARM = 65536
 
 
@@ -20,14 +21,14 @@ cdef enum:
 cdef double LONGEST_RUN = 0.002
 cdef double LONGEST_WAIT = 0.001
 
-# How long a call may go on in the reactor's place, in seconds, while it asks for the reactor's timers
-# and descriptors in each round.
+# The longest time that a call may run in the reactor's place, in seconds, while it checks the
+# reactor's timers and descriptors in each round.
 cdef double LONGEST_STAY = 0.02
 
 # To sleep and to be woken takes tens of microseconds, most of all on a virtual machine: longer than a
 # peer with one request in flight takes to send the next. After SHORT_WAITS short waits in a row, a
-# wait begins with asking again and again, for AWAKE nanoseconds, about as long as that takes; the
-# first time that this is in vain, it ends. A wait that slept is short up to SHORT_WAIT nanoseconds.
+# wait begins with repeated checks for AWAKE nanoseconds, about as long as that takes. When these
+# checks find nothing for the first time, this ends. A sleep is short up to SHORT_WAIT nanoseconds.
 cdef enum:
     SHORT_WAITS = 16
     AWAKE = 50000
@@ -48,9 +49,10 @@ cdef class Poller:
     """
 
     cdef int epoll
-    # By file descriptor; and what is to be called for descriptors that are no connections.
+    # The connections by file descriptor, and the callables for descriptors that are no connections.
     cdef dict connections, watched
-    # What was ready when a round's work was used up, as pairs of file descriptor and events.
+    # The descriptors that were ready when a round's work was used up, as pairs of file descriptor
+    # and events.
     cdef list left
     cdef long long came
     cdef FlushBatch batch
@@ -58,12 +60,12 @@ cdef class Poller:
     cdef int outer
     cdef object timeout
     cdef bint isRunning
-    # How many waits in a row were short; not counted where no wait may begin without sleeping.
+    # The number of short waits in a row. It is not counted if every wait must sleep.
     cdef int shortWaits
     cdef bint mayBeEager
-    # What is to be written as soon as there is nothing else to do.
+    # The writer whose piece is written as soon as there is no other work.
     cdef SyncedWriter held
-    # How many turns took how long, and all of them.
+    # The number of turns by duration, and their total duration.
     cdef uint64_t[BOUNDS + 1] turns
     cdef double turning
 

@@ -261,7 +261,7 @@ cdef class Seal:
                         decoder.came(count)
                         came += count
                         continue
-                    # At once: what OpenSSL remembers of it is the thread's, not the connection's.
+                    # Ask at once: OpenSSL keeps the error for the thread, not for the connection.
                     try:
                         rest = ask()
                     except Exception as error:

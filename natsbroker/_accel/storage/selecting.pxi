@@ -78,7 +78,7 @@ cdef class EncodedRecords:
     """
 
     cdef type recordClass
-    # What the records are in.
+    # The objects that contain the records.
     cdef list raws
     cdef const char** records
     cdef Py_ssize_t count, capacity

@@ -91,11 +91,11 @@ cdef extern from *:
 from libc.errno cimport EIO
 
 cdef enum:
-    # What files that are opened past the cache want buffers to be aligned to.
+    # The alignment of buffers that files require which are opened past the cache.
     ALIGNMENT = 4096
     # Nanoseconds: far more than the thread works for one piece, and the least that Linux grants.
     SLICE = 100000
-    # How many quick writes, one after another, make a disk quick.
+    # A disk counts as quick after this number of quick writes in a row.
     QUICK_WRITES = 16
 
 
@@ -115,9 +115,10 @@ cdef struct Piece:
     int error
 
 
-# What the thread and the object share. The semaphore and the eventfd pass it to and fro.
+# The data that the thread and the object share. The semaphore and the eventfd hand it over.
 cdef struct Orders:
-    # What a quick write takes at most, in nanoseconds; how many were quick since one was not.
+    # The longest duration of a quick write, in nanoseconds, and the number of quick writes since the
+    # last slow one.
     int64_t most
     int quick
     sem_t wanted
@@ -195,7 +196,7 @@ cdef class SyncedWriter:
     cdef pid_t process
     cdef bint isRunning
     cdef readonly bint isBusy
-    # Whether the thread does not know yet of the piece; and whether it was written without it.
+    # Whether the thread has not seen the piece yet, and whether it was written without the thread.
     cdef readonly bint isHeld
     cdef bint isWritten
     cdef size_t capacity

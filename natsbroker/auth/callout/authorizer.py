@@ -1,8 +1,8 @@
 """
-The authorizer of a configuration with auth callout: a service decides about all users but its own.
+The authorizer of a configuration with auth callout. A service decides about all users but its own.
 
-Users that the configuration accepts are referred to the service too, except the service's own, and
-those of accounts that it does not decide about. The checks come in nats-server's order.
+The service also decides about users that the configuration accepts, except its own users, and users
+of accounts outside of its competence. The checks come in nats-server's order.
 """
 
 from __future__ import annotations

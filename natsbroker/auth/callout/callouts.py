@@ -1,6 +1,6 @@
 """
 Requests to auth callout services, signed and, where the service has a key, encrypted. A service has
-as long as a client has to log in. No answer, a late and an invalid one deny.
+as much time as a client has to log in. A missing, late or invalid answer denies the login.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _XKEY = "Nats-Server-Xkey"
 
 
 def guarded(grant: Grant, service: AuthCallout) -> Grant:
-    """Deny the owner of a grant to publish requests to the service itself."""
+    """Forbid the owner of a grant to publish requests to the service itself."""
     if grant.account != service.account:
         return grant
     publish = grant.publish
@@ -60,7 +60,10 @@ def guarded(grant: Grant, service: AuthCallout) -> Grant:
 
 @dataclass(frozen=True, eq=False)
 class Callouts:
-    """C{busFor} raises C{KeyError}; C{timeout} gives the seconds of the service."""
+    """
+    Requests to services. C{busFor} raises C{KeyError}; C{timeout} gives the seconds that a service
+    has.
+    """
 
     signer: Signer
     curve: CurveKeys
@@ -91,7 +94,7 @@ class Callouts:
         )
 
     def denied(self, text: str) -> Unauthorized:
-        """A denial that is logged, since a service that does not work locks every user out."""
+        """A denial that is logged, because a failing service locks out every user."""
         _log.warn("{text}", text=logText(text))
         return Unauthorized(text)
 

@@ -53,7 +53,7 @@ def nameIn(request: ConnectRequest) -> str:
 def questionOf(
     server: Mapping[str, Any], key: str, request: ConnectRequest, applicant: CalloutUser
 ) -> dict[str, Any]:
-    """The C{nats} claims of a request; C{key} is the user key that the response must be about."""
+    """The C{nats} claims of a request. C{key} is the user key that the response must name."""
     claims: dict[str, Any] = {
         "server_id": server,
         "user_nkey": key,

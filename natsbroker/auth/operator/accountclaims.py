@@ -1,4 +1,6 @@
-"""The JWT of an account. It was checked for a true signature and for sense, not for trust."""
+"""
+The JWT of an account. Its signature and its meaning were checked, but not whether it is trusted.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +135,7 @@ class AccountClaims:
 
 
 def _terms(limits: Fields) -> OperatorLimits:
-    """An absent limit is zero, as in nats-server."""
+    """Read limits. An absent one is zero, as in nats-server."""
     return OperatorLimits(
         _limit(limits, "conn"),
         _limit(limits, "leaf"),
@@ -158,7 +160,9 @@ def _jetStream(limits: Fields) -> tuple[bool, Mapping[str, Any], Mapping[str, Ma
 
 
 def _storage(limits: Fields) -> dict[str, Any]:
-    """A JetStream account's limits; absent ones are 0: none for streams and acks."""
+    """
+    The limits of a JetStream account. Absent limits are 0, which is no limit for streams and acks.
+    """
     return {
         "max_memory": limits.integer("mem_storage"),
         "max_storage": limits.integer("disk_storage"),
@@ -207,7 +211,10 @@ def _external(fields: Fields) -> ExternalAuthorization:
 
 
 def _traces(fields: Fields | None) -> MessageTraces:
-    """No sampling, or 0, is a sampling of all. The errors are nats-server's."""
+    """
+    Read the settings of traces. A missing or zero sampling samples all messages. The errors are
+    nats-server's.
+    """
     if fields is None:
         return MessageTraces()
     traces = MessageTraces(fields.text("dest"), fields.integer("sampling") or _EVERY)

@@ -57,7 +57,7 @@ def accountsFrom(
 
 
 def activationsEnd(known: Iterable[AccountClaims], now: float) -> float:
-    """When the next activation token expires, in seconds since the epoch; infinity for never."""
+    """The expiry of the next activation token, in seconds since the epoch; infinity for none."""
     ends = (
         imported.activation.expires
         for claims in known
@@ -129,7 +129,10 @@ def _mappings(claims: AccountClaims, report: Report) -> Iterable[SubjectMapping]
 def _withoutProblems(
     accounts: dict[str, AccountSettings], report: Report
 ) -> dict[str, AccountSettings]:
-    """Leave out what does not fit together; again, since one removal may make others invalid."""
+    """
+    Leave out exports and imports that do not fit together. This is repeated, since a removal may
+    make others invalid.
+    """
     while remaining := list(problems(accounts, True)):
         for problem in remaining:
             report(problem.account, f"{problem.part}: {problem.message}")

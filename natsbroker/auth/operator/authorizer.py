@@ -86,14 +86,14 @@ class OperatorAuthorizer(Revocations):
         except FieldError as error:
             if self.sentinel:
                 return UserClaims.decode(self.sentinel)
-            raise errors.Unauthorized(f"no user JWT: {error}") from error
+            raise errors.Unauthorized(f"not a valid user JWT: {error}") from error
 
     def _decide(
         self, user: UserClaims, account: AccountClaims, request: ConnectRequest
     ) -> Grant | Deferred[Grant]:
         terms = termsOf(user, account)
         if terms.bearer and account.terms.noBearers:
-            raise errors.Unauthorized("the account does not let bearers in")
+            raise errors.Unauthorized("the account does not allow bearer tokens")
         until = checkPresence(terms, request, self._now())
         key = user.token.subject
         if not terms.bearer:
@@ -113,23 +113,25 @@ class OperatorAuthorizer(Revocations):
         if user.token.subject in account.external.users:
             return grant if delegate is None else delegate.guarded(grant, account)
         if delegate is None:
-            raise errors.Unauthorized("no service decides about the users of the account")
+            raise errors.Unauthorized(
+                "the account leaves its users to auth callout, which is not configured"
+            )
         return delegate.ask(account, request, user)
 
 
 def checkPresence(terms: UserPermissionLimits, request: ConnectRequest, now: float) -> float:
     """
-    Check address, kind of connection and time of the day, whose end is returned, as seconds since
-    the epoch; infinity for none.
+    Check address, kind of connection and time of the day. Return the end of the allowed time, in
+    seconds since the epoch; infinity for none.
 
     @raise errors.Unauthorized: if the user may not connect.
     """
     types = terms.connectionTypes
     if types and request.connectionType not in types:
-        raise errors.Unauthorized("not with this kind of connection")
+        raise errors.Unauthorized("the user may not use this kind of connection")
     if not isFrom(request.host, terms.sources):
-        raise errors.Unauthorized("not from this address")
+        raise errors.Unauthorized("the user may not connect from this address")
     until = validUntil(terms.times, terms.zone, now)
     if until == -math.inf:
-        raise errors.Unauthorized("not at this time of the day")
+        raise errors.Unauthorized("the user may not connect at this time of day")
     return until

@@ -140,7 +140,8 @@ class ClaimsService:
 
     def _pack(self, message: Message) -> bytes:
         """
-        Each JWT is a message, and an empty one ends them; none if the other server has the same.
+        Send each JWT as a message, and an empty message at the end. Send none if the other server
+        has the same JWTs.
         """
         if self._folder is not None and message.payload != self._folder.folder.digest:
             for account, text in self._current():

@@ -180,8 +180,8 @@ class AccountDirectory:
 
     def refresh(self, account: str) -> Deferred[None]:
         """
-        Fetch the JWT of a known account again; never fails. Without a valid one the account is
-        forgotten, unless it is a placeholder; if the resolver fails, it stays.
+        Fetch the JWT of a known account again; never fails. Without a valid JWT the account is
+        forgotten, unless it is a placeholder. If the resolver fails, the account stays.
         """
         fetching: Deferred[Any] = maybeDeferred(self._resolver.fetch, account)
         fetching.addCallback(lambda text: self._refreshed(account, text))
@@ -199,7 +199,7 @@ class AccountDirectory:
             return
         known = self._known.get(account)
         if known is not None and known.claims.token.text:
-            _log.info("Account {account} is no more", account=account)
+            _log.info("Account {account} was deleted", account=account)
             self._forget(account)
 
     def delete(self, account: str) -> None:

@@ -65,7 +65,7 @@ def readExports(fields: Fields) -> tuple[ExportClaim, ...]:
         for other in exports:
             isSameKind = one is not other and type(one.export) is type(other.export)
             if isSameKind and _covers(one.export.subject, other.export.subject):
-                raise FieldError("exports: one covers another")
+                raise FieldError("exports: the subject of one covers that of another")
     return exports
 
 
@@ -77,12 +77,12 @@ def _export(fields: Fields) -> ExportClaim:
     latency = None if block is None else _latency(block)
     position, allowTrace = fields.integer("account_token_position"), fields.flag("allow_trace")
     if response not in _RESPONSES or (response and not isService):
-        raise FieldError("exports: no such type of response")
+        raise FieldError("exports: unknown type of response")
     if threshold < 0 or (not isService and (threshold or latency)):
         raise FieldError("exports: only services have a latency or a threshold")
     tokens = subject.split(".")
     if position and not (1 <= position <= len(tokens) and tokens[position - 1] == "*"):
-        raise FieldError("exports: the account's token is not a wildcard of the subject")
+        raise FieldError("exports: account_token_position does not name a wildcard of the subject")
     if not isService:
         return ExportClaim(StreamExport(subject, None, position), isPrivate, revocations)
     kind = _RESPONSES[response]
@@ -106,12 +106,15 @@ def _latency(fields: Fields) -> Latency:
     else:
         sampling = fields.integer("sampling")
     if not 0 <= sampling <= 100 or hasWildcard(subject.encode("utf-8")):
-        raise FieldError("exports: latency samples of no sense")
+        raise FieldError("exports: the sampling of latency is not valid")
     return Latency(subject, sampling)
 
 
 def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
-    """Raise L{FieldError} if one is invalid, or its activation token is for another."""
+    """
+    Read the imports. L{FieldError} if one is invalid, or its activation token is for another
+    import.
+    """
     return tuple(_import(block, account) for block in fields.blocks("imports"))
 
 
@@ -165,7 +168,7 @@ def readMappings(fields: Fields) -> tuple[SubjectMapping, ...]:
 def _destination(fields: Fields) -> MappingDestination:
     weight = fields.integer("weight") or 100
     if not 0 < weight <= 100:
-        raise FieldError("mappings: no such weight")
+        raise FieldError("mappings: the weight is not valid")
     return MappingDestination(fields.text("subject"), weight, fields.text("cluster"))
 
 

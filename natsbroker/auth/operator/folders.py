@@ -49,7 +49,7 @@ class TokenFolder:
         self.read()
 
     def read(self) -> set[str]:
-        """The accounts whose JWT has changed or is gone."""
+        """The accounts whose JWT has changed or was deleted."""
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         before: dict[str, str] = self._tokens
         tokens: dict[str, str] = {}

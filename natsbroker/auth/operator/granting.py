@@ -7,9 +7,9 @@ server applies. A user without permissions has its account's.
 In a template, C{{{name()}}}, C{{{subject()}}}, C{{{account-name()}}}, C{{{account-subject()}}},
 C{{{tag(x)}}} and C{{{account-tag(x)}}} are replaced by values of the JWTs; any other function
 denies the user. An allowed subject without a value is left out, and if none is left, nothing is
-allowed; a denied one without a value denies the user (nats-server's rules). Stricter than nats-
-server 2.15, on purpose: a value with a wildcard or a space is none. There, a scoped signer could
-name a user C{>} and so exceed the template.
+allowed; a denied one without a value denies the user (nats-server's rules). Stricter than
+nats-server 2.15, on purpose: a value with a wildcard or a space counts as missing. In nats-server,
+a scoped signer could name a user C{>} and so exceed the template.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _expanded(subjects: Iterable[str], values: Values, isNeeded: bool) -> tuple[
         pieces = _PLACE.split(subject)
         choices = [values.of(place) for place in pieces[1::2]]
         if isNeeded and not all(choices):
-            raise FieldError(f"no value for a place in {subject[:256]!a}")
+            raise FieldError(f"no value for a template in {subject[:256]!a}")
         if len(expanded) + prod(map(len, choices)) > MOST:
-            raise FieldError(f"a template makes more than {MOST} subjects")
+            raise FieldError(f"a template expands to more than {MOST} subjects")
         for chosen in product(*choices):
             pieces[1::2] = chosen
             expanded.append("".join(pieces))

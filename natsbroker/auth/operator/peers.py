@@ -33,7 +33,7 @@ _FAILURES = {
     PeerEnding.ALONE: "there is no other server",
     PeerEnding.ANSWERED: "no server has it",
     PeerEnding.LATE: "no server had it in time",
-    PeerEnding.CLOSED: "the broker stops",
+    PeerEnding.CLOSED: "the broker is stopping",
 }
 
 
@@ -68,7 +68,9 @@ class PeerLookup:
         self._requests.close()
 
     def lookUp(self, account: str) -> Deferred[str]:
-        """Fires with a valid JWT of the account; fails with C{LookupError} without."""
+        """
+        Look up an account. Fires with a valid JWT; fails with C{LookupError} if there is none.
+        """
         texts: list[str] = []
 
         def take(message: Message) -> bool:
@@ -110,7 +112,9 @@ class PeerLookup:
                 account, bar, text = line.partition("|")
                 if bar and self._isValid(account, text.strip()):
                     merging = maybeDeferred(merge, account, text.strip())
-                    merging.addErrback(lambda why: _log.failure("JWTs of another server", why))
+                    merging.addErrback(
+                        lambda why: _log.failure("Cannot merge JWTs of another server", why)
+                    )
 
         reply, self._packs = self._requests.openInbox(packed)
         self._loop = LoopingCall(lambda: self._responder.ask(_PACK, digest(), reply))

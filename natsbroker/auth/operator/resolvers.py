@@ -89,7 +89,7 @@ class FolderResolver:
         return self.elsewhere(account).addCallback(lambda text: self._keep(account, text))
 
     def _keep(self, account: str, text: str) -> Deferred[str]:
-        """A JWT that cannot be stored is used all the same."""
+        """Store a JWT. If that fails, the JWT is used nevertheless."""
         storing = self.saveIfNewer(account, text)
         storing.addErrback(lambda why: _log.failure("A JWT cannot be kept", why))
         return storing.addCallback(lambda _: text)
@@ -106,7 +106,10 @@ class FolderResolver:
         return self._lock.run(self._runInThread, self.folder.delete, account)
 
     def saveIfNewer(self, account: str, text: str) -> Deferred[bool]:
-        """Save a JWT unless the stored one was issued later; fires with whether it has changed."""
+        """
+        Save a JWT unless the stored one was issued later. Fires with whether the stored JWT has
+        changed.
+        """
         return self._lock.run(self._runInThread, self._saveIfNewer, account, text)
 
     def preload(self, account: str, text: str) -> None:

@@ -83,7 +83,7 @@ class OperatorService(Service):
         resolver: IAccountResolver | None = None,
     ) -> None:
         """
-        @param callouts: for accounts with auth callout; without it, their users are denied.
+        @param callouts: serve accounts with auth callout; without them, users of these are denied.
         @param resolver: instead of the one that the settings describe.
         @raise ValueError: if the settings of operator mode contradict each other.
         """
@@ -178,7 +178,8 @@ class OperatorService(Service):
 
     def _late(self, answer: bytes) -> Any:
         """
-        Delay an empty answer: nats-server takes the first, also where another server has the JWT.
+        Delay an empty answer. nats-server takes the first answer, even if another server has the
+        JWT.
         """
         if not self._host.countPeers():
             return answer
@@ -198,7 +199,9 @@ class OperatorService(Service):
         if self._folder is None:
             return None
         expiring = self._folder.expire()
-        return expiring.addErrback(lambda why: _log.failure("The resolver's folder", why))
+        return expiring.addErrback(
+            lambda why: _log.failure("Cannot use the resolver's folder", why)
+        )
 
     def stopService(self) -> None:
         super().stopService()  # type: ignore[no-untyped-call]
@@ -243,7 +246,7 @@ class OperatorService(Service):
             self._exchange()
 
     def require(self, account: str) -> None:
-        """Create an account for a service of this broker, unless its name is no public key."""
+        """Create an account for a service of this broker, unless its name is not a public key."""
         if account in self._required or not isKey(account, Role.ACCOUNT):
             return
         self._required.add(account)
@@ -278,7 +281,7 @@ class OperatorService(Service):
 
     def planReload(self, settings: Settings) -> Callable[[], None]:
         """
-        @return: applies the checked settings; cannot fail.
+        @return: a callable that applies the checked settings and cannot fail.
         @raise ValueError: if they contradict each other.
         """
         operatorsIn(settings, self._given is not None)
@@ -294,7 +297,9 @@ class OperatorService(Service):
                 self._refreshAll()
             if self._folder is not None:
                 reading = self._folder.read().addCallback(lambda _: self._refreshAll())
-                reading.addErrback(lambda why: _log.failure("The resolver's folder", why))
+                reading.addErrback(
+                    lambda why: _log.failure("Cannot use the resolver's folder", why)
+                )
             if self._given is not None:
                 self._refreshAll()
 

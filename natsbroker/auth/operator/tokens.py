@@ -86,7 +86,10 @@ class SignedJWT:
     isOld: bool = False
 
     def isTimely(self, now: float) -> bool:
-        """Whether it is valid now; as in nats-server, still in the second in which it expires."""
+        """
+        Whether it is valid now. As in nats-server, it is still valid in the second in which it
+        expires.
+        """
         second = int(now)
         isOver = self.expires != 0 and self.expires < second
         return not isOver and self.notBefore <= second
@@ -108,7 +111,7 @@ def decodeAny(text: str) -> SignedJWT:
         raise FieldError("too long")
     parts = text.split(".")
     if len(parts) != 3:
-        raise FieldError("not three parts")
+        raise FieldError("not three parts between dots")
     try:
         header, payload, signature = map(decodeRaw, parts)
     except ValueError as error:
@@ -142,7 +145,7 @@ def _migrated(claims: Fields) -> Fields:
     kind = claims.text("type")
     names = _OLD_CLAIMS.get(kind)
     if names is None:
-        raise FieldError("not of a kind that version 1 had")
+        raise FieldError("not a kind of JWT that version 1 had")
     old = claims.block("nats") or Fields([])
     more: dict[str, Any] = {"type": kind, "tags": list(claims.texts("tags"))}
     if kind in ("user", "activation"):
@@ -162,7 +165,7 @@ def expiryIn(text: str) -> int:
     try:
         return Fields.parse(decodeRaw(text.split(".")[1])).integer("exp")
     except (IndexError, ValueError) as error:
-        raise FieldError("not three parts") from error
+        raise FieldError("not three parts between dots") from error
 
 
 def _checkHeader(header: Fields) -> None:

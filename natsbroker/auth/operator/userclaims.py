@@ -1,4 +1,4 @@
-"""The JWT of a user. It was checked for a true signature and for sense, not for trust."""
+"""The JWT of a user. Its signature and its meaning were checked, but not whether it is trusted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class UserPermissionLimits:
 
 
 def limitOf(number: int) -> int:
-    """A limit, of which only C{-1} is none; other negative ones are 0 (as in nats-server 2.15)."""
+    """A limit. Only C{-1} is no limit; other negative numbers are 0 (as in nats-server 2.15)."""
     return number if number == NO_LIMIT else max(number, 0)
 
 

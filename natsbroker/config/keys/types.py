@@ -92,7 +92,7 @@ class BlockSchema:
 
     def but(self, **keys: Key) -> BlockSchema:
         """
-        @return: the block where it stands elsewhere, with some keys that differ.
+        @return: a copy of the block for another place, with some keys that differ.
         """
         return type(self)(self.title, self.opener, **{**self.keys, **keys})
 
@@ -289,7 +289,7 @@ def arrayOf(schema: BlockSchema) -> ListType:
 
 
 TIME = Key(DURATION, OLD_DURATION)
-"""A duration that may still be a bare number of seconds, which earns a warning."""
+"""A duration that may still be a bare number of seconds, for which there is a warning."""
 
 WAIT = Key(SECONDS, DURATION)
 """Seconds, with a fraction or not, or a duration; no warning."""
@@ -392,4 +392,4 @@ WRITING = {
         WRITE_POLICY, unsupported=Unsupported("write timeout policies", "default")
     ),
 }
-"""The patience of a listener with slow readers."""
+"""The time for which a listener waits for slow readers."""

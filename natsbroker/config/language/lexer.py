@@ -74,7 +74,7 @@ _ARRAY_END = 'Expected an array value terminator "," or an array terminator "]"'
 
 class _Ended(Exception):
     """
-    The text ends in braces without a key, or where the value of a key belongs: nothing is wrong.
+    The text ends within braces without a key, or before the value of a key. Neither is an error.
     """
 
 
@@ -163,7 +163,7 @@ class Lexer:
                 self._fail(f"{expected}, but got '{nameOf(character)}' instead.")
 
     def _block(self) -> Iterator[Lexeme]:
-        """Braces that make no map: their keys are those of the top."""
+        """Read braces that are not a map: their keys belong to the top level."""
         self._offset += 1
         self._enter()
         isOpen = True
@@ -305,7 +305,7 @@ class Lexer:
         """
         Read a key, or the word C{include} and its path.
 
-        @param unfinished: the error of a text that ends with the key, if that is one.
+        @param unfinished: the error for a text that ends with the key; empty if it may.
         """
         start = self._offset
         self._take()

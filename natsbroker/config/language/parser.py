@@ -178,7 +178,7 @@ class _Assembly:
             position = self._places.at(top.key.offset)
             raise SyntaxProblem(f"config is invalid: '{top.key.text}' has no value", "", position)
         if top.entries is None:
-            raise TypeError("the whole of a text is a map")
+            raise TypeError("the top level of a configuration is a map")
         return TableNode(top.position, top.entries, top.weight)
 
     def _take(self, token: Lexeme) -> None:

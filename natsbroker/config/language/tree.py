@@ -18,7 +18,7 @@ Scalar = str | int | float | bool | datetime
 class ScalarNode:
     """
     @ivar sized: what was written for a number with a size, such as C{2m}; else empty.
-    @ivar isOutside: whether the value is the environment's.
+    @ivar isOutside: whether the value comes from the environment.
     """
 
     value: Scalar
@@ -53,7 +53,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableNode:
-    """A key that is written twice has its last value, and the place of that."""
+    """A map. A key that is written twice has its last value, with the place of that value."""
 
     position: Position
     entries: dict[str, TableEntry] = field(default_factory=dict)

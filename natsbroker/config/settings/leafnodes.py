@@ -92,8 +92,8 @@ class RemoteLeaf:
 @dataclass(frozen=True, slots=True)
 class Leafnodes(Listener):
     """
-    @ivar account: of C{user} or C{nkey} or, without a login, of all leafnodes where none is needed;
-        empty for the global one.
+    @ivar account: the account of C{user} or C{nkey}; without a login, that of all leafnodes. Empty
+        for the global account.
     @ivar users: empty for the users of clients.
     @ivar proxy_required: whether all who log in here must come through a trusted proxy.
     """

@@ -44,7 +44,8 @@ class Listener:
 @dataclass(frozen=True, slots=True)
 class ListenerSettings(Listener):
     """
-    @ivar insecure_listen: whether it may be unguarded; C{None} warns of it.
+    @ivar insecure_listen: whether it may need neither a login nor a certificate; C{None} warns of
+        it.
     """
 
     name: str = ""
@@ -74,7 +75,7 @@ def listenerFrom(
     block: ParsedBlock, findings: Diagnostics, kind: type[_Listener], **own: Any
 ) -> _Listener:
     """
-    A block with what its own keys, C{listen}, C{tls} and C{authorization} say.
+    A block from its own keys and from C{listen}, C{tls} and C{authorization}.
 
     @param kind: the class of the block.
     @param own: further fields.
@@ -96,9 +97,9 @@ def listenAddress(
     names: tuple[str, str, str] = ("listen", "host", "port"),
 ) -> tuple[str, int]:
     """
-    Find a host and a port, from one key or from two; what stands later in the file wins.
+    Find a host and a port, from one key or from two; the later one in the file wins.
 
-    @return: no host where the file names none, and port 0 for nowhere.
+    @return: no host if the file names none; port 0 for no listener.
     """
     both, hostName, portName = names
     host, port, givenBy = "", 0, both
@@ -135,15 +136,15 @@ def isSpaced(name: str) -> bool:
 
 
 UNGUARDED = (
-    'other machines reach {}, and each that connects is a {}; add "authorization" or "tls", or say '
-    '"insecure_listen: true" if that is meant'
+    'other machines reach {}, and every peer that connects becomes a {}; add "authorization" '
+    'or "tls", or say "insecure_listen: true" if that is meant'
 )
 
 
 def guestProblems(name: str, names: Collection[str]) -> Iterator[Problem]:
     """
-    @param name: the user that clients without a login are; empty for none.
-    @param names: the users that there are.
+    @param name: the user of clients without a login; empty for none.
+    @param names: the names of all users.
     """
     if name and not names:
         yield "no_auth_user", f'"{name}" present, but users/nkeys are not defined'
@@ -177,7 +178,8 @@ def urlProblems(
     name: str, what: str, urls: Iterable[str], split: Callable[[str], object]
 ) -> Iterator[Problem]:
     """
-    @param what: what an error calls a URL. It shows one only if that cannot hold a password.
+    @param what: the name of the URL in an error, which shows the URL only if it cannot contain a
+        password.
     """
     for url in urls:
         try:
@@ -193,7 +195,7 @@ def urlProblems(
 
 def advertiseProblems(name: str, text: str, port: int) -> Iterator[Problem]:
     """
-    @param name: the key that the text stands under.
+    @param name: the key of the text.
     """
     if not text:
         return
@@ -207,7 +209,7 @@ def advertised(text: str, port: int) -> tuple[str, int]:
     """
     Read C{host} or C{host:port}.
 
-    @param port: if the text names none, or 0, or -1.
+    @param port: the port if the text names none, or 0, or -1.
     @raise ValueError: when it is neither.
     """
     if text.startswith("[") and text.endswith("]"):

@@ -23,7 +23,7 @@ def splitRoute(url: str, what: str = "route") -> RemoteURL:
     A port that is missing is 0, where nobody listens. Errors show no part of the URL, since it may
     hold a password.
 
-    @param what: what an error calls it.
+    @param what: the name of the URL in an error.
     @raise ValueError: if it is no URL of a route.
     """
     try:
@@ -40,8 +40,9 @@ def splitRoute(url: str, what: str = "route") -> RemoteURL:
 @dataclass(frozen=True, slots=True)
 class Cluster(ListenerSettings):
     """
-    @ivar permissions: C{publish} is what is imported, and C{subscribe} what is exported.
-    @ivar ping_interval: 0 for the clients', up to 30; a C{ping_max} of 0 for theirs.
+    @ivar permissions: C{publish} holds for imported subjects, and C{subscribe} for exported ones.
+    @ivar ping_interval: 0 for that of clients, but at most 30; a C{ping_max} of 0 for that of
+        clients.
     """
 
     permissions: Permissions | None = None

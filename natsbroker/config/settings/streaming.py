@@ -127,7 +127,7 @@ class Streaming(ChannelLimits):
         except ValueError as error:
             yield "nats_server", str(error)
         if self.account != GLOBAL_ACCOUNT:
-            why = "the account on another NATS server is that of its user: leave out account"
+            why = "on another NATS server the user determines the account: leave out account"
             yield "nats_server", why
 
     def _channelProblems(self) -> Iterator[tuple[str, str]]:
@@ -148,14 +148,14 @@ class Streaming(ChannelLimits):
 
 def _narrowness(pattern: str) -> list[int]:
     """
-    Sorts patterns that match the same channel from the widest to the narrowest: the first token in
-    which they differ decides, C{>} before C{*} before any other.
+    Sorts patterns that match the same channel from the widest to the narrowest. The first token in
+    which two patterns differ decides: C{>} is wider than C{*}, and C{*} wider than any other.
     """
     return [{">": 0, "*": 1}.get(token, 2) for token in pattern.split(".")]
 
 
 def _isPattern(pattern: bytes) -> bool:
-    """Whether something names a channel, or several with wildcards."""
+    """Whether a name has wildcards, and so may name several channels."""
     return isValidSubject(pattern) and (hasWildcard(pattern) or isChannel(pattern))
 
 

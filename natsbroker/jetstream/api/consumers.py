@@ -141,7 +141,7 @@ async def _createAdmitted(
 
 
 async def _begin(account: JetStreamAccount, stream: Stream, consumer: Consumer) -> None:
-    """Start a new consumer, durably, once what was published before is stored."""
+    """Start a new consumer durably. Earlier publishes are stored before."""
     try:
         if not stream.isSettled:
             await stream.settle()
@@ -171,7 +171,7 @@ def _described(consumer: Consumer) -> dict[bytes, bytes]:
 
 
 async def _store(consumer: Consumer) -> None:
-    """Make the configuration of a consumer durable that was changed."""
+    """Make the changed configuration of a consumer durable."""
     if described := _described(consumer):
         await consumer.stream.states.change(described)
 

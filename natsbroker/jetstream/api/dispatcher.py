@@ -66,14 +66,14 @@ class ApiRoute:
     """
     One kind of request.
 
-    @ivar subject: behind C{$JS.API.}, with wildcards.
-    @ivar kind: of the answer, without C{io.nats.jetstream.api.v1.} and C{_response}.
-    @ivar handler: gives the answer behind its type; C{None} for no answer.
-    @ivar missing: what an answer with an error has behind the error.
+    @ivar subject: the subject behind C{$JS.API.}, with wildcards.
+    @ivar kind: the type of the answer, without C{io.nats.jetstream.api.v1.} and C{_response}.
+    @ivar handler: returns the answer without its type; C{None} for no answer.
+    @ivar missing: the fields behind the error in an answer with one.
     @ivar isOrdered: whether requests that change one stream are handled one after the other.
-    @ivar isBeside: whether it changes one consumer, and goes on beside requests about others.
+    @ivar isBeside: whether it changes one consumer, and so may overlap with requests about others.
     @ivar isAudited: whether an API advisory is sent.
-    @ivar isCounted: whether the account's figures have it.
+    @ivar isCounted: whether the account's figures count it.
     @ivar isLong: whether its body may be of any length, because it is read in steps.
     @ivar isRead: whether it changes nothing, so that it may end when no client waits for the
         answer.

@@ -11,12 +11,12 @@ from twisted.internet.defer import Deferred, succeed
 
 class RequestOrder:
     """
-    Lets one request after the other pass, many in one turn of the reactor, without a call of one
-    from within another.
+    Lets requests pass one after the other. Many may pass in one turn of the reactor, but none
+    begins within the call of another.
 
-    A request about one consumer goes on beside the next ones once they see in memory what it
-    changes, so that they share a commit. Those about the same consumer, and those about the whole
-    stream, wait until it has ended.
+    A request about one consumer lets the next ones pass as soon as its change is in memory, so that
+    they share a commit. Requests about the same consumer, and those about the whole stream, wait
+    until it has ended.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class RequestOrder:
         return not (self._isHeld or self._waiting or self._beside)
 
     def acquire(self) -> Deferred[None]:
-        """Wait for the earlier requests. One that is cancelled meanwhile is passed over."""
+        """Wait for the earlier requests. A request that is cancelled meanwhile loses its place."""
         if not self._isHeld:
             self._isHeld = True
             return succeed(None)
@@ -55,7 +55,7 @@ class RequestOrder:
 
     def wait(self, name: str = "") -> Deferred[None]:
         """
-        Have the request that passes wait for those that go on beside it.
+        Have the passing request wait for earlier ones that have not ended.
 
         @param name: of a consumer, to wait only for a request about it.
         """
@@ -69,7 +69,7 @@ class RequestOrder:
         return name in self._beside if name else bool(self._beside)
 
     def goOn(self, name: str) -> None:
-        """Let the next request pass while this one, about a consumer, goes on until L{ended}."""
+        """Let the next request pass although this one, about a consumer, lasts until L{ended}."""
         self._beside[name] += 1
         self.release()
 
@@ -96,7 +96,7 @@ class RequestTurn:
         self._name: str | None = None
 
     async def begin(self, order: RequestOrder) -> None:
-        """Pass an order, in which L{end} is to be called then."""
+        """Pass an order. L{end} is to be called for it."""
         await order.acquire()
         self._orders.append(order)
         try:
@@ -112,7 +112,7 @@ class RequestTurn:
             await order.wait(name)
 
     def goOn(self, name: str) -> None:
-        """Let others pass: what they must see of the consumer's change is in memory."""
+        """Let other requests pass: the change of the consumer is in memory, where they see it."""
         self._name = name
         for order in self._orders:
             order.goOn(name)

@@ -77,7 +77,7 @@ class ApiRefusals:
         """
         Answer the requests of an account while it does not have JetStream.
 
-        @param bus: the account's bus for services that answer for this broker alone.
+        @param bus: the account's bus for services of this broker only.
         """
         self._buses[name] = bus
         self.refresh(name)

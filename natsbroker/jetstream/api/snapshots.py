@@ -128,7 +128,7 @@ async def _result(
     if failure is not None:
         return {**answer, "error": failure.toJSON()}
     if restore.stream is None:
-        raise RuntimeError("a restore that ended well has a stream")
+        raise RuntimeError("a finished restore has a stream")
     return {**answer, **await shownStream(account, restore.stream)}
 
 

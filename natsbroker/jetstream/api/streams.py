@@ -55,7 +55,10 @@ COUNTED = 64
 """The streams whose use is counted in one turn."""
 
 _ATTEMPTS = 3
-"""The number of checks of a configuration in several turns, before one without a pause."""
+"""
+The number of attempts to check a configuration over several turns of the reactor. The next attempt
+takes one turn.
+"""
 
 _SUCCESS = {"success": True}
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
@@ -301,7 +304,9 @@ async def _deleteMessage(account: JetStreamAccount, request: Request) -> Mapping
 
 
 def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
-    """The reason why no message is deleted: a file store tells where the sequence would be."""
+    """
+    The reason why no message is deleted. A file store names the place where the sequence would be.
+    """
     if stream.isInFile and sequence > stream.last:
         return errors.STREAM_MSG_DELETE_FAILED(err="stream store EOF")
     if stream.isInFile and sequence < max(stream.first, 1):
@@ -353,7 +358,7 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
 
 
 async def _removePeer(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    """Refuse to replace a peer: the data of a stream is in no broker."""
+    """Refuse to replace a peer: no broker holds the data of a stream itself."""
     members = account.members
     if members is None:
         raise errors.CLUSTER_REQUIRED()

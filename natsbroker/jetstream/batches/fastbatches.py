@@ -39,8 +39,8 @@ class FastPlace(NamedTuple):
     The fields in the reply subject of a message.
 
     @ivar flow: the most messages between two answers that the publisher wants.
-    @ivar goesOn: whether the batch goes on after messages that are missing or refused.
-    @ivar number: of the message in its batch, from 1.
+    @ivar goesOn: whether the batch continues after missing or refused messages.
+    @ivar number: the number of the message in its batch, from 1.
     @ivar operation: 0 starts a batch, 1 appends to it, 2 commits it with this message, 3 without,
         4 asks for the last answer.
     """
@@ -90,7 +90,7 @@ class FastOutput(Protocol):
         Have a message stored.
 
         @param failed: called if it cannot be stored.
-        @param reply: receives the error then.
+        @param reply: the subject that then gets the error.
         @return: its sequence.
         """
 
@@ -121,8 +121,8 @@ class _FastBatch(OpenBatch):
 
     def advance(self, batches: int) -> bool:
         """
-        Send the answer that is due, if one is. The window then grows or shrinks towards the part of
-        this batch.
+        Send the answer that is due, if one is. The window then grows or shrinks towards this
+        batch's share of L{WINDOW}.
 
         @param batches: the number of batches that share L{WINDOW}.
         """
@@ -150,8 +150,8 @@ class FastBatches(OpenBatches[_FastBatch]):
         following: Callable[[], int],
     ) -> None:
         """
-        @param prepared: gives the subject to store for the one published to.
-        @param following: gives the sequence that the stream uses next.
+        @param prepared: returns the stored subject for a published one.
+        @param following: returns the next sequence of the stream.
         """
         super().__init__(stream, stream.account.batches.fast)
         self._output = output
@@ -232,7 +232,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         self._acknowledge(batch, batch.answered, reply)
 
     def _follows(self, place: FastPlace, batch: _FastBatch, reply: bytes) -> bool:
-        """Count a message in its batch; false if one before it is missing and the batch ends."""
+        """Count a message in its batch. False if one before it is missing, which ends the batch."""
         batch.last += 1
         if place.number == batch.last:
             return True
@@ -281,7 +281,7 @@ class FastBatches(OpenBatches[_FastBatch]):
     # Answers.
 
     def _commit(self, batchId: bytes, batch: _FastBatch, reply: bytes) -> None:
-        """End a batch with the messages that are stored of it."""
+        """End a batch with those of its messages that are stored."""
         self._forget(batchId)
         answer = self._answers.stored(batch.sequence, _tailOf(batchId, batch.last))
         self._output.answer(reply, answer, ONLY_STORED)

@@ -56,7 +56,9 @@ class OpenBatches(Generic[Batch]):
             self._forget(batchId)
 
     def _withoutLevel(self, batchId: bytes, message: Arrived) -> Arrived:
-        """The message without its required API level, a header that is checked and not stored."""
+        """
+        The message without the header of its required API level, which is checked and not stored.
+        """
         if b"Nats-Required-Api-Level" not in message.headers:
             return message
         if needsNewerApi(message.headers):
@@ -66,7 +68,7 @@ class OpenBatches(Generic[Batch]):
         return message._replace(headers=headers)
 
     def _restartTimer(self, batchId: bytes, batch: Batch) -> None:
-        """Give a batch that got a message the idle time again, after which it is abandoned."""
+        """Restart the idle time of a batch that got a message. After this time, it is abandoned."""
         if batch.timer is not None:
             batch.timer.cancel()
         passed = partial(self._abandon, batchId, "timeout")

@@ -1,6 +1,4 @@
-"""
-The messages that a rollup removes: those before it of its subject, or all.
-"""
+"""The messages that a rollup removes: all earlier ones of its subject, or of the stream."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def mayRollUp(config: StreamConfig) -> bool:
 
 
 def isReplacing(config: StreamConfig) -> bool:
-    """Whether each message replaces the one before on its subject, whatever it asks for."""
+    """Whether each message replaces the earlier one on its subject, whatever headers it has."""
     return config.max_msgs_per_subject == 1 and not config.discard_new_per_subject
 
 
@@ -32,10 +30,10 @@ def rollupsOf(
     config: StreamConfig, subject: bytes, headers: bytes, rollup: bytes, place: int
 ) -> Rollups:
     """
-    The messages that a message replaces as a rollup, and as the end of a schedule.
+    The messages that a message replaces, as a rollup or as the end of a schedule.
 
     @param rollup: C{sub}, C{all}, or empty.
-    @param place: the message's in its batch.
+    @param place: the place of the message in its batch.
     """
     rollups: Rollups = []
     if rollup == b"all" or (rollup and not isReplacing(config)):

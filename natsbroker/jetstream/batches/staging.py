@@ -51,7 +51,7 @@ class StagedChecks:
         """
         Check the messages of a batch, or some of them.
 
-        @param transformed: gives the subject to store for the one published to.
+        @param transformed: returns the stored subject for a published one.
         @param following: the sequence that the stream uses next.
         @raise StoredBefore: if a message that is not part of an atomic batch is a duplicate.
         """
@@ -68,7 +68,7 @@ class StagedChecks:
         return checked
 
     def forgetPatterns(self) -> None:
-        """Forget the states of patterns: they hold for this batch only."""
+        """Forget the states of patterns, which are valid for this batch only."""
         for subject in self._expected:
             if hasWildcard(subject):
                 self._checks.forget(subject)

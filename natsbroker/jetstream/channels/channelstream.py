@@ -92,8 +92,8 @@ class ChannelStream(Stream):
         states: IStateStore,
     ) -> None:
         """
-        @param states: where the consumers are: in the store of the channel, so that what they have
-            acknowledged is never ahead of what it has.
+        @param states: the place of the consumers' state: the store of the channel, so that
+            acknowledgements are never ahead of the channel's messages.
         """
         super().__init__(account, config, created, channel.log)
         self._channel = channel
@@ -101,7 +101,7 @@ class ChannelStream(Stream):
 
     @property
     def isInFile(self) -> bool:
-        """Never, because records of channels have no length of their headers."""
+        """False: records of channels have no length of their headers."""
         return False
 
     @property
@@ -126,15 +126,15 @@ class ChannelStream(Stream):
 
     def settle(self) -> Deferred[None]:
         """
-        Wait until all earlier publishes are durable, and remove what the limits of the channel have
-        removed.
+        Wait until all earlier publishes are durable. Then remove the messages that the channel's
+        limits have removed.
         """
         return ensureDeferred(self._channel.settled()).addCallback(lambda _: self.evicted())
 
     def _appended(self, sequences: range, batch: Sequence[Entry]) -> None:
         """
-        Have consumers deliver what the channel has stored. An error here is logged, and does not
-        fail the publishers.
+        Have consumers deliver the messages that the channel has stored. An error here is logged,
+        and does not fail the publishers.
         """
         taking: Deferred[None] = succeed(None)
         self.account.run(taking.addCallback(lambda _: self._take(sequences, batch)))

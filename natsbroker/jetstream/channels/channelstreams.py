@@ -49,8 +49,8 @@ class _Kept:
     The stored values of an account's channels that are streams.
 
     @ivar values: everything, by key.
-    @ivar streams: of each channel its stream, as it was written.
-    @ivar consumers: of each stream the consumers, as they were written.
+    @ivar streams: by channel, its stream as it was stored.
+    @ivar consumers: by stream, its consumers as they were stored.
     """
 
     def __init__(self, values: Mapping[bytes, bytes]) -> None:
@@ -87,7 +87,7 @@ class ChannelStreams:
 
     def __init__(self, accountOf: Callable[[str], str], isInFile: bool) -> None:
         """
-        @param accountOf: the account that a channel is given to; empty for none.
+        @param accountOf: gives the account of a channel; empty for none.
         @param isInFile: whether channels survive a restart.
         """
         self._accountOf = accountOf
@@ -101,7 +101,7 @@ class ChannelStreams:
 
     def begin(self, catalogue: Any) -> Deferred[None]:
         """
-        Begin: NATS Streaming serves its channels.
+        Begin, because NATS Streaming serves its channels.
 
         @param catalogue: a L{ChannelDirectory}.
         """
@@ -110,7 +110,7 @@ class ChannelStreams:
         return self._lock.run(lambda: ensureDeferred(self._serveAll()))
 
     def end(self) -> Deferred[None]:
-        """Write the consumers down: NATS Streaming is about to stop."""
+        """Write the consumers down, because NATS Streaming is about to stop."""
         return self._lock.run(lambda: ensureDeferred(self._endAll()))
 
     def opened(self, channel: Channel) -> None:
@@ -140,19 +140,19 @@ class ChannelStreams:
     async def _forget(
         self, stream: ChannelStream, channel: str, changes: Mapping[bytes, bytes | None]
     ) -> None:
-        """Delete what is kept about a stream, unless there is another one of its channel."""
+        """Delete the stored values of a stream, unless its channel has another stream."""
         if channel not in self._streams:
             await stream.states.change(changes)
 
     # JetStream.
 
     def serve(self, account: JetStreamAccount) -> Deferred[None]:
-        """Make streams of an account's channels: JetStream serves it."""
+        """Make streams of an account's channels, because JetStream serves the account."""
         self._accounts[account.name] = account
         return self._lock.run(lambda: ensureDeferred(self._serve(account)))
 
     def leave(self, account: JetStreamAccount) -> Deferred[None]:
-        """End the streams of an account: JetStream is about to end its service."""
+        """End the streams of an account, because JetStream is about to end its service."""
         self._accounts.pop(account.name, None)
         return self._lock.run(lambda: ensureDeferred(self._endThose(account)))
 
@@ -193,8 +193,8 @@ class ChannelStreams:
 
     async def _load(self, states: IStateStore, channels: list[Channel]) -> _Kept:
         """
-        The stored values, without those of channels that were deleted: a later channel of the same
-        name is another one.
+        The stored values, without those of deleted channels: a later channel of the same name is
+        another one.
         """
         kept = _Kept(await CopiedStates(states).load())
         identities = {channel.name: channel.log.identity for channel in channels if channel.isOpen}
@@ -226,7 +226,7 @@ class ChannelStreams:
         description = kept.streams.get(channel.name) or self._described(account, channel)
         name = description["name"]
         if name in account.streams or name in account.damaged or name in account.opening:
-            text = "Channel {channel} is no stream of account {account}, which has a stream {name}"
+            text = "Channel {channel} is no stream: account {account} already has a stream {name}"
             _log.error(text, channel=channel.name, account=account.name, name=name)
             return
         if not ISubjectIndexedLog.providedBy(channel.log):

@@ -1,5 +1,6 @@
 """
-The streams of one account that brokers share: taking them, handing them over, asking their leaders.
+The streams of one account that brokers share: taking them, handing them over, and asking their
+leaders.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class BrokerLeases(PeerStreams, Protocol):
         """The store that is shared."""
 
     async def refresh(self) -> LeaseCensus:
-        """Learn which broker has which lease."""
+        """Read which broker has which lease."""
 
     def target(self, placement: Placement | None) -> str:
         """The broker that takes over what this one leads."""
@@ -200,9 +201,10 @@ class AccountCluster(AccountPeers):
 
     def isRepeated(self, message: Message, times: int = 1) -> bool:
         """
-        Whether a request was handled that comes both from its client and from the leader before.
+        Whether a request was handled before. A request can come twice, from its client and from the
+        former leader.
 
-        @param times: -1 for one that the leader before has passed on.
+        @param times: -1 for a request that the former leader has passed on.
         """
         if self._forgetting is None:
             return False
@@ -229,7 +231,7 @@ class AccountCluster(AccountPeers):
         await self.handOver(stream, self._leases.target(placement))
 
     async def forgotten(self, name: str) -> None:
-        """A stream is deleted: another broker may create one of its name."""
+        """Forget a deleted stream: another broker may create one of its name."""
         await self._leases.store.giveUpStates(spaceName(self._logOf(name)))
 
     def quorumLost(self) -> None:

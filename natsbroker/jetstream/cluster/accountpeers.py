@@ -43,7 +43,7 @@ class PeerStreams(Protocol):
 
     @property
     def isSilent(self) -> bool:
-        """Whether the store takes requests and answers none."""
+        """Whether the store accepts requests but does not answer."""
 
 
 class AccountPeers(ABC):
@@ -53,8 +53,8 @@ class AccountPeers(ABC):
     @ivar account: its C{streams} are those that this broker leads.
     @ivar prefix: what the names of the account's logs begin with.
     @ivar handle: handles an API request, for another broker.
-    @ivar show: a stream as lists show it.
-    @ivar count: what the account uses in this broker.
+    @ivar show: gives a stream as lists show it.
+    @ivar count: gives the account's usage in this broker.
     """
 
     handle: Callable[[Message], Awaitable[None]]
@@ -85,7 +85,7 @@ class AccountPeers(ABC):
 
     @property
     def isSilent(self) -> bool:
-        """Whether the store takes requests and answers none."""
+        """Whether the store accepts requests but does not answer."""
         return self._peers.isSilent
 
     @abstractmethod
@@ -106,12 +106,13 @@ class AccountPeers(ABC):
 
     @abstractmethod
     async def refresh(self) -> None:
-        """Learn which brokers there are. One that has just started counts."""
+        """Read which brokers there are. A broker that has just started counts."""
 
     @abstractmethod
     def verify(self, name: str) -> Deferred[None] | None:
         """
-        Ask whether this broker leads a stream still; C{None} if no other can have taken it by now.
+        Whether this broker still leads a stream; C{None}, without asking, if no other broker can
+        have taken it by now.
         """
 
     @abstractmethod
@@ -124,7 +125,7 @@ class AccountPeers(ABC):
 
     @abstractmethod
     async def forgotten(self, name: str) -> None:
-        """A stream is deleted: another broker may create one of its name."""
+        """Forget a deleted stream: another broker may create one of its name."""
 
     @abstractmethod
     def close(self) -> None:
@@ -145,14 +146,15 @@ class AccountPeers(ABC):
 
     def isRepeated(self, message: Message, times: int = 1) -> bool:
         """
-        Whether a request was handled that comes both from its client and from the leader before.
+        Whether a request was handled before. A request can come twice, from its client and from the
+        former leader.
 
-        @param times: -1 for one that the leader before has passed on.
+        @param times: -1 for a request that the former leader has passed on.
         """
         return False
 
     def _decoded(self, values: Iterable[bytes]) -> dict[str, StreamConfig]:
-        """Stored configurations, of which those that were known stay the same objects."""
+        """Stored configurations. Known ones stay the same objects."""
         known, self._configs = self._configs, {}
         for value in values:
             config = known.get(value)
@@ -178,7 +180,7 @@ class AccountPeers(ABC):
             )
 
     def consumerElected(self, consumer: Any) -> None:
-        """The same for a consumer."""
+        """Report that this broker leads a consumer, if it has several replicas."""
         members, stream = self.members, consumer.stream
         replicas = replicasOf(stream.config, consumer.config)
         if members is not None and replicas > 1:
@@ -204,7 +206,7 @@ class AccountPeers(ABC):
         """
         Have the leader of a stream handle an API request.
 
-        @param isHeld: whether it may have received that itself.
+        @param isHeld: whether the leader may have received the request itself.
         """
         await self._peers.requests.ask(
             leader,
@@ -218,7 +220,7 @@ class AccountPeers(ABC):
         )
 
     async def listed(self, names: Sequence[str]) -> dict[str, Shown]:
-        """Those of some streams that this broker leads, by name."""
+        """Those of the given streams that this broker leads, by name."""
         streams = self.account.streams
         return {name: await self.show(streams[name]) for name in names if self.leads(name)}
 
@@ -226,8 +228,7 @@ class AccountPeers(ABC):
         """
         Streams of all brokers.
 
-        @return: those that there are, in order, and the names of those whose leader does not
-            answer.
+        @return: the existing ones, in order, and the names of those whose leader does not answer.
         """
         leaders = await self.leaders()
         byLeader: dict[str, list[str]] = {}

@@ -1,6 +1,7 @@
 """
-The moves of streams to another broker although their leader is well: after a broker has joined. At
-other times a leader that was chosen, by having another one step down, is left alone.
+The decision to move streams to another broker although their leader is well. This is done after a
+broker has joined. At other times leaders stay, because an operator may have chosen them by stepping
+others down.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Move:
 
 
 class LeaderBalance:
-    """Notices brokers that join, and decides what moves until all lead equally many streams."""
+    """Notices brokers that join. Moves streams until all brokers lead equally many."""
 
     def __init__(self) -> None:
         self._known: frozenset[str] = frozenset()
@@ -33,8 +34,8 @@ class LeaderBalance:
 
     def seen(self, members: JetStreamPeers, loads: Mapping[str, int]) -> Move | None:
         """
-        The move that follows from a look at the brokers, of which each leads C{loads} streams;
-        C{None} for none.
+        The next move, given the number of streams that each broker leads, C{loads}; C{None} for
+        none.
         """
         alive = members.alive
         if self._known and not self._known.issuperset(alive):
@@ -51,7 +52,7 @@ class LeaderBalance:
         return Move(source, target, count)
 
     def settled(self) -> None:
-        """End a move: nothing more can move."""
+        """End a move because no more streams can move."""
         self._isDue = False
 
 

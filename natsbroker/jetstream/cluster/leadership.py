@@ -41,7 +41,7 @@ MOVING = 30.0
 """Seconds for a broker to hand several streams over."""
 
 LOOKS = 3
-"""The number of looks for free leases while a lease lasts."""
+"""The number of searches for free leases in the duration of a lease."""
 
 
 class ClusterLeadership:
@@ -101,12 +101,12 @@ class ClusterLeadership:
 
     @property
     def trouble(self) -> str:
-        """The reason for which the shared store is out of reach; empty while it is not."""
+        """The reason why the shared store is out of reach; empty while it can be reached."""
         return self._reach.trouble
 
     @property
     def isSilent(self) -> bool:
-        """Whether the shared store takes requests and answers none."""
+        """Whether the shared store accepts requests but does not answer."""
         return self._reach.isSilent
 
     def _quorumLost(self) -> None:
@@ -123,7 +123,7 @@ class ClusterLeadership:
         return part
 
     async def start(self) -> None:
-        """Take what is free, and go on doing so."""
+        """Take free leases, and continue to look for them."""
         await self.store.introduce(_INTRODUCED + self.own)
         self.requests.open()
         await self.look()
@@ -138,10 +138,7 @@ class ClusterLeadership:
         looking.addErrback(self._unseen).addCallback(lambda _: self._later())
 
     def lookAgain(self) -> Deferred[None]:
-        """
-        Look before it is time. A look that fails because the store is out of reach is made up for
-        by a later one.
-        """
+        """Look before it is time. If the store is out of reach, a later look makes up for it."""
         return ensureDeferred(self.look()).addErrback(self._unseen)
 
     def _unseen(self, failure: Failure) -> None:
@@ -250,7 +247,7 @@ class ClusterLeadership:
         return True
 
     def lost(self, log: str) -> None:
-        """Stop answering for the log of a lease that another broker has now."""
+        """Stop answering for a log whose lease another broker has now."""
         if log == META:
             self.isMeta = False
             return
@@ -282,7 +279,7 @@ class ClusterLeadership:
             _log.warn("Broker {name} does not answer: {why}", name=target, why=str(error))
 
     async def leave(self) -> None:
-        """Hand everything over to the other brokers, and take nothing any more."""
+        """Hand all leases over to other brokers, and take none any more."""
         if self._isLeaving:
             return
         self._isLeaving = True
@@ -319,8 +316,8 @@ class ClusterLeadership:
 
         @param peer: its name or its id.
         @return: its name.
-        @raise natsbroker.jetstream.model.errors.JetStreamError: if it is unknown, or alive: as long
-            as it has its leases, no other broker can take over.
+        @raise natsbroker.jetstream.model.errors.JetStreamError: if it is unknown, or if it is
+            alive, because no other broker can take over its leases.
         """
         await self.refresh()
         name = self.members.nameOf(peer)
@@ -392,5 +389,5 @@ class ClusterLeadership:
 
 
 def _noAnswer(failure: Failure) -> None:
-    """Ignore a broker that does not answer: it is asked again."""
+    """Ignore that a broker does not answer: it is asked again."""
     failure.trap(BrokerError)

@@ -125,5 +125,5 @@ class BrokerRequests:
 
 
 def _parsed(document: Raw) -> Any:
-    """The JSON of a document that is encoded already, such as a stream's configuration."""
+    """The JSON of an encoded document, such as a stream's configuration."""
     return json.loads(bytes(document))

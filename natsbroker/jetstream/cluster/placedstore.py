@@ -1,4 +1,4 @@
-"""A worker's store, whose streams other workers learn of before they are there."""
+"""A worker's store. Other workers learn of its streams before these exist."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class PlacedStates:
     """
     The state of one account's streams.
 
-    A configuration has its row in the table first, and a deleted one has it longer: while there is
-    a stream, there is its row.
+    The row of a configuration in the table is made before the configuration, and deleted after it.
+    So there is a row for each existing stream.
     """
 
     def __init__(self, inner: IStateStore, account: str, place: Place) -> None:

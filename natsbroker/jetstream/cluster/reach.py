@@ -15,7 +15,7 @@ class StoreReach:
 
     def __init__(self, deadlines: Deadlines, lease: float, lost: Callable[[], object]) -> None:
         """
-        @param lease: the seconds after which a request that has no answer is a trouble.
+        @param lease: the seconds after which a request without an answer counts as trouble.
         @param lost: called once when the database has not answered for L{QUORUM_LOST}.
         """
         self._deadlines = deadlines
@@ -27,12 +27,12 @@ class StoreReach:
 
     @property
     def trouble(self) -> str:
-        """The reason for which the database is out of reach; empty while it is not."""
+        """The reason why the database is out of reach; empty while it can be reached."""
         return self._why or ("the database does not answer" if self.isSilent else "")
 
     @property
     def isSilent(self) -> bool:
-        """Whether the database takes requests and answers none."""
+        """Whether the database accepts requests but does not answer."""
         if self._why or self._since is None:
             return False
         return self._deadlines.now() - self._since > self._lease

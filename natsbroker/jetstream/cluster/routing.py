@@ -49,7 +49,7 @@ class ApiRouter:
 
     def refuses(self, pattern: str, names: tuple[str, ...]) -> bool:
         """
-        Whether this broker would answer a request, and the store answers nothing.
+        Whether this broker should answer a request, but the store does not answer.
 
         @param pattern: that of the request, behind C{$JS.API.}.
         @param names: the tokens that its wildcards match.

@@ -49,8 +49,8 @@ class StreamPlaces:
     """
     The table, as one worker has it open.
 
-    What reads does not wait for what other workers write. What writes does, and for the disk: it is
-    called in a thread.
+    Methods that read do not wait for other workers. Methods that write wait for them and for the
+    disk, so they are called in a thread.
     """
 
     def __init__(self, folder: Path, own: int, name: str) -> None:
@@ -172,11 +172,11 @@ class StreamPlaces:
         return Counter(dict(rows))
 
     def names(self) -> dict[int, str]:
-        """The names of all workers that ever were there, by number."""
+        """The names of all workers so far, by number."""
         return dict(self._reading.execute("SELECT number, name FROM worker"))
 
     def alive(self, numbers: Iterable[int]) -> set[int]:
-        """Those of some workers that are there now."""
+        """Those of the given workers that are alive."""
         return {number for number in numbers if number == self.own or self._isLocked(number)}
 
     def _isLocked(self, number: int) -> bool:
@@ -195,7 +195,7 @@ class StreamPlaces:
     def lead(self) -> bool:
         """
         Become the worker that answers for whole accounts, unless another one is. The kernel ends
-        that when its process ends.
+        the role with the process.
         """
         try:
             fcntl.flock(self._leading, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
 """
 Direct gets of streams that the broker does not lead, from the database that all brokers share.
 
-So direct gets are answered while a stream has no leader. Each request reads everything that was
-durable when it came, so a client finds what was acknowledged to it, whichever broker answers.
+Direct gets are thus answered while a stream has no leader. Each request reads everything that was
+durable when it came. So a client finds its acknowledged messages, whichever broker answers.
 """
 
 from __future__ import annotations

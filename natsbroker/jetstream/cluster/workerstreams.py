@@ -79,7 +79,9 @@ class WorkerStreams:
 
     @property
     def isMeta(self) -> bool:
-        """Whether this worker answers for whole accounts: the first one that asks for it."""
+        """
+        Whether this worker answers for whole accounts. The first worker that asks becomes the one.
+        """
         return self.table.lead()
 
     async def refresh(self) -> None:
@@ -168,7 +170,7 @@ class WorkerAccount(AccountPeers):
         await self._workers.refresh()
 
     def verify(self, name: str) -> None:
-        """Ask nothing: a stream stays with its worker."""
+        """True without asking: a stream stays with its worker."""
 
     def fitting(self, placement: Placement | None) -> Sequence[str]:
         return self._workers.members.fitting(placement)
@@ -197,7 +199,7 @@ class WorkerAccount(AccountPeers):
         raise errors.CLUSTER_REQUIRED()
 
     async def forgotten(self, name: str) -> None:
-        """Nothing to do: the row went with the configuration."""
+        """Nothing to do: the row was deleted with the configuration."""
 
     def close(self) -> None:
         """Nothing to do: the account's bus ends the requests."""

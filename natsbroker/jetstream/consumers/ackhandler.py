@@ -80,8 +80,8 @@ class ConsumerAckHandler:
     def finish(self) -> None:
         """
         End a batch of acknowledgements. Messages are removed from the stream before the state is
-        written: after a kill, the state alone would leave messages behind that no consumer asks
-        for.
+        written. In the other order, a killed process could leave messages behind that no consumer
+        asks for.
         """
         if self._settled and self._replies:
             self._core.stream.together(self._finish)
@@ -122,7 +122,10 @@ class ConsumerAckHandler:
     # Settling.
 
     def _settle(self, delivery: DeliveredAs, isSampled: bool) -> bool:
-        """Settle a message, or by some policies all up to it; true if the client gets an answer."""
+        """
+        Settle a message, or with some policies all messages up to it. True if the client gets an
+        answer.
+        """
         core = self._core
         pending, sequence = core.pending, delivery.sequence
         if sequence >= core.cursor.position and sequence > pending.deliveredStream:

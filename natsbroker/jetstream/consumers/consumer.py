@@ -53,8 +53,8 @@ class Consumer:
 
     @ivar created: nanoseconds since 1970.
     @ivar shownConfig: the configuration as answers show it.
-    @ivar begun: what L{info} shows of positions and counts, from before the first delivery after
-        the start or the last reset.
+    @ivar begun: the positions and counts for L{info} until the first delivery after the start or
+        the last reset.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Consumer:
 
     @property
     def isKept(self) -> bool:
-        """Whether it is there again after a restart of the broker."""
+        """Whether the consumer exists again after a restart of the broker."""
         return self.core.writer.isKept
 
     @property
@@ -248,10 +248,10 @@ class Consumer:
 
     def stored(self, records: Sequence[Record], last: int) -> bool:
         """
-        Take messages that it wants and that became durable.
+        Take newly durable messages that the consumer wants.
 
         @param records: at least one, in order of sequence.
-        @param last: the sequence up to which there are no others that it wants.
+        @param last: the sequence up to which the consumer wants no others.
         @return: whether it can sleep, see L{natsbroker.jetstream.consumers.table.FilterGroup}.
         """
         core = self.core
@@ -320,9 +320,7 @@ class Consumer:
         return self.refresh()
 
     def pause(self, until: int) -> None:
-        """
-        Deliver nothing until a time in nanoseconds since 1970; resume with one that has passed.
-        """
+        """Deliver nothing until a time in nanoseconds since 1970. A time in the past resumes."""
         core, previous = self.core, self._pauseEnd
         core.config = withPause(core.config, None if until == ZERO_TIME else until)
         self._pausedUntil()
@@ -361,8 +359,8 @@ class Consumer:
 
     def reset(self, sequence: int | None = None) -> Deferred[int]:
         """
-        Begin again at a sequence, by default behind the acknowledgement floor; fires with it when
-        that is durable, or fails with L{ResetRefused}.
+        Begin again at a sequence, by default behind the acknowledgement floor. Fires with the
+        sequence when that is durable, or fails with L{ResetRefused}.
         """
         return ensureDeferred(self._reset(sequence or 0))
 
@@ -407,7 +405,7 @@ class Consumer:
 
     def info(self) -> dict[str, Any]:
         """
-        The body of CONSUMER.INFO in its order, without type and C{ts}: that precedes
+        The body of CONSUMER.INFO in its order, without type and C{ts}. C{ts} comes before
         C{priority_groups}, the last key here.
         """
         config = self.config

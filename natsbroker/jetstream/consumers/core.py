@@ -53,7 +53,7 @@ def filtersOf(config: ConsumerConfig) -> tuple[bytes, ...]:
 class ConsumerCore:
     """
     @ivar pending: the delivered messages.
-    @ivar cursor: the others.
+    @ivar cursor: the messages that were not delivered.
     @ivar pump: delivers what can be delivered; the consumer's delivery sets it.
     @ivar ackFormat: see L{natsbroker.jetstream.consumers.acks.ackFormat}.
     @ivar ackPrefix: the acknowledgement subjects without their numbers.
@@ -64,8 +64,8 @@ class ConsumerCore:
     @ivar isReserving: whether deliveries are recorded durably before they are sent, because a crash
         must not lead to more deliveries than C{maxDeliver}.
     @ivar unsent: the pending messages whose deliveries are recorded, of which none is sent yet.
-    @ivar passedOver: the sequence up to which it may have left messages out: it has other filters
-        since, or has gone on further ahead.
+    @ivar passedOver: the sequence up to which messages may have been left out, because the filters
+        changed or a reset moved ahead.
     @ivar isServing: whether the consumer has started and not ended.
     @ivar lastDelivered: when the last message was delivered, in nanoseconds since 1970, or 0.
     @ivar lastAcked: likewise for the last acknowledgement that was accepted.
@@ -129,7 +129,7 @@ class ConsumerCore:
         return 0 < self.maxPending <= len(self.pending.entries)
 
     def passOver(self) -> None:
-        """Count what is unsettled up to here as passed over: not all of it was delivered."""
+        """Mark all unsettled messages up to here as passed over: not all of them were delivered."""
         last = max(self.pending.deliveredStream, self.cursor.position - 1)
         self.passedOver = max(self.passedOver, last)
 
@@ -139,7 +139,9 @@ class ConsumerCore:
             self.stream.settled(self.owner, sequences)
 
     def settledLate(self, sequences: Collection[int]) -> None:
-        """Let the stream remove such messages behind the floor, which a reset moved past them."""
+        """
+        Let the stream remove settled messages behind the floor, which a reset moved past them.
+        """
         if sequences and self.isRetaining:
             self.stream.settledLate(sequences)
 
@@ -178,7 +180,7 @@ class ConsumerCore:
             self.timers.set(self.ackWaitPassed, when)
 
     def ackWaitPassed(self) -> None:
-        """Queue the pending messages that are due; give them up after their last delivery."""
+        """Queue the pending messages that are due. Give up those that had their last delivery."""
         pending = self.pending
         expired = pending.expired(self.monotonic())
         if self.maxDeliver == 1 or (self.maxDeliver and pending.counts):
@@ -283,9 +285,9 @@ class ConsumerCore:
 
     async def restore(self, value: bytes | None) -> bool:
         """
-        Take up the state of an earlier run; false without one. It can be ahead of its stream after
-        a power cut, and messages can be gone: positions are brought back to the end of the stream,
-        and pending messages outside it are dropped.
+        Take up the state of an earlier run; false if there is none. After a power cut the state can
+        be ahead of its stream, and messages can be missing. Positions are then set back to the end
+        of the stream, and pending messages outside of it are dropped.
         """
         if value is None:
             return False
@@ -333,8 +335,8 @@ class ConsumerCore:
 
     def _allowUnsent(self, sequences: Sequence[int]) -> None:
         """
-        Allow one more delivery of messages that were counted, perhaps several times, by processes
-        that may all have ended before sending. C{max_deliver} 1 asks for at most one: then none is
+        Allow one more delivery of messages whose deliveries were counted, but perhaps not sent, by
+        processes that have ended. C{max_deliver} 1 asks for at most one delivery: then none is
         allowed.
         """
         pending = self.pending
@@ -401,7 +403,7 @@ class ConsumerCore:
         self.watchPending(due)
 
     def deliveredRun(self, records: Sequence[Record], now: float) -> None:
-        """Count the first deliveries of L{RecordCursor.upcoming} messages."""
+        """Count the first deliveries of messages that L{RecordCursor.upcoming} gave."""
         pending, last = self.pending, records[-1].sequence
         self.cursor.takeRun(len(records), last)
         if not self.needsAcks:
@@ -424,4 +426,4 @@ def _waitIn(waits: Sequence[float], redeliveries: int) -> float:
 
 
 def _nothing() -> None:
-    """Do nothing: the pump of a consumer that has none yet."""
+    """Do nothing, as the pump of a consumer that has no pump yet."""

@@ -1,4 +1,4 @@
-"""The messages that a consumer has not delivered yet or delivers again, as far as they are read."""
+"""The messages that a consumer has yet to deliver, or delivers again, as far as they were read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RecordCursor:
     @ivar position: the first sequence that was neither delivered nor skipped.
     @ivar resume: for C{last_per_subject}: the sequence up to which only the last message of each
         subject is delivered; else 0.
-    @ivar isBusy: whether a read or a count is under way, so that more may be known soon.
+    @ivar isBusy: whether a read or a count is under way. More may be known soon.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class RecordCursor:
         """
         @param filters: empty for all messages.
         @param ready: called when a read has ended.
-        @param queue: gives the first sequences of the redelivery queue, up to a number of them.
+        @param queue: gives a number of first sequences of the redelivery queue.
         """
         self._stream = stream
         self._ready = ready
@@ -201,15 +201,13 @@ class RecordCursor:
             self._scan = max(scan, last + 1)
 
     def canSleep(self, last: int) -> bool:
-        """Whether it is enough to count the messages that are stored after the last one so far."""
+        """Whether counting the messages that are stored from now on is enough."""
         if self.isBusy or (self._stream.config.max_msgs_per_subject > 0 and not self._isStale):
             return False
         return self._counted == self._last == last >= self.position - 1
 
     def sleep(self, stored: StoredCount, woken: Callable[[], object]) -> None:
-        """
-        Ignore stored messages, but for their number, until C{woken} is called at the next use.
-        """
+        """Only count stored messages, until C{woken} is called at the next use."""
         self._asleep = stored, woken, stored.count
         if self._buffer and self._stream.config.max_msgs_per_subject > 0:
             self._forgetRead()  # New messages may take the place of some.
@@ -233,13 +231,15 @@ class RecordCursor:
 
     @property
     def isHolding(self) -> bool:
-        """Whether messages that it has read have to be dropped when the stream removes them."""
+        """
+        Whether the cursor has read messages that must be dropped when the stream removes them.
+        """
         return bool(self._buffer or self._skip or self._again)
 
     def _catchUp(self) -> None:
         """
-        Pass over messages that are gone or do not match: the cursor knows of those that do. Others
-        may be gone as well: then the pending ones are counted again.
+        Pass over messages that are gone or do not match, since the cursor knows which match. If
+        some may be gone, the pending messages are counted again.
         """
         self._wake()
         if self._stream.first > self.position:
@@ -364,8 +364,8 @@ class RecordCursor:
 
     def upcoming(self, limit: int) -> Sequence[Record]:
         """
-        Some of the next messages, after the first of which all others pend; none if the number of
-        pending messages does not fall by one with each of them.
+        Some of the next messages. All others are pending after the first of these. None if the
+        number of pending messages does not fall by one with each of them.
         """
         if self.peek() is None or self._skip or self.position <= self.resume:
             return []
@@ -375,7 +375,7 @@ class RecordCursor:
         return records
 
     def takeRun(self, count: int, last: int) -> None:
-        """Take L{upcoming} messages up to a sequence, which are delivered."""
+        """Take the L{upcoming} messages up to a sequence, which are delivered."""
         buffer = self._buffer
         buffer.drop(count)
         self._piece = LARGE_PIECE if buffer.isBetweenParts else PIECE
@@ -436,7 +436,8 @@ class RecordCursor:
 
     def again(self, sequence: int) -> tuple[bool, Record | None]:
         """
-        A message to deliver again: whether it is known, and the message or C{None} if it is gone.
+        A message to deliver again. Return whether it is known, and the message; C{None} if it is
+        gone.
         """
         if sequence not in self._again and not self.isBusy:
             self._run(self._readAgain)

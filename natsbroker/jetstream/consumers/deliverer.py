@@ -2,7 +2,7 @@
 The order and the sending of deliveries.
 
 Redeliveries precede new messages. With a limit of deliveries, a delivery is durably recorded before
-it is sent, so that the limit holds over a crash. Everything that follows waits behind it.
+it is sent, so that the limit holds over a crash. Later deliveries wait for it.
 """
 
 from __future__ import annotations
@@ -331,7 +331,8 @@ class ConsumerDeliverer:
 
     def send(self, reply: bytes, record: Record, ack: bytes) -> bool:
         """
-        Send a message, or hold it until its delivery is recorded. Return whether it has a receiver.
+        Send a message, or hold it until its delivery is recorded. Return whether it has a receiver
+        now.
         """
         core = self.core
         if not core.isReserving:

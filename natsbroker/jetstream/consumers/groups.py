@@ -17,8 +17,8 @@ class GroupVerdict:
     The fate of a waiting request.
 
     @cvar SERVE: it may have a message.
-    @cvar SERVE_PINNED: likewise, and its client is pinned with this.
-    @cvar WAIT: it waits on.
+    @cvar SERVE_PINNED: it may have a message, which pins its client.
+    @cvar WAIT: it continues to wait.
     @cvar WRONG_PIN: it ends, because its client is not pinned any more.
     """
 
@@ -88,13 +88,13 @@ class PriorityGroup:
         return GroupVerdict.SERVE if terms.pin == self.pin else GroupVerdict.WRONG_PIN
 
     def unpin(self) -> None:
-        """Pin the client of the next request instead."""
+        """Unpin the client: that of the next request is pinned instead."""
         self.pin = ""
         self.pinnedAt = 0
 
 
 def _overflows(request: PullRequest, pending: int, ackPending: int) -> bool:
-    """Whether one of a request's bounds is reached, or the request has none."""
+    """Whether the consumer has reached one of a request's bounds, or the request has none."""
     terms = request.terms
     if terms is None or (terms.minPending <= 0 and terms.minAckPending <= 0):
         return True

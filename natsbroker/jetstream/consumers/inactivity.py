@@ -14,7 +14,7 @@ from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 class ConsumerInactivity:
     """
     Ends a consumer after its C{inactive_threshold} without activity. A pull consumer stays while a
-    client waits, or has messages that it may be working on.
+    client waits, or may be working on messages.
     """
 
     def __init__(

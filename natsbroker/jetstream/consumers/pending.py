@@ -26,7 +26,7 @@ class PendingAcks:
     @ivar delivered: the consumer sequence of the last delivery.
     @ivar deliveredStream: the stream sequence of the newest message that was delivered.
     @ivar floor: the acknowledgement floor, as a consumer sequence.
-    @ivar floorStream: the same as a stream sequence.
+    @ivar floorStream: the acknowledgement floor, as a stream sequence.
     @ivar entries: by stream sequence: the consumer sequence of the first delivery, and the time at
         which the message is due again.
     @ivar counts: by stream sequence: the redeliveries, also of messages at the limit of deliveries.
@@ -36,7 +36,7 @@ class PendingAcks:
         self.restart(1)
 
     def restart(self, sequence: int) -> None:
-        """Forget everything: the next message has this stream sequence."""
+        """Forget all deliveries. The next message has this stream sequence."""
         self.delivered = 0
         self.floor = 0
         self.deliveredStream = self.floorStream = max(sequence - 1, 0)
@@ -130,8 +130,8 @@ class PendingAcks:
 
     def shift(self, secondsAfter: Callable[[int], float]) -> None:
         """
-        Make all pending messages due later, by the seconds for their number of redeliveries;
-        negative ones make them due earlier.
+        Make all pending messages due later. The seconds depend on the number of redeliveries.
+        Negative seconds make them due earlier.
         """
         counts = self.counts
         self.entries = {
@@ -154,8 +154,8 @@ class PendingAcks:
 
     def settleRun(self, sequences: Sequence[int]) -> list[int]:
         """
-        Remove acknowledged messages in order, and return those that were pending, or whose count of
-        redeliveries was kept.
+        Remove acknowledged messages in order. Return those that were pending or had a count of
+        redeliveries.
         """
         order, entries = self._order, self.entries
         count = len(sequences)
@@ -230,7 +230,7 @@ class PendingAcks:
         return removed
 
     def raiseFloor(self) -> None:
-        """Have the floor just below the oldest pending message, after these were restored."""
+        """Move the floor to just below the oldest pending message, after all were restored."""
         if not self.entries:
             self._moveFloorUp(0, 0)
         elif self._order[0] - 1 > self.floorStream:
@@ -296,8 +296,8 @@ class PendingAcks:
 
     def expired(self, now: float) -> list[int]:
         """
-        The pending messages that are due and not queued yet, by stream sequence, each once per time
-        that was set for it.
+        The pending messages that are due and not queued yet, by stream sequence. Each is given once
+        for a due time.
         """
         due: set[int] = set()
         while self._batches and self._batches[0][0] <= now:

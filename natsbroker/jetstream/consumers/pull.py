@@ -53,11 +53,11 @@ class PullRequest:
 
     @ivar reply: where the messages go.
     @ivar batch: the messages that it may still have.
-    @ivar raised: by how much C{batch} is more than the request said, which asked for less than one.
+    @ivar raised: the difference of C{batch} to the requested number, if that was less than one.
     @ivar delivered: the messages that it had.
     @ivar room: the bytes that it may still have; 0 for any number.
     @ivar expires: when it ends, by the monotonic clock; infinite for never.
-    @ivar isNoWait: whether it ends with the messages that there are.
+    @ivar isNoWait: whether it ends when no more messages are there.
     @ivar heartbeat: seconds between heartbeats; 0 for none.
     @ivar heartbeatDue: when the next heartbeat is due; infinite for never.
     @ivar terms: C{None} if the request is not an object.
@@ -194,8 +194,8 @@ def _checkTerms(terms: GroupTerms, config: ConsumerConfig) -> None:
 
 class WaitingRequests:
     """
-    The pull requests that wait, in the order in which they are served: one message each in turn.
-    With priorities, requests of the smallest number take turns before others have any.
+    The pull requests that wait. Each is served one message in turn. With priorities, those with the
+    smallest number take turns before any others are served.
 
     @ivar limit: the most requests.
     """

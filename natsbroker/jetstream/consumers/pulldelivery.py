@@ -25,7 +25,10 @@ from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 _NEVER = float("inf")
 
 _EXAMINED = 16
-"""The waiting requests that are examined, on average, for each that finds no room."""
+"""
+The number of waiting requests that are examined, on average, for each new request that finds no
+room.
+"""
 
 
 class PullDeliverer(ConsumerDeliverer):
@@ -118,9 +121,9 @@ class PullDeliverer(ConsumerDeliverer):
 
     def _hasRoom(self) -> bool:
         """
-        Whether one more request may wait, not counting those whose clients have left. The search
-        for these takes longer the more requests wait; where many wait, some that find no room are
-        refused without it.
+        Whether one more request may wait, not counting those whose clients have left. The more
+        requests wait, the longer the search for these takes. If many wait, some new requests are
+        refused without a search.
         """
         if self.waiting.isFull and self._unexamined:
             self._unexamined -= 1
@@ -157,8 +160,8 @@ class PullDeliverer(ConsumerDeliverer):
 
     def examine(self, isAtEnd: bool = False) -> int:
         """
-        Send heartbeats, and end requests that have expired or whose client is gone, C{isAtEnd} also
-        those that do not wait for new messages; return how many wait on.
+        Send heartbeats, and end requests that have expired or whose client is gone; with C{isAtEnd}
+        also requests that do not wait for new messages. Return how many still wait.
         """
         core = self.core
         now = core.monotonic()
@@ -250,7 +253,9 @@ class PullDeliverer(ConsumerDeliverer):
         return False
 
     def _maySend(self, request: PullRequest, size: int, now: float, pending: int) -> bool:
-        """Whether the first request may have a message. If not, it has ended or is now the last."""
+        """
+        Whether the first request may have a message. If not, the request has ended or was put last.
+        """
         waiting, group = self.waiting, self.group
         if request.expires <= now:
             self._endWith(request, b"408 Request Timeout")

@@ -92,7 +92,10 @@ class PushDeliverer(ConsumerDeliverer):
             full.whenRelieved(self._relieved)
 
     def _relieved(self) -> None:
-        """Deliver at this consumer's next turn: a receiver has room again, and is being flushed."""
+        """
+        Deliver when it is this consumer's turn, because a receiver has room again and is being
+        flushed.
+        """
         self._isHeld = False
         if self.core.isServing:
             self.core.timers.set(self.pump, self.core.monotonic())

@@ -43,7 +43,7 @@ class RecordBuffer:
 
     @property
     def isBetweenParts(self) -> bool:
-        """Whether the records that were read together are all dropped, or all kept."""
+        """Whether all records that were read together are dropped, or all kept."""
         return self._dropped == 0
 
     def extend(self, records: Sequence[Record]) -> None:
@@ -74,7 +74,7 @@ class RecordBuffer:
         return sum(1 for _ in takewhile(lambda record: record.sequence < sequence, self))
 
     def remove(self, sequence: int) -> bool:
-        """Drop the record with a sequence; whether it was there."""
+        """Drop the record with a sequence. Return whether it was there."""
         start = self._dropped
         for place, part in enumerate(self._parts):
             if part[-1].sequence >= sequence:

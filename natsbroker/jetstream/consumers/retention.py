@@ -37,8 +37,9 @@ class ConsumerRetention:
         Remove those of some messages that no consumer needs. Messages that the store fails to
         remove are remembered until they are gone.
 
-        @param consumer: has settled them; in a work queue no other one has them. C{None} for those
-            that lie behind the floor of one: a reset has moved it past them, or they are gone.
+        @param consumer: the consumer that has settled them; in a work queue no other consumer has
+            them. C{None} for messages behind the floor of a consumer, because a reset moved the
+            floor past them, or because they are gone.
         """
         if self._owed:
             self._owed.update(sequences)
@@ -77,8 +78,8 @@ class ConsumerRetention:
 
     async def takeUnneeded(self, waiting: deque[int], but: object = None) -> list[int]:
         """
-        @param waiting: sequences; as many are taken from it as are looked at in one turn.
-        @return: those that no consumer needs, but for one of them.
+        @param waiting: sequences. Those that are examined in this turn are taken from it.
+        @return: those of them that no consumer needs.
         """
         consumers = self._stream.consumers
         wanting: dict[bytes, list[Consumer]] = {}
@@ -147,7 +148,10 @@ class ConsumerRetention:
 
 
 def _ownFilters(consumer: Consumer, sequences: Collection[int]) -> tuple[bytes, ...]:
-    """The filters of a consumer of a work queue, if it has delivered some messages by these."""
+    """
+    The filters of a consumer of a work queue, if the consumer has delivered messages that match
+    them.
+    """
     return consumer.filters if consumer.core.passedOver < min(sequences) else ()
 
 

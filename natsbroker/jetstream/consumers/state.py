@@ -72,8 +72,8 @@ class ConsumerState:
 
     def encode(self) -> bytes:
         """
-        The value for the store. Of too many pending messages, the newest are left out and count as
-        undelivered, so none is lost.
+        The value for the store. If too many messages are pending, the newest are left out and count
+        as undelivered, so none is lost.
         """
         pending = [self.sequences, self.firsts, self.dues]
         last, counts = self.deliveredStream, self.counts

@@ -1,4 +1,6 @@
-"""Writes the state of a consumer: late and many changes together, or at once for an answer."""
+"""
+Writes the state of a consumer: late, many changes together, or at once if an answer depends on it.
+"""
 
 from __future__ import annotations
 

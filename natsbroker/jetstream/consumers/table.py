@@ -37,7 +37,7 @@ class FilterGroup(StoredCount):
     they missed when they are used again.
 
     @ivar placed: the number of its filters that are in the table's index.
-    @ivar users: those who are about to add a consumer.
+    @ivar users: the number of tasks that are about to add a consumer.
     @ivar removals: how often messages were removed that no other group wants.
     @ivar lastRemoved: the highest sequence of these.
     """
@@ -87,7 +87,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
     """
 
     def __init__(self, later: Callable[[Steps[None]], object] = finish) -> None:
-        """C{later} does work in steps that nothing waits for."""
+        """C{later} does work in steps, for which nothing waits."""
         self._later = later
         self._byName: dict[str, Consumer] = {}
         self._groups: dict[tuple[bytes, ...], FilterGroup] = {}
@@ -187,7 +187,10 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         return group
 
     def _place(self, group: FilterGroup) -> Steps[None]:
-        """List a group without members under its filters. Others may do so at the same time."""
+        """
+        Put a group without members into the index, under its filters. Others may do so at the same
+        time.
+        """
         while group.placed < len(group.filters):
             some = group.filters[group.placed : group.placed + PIECE]
             for pattern in some:
@@ -201,7 +204,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._drop(group)
 
     def _drop(self, group: FilterGroup) -> None:
-        """Forget a group that nobody uses. Without members it is in nobody's way in the index."""
+        """Forget a group that nobody uses. Without members, it may stay in the index."""
         if group.members or group.users:
             return
         del self._groups[group.filters]
@@ -300,7 +303,9 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         return [consumer for name, consumer in group.members.items() if name in self._holding]
 
     def _takeBelow(self, before: int) -> list[str]:
-        """The consumers that may hold messages below a sequence; what they hold is to be noted."""
+        """
+        The consumers that may hold messages below a sequence. They are to be asked what they hold.
+        """
         names: list[str] = []
         while self._lows and self._lows[0][0] < before:
             lowest, name = heappop(self._lows)

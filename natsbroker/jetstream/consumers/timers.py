@@ -16,8 +16,8 @@ _EPSILON = 1e-9
 
 class ConsumerTimers:
     """
-    Named times. A later time costs two comparisons, because the deadline stays where it is until it
-    passes.
+    Named times. Setting a later time costs two comparisons, because the deadline stays as it is
+    until it passes.
     """
 
     def __init__(self, deadlines: Deadlines) -> None:
@@ -27,7 +27,7 @@ class ConsumerTimers:
         self._armed = _NEVER
 
     def set(self, call: Callable[[], object], when: float) -> None:
-        """Set the time of a call by the clock of the deadlines, instead of the one before."""
+        """Set the time of a call, by the clock of the deadlines. It replaces the earlier time."""
         self._times[call] = when
         if when < self._armed:
             self._arm(when)

@@ -35,10 +35,10 @@ def sourceInfo(
     areEncoded: bool = False,
 ) -> dict[str, Any]:
     """
-    @param active: how long ago the origin was heard of; -1 for never.
+    @param active: the time since the last message of the origin; -1 for never.
     @param seq: the last sequence taken from a source; 0 leaves it out.
     @param areEncoded: see L{toJSON}.
-    @return: how far a mirror or source is.
+    @return: the state of a mirror or source.
     """
     info: dict[str, Any] = {"name": source.name}
     if source.external is not None:
@@ -58,7 +58,7 @@ def sourceInfo(
 
 def pauseState(until: int, now: int) -> dict[str, Any]:
     """
-    @param until: when the consumer goes on; Go's zero time for now.
+    @param until: when the consumer continues; Go's zero time for at once.
     @return: the answer to a request to pause.
     """
     state: dict[str, Any] = {"paused": until > now, "pause_until": formatTime(int(until))}
@@ -71,8 +71,8 @@ def page(
     items: Sequence[Any], offset: int, limit: int, key: str, *, isNullable: bool = False
 ) -> dict[str, Any]:
     """
-    @param items: all of them, in order.
-    @param isNullable: whether an empty page is C{null}, as that of the names of streams.
+    @param items: all items, in order.
+    @param isNullable: whether an empty page is C{null}, as in lists of stream names.
     @return: a page; an offset beyond the end is the end.
     """
     offset = min(max(offset, 0), len(items))
@@ -170,7 +170,7 @@ _USED = ("memory", "storage", "reserved_memory", "reserved_storage", "streams", 
 
 def tiersInfo(allowance: AccountAllowance, info: Mapping[str, Any]) -> dict[str, Any]:
     """
-    @param info: what the account uses: all of it with one replica.
+    @param info: the account's usage, all of it by streams with one replica.
     @return: what each tier uses and may use.
     """
     tiers = dict(allowance.tiers)

@@ -104,7 +104,9 @@ class PurgeRequest:
 
 @dataclass(frozen=True)
 class MessageDeleteRequest:
-    """The message to remove. C{no_erase} leaves its bytes on disk, which clients do not see."""
+    """
+    The message to remove. With C{no_erase} its bytes stay on disk, which clients do not notice.
+    """
 
     seq: UInt64 = 0
     no_erase: bool = False
@@ -185,7 +187,7 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class PauseRequest:
-    """Until when a consumer pauses; Go's zero time for not at all."""
+    """The time until which a consumer pauses; Go's zero time if it does not."""
 
     pause_until: Timestamp = ZERO_TIME
 

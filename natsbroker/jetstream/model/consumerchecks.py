@@ -72,8 +72,8 @@ def withConsumerDefaults(
     Fill in the keys that a request left out.
 
     @param stream: the stream of the consumer, whose limits are defaults too.
-    @param pedantic: whether filling in for what a request has wrong is an error.
-    @raise JetStreamError: if the request is pedantic and something was filled in.
+    @param pedantic: whether correcting a wrong value of a request is an error.
+    @raise JetStreamError: if the request is pedantic and something was corrected.
     """
     config = _withoutNegatives(config, pedantic)
     if not config.deliver_subject and config.max_waiting == 0:
@@ -306,7 +306,7 @@ def _checkFilters(config: ConsumerConfig) -> Steps[None]:
 
 
 def _checkStart(config: ConsumerConfig) -> None:
-    """Check that the start of a consumer is what its policy needs, and no more."""
+    """Check that the start of a consumer fits its policy."""
     policy, word = config.deliver_policy, _WORDS[config.deliver_policy]
     hasSequence, hasTime = config.opt_start_seq > 0, config.opt_start_time is not None
     if policy is DeliverPolicy.BY_START_SEQUENCE:

@@ -27,7 +27,7 @@ class DeliverPolicy(str, Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> DeliverPolicy | None:
-        """The policy of an empty word, with which old servers stored none."""
+        """The policy for an empty word, which old servers stored for the default."""
         return cls.ALL if value == "undefined" else None
 
 

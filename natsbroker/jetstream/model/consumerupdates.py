@@ -59,7 +59,7 @@ def addressedConsumer(
     @param filter_: the tokens of the subject behind the name.
     @param isClustered: whether several replicas are possible.
     @return: the request with the name that counts.
-    @raise errors.JetStreamError: if the two do not fit.
+    @raise errors.JetStreamError: if the request does not fit its subject.
     """
     config = request.config
     if form is CreateForm.EPHEMERAL:
@@ -117,14 +117,14 @@ class ConsumerChecker:
         self, request: ConsumerRequest, newName: Callable[[], str]
     ) -> Steps[ConsumerConfig]:
         """
-        Work off a request.
+        Check a request and complete its configuration.
 
         @param request: as L{addressedConsumer} has returned it.
         @param newName: makes a random name.
         @return: the configuration to store. Its durable name or its name is that of the consumer;
             if it has neither, the consumer gets a random name, which the configuration does not
             show. The consumer exists already if its name is among L{consumers}.
-        @raise errors.JetStreamError: what the request is answered with.
+        @raise errors.JetStreamError: the answer to a request that is refused.
         """
         config = self._sourcing(request.config, newName)
         stored = self.consumers.get(config.name)
@@ -156,8 +156,8 @@ class ConsumerChecker:
 
     def _sourcing(self, config: ConsumerConfig, newName: Callable[[], str]) -> ConsumerConfig:
         """
-        The configuration of a mirror's or source's consumer. Each attempt gives the same name: it
-        gets a suffix, or is durable if the stream waits for acknowledgements.
+        The configuration of a mirror's or source's consumer. Each attempt has the same name. The
+        name gets a suffix, or the consumer is durable if the stream waits for acknowledgements.
         """
         if not (config.direct and config.sourcing and config.name):
             return config
@@ -218,7 +218,7 @@ class ConsumerChecker:
             raise errors.CONSUMER_CREATE(err="max waiting can not be updated")
 
     def _checkCount(self) -> None:
-        """Raise L{errors.JetStreamError} if there are as many consumers as there may be."""
+        """Raise L{errors.JetStreamError} if the stream has its maximum of consumers."""
         most = self.stream.max_consumers
         if most <= 0 or 0 < self.account.max_consumers < most:
             most = self.account.max_consumers

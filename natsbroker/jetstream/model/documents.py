@@ -2,8 +2,8 @@
 JSON documents, each declared once: by a frozen dataclass, whose fields are the keys with their
 types and their order.
 
-Text is read as by nats-server where clients can tell. Keys match without regard to case, a C{null}
-is a key that is not there, of equal keys the last one counts, and what is not Unicode becomes
+Text is read as by nats-server where clients notice. Keys match without regard to case. A key with
+C{null} counts as missing. The last of equal keys counts. Characters that are not Unicode become
 U+FFFD. The texts of errors are msgspec's, which verifies the types.
 """
 
@@ -30,14 +30,16 @@ UInt64 = Annotated[int, Meta(ge=0)]
 _PLAIN: Final = frozenset({str, int, bool})
 
 _MOST_BITS: Final = 64
-"""The longest number; msgspec has no upper bound beyond those of C{Int64}."""
+"""
+The size of the largest integer, in bits. msgspec supports no larger bound than that of C{Int64}.
+"""
 
 Always = Annotated[T, "always"]
 """The type of a key that is shown even if its value is the one that it has by default."""
 
 
 class JsonError(ValueError):
-    """A text that is not JSON, or JSON that is not the document that it should be."""
+    """A text that is not JSON, or JSON that is not the expected document."""
 
 
 class LongList(tuple[T, ...]):
@@ -139,7 +141,7 @@ def reading(text: bytes, kind: type[T], isStrict: bool = True) -> Steps[T]:
     Read a document in steps, because it may bring lists of any length.
 
     @param isStrict: whether unknown keys are errors.
-    @raise JsonError: if the text is no such document.
+    @raise JsonError: if the text is not such a document.
     """
     document = parsed(text)
     yield
@@ -160,8 +162,8 @@ def parsed(text: bytes) -> Any:
 def documentOf(document: Any, kind: type[T], isStrict: bool = True, place: str = "$") -> Steps[T]:
     """
     @param document: a value that was L{parsed}.
-    @param place: where it stands, for the texts of errors.
-    @raise JsonError: if it is no such document.
+    @param place: its place, for the texts of errors.
+    @raise JsonError: if it is not such a document.
     """
     if document is not None and not isinstance(document, dict):
         raise JsonError(f"Expected an object - at `{place}`")
@@ -200,7 +202,7 @@ def _longList(elements: tuple[T, ...]) -> Steps[LongList[T]]:
 
 
 def _nested(value: Any, kind: type, isStrict: bool, place: str) -> Steps[Any]:
-    """The documents in place of objects. Other values stay, and are refused with the whole."""
+    """Replace objects by documents. Other values stay, and are refused with the whole."""
     if isinstance(value, dict):
         return (yield from documentOf(value, kind, isStrict, place))
     if not isinstance(value, list):

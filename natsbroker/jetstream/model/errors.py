@@ -76,5 +76,5 @@ globals().update(
 
 
 def __getattr__(name: str) -> ErrorRow:
-    """The type of the rows; mypy knows no other attributes."""
+    """The type of the rows, for mypy, which knows no other attributes."""
     raise AttributeError(f"there is no error {name}")

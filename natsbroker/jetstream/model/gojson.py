@@ -52,7 +52,8 @@ def _quotedCharacter(character: str) -> str:
 
 class EncodedObject:
     """
-    An object whose members are encoded as they come, so that a large one costs little of a turn.
+    An object whose members are encoded one after the other, so that a large one takes little of a
+    turn.
     """
 
     def __init__(self) -> None:
@@ -123,7 +124,10 @@ class EncodedDocument:
 
 
 def _hook(value: Any) -> Any:
-    """A value of a class that the encoder does not know; also a time is a number."""
+    """
+    Encode a value of a class that the encoder does not know. A time is such a class for numbers
+    too.
+    """
     return int(value) if isinstance(value, int) else Raw(bytes(value))
 
 

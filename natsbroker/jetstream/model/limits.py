@@ -12,7 +12,7 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 
 DEFAULT_MAX_CONSUMERS: Final = 1000
-"""The consumers of a stream where nothing limits them."""
+"""The number of consumers of a stream that no setting limits."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class JetStreamLimits:
 
 
 NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
-"""The limits in infos where tiers hold."""
+"""The limits that infos show for an account with tiers."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ class StorageBounds:
 @dataclass(frozen=True)
 class ConfiguredLimits:
     """
-    The limits in the block C{limits} of the configuration, where zero is none, and what is left.
+    The limits in the block C{limits} of the configuration, where zero is no limit, and the
+    remaining space.
 
     @ivar max_memory: bytes that all streams in memory may reserve together; -1 is no limit.
     @ivar max_storage: the same for files.
@@ -126,9 +127,9 @@ class ConfiguredLimits:
 
     def after(self, reserved: Callable[[StorageType], int]) -> ConfiguredLimits:
         """
-        @param reserved: the bytes of a storage that the streams of all accounts reserve. Asked when
-            a stream is checked, only about its storage and if that is limited, since it looks at
-            each stream.
+        @param reserved: the bytes of a storage that the streams of all accounts reserve. It looks
+            at each stream. So it is called only when a stream is checked, for that stream's kind of
+            storage, and if that is limited.
         """
         return replace(self, reserved=reserved)
 

@@ -89,7 +89,8 @@ class JetStreamPeers:
         self, placement: Placement | None, leader: str, loads: Mapping[str, int]
     ) -> str:
         """
-        The broker that takes over from a leader that steps down; C{loads} are what each leads.
+        The broker that takes over from a leader that steps down; C{loads} are the numbers of
+        streams that each leads.
 
         @raise errors.JetStreamError: if there is none.
         """
@@ -109,8 +110,8 @@ class JetStreamPeers:
 
     def taker(self, log: str) -> str:
         """
-        The broker that takes a log without a leader first. All brokers compute the same one, and
-        logs are spread.
+        The broker that takes a log without a leader first. All brokers compute the same one, which
+        spreads the logs.
         """
         return min(
             self.alive, key=lambda peer: sha256(f"{peer} {log}".encode()).digest(), default=self.own
@@ -145,7 +146,7 @@ class JetStreamPeers:
     def replicas(self, count: int) -> list[dict[str, Any]]:
         """
         The other brokers among the replicas of an asset that this broker leads. Those that are
-        alive come first; their data is current, because it is the database's.
+        alive come first. Their data is current, because it is in the database.
         """
         others = sorted(
             (member for member in self.members.values() if member.name != self.own),
@@ -156,7 +157,7 @@ class JetStreamPeers:
         ]
 
     def metaCluster(self) -> dict[str, Any]:
-        """The cluster in C{/jsz}. One broker is enough: the quorum is the database's."""
+        """The cluster in C{/jsz}. One broker is enough, because the database has the quorum."""
         leader = {"leader": self.meta, "peer": peerId(self.meta)} if self.meta else {}
         return {
             "name": self.cluster,
@@ -184,7 +185,10 @@ def _replica(member: JetStreamPeer) -> dict[str, Any]:
 
 
 def replicasOf(stream: StreamConfig, config: ConsumerConfig) -> int:
-    """The replicas of a consumer: without its own number, its stream's if it is durable."""
+    """
+    The number of replicas of a consumer. Without its own number, a durable consumer has that of its
+    stream.
+    """
     if config.num_replicas:
         return config.num_replicas
     return stream.num_replicas if config.durable_name else 1
@@ -224,7 +228,7 @@ class SharedAccount(Protocol):
         """Have another broker lead a stream."""
 
     async def forgotten(self, name: str) -> None:
-        """A stream is deleted: another broker may create one of its name."""
+        """Forget a deleted stream: another broker may create one of its name."""
 
     def elected(self, stream: Any) -> None:
         """Report that this broker leads a stream."""

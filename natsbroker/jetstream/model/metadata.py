@@ -48,9 +48,9 @@ def withLevel(config: _Config) -> _Config:
 
 def withPause(config: ConsumerConfig, until: int | None) -> ConsumerConfig:
     """
-    The configuration with the end of a pause, in nanoseconds since 1970, as a time in UTC. A
-    configuration that changes by it gets the level that it needs; else the level stays, which may
-    be higher because the request asked for more.
+    The configuration with the end of a pause, in nanoseconds since 1970, as a time in UTC. If this
+    changes the configuration, it gets the level that it needs. Otherwise the level stays. It may be
+    higher, because the request asked for more.
     """
     paused = replace(config, pause_until=None if until is None else Timestamp(until))
     return paused if until == config.pause_until else withLevel(paused)
@@ -73,8 +73,8 @@ def withServer(config: _Config) -> _Config:
 
 def isSupportedLevel(level: str) -> bool:
     """
-    Whether the API level in a request's header is known here. A value that is no number is not; no
-    header at all is.
+    Whether the API level in a request's header is known here. A value that is not a number is
+    unknown. A missing header counts as known.
     """
     digits = level[1:] if level[:1] in ("+", "-") else level
     if not level:

@@ -77,7 +77,7 @@ def _parsing(body: bytes, kind: type[T], isStrict: bool = True) -> Steps[T]:
 
 
 def _given(body: bytes) -> bytes:
-    """An optional body; it has no keys if it does not begin as an object or a list."""
+    """An optional body. It has no keys if it is neither an object nor a list."""
     return body if body.lstrip(b" \t\r\n")[:1] in (b"{", b"[") else b"{}"
 
 
@@ -127,7 +127,7 @@ def parseInfo(body: bytes, isStrict: bool = True) -> InfoRequest:
 
 
 def parsePurge(body: bytes, isStrict: bool = True) -> PurgeRequest:
-    """The messages to remove: all of them, also for a body that is no JSON."""
+    """The messages to remove. A body that is not JSON removes all messages."""
     request = _parsed(_given(body), PurgeRequest, isStrict)
     if request.seq and request.keep:
         raise errors.BAD_REQUEST()
@@ -178,7 +178,7 @@ def parsePause(body: bytes, isStrict: bool = True) -> Timestamp:
 
 def parseUnpin(body: bytes) -> str:
     """
-    Unknown keys are no errors here, whatever the server's strictness is.
+    Unknown keys are not errors here, even if the server is strict.
 
     @return: the group whose client loses its pin.
     """

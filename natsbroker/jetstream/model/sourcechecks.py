@@ -41,8 +41,8 @@ _SPACE = re.compile(r"[\t\n\f\r ]")
 
 def checkTransform(source: str, destination: str) -> None:
     """
-    Check that a subject transform can be made. An empty source is every subject, an empty
-    destination is no transform.
+    Check that a subject transform can be made. An empty source stands for every subject. An empty
+    destination means no transform.
 
     @raise InvalidMapping: if it cannot be made.
     """
@@ -53,12 +53,14 @@ def checkTransform(source: str, destination: str) -> None:
 
 
 def mappingText(error: InvalidMapping) -> str:
-    """The error of a transform, as the API words it: without the subject if that is bad."""
+    """
+    The error of a transform, in the API's words. If the subject is bad, the error does not name it.
+    """
     return error.reason if error.reason == "invalid subject" else str(error)
 
 
 def _checkDestination(destination: str) -> None:
-    """Check the destination for itself, but for the functions that it calls."""
+    """Check the destination alone, without the functions that it calls."""
     isLast = False
     for token in destination.split("."):
         if not token or isLast:
@@ -74,8 +76,8 @@ def _checkDestination(destination: str) -> None:
 
 def _isReadable(source: StreamSource) -> bool:
     """
-    Whether a mirror or source can be read through the consumer that it names, if it names one.
-    Where the reading begins and which messages it brings, that consumer alone then decides.
+    Whether a mirror or source can be read through the consumer that it names, or names none. A
+    named consumer decides where reading begins and which messages it brings.
     """
     consumer = source.consumer
     if consumer is None:
@@ -87,7 +89,7 @@ def _isReadable(source: StreamSource) -> bool:
 
 def checkMirror(config: StreamConfig, mirror: StreamSource) -> Steps[None]:
     """
-    Check what a mirror may not have.
+    Check that a mirror has none of the keys that mirrors must not have.
 
     @raise JetStreamError: if it has it.
     """
@@ -133,7 +135,7 @@ def _checkSides(
     badFilter: Callable[..., JetStreamError],
     badDestination: Callable[..., JetStreamError],
 ) -> None:
-    """Check a transform of a mirror or a source, each of which has errors of its own."""
+    """Check the transforms of a mirror or a source. Each kind has its own errors."""
     if transform.src and not isValidSubjectText(transform.src):
         raise badFilter(err=f"invalid subject {transform.src}")
     try:
@@ -162,8 +164,8 @@ def _isPublishSubject(subject: str) -> bool:
 
 def sourceKey(source: StreamSource) -> tuple[str | None, ...]:
     """
-    The key that tells a source from the others of a stream. As for nats-server, an empty prefix or
-    an empty consumer name is different from none.
+    The key that tells a source from the others of a stream. As in nats-server, an empty prefix or
+    consumer name differs from a missing one.
     """
     api = None if source.external is None else source.external.api
     consumer = None if source.consumer is None else source.consumer.name
@@ -179,9 +181,9 @@ def checkSources(
     sources: Sequence[StreamSource], checked: Callable[[StreamSource], None]
 ) -> Steps[None]:
     """
-    Check the sources of a stream, and that none is there twice.
+    Check the sources of a stream. None may be there twice.
 
-    @param checked: called with each source that is right.
+    @param checked: called with each valid source.
     @raise JetStreamError: if one is wrong.
     """
     seen: set[tuple[str | None, ...]] = set()
@@ -258,9 +260,9 @@ def _checkDelivery(prefixes: Sequence[str], subjects: Iterable[str]) -> Steps[No
 
 def _firstLeadingBack(prefixes: Sequence[str], subjects: Sequence[str]) -> Steps[int | None]:
     """
-    The place of the first prefix that makes of a subject one that it overlaps with. Only a subject
-    that ends in C{>} can overlap with itself that way: its tokens must repeat those of the prefix,
-    and then its own, shifted by the length of the prefix.
+    The place of the first prefix that changes one of the subjects into one that overlaps with it.
+    This happens only to a subject that ends in C{>}. Its tokens must repeat those of the prefix,
+    and then its own tokens, shifted by the length of the prefix.
     """
     split = [subject.split(".") for subject in dict.fromkeys(subjects) if subject[-1:] == ">"]
     wide = [tokens[:-1] for tokens in split if tokens[-1] == ">"]
@@ -295,7 +297,7 @@ def _agree(tokens: Sequence[str], others: Sequence[str]) -> bool:
 def checkCycles(config: StreamConfig, findStream: FindStream) -> Steps[None]:
     """
     Check that no message can come back to the stream through sources and mirrors. A stream that
-    several others read from is visited as often as nats-server visits it, but not without end.
+    several others read from is visited as often as in nats-server, up to a limit.
 
     @raise JetStreamError: if one can.
     """

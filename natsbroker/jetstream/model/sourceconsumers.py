@@ -26,7 +26,7 @@ class OriginDelivery(NamedTuple):
     @ivar number: of the delivery.
     @ivar timestamp: when the origin stored the message, in nanoseconds since 1970.
     @ivar pending: messages that follow.
-    @ivar subject: the message's in the origin.
+    @ivar subject: the subject of the message in the origin.
     """
 
     sequence: int
@@ -38,8 +38,8 @@ class OriginDelivery(NamedTuple):
 
 def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
     """
-    The content of the reply subject of a delivery; C{None} for another subject. In a domain it
-    has two more tokens, and may have another at its end.
+    The content of the reply subject of a delivery; C{None} for another subject. In a domain the
+    reply subject has two more tokens, and perhaps another one at its end.
     """
     tokens = reply.split(b".")
     if tokens[:2] != [b"$JS", b"ACK"] or len(tokens) not in (9, 11, 12):
@@ -60,7 +60,10 @@ def shortHash(text: str) -> str:
 
 
 def sourceWords(source: StreamSource) -> tuple[str, str, str]:
-    """The identity of a source in the header: its name, filters and transforms' destinations."""
+    """
+    The identity of a source in the header: its name, its filters, and the destinations of its
+    transforms.
+    """
     name = source.name
     if source.external is not None:
         name = f"{name}:{shortHash(source.external.api)}"
@@ -84,7 +87,7 @@ def filtersOfSource(source: StreamSource) -> list[str]:
 
 
 def transformsOf(source: StreamSource) -> Steps[TransformList]:
-    """The transforms of subjects. One without a destination only selects."""
+    """The transforms of subjects. A transform without a destination only selects."""
     return listed(
         [
             ((transform.src or ">").encode(), transform.dest.encode())
@@ -96,8 +99,8 @@ def transformsOf(source: StreamSource) -> Steps[TransformList]:
 
 def mirrorHash(stream: str, account: str, domain: str) -> str:
     """
-    The end of the name of a mirror's consumer. It is always the same, so that an origin that waits
-    for acknowledgements knows the consumer again.
+    The end of the name of a mirror's consumer. It stays the same, so that an origin that waits for
+    acknowledgements recognises the consumer.
 
     @param stream: the mirror.
     @param domain: the JetStream domain; empty for none.
@@ -109,9 +112,9 @@ def sourceHash(mirror: str, source: StreamSource, config: StreamConfig) -> str:
     """
     The end of the name of a source's consumer, like L{mirrorHash}.
 
-    @param mirror: what the stream would have as a mirror.
-    @param config: of the stream. From the second source of the same name, the filters tell them
-        apart.
+    @param mirror: the hash that the stream would have as a mirror.
+    @param config: the configuration of the stream. The filters distinguish further sources of the
+        same name.
     """
     first = config.firstSources.get(source.name, source)
     return shortHash(mirror if first == source else " ".join((mirror, *sourceWords(source))))
@@ -130,7 +133,8 @@ def sourcingConsumer(
 
     @param target: its deliver subject.
     @param position: the last sequence of the origin that is known; 0 for none.
-    @param since: where to begin instead of the time that the source names; 0 for that.
+    @param since: the time to begin at, in place of the one that the source names; 0 for the
+        source's.
     """
     config: dict[str, Any] = {"name": name, "deliver_policy": "all"}
     if position or source.opt_start_seq:

@@ -24,7 +24,7 @@ class StatusRefusal(ValueError):
 def parseDirect(body: bytes) -> Steps[MessageGetRequest]:
     """
     @return: the messages to read.
-    @raise StatusRefusal: if the body names none, or in ways that exclude each other.
+    @raise StatusRefusal: if the body names no message, or several in ways that exclude each other.
     """
     if not body:
         raise StatusRefusal(_EMPTY)

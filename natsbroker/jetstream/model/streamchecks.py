@@ -89,7 +89,7 @@ def checkCreateRequest(config: StreamConfig, name: str) -> None:
     Refuse keys that a request to create a stream must not have, before any other check.
 
     @param name: of the stream, as the subject of the request has it.
-    @raise JetStreamError: if it says it.
+    @raise JetStreamError: if the request has such a key.
     """
     if config.name != name:
         raise errors.STREAM_MISMATCH()
@@ -118,11 +118,11 @@ class StreamChecker:
         """
         @param streams: all streams of the account.
         @param members: the brokers of the cluster, if there is one.
-        @param tier: the replicas of the streams that the account's limits are for; 0 for any.
-        @param subjects: an index of the streams' subjects from earlier checks, into which only what
-            has changed since is put.
-        @param changed: the names of the streams that are to be put into it; all are compared if it
-            is not known. They are taken from the set.
+        @param tier: the number of replicas for which the account's limits hold; 0 for any number.
+        @param subjects: an index of the streams' subjects from earlier checks. Only later changes
+            are put into it.
+        @param changed: the names of changed streams, which are put into the index and taken from
+            this set. If it is not known, all streams are compared.
         @param sized: gives the streams that may have a C{max_bytes}; by default all.
         """
         self._tier = tier
@@ -135,7 +135,7 @@ class StreamChecker:
         self.server = server
 
     def count(self, besides: str) -> int:
-        """The number of streams that count against the account's limits, but for one."""
+        """The number of streams that count against the account's limits, without the named one."""
         if self._tier:
             return sum(1 for _ in self._limited(self.streams, besides))
         return len(self.streams) - (besides in self.streams)
@@ -153,7 +153,7 @@ class StreamChecker:
                 yield config
 
     def isTaken(self, subjects: Sequence[str], besides: str) -> Steps[bool]:
-        """Whether a stream but for one takes some of the subjects."""
+        """Whether a stream other than the named one takes some of the subjects."""
         yield from self.subjects.update(self.streams, self._changed)
         return (yield from self.subjects.meets(subjects, besides))
 
@@ -161,7 +161,7 @@ class StreamChecker:
         """
         Fill in the defaults and check the result.
 
-        @param pedantic: whether filling in for what a request left out or has wrong is an error.
+        @param pedantic: whether filling in or correcting a value of a request is an error.
         @raise JetStreamError: at the first rule that is broken.
         """
         self._checkTexts(config)
@@ -394,8 +394,8 @@ class StreamChecker:
 
 def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool) -> Republish:
     """
-    The stored form of "republish everything under its own subject" for a stream that transforms its
-    only subject: the transformed subject.
+    The destination for a republish of everything under its own subject, in a stream that transforms
+    its only subject: the transformed subject.
     """
     transform = config.subject_transform
     if (republish.src, republish.dest) != (">", ">") or transform is None:
@@ -408,7 +408,10 @@ def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool
 
 
 def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
-    """The places of the first two subjects that overlap, unless an invalid subject comes before."""
+    """
+    The places of the first two subjects that overlap, unless there is an invalid subject before
+    them.
+    """
     valid: list[tuple[int, bytes]] = []
     odd: list[tuple[int, str]] = []
     for some in pieces(list(enumerate(subjects))):
@@ -434,8 +437,8 @@ def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
 
 def _mayOverlap(one: str, other: str) -> bool:
     """
-    Whether two subjects overlap, of which the first is invalid. nats-server compares such a subject
-    up to its first C{>}, and its empty tokens match nothing.
+    Whether two subjects overlap. The first one is invalid: nats-server compares such a subject up
+    to its first C{>}, and its empty tokens match nothing.
     """
     tokens, others = one.split("."), other.split(".")
     if not {"*", ">"} & set(tokens):

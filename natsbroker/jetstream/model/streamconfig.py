@@ -32,7 +32,7 @@ class DiscardPolicy(str, Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> DiscardPolicy | None:
-        """The type whose name differs only in capitals."""
+        """The type with this name in other capitals."""
         return next((member for member in cls if member == str(value).lower()), None)
 
 

@@ -120,7 +120,7 @@ def _checkReplicas(config: StreamConfig, checker: StreamChecker) -> None:
 
 
 def _everywhere(republish: Republish) -> Republish:
-    """The directive with C{>} for its missing destination, which only an update fills in."""
+    """The directive with C{>} in place of a missing destination. Only an update fills this in."""
     try:
         SubjectTransform(republish.src.encode(), b">")
     except InvalidMapping as error:

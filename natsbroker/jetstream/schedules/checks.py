@@ -116,7 +116,9 @@ class ScheduleChecks:
     def _checkEnd(
         self, known: MessageHeaders, subject: bytes, staged: Mapping[bytes, bool]
     ) -> None:
-        """Check that a message ends a schedule of another subject, if that has messages."""
+        """
+        Check that a message ends the schedule of another subject, if that subject has messages.
+        """
         schedule = known.get(SCHEDULER)
         isOther = schedule != subject and isValidLiteral(schedule)
         if known.get(NEXT) != PURGE or not isOther:

@@ -103,8 +103,8 @@ class CronPattern:
 
     def after(self, time: int) -> int:
         """
-        The first matching time after another one, in nanoseconds since 1970; C{ValueError} if there
-        is none within five years.
+        The first matching time after the given one, in nanoseconds since 1970. C{ValueError} if
+        there is none within five years.
         """
         seconds = time // SECOND + 1
         latest = self._local(seconds).year + LONGEST
@@ -121,7 +121,7 @@ class CronPattern:
         return datetime.fromtimestamp(seconds, self._zone)
 
     def _next(self, local: datetime, seconds: int) -> int:
-        """C{seconds} if they match, else the next ones that may match."""
+        """C{seconds} if they match, else the next seconds that may match."""
         if local.month not in self._months:
             return self._midnight(local.replace(day=1) + timedelta(32), seconds, 1)
         if not self._matchesDay(local):
@@ -141,7 +141,9 @@ class CronPattern:
         return max(int(begins.timestamp()), seconds + 1)
 
     def _matchesDay(self, local: datetime) -> bool:
-        """Whether a day matches. If both fields of days have limits, one that matches is enough."""
+        """
+        Whether a day matches. If both day fields are restricted, it is enough that one matches.
+        """
         isDay = local.day in self._days.values
         isWeekday = local.isoweekday() % 7 in self._weekdays.values
         if self._days.isAny or self._weekdays.isAny:

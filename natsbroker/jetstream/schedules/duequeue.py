@@ -43,8 +43,8 @@ class DueQueue:
         pause: float = 0.0,
     ) -> None:
         """
-        @param handle: handles what is due at a time in nanoseconds, one call after the other, and
-            adds again what it could not handle.
+        @param handle: handles the messages that are due at a time in nanoseconds, one call after
+            the other. It adds again those that it could not handle.
         @param pause: seconds between two looks, at least.
         """
         self._stream = stream

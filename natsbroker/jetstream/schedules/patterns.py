@@ -72,7 +72,7 @@ def scheduledTime(
 
     @param pattern: C{@at} with a time, C{@every} with a duration, a cron pattern or its name.
     @param zone: that of a cron pattern; C{None} for UTC.
-    @param since: nanoseconds since 1970: when it was due last, or when it was stored.
+    @param since: when the schedule was last due, or was stored, in nanoseconds since 1970.
     @param now: a repeated schedule is not due before this.
     @raise ValueError: if the pattern is invalid.
     """
@@ -91,7 +91,7 @@ def scheduledTime(
 
 def _afterPause(pause: int, since: int, now: int | None) -> Timestamp:
     if pause < SECOND:
-        raise ValueError("an interval has at least a second")
+        raise ValueError("an interval must be at least a second")
     time = _rounded(since) + pause
     if now is not None and time < now:
         time = _rounded(now) + pause

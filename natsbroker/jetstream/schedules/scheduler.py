@@ -81,9 +81,9 @@ class MessageScheduler:
     """
     The schedules of one stream.
 
-    When each is due next is in memory only. The messages say it: a schedule by its pattern and its
-    time, a message that it produced by C{Nats-Schedule-Next}. So a restart loses nothing, and what
-    was due meanwhile is published once.
+    The next times are in memory only. They follow from the messages: from the pattern and the time
+    of a schedule, or from C{Nats-Schedule-Next} of a message that it produced. So a restart loses
+    nothing, and a schedule that was due meanwhile is published once.
     """
 
     def __init__(self, stream: StreamCore) -> None:

@@ -24,7 +24,7 @@ _TAR_BLOCK = 512
 
 
 class InvalidArchive(Exception):
-    """The error of input that is no archive. The text is nats-server's."""
+    """Input that is not an archive. The text is nats-server's."""
 
     def __init__(self, text: str = "archive: invalid archive stream") -> None:
         super().__init__(text)

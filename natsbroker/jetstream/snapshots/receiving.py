@@ -31,7 +31,7 @@ _ERRORS = (InvalidArchive, JetStreamError, StoreError)
 
 @implementer(ISubscriber)
 class RestoreReceiver:
-    """Serves the subject of one restore; C{bytes} have come."""
+    """Serves the subject of one restore; C{bytes} is the number of received bytes."""
 
     def __init__(
         self,
@@ -74,7 +74,9 @@ class RestoreReceiver:
         self._timer = self._account.deadlines.after(STALL, self._stalled)
 
     def _stalled(self) -> None:
-        """Keep what was restored: the sender is gone. No message and no advisory follows."""
+        """
+        Keep the restored part, because the sender is gone. No message and no advisory follows.
+        """
         if not self._isWorking:
             self._close()
             self._account.run(self._giveUp(InvalidArchive(f"{self._title} is stalled")))

@@ -52,7 +52,8 @@ _LONGEST_SUBJECT = 65535
 
 class StreamRestore:
     """
-    Restores one stream, which exists once C{stream} is set, until C{isOver}: the archive ended.
+    Restores one stream. The stream exists once C{stream} is set; C{isOver} is set when the archive
+    has ended.
     """
 
     def __init__(
@@ -119,8 +120,7 @@ class StreamRestore:
 
     async def activate(self) -> None:
         """
-        Have the stream take messages, with what was restored. The start of a stream that a client
-        has deleted meanwhile is left out.
+        Have the stream take messages. A stream that a client has deleted meanwhile is not started.
         """
         if self.stream is not None:
             await self._written(self.stream)
@@ -259,7 +259,7 @@ class StreamRestore:
         self._writes.append(written)
 
     async def _stored(self) -> None:
-        """Wait until what was read is durable, and check that it is not too much."""
+        """Wait until all read content is durable, and check that it is not too much."""
         if self.stream is None:
             return
         await self._written(self.stream)

@@ -55,7 +55,9 @@ class StreamArchive:
     """A stream as an S2 stream of an archive."""
 
     def __init__(self, stream: Stream, documents: Sequence[tuple[bytes, bytes]], last: int) -> None:
-        """The archive up to a last sequence; C{documents} are names and contents to write first."""
+        """
+        The archive up to a last sequence. C{documents} are names and contents that come first.
+        """
         now = stream.account.now()
         self._stream = stream
         self._encoder = S2Encoder("s2_fast")
@@ -115,7 +117,10 @@ class SnapshotSender:
         self._sent = 0.0
 
     async def send(self) -> str:
-        """Send everything and the message that ends it; returns why it is incomplete, or empty."""
+        """
+        Send the archive and the message that ends it. Return the reason why it is incomplete, or an
+        empty text.
+        """
         account = self._account
         unwatch = account.watchInterest(self._subject, b"", self._interestChanged)
         acks = account.bus.serve(self._acks + b".>", self)
@@ -158,7 +163,7 @@ class SnapshotSender:
             waiting.callback(None)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait for an answer, a change of interest, or the time."""
+        """Wait for an answer or a change of interest, until the time is over."""
         waiting = self._waiting = Deferred[None]()
         timer = self._account.deadlines.after(seconds, self._wake)
         try:

@@ -44,8 +44,8 @@ class StreamIntake:
 
     def applying(self, config: StreamConfig) -> Steps[None]:
         """
-        Read the origins that a configuration names. Those that it still names are read on
-        undisturbed; a stream that loses its mirror is one like any other.
+        Read the origins that a configuration names. Those that stay continue undisturbed. A stream
+        that loses its mirror becomes a normal stream.
         """
         mirror = self._mirror
         if mirror is not None and mirror.source != config.mirror:
@@ -92,7 +92,7 @@ class StreamIntake:
 
     @property
     def isStoring(self) -> bool:
-        """Whether messages of the mirror are not durable yet. Those of sources are published."""
+        """Whether messages of the mirror are not durable yet. Sources publish theirs."""
         return self._mirror is not None and self._mirror.isStoring
 
     def close(self) -> None:

@@ -24,9 +24,9 @@ class MirrorReader(OriginReader):
     """
     Appends the messages of the origin. Sequences that are missing there are missing here.
 
-    A mirror whose configuration asks for more than a copy has them published to it, each with its
-    sequence and its time. A message that the mirror refuses, perhaps because it is full, is read
-    again until it is taken.
+    If the mirror's configuration asks for more than a copy, messages are published to it, each with
+    its sequence and time. A message that the mirror refuses, perhaps because it is full, is read
+    again until the mirror takes it.
     """
 
     kind = "MIRROR"
@@ -46,7 +46,7 @@ class MirrorReader(OriginReader):
 
     @property
     def isStoring(self) -> bool:
-        """Whether something that was taken is not durable yet."""
+        """Whether a message that was taken is not durable yet."""
         return self._storing > 0
 
     def requestHeaders(self) -> bytes:
@@ -127,7 +127,7 @@ class MirrorReader(OriginReader):
 
     def _compare(self) -> None:
         """
-        Note that the mirror has caught up with its origin, if it has. Of an empty origin that is
+        Note that the mirror has caught up with its origin, if it has. With an empty origin this is
         not known.
         """
         stream = self.stream

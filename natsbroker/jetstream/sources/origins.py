@@ -72,8 +72,8 @@ class OriginReader:
     @cvar mark: in the metadata of the consumer.
     @cvar unreadable: the error of a named consumer that is of another kind.
     @ivar sequence: the last sequence of the origin that was taken; 0 for none.
-    @ivar since: until something was taken: only what the origin has stored since this time, in
-        nanoseconds since 1970; 0 for the start in the configuration.
+    @ivar since: the time, in nanoseconds since 1970, from which messages of the origin are read
+        until one was taken; 0 for the start in the configuration.
     @ivar lag: messages that the origin has and this stream does not have yet.
     @ivar refusals: how many messages the stream has refused.
     """
@@ -124,7 +124,7 @@ class OriginReader:
         raise NotImplementedError
 
     def begins(self, before: int) -> None:
-        """Begin behind a sequence: the consumer exists, and has delivered nothing."""
+        """Begin behind a sequence, because the consumer exists and has delivered nothing."""
 
     def requestHeaders(self) -> bytes:
         """The header block of the request for a consumer."""
@@ -143,7 +143,7 @@ class OriginReader:
         Handle the refusal of the request for a consumer.
 
         @param cause: the number of the error.
-        @return: whether there is to be another one at once.
+        @return: whether to send another request at once.
         """
         if self._isPlain or cause not in _UNKNOWN_REQUESTS:
             return False
@@ -162,14 +162,14 @@ class OriginReader:
         self._attempt += 1
 
     def stop(self) -> None:
-        """Take nothing more. The consumer ends by itself, since it has no listener."""
+        """Stop reading. The consumer ends by itself, since nobody listens to it."""
         self.halt()
         self._end()
 
     def end(self) -> None:
         """
-        Take nothing more, for good. The consumer is deleted: an origin that waits for
-        acknowledgements would wait for ever.
+        Stop reading for good, and delete the consumer: an origin that waits for acknowledgements
+        would wait for ever.
         """
         self.stop()
         if self._name:
@@ -213,13 +213,13 @@ class OriginReader:
         self._timer = deadlines.after(max(seconds, 0.0), self._begin)
 
     def again(self) -> None:
-        """Make a new consumer, because this one missed a message."""
+        """Make a new consumer, because the present one missed a message."""
         self._schedule(0.0)
 
     def goBack(self, sequence: int, error: JetStreamError) -> None:
         """
-        Read again the messages behind a sequence of the origin, because the stream refused one. A
-        reason is logged once, and a full stream is not logged.
+        Read the messages behind a sequence of the origin again, because the stream refused one. A
+        reason is logged once; that the stream is full is not logged.
         """
         self.refusals += 1
         self.sequence = sequence
@@ -239,7 +239,7 @@ class OriginReader:
 
     def failed(self, error: JetStreamError | None = None) -> None:
         """
-        Make a new consumer, later with each failure.
+        Make a new consumer. With each failure, this happens later.
 
         @param error: what infos show.
         """
@@ -248,7 +248,10 @@ class OriginReader:
         self._schedule(min(self._failures * BACKOFF, LONGEST_BACKOFF))
 
     def guarded(self, storing: Deferred[Any]) -> Deferred[Any]:
-        """Begin again if a message cannot be stored: the store is at fault, and not the origin."""
+        """
+        Begin again if a message cannot be stored, because then the store is at fault, not the
+        origin.
+        """
         return storing.addErrback(self._notStored)
 
     def _notStored(self, failure: Failure) -> None:

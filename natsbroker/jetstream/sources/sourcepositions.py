@@ -32,8 +32,8 @@ HEADER = b"Nats-Stream-Source"
 
 LATE = 10.0
 """
-Seconds after which positions that nothing depends on are written. So much of the stream is read
-when the broker starts again.
+The seconds between writes of positions that nothing depends on. When the broker starts again, it
+reads the messages of this time again.
 """
 
 SOON = 0.2
@@ -49,8 +49,8 @@ class SourcePosition(NamedTuple):
     """
     @ivar sequence: the last one of the origin that was taken; 0 for none.
     @ivar identity: of the origin then; empty if it does not say.
-    @ivar since: a source that brought nothing yet begins with what its origin stored at this time,
-        in nanoseconds since 1970; 0 for the start in its configuration.
+    @ivar since: the time of the origin, in nanoseconds since 1970, with which a source begins that
+        has brought no message; 0 for the start in its configuration.
     """
 
     sequence: int = 0
@@ -68,10 +68,7 @@ class SourcePosition(NamedTuple):
 
 
 def positionKey(source: StreamSource) -> str:
-    """
-    The key of a source in the state: its identity among the sources of a stream, and those that it
-    had before.
-    """
+    """The key of a source in the state: its identity, and those that it had before."""
     return " ".join(sourceWords(source))
 
 
@@ -143,8 +140,8 @@ class SourcePositions:
 
     def forgetting(self) -> Steps[None]:
         """
-        Forget sources that are no longer named. One that is named again later continues behind its
-        newest message, if there is one.
+        Forget sources that are no longer named. A source that is named again later continues behind
+        its newest message in the stream, if there is one.
         """
         sources = self._stream.config.sources
         if not (self._known or self._exposed) or self._named == sources:
@@ -192,9 +189,9 @@ class SourcePositions:
 
     def _sinceFor(self, source: StreamSource) -> int:
         """
-        The start of a new source in a stream that has had messages. As with nats-server, nothing
-        older than the newest of them is taken; this does not hold if the stream still has all of
-        them and the source names no time.
+        The start of a new source in a stream that has had messages. As in nats-server, nothing
+        older than the newest of them is taken. This does not hold if the stream still has all of
+        them, and the source names no time.
         """
         if source.opt_start_seq:
             return 0
@@ -211,9 +208,7 @@ class SourcePositions:
 
     @property
     def isUnread(self) -> bool:
-        """
-        Whether some positions are in messages only, which L{readOn} must read before a removal.
-        """
+        """Whether some positions are only in messages that L{readOn} must read before a removal."""
         return self._unread is not None
 
     async def readOn(self) -> None:
@@ -284,15 +279,15 @@ class SourcePositions:
 
     def areApart(self, before: ReadMessage | None, after: ReadMessage | None) -> bool:
         """
-        Whether a message must be appended apart from the one before it: it might push out the
-        newest message of another source, whose position is not written.
+        Whether a message must be appended separately from the one before it, because it might push
+        out the newest message of another source, whose position is not written.
         """
         if before is None or not (self._limits.count or self._limits.perSubject):
             return False
         return after is None or after.key != before.key
 
     def appending(self, batch: StreamBatch) -> None:
-        """Write the positions that a batch might push out of the stream with their messages."""
+        """Write the positions whose messages a batch might push out of the stream."""
         limits = self._limits
         if not self._exposed or not (limits.count or limits.perSubject):
             return
@@ -344,7 +339,7 @@ class SourcePositions:
     # Writing.
 
     def settle(self) -> None:
-        """Write the positions that are in no message."""
+        """Write the positions that no message names."""
         if self._isPassed:
             self.save()
 
@@ -362,7 +357,7 @@ class SourcePositions:
         writing.addErrback(self._notWritten, exposed)
 
     def _notWritten(self, failure: Failure, exposed: dict[str, tuple[int, bytes]]) -> None:
-        """Keep the positions for another write. Later requests to the store have failed too."""
+        """Keep the positions for the next write. Later requests to the store have failed too."""
         self._isWritten = False
         self._exposed = {**exposed, **self._exposed}
         if not failure.check(StoreError):

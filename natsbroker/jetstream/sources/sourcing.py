@@ -59,7 +59,7 @@ class SourceReader(OriginReader):
         self._identity = identity
 
     def _isOther(self, identity: bytes) -> None:
-        """Forget the position: the origin was created again."""
+        """Forget the position, because the origin was created again."""
         self.sequence = self.since = 0
         self.stream.sources.begin(self.source, identity)
 

@@ -35,8 +35,8 @@ class MessageAging:
     """
     Removes the old messages of one stream, and waits for the next one to be too old.
 
-    Only streams with a time to live for each message have exempt messages, and are read; of others
-    everything below a sequence goes.
+    Only streams that permit a time to live for each message have exempt messages, so only these are
+    read. In others, everything below a sequence is removed.
     """
 
     def __init__(self, stream: StreamCore) -> None:
@@ -48,7 +48,7 @@ class MessageAging:
 
     @property
     def isBusy(self) -> bool:
-        """Whether the next end is known, or is being searched for."""
+        """Whether the time of the next removal is known, or is being searched for."""
         return self._timer is not None or bool(self._running.locked)
 
     def stop(self) -> None:

@@ -99,7 +99,7 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
             room.check(0, self._checks.usage()[1] + sum(map(self._checks.sizeOf, messages)))
 
     def stagedWith(self, message: Arrived) -> list[Arrived]:
-        """The messages that are stored with one, if it commits a batch; only that one otherwise."""
+        """All messages of a batch, if the message commits one; otherwise that message only."""
         if b"Nats-Batch-Commit" not in message.headers:
             return [message]
         batch = self._batches.get(MessageHeaders(message.headers).get(b"Nats-Batch-Id"))

@@ -39,7 +39,7 @@ def incrementOf(
     """
     The increment that a message asks for; C{None} for none.
 
-    @param isCounter: whether the stream is one of counters.
+    @param isCounter: whether the stream has counters.
     @param isSourced: whether the message comes from a source, with the total of the counter there.
     @raise errors.JetStreamError: if the increment is refused.
     """
@@ -72,7 +72,10 @@ class CounterState(NamedTuple):
     sequence: int
 
     def plus(self, increment: Decimal, sequence: int) -> CounterState:
-        """The counter after an increment; L{errors.JetStreamError} if its message is unreadable."""
+        """
+        The counter after an increment. L{errors.JetStreamError} if the counter's message is
+        unreadable.
+        """
         if self.total is None:
             raise errors.MESSAGE_COUNTER_BROKEN()
         return CounterState(_EXACT.add(self.total, increment), self.sources, sequence)
@@ -81,10 +84,10 @@ class CounterState(NamedTuple):
         self, known: MessageHeaders, subject: bytes, payload: bytes, sequence: int
     ) -> tuple[CounterState, Decimal]:
         """
-        The counter after a message of a source, which has the total of the counter there, and the
-        increment: the growth of that total since the last message of that counter.
+        The counter after a message of a source. The message has the total of the counter in its
+        origin. The increment is the growth of that total since the last message of that counter.
 
-        @param known: with the header that says where the message comes from.
+        @param known: the headers, one of which names the origin of the message.
         @param subject: the counter's in this stream.
         @raise errors.JetStreamError: if one of the two cannot be read.
         """
@@ -109,7 +112,7 @@ class CounterState(NamedTuple):
 
 
 class CounterTotals:
-    """The counters that were incremented last, with appends that are under way."""
+    """The counters that were incremented last, including appends that are under way."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, CounterState] = OrderedDict()
@@ -118,8 +121,8 @@ class CounterTotals:
         """
         The last state of a counter; L{SubjectUnknown} if the log must be asked first.
 
-        @param first: the first sequence of the stream: a counter whose last message is older begins
-            with 0.
+        @param first: the first sequence of the stream. A counter without a message from there on
+            begins with 0.
         """
         state = self._known.get(subject)
         if state is None:

@@ -53,8 +53,8 @@ class DirectGetResponder:
     """
     Answers the direct get requests for one stream, while its configuration permits them.
 
-    A mirror may answer requests for its origin too, as soon as it has caught up: before that it
-    would not find what there is. It shares them with the origin by a queue group.
+    A mirror may answer requests for its origin too, once it has caught up and so has all messages.
+    It shares these requests with the origin by a queue group.
     """
 
     def __init__(self, stream: StreamCore) -> None:
@@ -96,7 +96,7 @@ class DirectGetResponder:
             ]
 
     def caughtUp(self) -> None:
-        """Answer for the origin too: the mirror has caught up with it."""
+        """Answer for the origin too, because the mirror has caught up with it."""
         self._hasCaughtUp = True
         self.applyConfig()
 
@@ -139,7 +139,7 @@ class DirectGetResponder:
 
     def _lookUp(self, message: Message, skip: int) -> Deferred[None] | None:
         """
-        Answer a request directly, without a coroutine, which takes time.
+        Answer a request directly, without the cost of a coroutine.
 
         @return: C{None} if the request is another one, or has to wait.
         """
@@ -351,10 +351,10 @@ class _BatchAnswer:
 
     def add(self, record: Record) -> bytes:
         """
-        Add a message. As in nats-server, messages without headers are not subtracted from the
-        number of pending ones.
+        Add a message. As in nats-server, a message without headers is not subtracted from the
+        pending ones.
 
-        @return: the headers that it has in the answer only.
+        @return: the headers that are added for the answer.
         """
         left = max(self.pending - 1, 0) if not self._isPlain else self.pending
         lines = _progress(left, self.last)
@@ -376,7 +376,7 @@ class _BatchAnswer:
         self.left -= size
 
     def lines(self) -> bytes:
-        """The headers with what is left, and with the last message."""
+        """The header lines that state the rest and the last message."""
         return _progress(self.pending, self.last)
 
 
@@ -408,8 +408,8 @@ async def _talliesOf(
     stream: StreamCore, filters: tuple[bytes, ...], end: int | None
 ) -> SubjectTallies:
     """
-    The tallies of matching subjects that have a message at or before a sequence; of too many
-    subjects some more than L{MOST_SUBJECTS}.
+    The tallies of matching subjects that have a message at or before a sequence. With too many
+    subjects, some more than L{MOST_SUBJECTS} are returned.
 
     @param end: C{None} for the tallies of every matching subject.
     """
@@ -463,8 +463,8 @@ async def _lastOfEach(
 
 async def _lastBefore(stream: StreamCore, filters: tuple[bytes, ...], end: int) -> list[int]:
     """
-    The sorted sequences of the last message of each matching subject at or before a sequence. Those
-    of a subject that has later messages are found by reading.
+    The sorted sequences of the last message of each matching subject at or before a sequence. For
+    subjects that have later messages, records are read.
     """
     tallies = await _talliesOf(stream, filters, end)
     sequences = [tally.last for tally in tallies.values() if tally.last <= end]

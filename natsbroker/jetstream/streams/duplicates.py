@@ -23,8 +23,8 @@ class DuplicateWindow:
 
     def find(self, messageId: bytes, now: int) -> int | None:
         """
-        The sequence of an id at a time in nanoseconds since 1970; C{None} if it is new,
-        L{errors.JetStreamError} if that is not known.
+        The sequence of an id at a time in nanoseconds since 1970; C{None} for a new id.
+        L{errors.JetStreamError} if it is not known whether the id is new.
         """
         if not self.isKnown and self.window > 0:
             raise errors.STREAM_STORE_FAILED(err="what was stored before is not known yet")
@@ -61,7 +61,7 @@ class DuplicateWindow:
             self.last = messageId
 
     def forgetFrom(self, sequence: int) -> None:
-        """Forget the ids of messages that were not stored after all."""
+        """Forget the ids of messages that could not be stored."""
         while self._order:
             _, ids, sequences = self._order[-1]
             while sequences and sequences[-1] >= sequence:

@@ -52,9 +52,9 @@ class MessageExpiry:
     """
     Removes the messages of one stream when their time to live is over.
 
-    The ends are in memory only. When the broker starts, they are read from the messages: the log is
-    the only place that cannot disagree with itself after a crash, and only streams that allow a
-    time to live are read.
+    The times of removal are in memory only. When the broker starts, they are read from the messages
+    of streams that allow a time to live. A second record on disk could disagree with the log after
+    a crash.
     """
 
     def __init__(self, stream: StreamCore) -> None:
@@ -63,7 +63,7 @@ class MessageExpiry:
         self._ends = DueQueue(stream, self._remove)
 
     def stored(self, records: Sequence[Record]) -> None:
-        """Note the ends of messages that became durable."""
+        """Note the times of removal of messages that became durable."""
         for record in records:
             if b"Nats-TTL:" in record.headers:
                 ttl = parseTtl(MessageHeaders(record.headers).get(b"Nats-TTL"))
@@ -88,7 +88,7 @@ class MessageExpiry:
 
     def _end(self, sequences: list[int]) -> Generator[Deferred[Any], Any, list[Record]]:
         """
-        Remove messages, or let markers take their places.
+        Remove messages, or replace them by markers.
 
         @return: those that are still there.
         """

@@ -47,7 +47,8 @@ class _LookUp:
     """
     The look-up that one message waits for.
 
-    @ivar subjects: whose states it asked for: a message on another subject changes none of them.
+    @ivar subjects: the subjects whose states it asked for. Messages on other subjects do not change
+        these.
     @ivar held: publishers whose next message waits because of its subject.
     @ivar cleared: how often the states of subjects were forgotten before.
     """
@@ -138,8 +139,8 @@ class JudgementQueue:
 
     def _wait(self, published: Arrived) -> bool:
         """
-        Put a message behind those of its publisher. If too many wait, it is refused, except one
-        that the stream makes itself or has read.
+        Put a message behind those of its publisher. If too many wait, it is refused, unless the
+        stream makes it itself or has read it.
 
         @return: whether it waits.
         """
@@ -181,14 +182,14 @@ class JudgementQueue:
             self._refuse(published.reply, error)
 
     def _ask(self, publisher: object) -> None:
-        """Have the next message of a publisher wait for its turn to look something up."""
+        """Queue a publisher, whose next message needs a look-up."""
         self._asking.append(publisher)
         if not self._isWorking:
             self._stream.account.run(self._work())
 
     @inlineCallbacks
     def _work(self) -> Generator[Deferred[Any], Any, None]:
-        """Look up what messages wait for, one after the other, and judge them."""
+        """Do the look-ups that messages wait for, one after the other, and judge these messages."""
         self._isWorking = True
         try:
             while self._asking:
@@ -256,10 +257,10 @@ class JudgementQueue:
         self, lasts: Callable[[], Mapping[bytes, int]]
     ) -> Generator[Deferred[Any], Any, None]:
         """
-        Spare messages that come next a look-up each.
+        Save the next messages a look-up each.
 
-        @param lasts: gives subjects with the last sequences that are durable, when no removal is
-            under way and all is announced that was judged before.
+        @param lasts: gives subjects with their last durable sequences. It is called when no removal
+            is under way and all earlier judged messages are announced.
         """
         stream, cleared = self._stream, self._subjects.cleared
         self._flush()
@@ -273,8 +274,8 @@ class JudgementQueue:
 
     def _forget(self, lookUp: _LookUp) -> None:
         """
-        Forget states that hold for one message only: those of patterns, and those of all subjects
-        if messages were removed during the look-up.
+        Forget states that are valid for one message only: those of patterns, and those of all
+        subjects if messages were removed during the look-up.
         """
         isOld = lookUp.cleared != self._subjects.cleared
         for pattern in lookUp.subjects.patterns:

@@ -41,7 +41,7 @@ def markerHeaders(ttl: int) -> bytes:
     """
     The header block of a marker.
 
-    @param ttl: how long it lives, in nanoseconds; the part of a second is left out.
+    @param ttl: its time to live in nanoseconds, of which whole seconds count.
     """
     shown = nanosecondsText(ttl - ttl % _SECOND).encode()
     return (
@@ -59,7 +59,7 @@ class MessageEnds:
     @inlineCallbacks
     def end(self, records: Sequence[Record]) -> Generator[Deferred[Any], Any, list[Record]]:
         """
-        Remove messages, or let markers take their places.
+        Remove messages, or replace them by markers.
 
         @param records: in the order of their sequences.
         @return: those that are still there, because their markers could not be stored.

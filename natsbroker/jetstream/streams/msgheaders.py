@@ -56,12 +56,15 @@ class MessageHeaders:
 
 
 def expectedSequence(text: bytes) -> int:
-    """The number in a header that expects a sequence; -1, which equals none, for anything else."""
+    """
+    The number in a header that expects a sequence. For anything else it is -1, which equals no
+    sequence.
+    """
     return int(text) if text.isdigit() else -1
 
 
 def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
-    """The header block in which a name has a value, in its first place or at the end."""
+    """The header block in which a name has a value. A new name is added at the end."""
     line = b"%b: %b" % (name, value)
     lines = block.split(b"\r\n") if block else [b"NATS/1.0", b"", b""]
     for place, other in enumerate(lines[1:], 1):
@@ -82,8 +85,8 @@ def needsNewerApi(headers: bytes) -> bool:
 
 def withoutExpectations(block: bytes) -> bytes:
     """
-    The header block that a mirror or a stream with sources stores: all but what the publisher meant
-    for the origin only, with case sensitive names; empty if nothing is left.
+    The header block that a mirror, or a stream with sources, stores. It lacks the headers that the
+    publisher meant for the origin only; names are case sensitive. Empty if nothing is left.
     """
     if b"Nats-" not in block:
         return block
@@ -100,8 +103,8 @@ def withoutHeader(block: bytes, name: bytes) -> bytes:
 
 def withoutInfo(block: bytes) -> bytes:
     """
-    The header block that a stream stores: all but the publisher in another account, which is for
-    services (L{natsbroker.wire.clientinfo}); empty if nothing is left.
+    The header block that a stream stores. It lacks the header that names a publisher in another
+    account, which is for services (L{natsbroker.wire.clientinfo}). Empty if nothing is left.
     """
     if HEADER not in block:
         return block

@@ -1,6 +1,4 @@
-"""
-Messages of which a stream does not know whether they are stored, because its store failed.
-"""
+"""Messages that may or may not be stored, because the store failed."""
 
 from __future__ import annotations
 
@@ -21,10 +19,11 @@ _NEWEST = 128
 class UnknownOutcome:
     """
     Finds out which messages were stored, once the store works again. Consumers and other followers
-    learn of them as if they had just been stored, and before later ones: a message that a consumer
-    was not given would never be delivered.
+    learn of them as if they had just been stored, before any later messages. Otherwise, these
+    messages would never be delivered.
 
-    @ivar isOpen: whether messages are in doubt. Those that become durable meanwhile are found too.
+    @ivar isOpen: whether there are messages in doubt. Messages that become durable meanwhile are
+        found too.
     """
 
     def __init__(self, stream: StreamCore) -> None:
@@ -51,7 +50,7 @@ class UnknownOutcome:
             self._stream.upkeep.keepTrying(self._find)
 
     def unannounced(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The records that became durable and were not announced before."""
+        """The durable records that were not announced."""
         if records[0].sequence <= self._found:
             return [record for record in records if record.sequence > self._found]
         return records
@@ -79,7 +78,7 @@ class UnknownOutcome:
 
     async def compare(self) -> None:
         """
-        Carry out, after a start, rollups of the newest messages that were perhaps interrupted.
+        After a start, complete rollups of the newest messages, which may have been interrupted.
         """
         stream, last = self._stream, self._stream.last
         if stream.config.allow_rollup_hdrs:

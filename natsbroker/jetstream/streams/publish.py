@@ -112,14 +112,14 @@ class StreamPublisher:
         self._checks.applyConfig()
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Stop taking messages."""
         self._isClosed = True
         self._judging.close()
         self._atomic.close()
         self._fast.close()
 
     def forget(self) -> None:
-        """Forget the states of subjects: messages are being deleted."""
+        """Forget the states of subjects, because messages are being deleted."""
         self.subjects.clear()
         self._checks.counters.clear()
 
@@ -130,8 +130,8 @@ class StreamPublisher:
 
     def barrier(self) -> Deferred[Any]:
         """
-        Wait until all messages are durable that were judged before, or that the stream has made or
-        read. Messages that still wait for a look-up come later.
+        Wait until all messages are durable that were judged, or that the stream has made or read.
+        Messages that wait for a look-up are not included.
         """
         if self._judging.isOwnWaiting:
             # Not again by way of the barrier: two of them would wait for each other without end.
@@ -147,7 +147,7 @@ class StreamPublisher:
         self.flush()
 
     def deliverTraced(self, message: Message) -> None:
-        """Deliver without a trace: a stored copy is not traced where the stream delivers it."""
+        """Deliver without a trace. The trace of a message ends where it is stored."""
         if not self._isClosed:
             self._judging.take(tracedIn(self._stream.name, message))
             self.flush()
@@ -194,7 +194,8 @@ class StreamPublisher:
         Take a message that the stream makes itself. A message that stands for the last one of its
         subject is not transformed.
 
-        @param place: a subject: the message is stored only if this has the last sequence C{last}.
+        @param place: a subject. The message is stored only if the last sequence of this subject is
+            C{last}.
         """
         if not self._isClosed:
             self._judging.take(Arrived(subject, b"", headers, payload, True, place, last))
@@ -243,7 +244,7 @@ class StreamPublisher:
                 self._stream.sources.passed(origin)
 
     def _passOver(self, arrived: Arrived, sequence: int) -> None:
-        """Take a message that was stored before, with its sequence."""
+        """Take a message that was stored before. It counts with its sequence."""
         if arrived.trace is not None:
             arrived.trace.repeated()
         self._answerDuplicate(arrived.reply, sequence)
@@ -268,7 +269,10 @@ class StreamPublisher:
         return subject
 
     def _judgeAtomic(self, published: Arrived, known: MessageHeaders) -> None:
-        """Take a message of an atomic batch; a commit puts all of them into the batch to append."""
+        """
+        Take a message of an atomic batch. A commit puts all of them into the batch that is
+        appended.
+        """
         messages = self._atomic.take(published, known, self._prepared, self._nextSequence())
         if not messages:
             self.answer(published.reply, b"")
@@ -311,7 +315,7 @@ class StreamPublisher:
         """
         Put a message that passed the checks into the batch.
 
-        @param tail: what the answer has after the sequence.
+        @param tail: the part of the answer after the sequence.
         """
         batch = self._opened()
         place = len(batch.entries)
@@ -335,7 +339,10 @@ class StreamPublisher:
         self.subjects.stored(subject, sequence)
 
     def _skip(self, reply: bytes, message: Candidate) -> None:
-        """Skip the sequence of a message that no consumer wants: it is acknowledged, not stored."""
+        """
+        Skip the sequence of a message that no consumer wants. The message is acknowledged but not
+        stored.
+        """
         sequence = self._nextSequence()
         if message.messageId:
             self.duplicates.add(message.messageId, sequence, message.now)
@@ -365,9 +372,10 @@ class StreamPublisher:
 
     def flush(self) -> Deferred[Any]:
         """
-        Append what was taken.
+        Append all messages that were taken.
 
-        @return: fires when that is durable and what it replaces is removed, or when it has failed.
+        @return: fires when they are durable and the messages that they replace are removed, or when
+            this has failed.
         """
         batch, self._batch = self._batch, None
         self._use.forget()
@@ -380,11 +388,11 @@ class StreamPublisher:
         storing = self._appends.append(batch)
         storing.addCallbacks(self._stored, self._failed, (batch,), errbackArgs=(batch,))
         return storing.addErrback(
-            lambda failure: _log.failure("What follows storing failed", failure)
+            lambda failure: _log.failure("A step after storing failed", failure)
         )
 
     def learn(self, lasts: Callable[[], Mapping[bytes, int]]) -> Deferred[None]:
-        """Spare messages of L{takeIf} a look-up each: see L{JudgementQueue.learn}."""
+        """Save messages of L{takeIf} a look-up each: see L{JudgementQueue.learn}."""
         return self._judging.learn(lasts)
 
     def _stored(self, sequences: range, batch: StreamBatch) -> Deferred[Any] | None:
@@ -450,7 +458,9 @@ class StreamPublisher:
             batch.answers.append((reply, answer, place, tail, 1))
 
     def _answerDuplicate(self, reply: bytes, sequence: int) -> None:
-        """Acknowledge a message that was taken before, when that is durable: it may still fail."""
+        """
+        Acknowledge a message that was taken before, once that one is durable: it may still fail.
+        """
         if reply:
             batch = self._opened()
             batch.answers.append((reply, None, sequence - batch.first, DUPLICATE, 1))

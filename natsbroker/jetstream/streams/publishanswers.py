@@ -20,12 +20,12 @@ from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 ONLY_STORED = -1
-"""The place of an answer that is not sent if the entries cannot be stored."""
+"""In place of an index: the answer is not sent if the entries cannot be stored."""
 
 OR_FAILURE = -2
 """
-The place of a refusal that names a message which may not be durable yet: if that cannot be stored,
-the publisher receives the failure instead.
+In place of an index: the answer is a refusal that names a message, which may not be durable yet. If
+that message cannot be stored, the publisher receives the failure instead.
 """
 
 DUPLICATE = b',"duplicate": true'
@@ -34,8 +34,8 @@ DUPLICATE = b',"duplicate": true'
 
 NAMES_LAST = b",names last"
 """
-The mark of such a refusal, in the place of the text behind a sequence; its place is that of the
-last message before it.
+Marks a refusal as above in a batch, in place of the text behind a sequence. Its index is that of
+the last message before it.
 """
 
 
@@ -67,9 +67,9 @@ class PublishAnswers:
         """
         Send the answers of a batch.
 
-        @param publisher: a shorter way for acknowledgements.
+        @param publisher: a faster way for acknowledgements.
         @param first: the first sequence of the batch.
-        @param bounds: gives what is durable.
+        @param bounds: gives the bounds of durable messages.
         """
         answers, sent = batch.answers, 0
         while (sent := publisher.publishAcks(answers, sent, self._prefix, first)) < len(answers):
@@ -112,7 +112,8 @@ class StreamTrace:
         """
         Note that a message has passed the checks, although it may find no room.
 
-        @param isWanted: whether there is a consumer for it, where only that has it stored.
+        @param isWanted: whether there is a consumer for it, if the stream stores only messages with
+            one.
         """
         shown = decoded(subject)
         self._judged = {"subject": shown, "nointerest": None if isWanted else True}
@@ -151,11 +152,12 @@ class ReadMessage(NamedTuple):
     """
     A message that was read from another stream.
 
-    @ivar refusals: how many messages the stream had refused from the reader before.
+    @ivar refusals: the number of messages from the reader that the stream had refused before this
+        one.
     @ivar sequence: in the origin.
     @ivar before: the last sequence of the origin that was taken before.
-    @ivar delivery: of a message in a mirror, which keeps its sequence and its time; C{None} in
-        other streams.
+    @ivar delivery: the delivery of a message to a mirror, which keeps its sequence and time;
+        C{None} in other streams.
     @ivar key: of the source, in the positions of the stream; empty for a mirror.
     @ivar identity: of the origin of a source; empty if it does not say.
     """
@@ -171,7 +173,7 @@ class ReadMessage(NamedTuple):
     @property
     def isWithdrawn(self) -> bool:
         """
-        Whether the message is left out because an earlier one was refused: both are read again.
+        Whether the message is left out because an earlier one was refused. Both are read again.
         """
         return self.refusals != self.reader.refusals
 
@@ -180,7 +182,7 @@ class ReadMessage(NamedTuple):
 
 
 def refuseAll(origins: Sequence[ReadMessage], error: JetStreamError) -> None:
-    """Have messages that could not be stored read again."""
+    """Have messages read again that could not be stored."""
     for origin in origins:
         if not origin.isWithdrawn:
             origin.refused(error)
@@ -191,10 +193,10 @@ class Arrived(NamedTuple):
     A message as it arrived.
 
     @ivar headers: the header block; empty without.
-    @ivar isSourced: whether this stream took it from a source, or makes it itself.
+    @ivar isSourced: whether this stream took it from a source, or made it itself.
     @ivar place: a message of the stream itself is stored only if C{last} is the last sequence of
         this subject; empty for other messages.
-    @ivar trace: what becomes of a message that is traced; C{None} for others.
+    @ivar trace: the trace of the message; C{None} if it is not traced.
     @ivar origin: of a message that was taken from a source or a mirror's origin; C{None} for
         others.
     @ivar publisher: the connection that it came over; C{None} for those that the broker makes or
@@ -227,21 +229,21 @@ class StreamBatch:
     The messages that were taken in one turn.
 
     @ivar entries: to append.
-    @ivar answers: reply subjects with the answer, or C{None} for acknowledgements. These have the
-        place of the first entry, below 0 for one of an earlier batch, what they have after the
-        sequence, and the number of entries.
+    @ivar answers: reply subjects with the answer, or C{None} for acknowledgements. An
+        acknowledgement has the place of its first entry (below 0 for an entry of an earlier batch),
+        its text after the sequence, and the number of entries.
     @ivar rollups: subjects of which only the newest message stays, with that message's place; an
         empty subject for the whole stream.
-    @ivar copies: places of entries that are republished, with what publishes the copy: it is called
-        with the sequence and the entry.
-    @ivar unwanted: places of entries to remove: no consumer of an interest stream wants them, and
-        they are stored for the sake of the atomic batch that they belong to.
+    @ivar copies: places of entries that are republished, each with a function that publishes the
+        copy, called with the sequence and the entry.
+    @ivar unwanted: places of entries to remove. No consumer of an interest stream wants them, but
+        the atomic batch that they belong to is stored as a whole.
     @ivar origins: of the entries that were read from another stream, and of those among them that
         were taken as duplicates.
     @ivar newest: the place of the newest entry of each source.
-    @ivar before: the positions of the sources before.
-    @ivar failures: reply subjects of messages of fast batches, with what ends the batch, for the
-        case that nothing is stored.
+    @ivar before: the positions of the sources before this batch.
+    @ivar failures: reply subjects of messages of fast batches, each with a function that ends the
+        fast batch if nothing is stored.
     """
 
     __slots__ = (
@@ -294,7 +296,7 @@ class StreamBatch:
 
 
 def answersOfFailed(batch: StreamBatch, text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The answers of a batch that could not be stored, with their reply subjects."""
+    """The answers for a batch that could not be stored, with their reply subjects."""
     for reply, answer, place, tail, count in batch.answers:
         if answer is None or tail is NAMES_LAST:
             for _ in range(count):
@@ -308,7 +310,7 @@ _NAMES_LAST = frozenset({10070, 10071})
 
 
 def refusalPlace(error: JetStreamError) -> int:
-    """The place of the answer with an error in a batch."""
+    """The place in a batch for an answer with an error."""
     return OR_FAILURE if error.err_code in _NAMES_LAST else 0
 
 

@@ -37,7 +37,7 @@ LONGEST_HEADERS = 65535
 """Bytes of a header block (nats-server's file store has two bytes for the length)."""
 
 _UNSIGNED = (1 << 64) - 1
-"""The number that stands for a value that is none."""
+"""The number that stands for an invalid value."""
 
 _FULL_MESSAGES = "maximum messages exceeded"
 _FULL_BYTES = "maximum bytes exceeded"
@@ -67,7 +67,7 @@ def _raisedTtl(config: StreamConfig) -> int:
 
 
 class StoredBefore(Exception):
-    """The sign that a message with the same id is in the stream."""
+    """Raised for a message whose id is in the stream already."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(sequence)
@@ -78,10 +78,11 @@ class Candidate:
     """
     A message that is being checked, and what the checks have found.
 
-    @ivar subject: that it is stored with; like C{headers} and C{payload}, as far as it is known.
+    @ivar subject: the subject to store. Like C{headers} and C{payload}, it may change during the
+        checks.
     @ivar known: its headers; L{NO_HEADERS} if JetStream understands none of them.
-    @ivar isSourced: whether it comes from another stream, which may allow what this one does not.
-    @ivar sequence: that it gets; not asked for without headers.
+    @ivar isSourced: whether it comes from another stream, which may allow more than this one.
+    @ivar sequence: the sequence that it gets; not set if it has no headers.
     @ivar now: its time, in nanoseconds since 1970.
     @ivar rollup: C{sub}, C{all}, or empty.
     @ivar ttl: see L{parseTtl}; C{None} without.
@@ -107,7 +108,7 @@ class Candidate:
 
     @property
     def isCopied(self) -> bool:
-        """Whether the message comes from a mirror's origin, which has sorted out duplicates."""
+        """Whether the message comes from a mirror's origin, which has removed duplicates."""
         origin = self.arrived.origin
         return origin is not None and origin.delivery is not None
 
@@ -124,7 +125,7 @@ class PublishChecks:
     The checks of one stream.
 
     @ivar usage: gives the messages and the bytes of the stream, with those being appended.
-    @ivar room: what the limits of the account and of the server leave.
+    @ivar room: the room that the limits of the account and of the server leave.
     @ivar counters: the totals of the stream's counters.
     """
 
@@ -241,8 +242,8 @@ class PublishChecks:
 
     def writeTtl(self, message: Candidate) -> None:
         """
-        Have a message live at least as long as delete markers, so that a marker does not outlive
-        the next message.
+        Lengthen the time to live of a message to that of delete markers, so that a marker does not
+        outlive the next message.
         """
         ttl = message.ttl
         if not ttl:
@@ -286,7 +287,8 @@ class PublishChecks:
         """
         @param staged: the subjects of the message's batch, and whether the last message of each is
             a schedule.
-        @return: whether this one is. Then it replaces the one before on its subject.
+        @return: whether this message is a schedule. Then it replaces the earlier message on its
+            subject.
         """
         isSchedule = not message.isSourced and self._schedules.check(
             message.known, message.subject, staged
@@ -297,7 +299,7 @@ class PublishChecks:
         return isSchedule
 
     def checkOrigin(self, message: Candidate) -> None:
-        """Check that the message does not claim to come from another stream, unless it does."""
+        """Refuse a message that claims to come from another stream, unless it does."""
         if not message.isSourced and message.known.get(b"Nats-Stream-Source"):
             raise errors.MESSAGE_SOURCE_HDR_NOT_ALLOWED()
 
@@ -362,9 +364,9 @@ class PublishChecks:
 
     def addTo(self, state: CounterState, message: Candidate) -> CounterState:
         """
-        Put the counter's total after a message into the message.
+        Replace the payload of a message by the counter's total after it.
 
-        @return: that.
+        @return: the total.
         """
         if message.isSourced and message.payload:
             known = MessageHeaders(message.headers)
@@ -414,7 +416,9 @@ class PublishChecks:
 
 
 def _mismatch(what: str, wanted: bytes, last: int) -> JetStreamError:
-    """C{what} names the sequence in traces, as nats-server does."""
+    """
+    The error of an unexpected sequence. C{what} names the sequence in traces, as in nats-server.
+    """
     error = errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
     error.traced = f"{what} mismatch: {expectedSequence(wanted) & _UNSIGNED} vs {last}"
     return error

@@ -3,8 +3,8 @@ The keys of a stream's configuration, and the paths of a message on which each i
 of L{natsbroker.jetstream.streams.publish}, the compiled step in front of them, and the copying of a
 mirror.
 
-The last two are fast because they do not read the configuration. L{wayOf} reads it for them, once.
-A key that is in no row of L{WAYS} counts as one that only the checks heed.
+The compiled step and the copying are fast because they do not read the configuration. L{wayOf}
+reads it for them, once. A key that is in no row of L{WAYS} counts as one that only the checks heed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
 The compiled step in front of publishing. It takes runs of simple messages, as
-L{natsbroker.jetstream.streams.publish} would take each of them, and leaves all others.
+L{natsbroker.jetstream.streams.publish} would, and leaves all others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class PublishSteps:
     """
     The step of one stream. Without the compiled lane it takes nothing.
 
-    @cvar cost: of a message that is left to the readable path, in the units of
+    @cvar cost: the cost of a message that is left to the readable path, in the units of
         L{natsbroker.pure.backlog}.
     @ivar isIdle: whether it takes nothing.
     """
@@ -64,12 +64,12 @@ class PublishSteps:
         self, runs: list[tuple[Run, Any]], run: int, place: int, batch: StreamBatch | None
     ) -> tuple[int, int, StreamBatch | None]:
         """
-        Put messages into the batch as long as they are understood.
+        Put messages into the batch until one is too complex.
 
         @param run: the place of the run to begin with.
         @param place: the place of the message in that run to begin with.
         @param batch: C{None} if there is none yet.
-        @return: the places of the message to go on with, and the batch.
+        @return: the places of the next message, and the batch.
         """
         if self._step is None or not self._duplicates.isKnown:
             return run, place, batch

@@ -153,7 +153,7 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
 async def _drop(
     account: JetStreamAccount, stream: Stream, changes: dict[bytes, bytes | None]
 ) -> None:
-    """Drop a stream and what is kept of it, unless there is another one of its name."""
+    """Drop a stream and its stored values, unless there is another stream of its name."""
     if stream.name in account.streams or stream.name in account.opening:
         return
     await stream.states.change(changes)
@@ -162,7 +162,7 @@ async def _drop(
 
 
 def _keysOf(stream: str) -> tuple[bytes, ...]:
-    """The keys of what the state has of a stream itself."""
+    """The keys of the values that the state has for a stream itself."""
     return keyOf(b"stream", stream), withoutIds(stream), positionsKey(stream)
 
 
@@ -189,7 +189,7 @@ async def recover(account: JetStreamAccount) -> None:
 
 
 async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
-    """Whether the value can be read."""
+    """Recover a stream. Return whether its value can be read."""
     try:
         kept, config = readConfig(value, StreamConfig)
     except Unreadable as error:
@@ -206,7 +206,7 @@ async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
 
 
 async def _guarded(account: JetStreamAccount, stream: Stream, starting: Awaitable[Any]) -> None:
-    """Leave a stream out that cannot be started."""
+    """Leave out a stream that cannot be started."""
     try:
         await starting
     except StoreError as error:
@@ -235,7 +235,7 @@ async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
 
 async def deleteDamagedConsumer(account: JetStreamAccount, stream: Stream, name: str) -> bool:
     """
-    Delete what is kept of a consumer whose configuration cannot be read. That is durable on return.
+    Delete the stored values of a consumer whose configuration cannot be read, durably on return.
 
     @return: false if there is no such consumer.
     """
@@ -288,7 +288,10 @@ async def releaseStream(stream: Stream) -> None:
 
 
 def within(stream: Stream, waiting: Deferred[None]) -> Deferred[None]:
-    """Wait for a write of a consumer's state, but not without end, as after the loss of a lease."""
+    """
+    Wait for a write of a consumer's state, up to a limit: after the loss of a lease it may never
+    end.
+    """
     done: Deferred[None] = Deferred()
 
     def end(_: object = None) -> None:
@@ -302,7 +305,7 @@ def within(stream: Stream, waiting: Deferred[None]) -> Deferred[None]:
 
 
 def abandonStream(stream: Stream) -> None:
-    """Stop serving a stream that another broker serves: write nothing any more."""
+    """Stop serving a stream that another broker serves, and write nothing any more."""
     stream.close()
     for consumer in list(stream.consumers.values()):
         consumer.stop("leadership")
@@ -330,7 +333,7 @@ async def _dropUnfinished(account: JetStreamAccount, isWhole: bool) -> None:
 async def _recoverConsumer(
     account: JetStreamAccount, key: bytes, values: Mapping[bytes, bytes]
 ) -> bool:
-    """Whether the configuration can be read."""
+    """Recover a consumer. Return whether its configuration can be read."""
     try:
         kept, config = readConfig(values[key], ConsumerConfig)
     except Unreadable as error:

@@ -18,8 +18,8 @@ from natsbroker.wire.timestamps import formatTime
 
 def republisherOf(stream: StreamCore, subjects: SubjectStates) -> StreamRepublisher | None:
     """
-    The republisher of a stream; C{None} if it republishes nothing. nats-server takes a destination
-    that is empty, and does nothing then.
+    The republisher of a stream; C{None} if it republishes nothing. As in nats-server, an empty
+    destination is accepted and has no effect.
     """
     republish = stream.config.republish
     if republish is None or not republish.dest:
@@ -56,7 +56,7 @@ class StreamRepublisher:
             batch.copies.append((len(batch.entries) - 1, partial(self._publish, target, last)))
 
     def _publish(self, target: bytes, last: int, sequence: int, entry: Entry) -> None:
-        """Publish a copy. Where it comes from follows the headers of the original."""
+        """Publish a copy. Headers that name its origin follow those of the original."""
         stream = self._stream
         subject, headers, payload, timestamp = entry
         block = (

@@ -54,7 +54,7 @@ class StorageUse:
         self._others = None
 
     def isNear(self) -> bool:
-        """Whether so little room is left that every message must be checked."""
+        """Whether little room is left, so that every message must be checked."""
         return self.isBounded and self._stream.account.isNear(self._stream.config.storage)
 
     def check(self, size: int, own: int) -> None:
@@ -131,7 +131,7 @@ class StreamAppends:
         """
         Messages and bytes of the stream, with those being appended.
 
-        @param batch: what will be appended next.
+        @param batch: messages that will be appended next.
         """
         messages, size = self._stream.messages + self._messages, self._stream.size + self._size
         if batch is None:

@@ -31,12 +31,15 @@ class StoredSubjects:
         return self._transform.apply(subject, randrange) or subject
 
     def of(self, message: Arrived) -> bytes:
-        """The subject to store for a message. One that stands for its subject's last keeps it."""
+        """
+        The subject to store for a message. A message that stands for the last one of its subject
+        keeps the subject.
+        """
         subject, place = message.subject, message.place
         return subject if place and place == subject else self.transformed(subject)
 
     def ofAll(self, messages: Iterable[Arrived]) -> list[bytes] | None:
-        """The subjects of several messages; C{None} if the transform chooses them by chance."""
+        """The subjects of several messages; C{None} if the transform chooses them at random."""
         if self._transform is not None and self._transform.isRandom:
             return None
         return [self.of(message) for message in messages]

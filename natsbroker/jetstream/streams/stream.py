@@ -106,7 +106,7 @@ class Stream(StreamCore):
         """
         Apply a configuration: subscribe to its subjects, and enforce its limits.
 
-        @return: fires when what is beyond the limits is removed.
+        @return: fires when the messages beyond the limits are removed.
         """
         return ensureDeferred(self._applyConfig(config))
 
@@ -146,8 +146,8 @@ class Stream(StreamCore):
     @inlineCallbacks
     def _watch(self, config: StreamConfig) -> Generator[Deferred[Any], Any, None]:
         """
-        Begin to heed the times of messages, if the configuration now allows them. Stored messages
-        are read once.
+        Begin to note the times of messages, if the configuration now has limits that depend on
+        them. Stored messages are read once.
         """
         added: list[MessageExpiry | MessageScheduler] = []
         if config.allow_msg_ttl and self._expiry is None:
@@ -205,7 +205,7 @@ class Stream(StreamCore):
         return None
 
     def caughtUp(self) -> None:
-        """Answer for the origin: the mirror has caught up with it."""
+        """Answer for the origin too, because the mirror has caught up with it."""
         self._direct.caughtUp()
 
     def stateKey(self) -> bytes:
@@ -263,7 +263,7 @@ class Stream(StreamCore):
     async def addConsumer(
         self, name: str, config: ConsumerConfig, created: int, state: bytes | None
     ) -> Consumer:
-        """Add a consumer that is kept or restored; it is still to be started."""
+        """Add a consumer that is kept or restored. It must still be started."""
         filters = filtersOf(config)
         try:
             await self.account.inSteps(self.consumers.prepare(filters))
@@ -279,7 +279,9 @@ class Stream(StreamCore):
         await self.upkeep.orLater(self.forget, consumer)
 
     async def forget(self, consumer: Consumer) -> None:
-        """Delete what is kept of a consumer, unless it is that of another one of its name."""
+        """
+        Delete the stored values of a consumer, unless they are those of another one of its name.
+        """
         other = self.consumers.get(consumer.name)
         if self.isDeleted or (other is not None and other.isKept):
             return
@@ -289,14 +291,16 @@ class Stream(StreamCore):
 
     async def interestLost(self) -> None:
         """
-        Remove, with interest retention, the messages that only one consumer needed: it is deleted,
-        is reset, or has other filters.
+        With interest retention, remove the messages that only one consumer needed, which is
+        deleted, reset, or has other filters.
         """
         if self.config.retention is RetentionPolicy.INTEREST:
             await self.upkeep.orLater(self._retaining.releaseUnneeded)
 
     def compare(self) -> None:
-        """Remove, after a start, the messages that consumers have settled or rollups replaced."""
+        """
+        After a start, remove the messages that consumers have settled or rollups have replaced.
+        """
         self.upkeep.keepTrying(self.upkeep.outcome.compare)
         if self.config.retention is not RetentionPolicy.LIMITS:
             self.upkeep.keepTrying(self._retaining.compare)

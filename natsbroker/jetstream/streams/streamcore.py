@@ -30,7 +30,7 @@ TOGETHER = 16
 """The subjects that a log is asked about in one slice."""
 
 ASKED = 2000
-"""The cost of each: the question goes to a thread, and the answer comes back."""
+"""The cost of each of these questions: a thread answers it."""
 
 
 class StreamCore(StreamRecords):
@@ -39,7 +39,7 @@ class StreamCore(StreamRecords):
 
     @ivar consumers: the L{natsbroker.jetstream.consumers.table.ConsumerTable}.
     @ivar publisher: stores what is published to the stream's subjects.
-    @ivar sources: how far its sources were read.
+    @ivar sources: the positions up to which its sources were read.
     @ivar intake: reads the stream's mirror or its sources.
     @ivar upkeep: the work that is done again if it fails.
     @ivar watchers: called with the messages that became durable, before consumers have them.
@@ -61,7 +61,7 @@ class StreamCore(StreamRecords):
 
     @property
     def states(self) -> IStateStore:
-        """Where its configuration and the states of its consumers are."""
+        """The state with the stream's configuration and the states of its consumers."""
         store = self.account.files if self.isInFile else self.account.memory
         return CopiedStates(store.states(self.account.spaceOf(self.name)))
 
@@ -82,14 +82,14 @@ class StreamCore(StreamRecords):
             call()
 
     def caughtUp(self) -> None:
-        """Answer for the origin: the mirror has caught up with it."""
+        """Answer for the origin too, because the mirror has caught up with it."""
 
     def stored(self, records: Sequence[Record], isWatched: bool) -> None:
         """
         Announce durable messages.
 
         @param records: without the length of their headers.
-        @param isWatched: whether C{records} is filled: nobody but consumers needs them.
+        @param isWatched: whether C{records} is filled. Only consumers need the records.
         """
         outcome = self.upkeep.outcome
         if not outcome.isOpen:
@@ -130,7 +130,7 @@ class StreamCore(StreamRecords):
         self.evicted()
 
     def change(self, change: Deferred[Any]) -> Deferred[Any]:
-        """Note that messages are being deleted: until that is durable, look-ups and infos wait."""
+        """Note that messages are being deleted. Look-ups and infos wait until that is durable."""
         self._changing += 1
         self._tail.clear()
         self.publisher.forget()
@@ -149,11 +149,11 @@ class StreamCore(StreamRecords):
     @inlineCallbacks
     def rollUp(self, first: int, rollups: Rollups) -> Generator[Deferred[Any], Any, None]:
         """
-        Remove the messages that rollups replace. The rollups are acknowledged after that: after a
-        kill, nothing would tell that something is still to be removed. Most rollups replace
-        nothing, or one message: these are removed together.
+        Remove the messages that rollups replace. The rollups are acknowledged after that, because
+        after a kill nothing would show that messages must still be removed. Most rollups replace
+        one message or none: these are removed together.
 
-        @param first: what the places of the messages are counted from.
+        @param first: the sequence to which the places of the messages are added.
         """
         # The last message of a subject replaces what the ones before it replace.
         stops = {subject: first + place for subject, place in rollups}
@@ -176,7 +176,7 @@ class StreamCore(StreamRecords):
         yield self.remove(single)
 
     def settle(self) -> Deferred[None]:
-        """Wait until what was published, mirrored and removed before is durable."""
+        """Wait until all earlier publishes, mirrored messages and removals are durable."""
         waiting = self.written() if self.intake.isStoring else self.publisher.barrier()
         return waiting.addCallback(lambda _: self.quiet())
 
@@ -211,7 +211,10 @@ class StreamCore(StreamRecords):
 
     @inlineCallbacks
     def _discard(self, sequence: int) -> Generator[Deferred[Any], Any, None]:
-        """Have the log discard messages: one in memory some at a time, as it does so at once."""
+        """
+        Have the log discard messages. A log in memory discards some at a time, because it does so
+        at once.
+        """
         while not self.isInFile:
             page = yield self.read((), self.log.bounds().first, SLICE, 1 << 30)
             if page.next >= sequence or not page.records:
@@ -229,7 +232,8 @@ class StreamCore(StreamRecords):
         Remove single messages.
 
         @param isPurge: whether consumers publish no advisories about them.
-        @param filters: those of the only consumers that want them; empty if others may.
+        @param filters: the filters of the only consumers that want the messages; empty if others
+            may want them.
         @return: the number of removed messages, once that is durable.
         """
         if not sequences:
@@ -297,7 +301,9 @@ class StreamCore(StreamRecords):
         return removed
 
     def _passedOver(self, pattern: bytes) -> None:
-        """Move consumers behind the end, because a purge has left no message of the pattern."""
+        """
+        Move consumers behind the end, because a purge has left no message that matches the pattern.
+        """
         for consumer in list(self.consumers.values()):
             wanted = consumer.filters or (b">",)
             if any(isSubset(subject, pattern) or isSubset(pattern, subject) for subject in wanted):

@@ -45,7 +45,7 @@ SEARCH = 300
 """The cost of asking a log once."""
 
 MOST_LOOKED = 4096
-"""The most records that one read is taken to have looked at: an index skips others."""
+"""The largest number of records that a read is charged for: an index skips further ones."""
 
 GAP = 8192
 """The sequences without a message that are looked at in one turn."""
@@ -56,7 +56,7 @@ _HEADERS = attrgetter("headers")
 _LENGTH = 4
 
 MOST_COUNTS = 100
-"""The numbers of messages from a sequence on that are remembered while the stream is as it is."""
+"""The most counts of messages from a sequence on that are remembered until the stream changes."""
 
 SUBJECTS = 500
 """The subjects whose tallies are read in one slice."""
@@ -110,9 +110,9 @@ class StreamRecords:
     @property
     def first(self) -> int:
         """
-        The first sequence. An empty stream has one more than the last; a new stream that was not
-        purged and was created without a first sequence has 0, whatever a later change of the
-        configuration says.
+        The first sequence. An empty stream has the one after the last. A new stream has 0 if it was
+        never purged and was created without a first sequence, even if its configuration has changed
+        since.
         """
         bounds = self.log.bounds()
         if not bounds.count:
@@ -191,8 +191,8 @@ class StreamRecords:
         self, filters: tuple[bytes, ...], sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, Matching]:
         """
-        The same as L{read}. Where the lane and the log can, messages are decoded only when they are
-        asked for.
+        As L{read}. Where the lane and the log support it, messages are decoded only when they are
+        accessed.
         """
         if hot.EncodedRecords is None or not IShortcutLog.providedBy(self.log):
             page: Matching = yield self.read(filters, sequence, limit, maxBytes)
@@ -386,7 +386,7 @@ class StreamRecords:
         """
         Read the tallies of the subjects that match one of the filters.
 
-        @param note: called with some of them at a time; again with those that another filter
+        @param note: called with some tallies at a time, and again with those that another filter
             matches too. It ends the search by returning true.
         """
         turns = self.account.turns

@@ -69,7 +69,7 @@ class SubjectStates:
         return 0 if state is None else state.last
 
     def found(self, subject: bytes, state: SubjectState) -> None:
-        """Remember what the log has. From now on appends are remembered too."""
+        """Remember the state that the log has. From now on appends are counted too."""
         self.isUsed = True
         self._remember(subject, state)
 

@@ -16,8 +16,8 @@ BYTES = 4 << 20
 
 class StreamTail:
     """
-    Records without gaps up to the last one of the stream, or none. Sequences that were skipped may
-    follow it.
+    Records without gaps up to the last one of the stream, or none. Skipped sequences may follow the
+    last one.
     """
 
     def __init__(self) -> None:

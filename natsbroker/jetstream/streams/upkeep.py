@@ -26,11 +26,11 @@ _PIECE = 64
 
 class StreamUpkeep:
     """
-    The work that a stream must do even if its store fails: it is done when the store works again.
-    Work that a restart interrupts is found again when the stream is served next.
+    The work that a stream must do even if its store fails. It is then done when the store works
+    again. Work that a restart interrupts is found when the stream is served again.
 
     @ivar retry: waits for the store.
-    @ivar outcome: what it may have stored although it failed.
+    @ivar outcome: the messages that a failed store may have stored nevertheless.
     """
 
     def __init__(self, stream: StreamCore) -> None:
@@ -70,14 +70,14 @@ class StreamUpkeep:
         return result
 
     def keepTrying(self, attempt: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """The same as L{carryOut}, for work whose end is not waited for."""
+        """As L{carryOut}, for work whose end nobody waits for."""
         self._stream.account.run(self.carryOut(attempt, *args))
 
     async def orLater(self, attempt: Callable[..., Awaitable[T]], *args: Any) -> T:
         """
         Do a piece of work now, and again later if the store fails.
 
-        @raise StoreError: for those who wait for it.
+        @raise StoreError: if the store fails, so that waiting callers learn of it.
         """
         try:
             return await attempt(*args)
@@ -88,7 +88,7 @@ class StreamUpkeep:
     # Limits.
 
     def stored(self) -> None:
-        """Enforce the limits: messages are durable."""
+        """Enforce the limits, because messages are durable."""
         config, run = self._stream.config, self._stream.account.run
         if 0 < config.max_bytes < self._stream.size:
             run(self.orLater(self._shrink))

@@ -85,5 +85,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not SHORTEST <= seconds < math.inf:
-        raise FlagError(f'--every: "{text}" is not a number of seconds from {SHORTEST} on')
+        raise FlagError(f'--every: "{text}" is not a number of seconds of at least {SHORTEST}')
     return seconds

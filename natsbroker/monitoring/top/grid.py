@@ -21,8 +21,8 @@ _GAP = 2
 
 class Grid(ScrollView):
     """
-    A table with fixed titles in the first line and one marked row: the first, or one by key or
-    click, which stays marked where others pass it.
+    A table with fixed titles in the first line and one marked row: the first one, or one that was
+    chosen by key or click. A chosen row stays marked when the order changes.
 
     @ivar mark: the name of the marked row; empty for the first.
     """

@@ -89,7 +89,7 @@ class TopApp(App[None]):
         yield Static(id="server")
         yield Tabs(*(Tab(f"{view.key} {view.title}", id=f"view{view.key}") for view in VIEWS))
         yield Grid(id="rows")
-        yield Input(id="filter", placeholder="a text that the rows have")
+        yield Input(id="filter", placeholder="show rows that contain this text")
         yield Static(id="status")
         yield Static(_KEYS, id="keys")
 
@@ -218,7 +218,7 @@ class TopApp(App[None]):
         self._leaveFor(next(view for view in VIEWS if f"view{view.key}" == event.tab.id))
 
     def _leaveFor(self, view: View) -> None:
-        """Look at one of the views, with the filter that views share."""
+        """Show one of the views. All views share the filter."""
         if view is not self._view:
             wanted = self._wanted if self._outer is None else self._outer[1]
             self._lookAt(view, wanted, None)

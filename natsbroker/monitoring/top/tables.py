@@ -72,11 +72,11 @@ class View:
     @ivar key: the key that chooses it.
     @ivar itemsIn: gives the items of a page.
     @ivar identity: the paths that tell items apart.
-    @ivar limit: the most items that a page has; the server says under C{total} how many there are.
-    @ivar absence: what it means if the server has no such page.
-    @ivar detailQuery: what a page is asked for besides C{query} if it is read for one row.
-    @ivar detailNames: the parameters that choose this row: the path of the column with the value of
-        each. Without them the row is looked for in the whole page.
+    @ivar limit: the most items of a page. The server gives the number of all items under C{total}.
+    @ivar absence: the reason why a server has no such page.
+    @ivar detailQuery: the query in addition to C{query} if a page is read for one row.
+    @ivar detailNames: the parameters that choose this row, each with the path of the column that
+        has its value. Without them the row is searched in the whole page.
     """
 
     key: str
@@ -117,11 +117,11 @@ class Table:
     """
     One reading of a page.
 
-    @ivar time: when it was read, by a clock that nobody sets.
-    @ivar server: the id of the server: counters of another one begin at other numbers.
-    @ivar counters: what rates are made of, by row and path.
+    @ivar time: when it was read, by a monotonic clock.
+    @ivar server: the id of the server. Counters of another server begin at other numbers.
+    @ivar counters: the counters from which rates are computed, by row and path.
     @ivar unread: how many items more the server has.
-    @ivar isOff: whether the server says that it does not have what the page is about.
+    @ivar isOff: whether the server reports that it does not have the topic of the page.
     """
 
     time: float
@@ -172,7 +172,7 @@ def chosenRows(
     """
     @param sort: a column; rows without a value there come last.
     @param wanted: a text that a cell of a row must have, in any case.
-    @param internal: whether the rows of the server's own things are wanted.
+    @param internal: whether rows about the server's own subjects are wanted.
     """
     wanted = wanted.casefold()
     rows = [row for row in table.rows if internal or not row.isInternal]

@@ -9,7 +9,7 @@ from natsbroker.monitoring.top.tables import INTERNAL, Column, Item, Unit, View,
 
 MOST_ROWS = 1024
 MOST_SUBSCRIPTIONS = 4096
-"""The amount that a page is asked for."""
+"""The number of rows that a page is asked for."""
 
 _COUNT, _BYTES, _DURATION, _TIME = Unit.COUNT, Unit.BYTES, Unit.DURATION, Unit.TIME
 

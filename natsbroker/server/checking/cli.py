@@ -23,26 +23,27 @@ HELP = """\
 Usage: natsbroker check --config FILE [--strict] [--json]
        natsbroker check --store DIR [--config FILE] [--json]
 
-Of a configuration, reports everything that is wrong, with its place: what -t finds, and also files
-and folders that are missing or may not be used, ports that collide, exports and imports that do not
-fit together, and what a start warns of, as an address that is open to the network without a login.
-Run it as the user that runs the broker. Nothing is started or changed.
+check --config reports every error of a configuration, with its place: the errors that -t finds,
+files and folders that are missing or may not be used, ports that collide, and exports and imports
+that do not fit together. It also reports the warnings of a start, such as that of an address which
+is open to the network without a login. Run it as the user that runs the broker. Nothing is started
+or changed.
 
-Of a store: reads it completely, without changing it, and verifies each record: prints its streams
-and channels, and what is damaged, with sequences. No broker may have the store open. DIR is the
-folder that has a file STORE; of JetStream it is the folder "jetstream" in store_dir. If it is
-encrypted, FILE is the configuration with its key; nothing else of that is looked at.
+check --store reads a store completely, without changing it, and verifies each record. It prints the
+streams and channels, and the sequences of damaged records. No broker may have the store open. DIR
+is the folder with the file STORE. JetStream's is the folder "jetstream" in store_dir. If the store
+is encrypted, FILE is the configuration with its key; nothing else of FILE is looked at.
 
 If the structure of the database is damaged, a copy of the store is made in the folder for temporary
 files (TMPDIR) and repaired there, to show what the start of a broker would save and lose.
 
     -c, --config <file>  the configuration
-    --strict             warnings alone are reason for the exit code 1, too
+    --strict             exit with code 1 for warnings alone, too
     --store <dir>        the folder of the store
     --json               print one JSON object
 
-The exit code is 0 if nothing is wrong; 1 if something is; 2 if that cannot be found out. Warnings
-alone are nothing wrong without --strict.
+The exit code is 0 without errors, 1 with errors, and 2 if the check cannot be done. Without
+--strict, warnings are not errors.
 """
 
 _FLAGS = {

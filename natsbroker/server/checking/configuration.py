@@ -1,6 +1,6 @@
 """
 All problems of a configuration, each with its place. C{-t} stops at the first, as nats-server does.
-Here a wrong key counts as left out, and the rest is checked all the same.
+Here a wrong key counts as missing, and the rest is still checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOGINS = ("authorization", "accounts", "no_auth_user", "operator", "trusted_key
 class ConfigurationProblem:
     """
     @ivar line: 1 for the first; 0 when the problem belongs to no line.
-    @ivar level: C{error} for what prevents a start, or will fail later; C{warning} for the rest.
+    @ivar level: C{error} if it prevents a start, or will fail later; otherwise C{warning}.
     @ivar key: a dotted path; empty for an error of the syntax.
     """
 
@@ -134,7 +134,10 @@ class _Inspection:
                 yield from self._problem(WARNING, key, text)
 
     def _problem(self, level: str, key: str, text: str) -> Iterator[ConfigurationProblem]:
-        """Nothing about a key that is reported already, or was taken from one that is."""
+        """
+        A problem of a key; none if the key is reported already, or its value comes from one that
+        is.
+        """
         if self._isWrong(key):
             return
         place = self._placeOf(key)
@@ -152,7 +155,7 @@ class _Inspection:
         )
 
     def _placeOf(self, key: str) -> str:
-        """Of the key, or of the closest one around it that the file has."""
+        """The place of a key, or of the closest block around it that the file has."""
         while key and key not in self._settings.places:
             key = key.rpartition(".")[0]
         return self._settings.places.get(key, "")
@@ -174,7 +177,10 @@ def _fileProblems(settings: Settings) -> _Found:
 
 
 def _paths(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], str]]]:
-    """Files and folders, apart from those that C{-t} checks, and what finds their problem."""
+    """
+    Files and folders, apart from those that C{-t} checks, each with the function that finds its
+    problem.
+    """
     resolver, jetstream = settings.operator.resolver, settings.jetstream
     yield "logfile", settings.logging.logfile, fileProblem
     yield "pidfile", settings.pidfile, fileProblem

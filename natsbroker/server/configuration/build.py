@@ -1,6 +1,6 @@
 """
-From a tree to frozen settings, or to all errors, with nats-server's checks of several keys.
-L{natsbroker.server.configuration.checks} has those that need the command line too.
+From a tree to frozen settings, or to all errors, with nats-server's checks of several keys. Checks
+that need the command line too are in L{natsbroker.server.configuration.checks}.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def _checkTogether(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 
 
 def _rareBlocks(root: ParsedBlock, findings: Diagnostics) -> dict[str, Any]:
-    """Rare blocks; their readers load with them, so that other brokers start sooner."""
+    """Rare blocks. Their readers are loaded only with them, so that other brokers start sooner."""
     blocks: dict[str, Any] = {}
     if "streaming" in root:
         from natsbroker.streaming.reading import streamingFrom

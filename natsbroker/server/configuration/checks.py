@@ -1,6 +1,7 @@
 """
-Checks of settings as a whole, after the command line is applied; derived defaults are filled in.
-docs/reference/configuration.md lists what is stricter than in nats-server, on purpose.
+Checks of the settings as a whole, after the command line is applied. They also fill in defaults
+that depend on other keys. docs/reference/configuration.md lists the rules that are stricter than in
+nats-server, on purpose.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class _Checker:
         authorization = settings.authorization
         callout = authorization.auth_callout
         if authorization.plugin and callout is not None:
-            self._error("auth_callout does not go with a plugin", "authorization")
+            self._error("auth_callout and a plugin exclude each other", "authorization")
         for name in () if callout is None else callout.allowed_accounts:
             if name not in settings.accounts:
                 message = f'auth_callout allowed account "{name}" not found in configured accounts'
@@ -84,7 +85,7 @@ class _Checker:
             ("--auth", "token", authorization.token),
         ):
             if others and value and name not in given:
-                self._error(f"{flag} does not go with users in the file", "authorization")
+                self._error(f"{flag} and users in the file exclude each other", "authorization")
         both = authorization.token and (authorization.user or authorization.password)
         reported = "token" in given and ("user" in given or "pass" in given)
         if both and not reported:
@@ -125,7 +126,7 @@ class _Checker:
 
 
 def checkCertificates(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    """See that peers whose certificates OCSP is to check must show one."""
+    """Check that peers must show a certificate if OCSP is to check it."""
     for key in ("", "leafnodes", "websocket"):
         block: Any = getattr(settings, key) if key else settings
         tls: TLSSettings | None = None if block is None else block.tls

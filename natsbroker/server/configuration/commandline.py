@@ -182,5 +182,5 @@ def _runOrTest(
 def configurationFile(given: Mapping[str, FlagValue]) -> str:
     path, other = str(given.get("c", "")), str(given.get("sc", ""))
     if path and other and path != other:
-        raise ConfigError("one configuration file for both: -c or -sc")
+        raise ConfigError("-c and -sc must name the same configuration file")
     return path or other

@@ -139,7 +139,7 @@ _CHANGES: dict[str, Change] = {
     "workers": lambda settings, count: replace(settings, workers=workerCount(count)),
     "pure": lambda settings, isPure: replace(settings, fast_lane=not isPure),
 }
-"""First spelling of a flag that is more than one setting -> its change."""
+"""First spelling of a flag that changes several settings -> the function that changes them."""
 
 
 def _withTLS(

@@ -33,8 +33,10 @@ def passedSockets(
     environment: Mapping[str, str], pid: int, first: int = _FIRST
 ) -> dict[str, socket.socket]:
     """
-    @return: by name; empty if none are passed, or the variables are for another process.
-    @raise ConfigError: if the variables make no sense, or a descriptor is no listening TCP socket.
+    @return: the sockets by name; empty if none are passed, or the variables are for another
+        process.
+    @raise ConfigError: if the variables are malformed, or a descriptor is not a listening TCP
+        socket.
     """
     if environment.get("LISTEN_PID") != str(pid) or _DESCRIPTORS not in environment:
         return {}
@@ -95,7 +97,10 @@ def listeningAt(
 
 def _client(settings: Settings, host: str, port: int) -> Settings:
     if settings.streaming is not None and settings.streaming.nats_server:
-        raise ConfigError(f"{CLIENT}: clients connect to the server of nats_server_url", _TITLES)
+        raise ConfigError(
+            f"{CLIENT}: clients use the server of nats_server_url, not a listener here",
+            _TITLES,
+        )
     return replace(settings, host=host, port=port)
 
 

@@ -1,7 +1,7 @@
 """
 Payloads in Avro: bare, as single objects, or behind the five bytes of Confluent's serializers.
-fastavro believes payloads, and makes arrays of as many nulls as eight bytes say. So arrays of items
-of zero bytes are refused; others cannot have more items than bytes.
+fastavro trusts payloads: eight bytes can make it build an array with any number of nulls. So arrays
+whose items have zero bytes are refused. Other arrays cannot have more items than bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BAD = (EOFError, ValueError, IndexError, ArithmeticError)
 class AvroCodec:
     """
     @ivar parsed: the schema itself, for fingerprints and for payloads of another schema.
-    @ivar reading: another schema of the same bytes, by which fastavro makes values for Arrow.
+    @ivar reading: another schema for the same bytes, with which fastavro makes values for Arrow.
     @ivar columns: the fields of a record; anything else is one column C{value}.
     @ivar hasChoices: whether there are unions of several types.
     """
@@ -49,7 +49,7 @@ class AvroCodec:
         try:
             value = fastavro.schemaless_reader(source, self.reading, None)
         except _BAD as error:
-            raise BadPayload(f"it is no value of its schema: {error!r}") from None
+            raise BadPayload(f"it does not match its schema: {error!r}") from None
         place = source.tell()
         if place < len(data):
             raise BadPayload(f"{len(data) - place} bytes follow the value, from byte {place} on")
@@ -84,7 +84,9 @@ _NUMBERS = {frozenset(("int", "long")): pa.int64(), frozenset(("float", "double"
 
 
 def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCodec:
-    """C{references} are the schemas that it uses, each behind those that it uses itself."""
+    """
+    Read a schema. C{references} are the schemas that it uses, each after those that it uses itself.
+    """
     try:
         from fastavro.read import LOGICAL_READERS
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
@@ -92,7 +94,7 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCo
         raise OptionError("Avro needs fastavro: pip install 'natsbroker[avro]'") from None
     LOGICAL_READERS[f"record-{_THERE}"] = lambda *given: True
     malformed = (SchemaParseException, UnknownType, ValueError, KeyError, TypeError)
-    with readingSchema(name, "no Avro schema", malformed):
+    with readingSchema(name, "not an Avro schema", malformed):
         builder = _SchemaBuilder()
         named: tuple[dict[str, Any], ...] = {}, {}, {}
         for text in (*references, data):
@@ -125,14 +127,14 @@ class _SchemaBuilder:
                 return _SIMPLE[schema], schema == "null"
             known = self._named[schema]
             if known is None:
-                what = f"{place or schema}: {schema} has itself in it"
-                raise OptionError(f"{what}, and no columns for that")
+                what = f"{place or schema}: {schema} contains itself"
+                raise OptionError(f"{what}, which columns cannot hold")
             return known
         word, logical = schema["type"], schema.pop("logicalType", None)
         if word == "array":
             kind, isEmpty = self.made(schema["items"], f"{place}[]")
             if isEmpty:
-                raise OptionError(f"{place}[]: no column is for items of zero bytes")
+                raise OptionError(f"{place}[]: columns cannot hold items of zero bytes")
             return pa.list_(pa.field("element", kind)), False
         if word == "map":
             return pa.map_(pa.string(), self.made(schema["values"], f"{place}{{}}")[0]), False
@@ -168,8 +170,8 @@ class _SchemaBuilder:
 
     def _union(self, branches: list[Any], place: str) -> Any:
         """
-        One branch beside null is that type; several are a struct with a field for each, which
-        fastavro reads as records of one field of the same bytes.
+        The type of a union. One branch beside null is that type. Several are a struct with a field
+        for each. fastavro reads each as a record with one field, which has the same bytes.
         """
         words = frozenset(
             branch for branch in branches if isinstance(branch, str) and branch != "null"
@@ -212,14 +214,14 @@ def framedAvro(
         which, written = f"{other} to {key}", io.BytesIO()
         if writer.hasChoices or target.hasChoices:
             raise BadPayload(
-                f"it does not go from schema {which}: they have unions of several types"
+                f"it cannot be converted from schema {which}: they have unions of several types"
             )
         try:
             value = fastavro.schemaless_reader(io.BytesIO(data), writer.parsed, target.parsed)
             fastavro.schemaless_writer(written, target.parsed, value)
         except Exception as error:
             # Schemas that do not go together, and values beyond what Python's times can be.
-            raise BadPayload(f"it does not go from schema {which}: {error}") from None
+            raise BadPayload(f"it cannot be converted from schema {which}: {error}") from None
         return target.decode(written.getvalue())
 
     return FramedCodec(opened, codecOf, key, brought)
@@ -230,7 +232,7 @@ def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
     for name, data in files.items():
         stem = name.removesuffix(".avsc")
         if not stem.isascii() or not stem.isdigit() or int(stem) >> 32:
-            raise OptionError(f"{name}: files of a registry are called by numbers, such as 7.avsc")
+            raise OptionError(f"{name}: files of a registry have numbers as names, such as 7.avsc")
         schemas[int(stem)] = readAvro(data, name)
     if not number.isdigit() or int(number) not in schemas:
         raise OptionError(f"there is no schema {number}.avsc")

@@ -60,7 +60,7 @@ DIGITS = 38
 
 
 class Clash(Exception):
-    """Two schemas do not fit together."""
+    """The error of two schemas that do not fit together."""
 
 
 def readSchema(text: str) -> Any:
@@ -88,7 +88,9 @@ def nullable(kind: Any) -> Any:
 
 @contextmanager
 def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Raise schema errors with the schema's name; C{kind} is their reason: C{no Avro schema}."""
+    """
+    Raise schema errors with the schema's name; C{kind} is their reason: C{not an Avro schema}.
+    """
     try:
         yield
     except RecursionError:
@@ -100,7 +102,7 @@ def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) 
 
 
 def checkNames(fields: Sequence[Any], place: str = "") -> None:
-    """See that Spark can tell columns apart, to which C{A} and C{a} are the same."""
+    """Check that Spark can distinguish the columns: C{A} and C{a} are the same to it."""
     seen: set[str] = set()
     for field in fields:
         name = f"{place}{field.name}"

@@ -1,4 +1,4 @@
-"""Decoding a column of a DataFrame, also of a streaming query."""
+"""Decoding of a column of a DataFrame. It may be that of a streaming query."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def withDecoded(
     """
     A DataFrame with decoded payloads.
 
-    @param schema: C{KIND:WHAT}, as C{natsbroker spark decode --schema PATTERN=KIND:WHAT} has it.
+    @param schema: C{KIND:WHAT}, as in C{natsbroker spark decode --schema PATTERN=KIND:WHAT}.
     @param column: the one with the payloads, C{BINARY} or C{STRING}.
-    @param to: the name of the column that is added, a C{STRUCT}; it is null where the payload is
-        bad, and C{to_error} says why.
+    @param to: the name of the column that is added, a C{STRUCT}; it is null if the payload is bad,
+        and C{to_error} has the reason.
     @param isUnknownBad: whether fields unknown to the schema make a payload bad.
     """
     names = {name.lower() for name in frame.columns}
@@ -77,7 +77,7 @@ def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | N
 
 
 def structsOf(rows: list[Any], kind: Any) -> tuple[Any, dict[int, str]]:
-    """An array, and by its place the reason for a null row that Arrow does not take."""
+    """An array, and by place the reasons for null rows, which Arrow did not take."""
     try:
         return pa.array(rows, kind), {}
     except _UNTAKEN:

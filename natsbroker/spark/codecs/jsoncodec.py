@@ -2,9 +2,9 @@
 Payloads in JSON, strictly by columns in Spark's language or by a JSON Schema, whose limits beside
 types, such as patterns, are not looked at.
 
-Nothing is guessed: a number is no text, C{1.0} is no whole number, and a value beyond its type is
-bad, not null. A payload is one object, in UTF-8. msgspec reads it by types made of the schema, and
-takes the last one of equal keys.
+Nothing is guessed: a number is not a text, C{1.0} is not a whole number, and a value outside of its
+type is bad, not null. A payload is one object, in UTF-8. msgspec reads it by types that are made
+from the schema. Of equal keys, the last one counts.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _digits(kind: type[_Digits], value: Any) -> _Digits:
     try:
         return kind(number.quantize(Decimal((0, (1,), -scale)), context=exact))
     except DecimalException:
-        raise BadPayload(f"{str(number)[:80]} is no DECIMAL({precision}, {scale})") from None
+        raise BadPayload(f"{str(number)[:80]} is not a DECIMAL({precision}, {scale})") from None
 
 
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError)
@@ -156,7 +156,7 @@ class _ColumnBuilder:
                 raise OptionError(f"{place}: there is no schema {document}")
             whole = f"{document}#{path}"
             if whole in outer:
-                raise OptionError(f"{place}: {whole} has itself in it, and no columns for that")
+                raise OptionError(f"{place}: {whole} contains itself, which columns cannot hold")
             outer = (*outer, whole)
             schema = self.documents[document]
             for step in path.split("/")[1:]:
@@ -168,7 +168,7 @@ class _ColumnBuilder:
             branches = [{**schema, "type": single} for single in schema["type"]]
         some = [branch for branch in branches if branch.get("type") != "null"]
         if len(some) != 1:
-            raise OptionError(f"{place or 'it'}: no column is for a choice of types")
+            raise OptionError(f"{place or 'it'}: a column cannot hold a choice of types")
         isNullable = len(branches) > 1
         if some[0] is not schema:
             kind, isAlso = self.kindOf(some[0], document, place, outer)
@@ -188,7 +188,7 @@ class _ColumnBuilder:
             return pa.list_(pa.field("element", item))
         more = schema.get("additionalProperties")
         if word != "object" or not (schema.get("properties") or isinstance(more, dict)):
-            raise OptionError(f"{place or 'it'}: no column is for {json.dumps(schema)[:80]}")
+            raise OptionError(f"{place or 'it'}: a column cannot hold {json.dumps(schema)[:80]}")
         if not schema.get("properties"):
             return pa.map_(pa.string(), self.kindOf(more, document, f"{place}{{}}", outer)[0])
         inside, required = f"{place}." if place else "", schema.get("required", ())

@@ -30,8 +30,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.A)
 @dataclass(frozen=True)
 class PayloadMapping:
     """
-    @ivar what: the columns in Spark's language, or which of the schemas, or which message; of a
-        registry the number of a schema and the message, as C{7#pkg.Order}.
+    @ivar what: the columns in Spark's language, the name of a schema, or the name of a message. For
+        a registry, the number of a schema and the message, such as C{7#pkg.Order}.
     @ivar isUnknownBad: whether fields unknown to the schema make a payload bad.
     """
 
@@ -137,7 +137,7 @@ def _checkTables(mappings: Sequence[PayloadMapping], names: Mapping[str, str]) -
     patterns = {mapping.pattern for mapping in mappings}
     for pattern in names:
         if pattern not in patterns:
-            raise OptionError(f"table: no schema is for {pattern}")
+            raise OptionError(f"table: there is no schema for {pattern}")
     seen: dict[str, str] = {OTHERS: "messages without a schema"}
     for mapping in mappings:
         name = mapping.table

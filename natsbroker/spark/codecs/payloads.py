@@ -17,11 +17,11 @@ _ID = struct.Struct(">bI")
 
 
 class BadPayload(ValueError):
-    """Bytes that are no value of a schema."""
+    """Bytes that are not a value of a schema."""
 
 
 def numbered(data: bytes) -> tuple[int, int]:
-    """The number of the schema in Confluent's five bytes, and the value's place."""
+    """The number of the schema in Confluent's five bytes, and the place of the value."""
     if len(data) < _ID.size or data[0]:
         raise BadPayload("it does not begin with a zero byte and the number of a schema")
     return int(_ID.unpack_from(data)[1]), _ID.size
@@ -37,8 +37,8 @@ class Codec(Protocol):
 @dataclass
 class FramedCodec:
     """
-    Reads values that name their schema. Each is checked by its own schema, and converted to the
-    columns of one.
+    Reads values that name their schema. Each value is checked by its own schema, and converted to
+    the columns of one schema.
 
     @ivar opened: gives the key of a payload's schema, and where its value begins.
     @ivar codecOf: the codec of a key; C{KeyError} if there is none.

@@ -64,7 +64,7 @@ class ProtobufCodec:
             raise OptionError("Protobuf needs the compiled form of Google's library: protobuf")
         self._isUnknownBad = isUnknownBad
         with readingSchema(
-            name, "no set of descriptors", (DecodeError, TypeError, descriptor_database.Error)
+            name, "not a set of descriptors", (DecodeError, TypeError, descriptor_database.Error)
         ):
             try:
                 descriptor = _pool(data).FindMessageTypeByName(message)
@@ -90,9 +90,9 @@ class ProtobufCodec:
                     raise BadPayload(f"{unknown} bytes are of fields unknown to the message")
             fields = self._read(message)
         except DecodeError as error:
-            raise BadPayload(f"it is no such message: {error}") from None
+            raise BadPayload(f"it is not such a message: {error}") from None
         except UnicodeDecodeError:
-            raise BadPayload("a text is no UTF-8") from None
+            raise BadPayload("a text is not UTF-8") from None
         # A message without fields is read as its being there.
         return fields if isinstance(fields, dict) else {}
 
@@ -117,12 +117,12 @@ def _wellKnown(name: str) -> Any:
             raise ImportError
         serialized = importlib.import_module(module).DESCRIPTOR.serialized_pb
     except ImportError:
-        raise OptionError(f"it has no {name}: let protoc --include_imports") from None
+        raise OptionError(f"it has no {name}: run protoc with --include_imports") from None
     return descriptor_pb2.FileDescriptorProto.FromString(serialized)
 
 
 def _forgetExtensions(outer: Any, messages: Any) -> None:
-    """Remove the extensions, so that they are unknown fields: no column is for them."""
+    """Remove the extensions, for which there are no columns, so that they are unknown fields."""
     del outer.extension[:]
     for message in messages:
         _forgetExtensions(message, message.nested_type)
@@ -137,7 +137,7 @@ def _isRepeated(field: Any) -> bool:
 def _message(descriptor: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
     name = descriptor.full_name
     if name in outer:
-        raise OptionError(f"{place}: {name} has itself in it, and no columns for that")
+        raise OptionError(f"{place}: {name} contains itself, which columns cannot hold")
     if name == _TIMESTAMP:
         return TIMESTAMP, lambda message: _micros(message, place)
     inner = (*outer, name)
@@ -189,7 +189,7 @@ def _single(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reade
 def _text(value: str | bytes) -> str:
     # Texts of proto2 may be anything, and the library gives bytes where they are no UTF-8.
     if isinstance(value, bytes):
-        raise BadPayload("a text is no UTF-8")
+        raise BadPayload("a text is not UTF-8")
     return value
 
 
@@ -201,7 +201,7 @@ def _enum(descriptor: Any, place: str) -> _Reader:
 
     def read(number: int) -> str:
         if number not in names:
-            raise BadPayload(f"{place}: {number} is none of {descriptor.full_name}")
+            raise BadPayload(f"{place}: {number} is not a value of {descriptor.full_name}")
         return str(names[number])
 
     return read
@@ -210,7 +210,7 @@ def _enum(descriptor: Any, place: str) -> _Reader:
 def _micros(message: Any, place: str) -> int:
     seconds, nanos = message.seconds, message.nanos
     if not (_FIRST <= seconds <= _LAST and 0 <= nanos < 1_000_000_000):
-        raise BadPayload(f"{place}: {seconds} s and {nanos} ns is no time")
+        raise BadPayload(f"{place}: {seconds} s and {nanos} ns is not a time")
     return int(seconds * 1_000_000 + nanos // 1000)
 
 

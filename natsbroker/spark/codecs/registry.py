@@ -91,7 +91,9 @@ class SchemaRegistry:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise OptionError(f"registry: not a URL: {access.url.rpartition('@')[2]!r}")
         if parts.username is not None:
-            raise OptionError("registry: a password does not stand in the URL: name a file of it")
+            raise OptionError(
+                "registry: the URL must not contain a password: name a file that does"
+            )
         self._url = access.url.rstrip("/")
         self._sleep = sleep
         self._headers = {"Accept": _TYPE}
@@ -113,9 +115,7 @@ class SchemaRegistry:
         return self._schema(f"/schemas/ids/{number}{_FORM * isSerialized}")
 
     def texts(self, number: int, kind: str) -> tuple[str, dict[str, str]]:
-        """
-        A schema, and those that it uses by their names, each behind those that it uses itself.
-        """
+        """A schema, and those that it uses by their names, each after those that it uses itself."""
         isProtobuf, named = kind == "PROTOBUF", {}
         schema = self.schema(number, isProtobuf)
         if schema.kind != kind:

@@ -37,7 +37,7 @@ def readOffset(
     if names is not None and set(places) != set(names):
         raise OptionError(
             f"the checkpoint is of the {word}s {', '.join(sorted(places))}, and the query reads"
-            f" {', '.join(sorted(names))}: a query keeps its {word}s"
+            f" {', '.join(sorted(names))}: a query cannot change its {word}s"
         )
     return places
 
@@ -61,7 +61,7 @@ def present(
         if state is not None:
             text = (
                 f"{word} {name} was deleted and made again ({created}, now {state.created}): its"
-                " sequences are others"
+                " sequences belong to other messages now"
             )
         if onGone is None:
             raise LogGone(text)
@@ -101,8 +101,8 @@ def advance(
 
 def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
     """
-    Sequences of each stream. Each with something new is given one, also beyond the limit, so that
-    quiet streams need not wait for busy ones; the rest is shared by need.
+    The numbers of sequences to read of each stream. Each stream with new messages gets one, even
+    beyond the limit, so that quiet streams need not wait for busy ones. The rest is shared by need.
     """
     total = sum(lags.values())
     if total <= allowed:
@@ -122,7 +122,7 @@ def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
 def rangesBetween(
     start: _Places, end: _Places, word: str = "stream", mayLeave: bool = False
 ) -> list[SequenceRange]:
-    """C{mayLeave} leaves out deleted streams, with what they had."""
+    """The ranges between two offsets. C{mayLeave} leaves out deleted streams."""
     ranges = []
     for name, (created, seq) in start.items():
         other, stop = end.get(name, ("", seq))
@@ -133,6 +133,9 @@ def rangesBetween(
                 f"{word} {name} ends before {stop}, and the query has read up to {seq - 1}"
             )
         if other != created:
-            raise DataLoss(f"{word} {name} was deleted and made again: its sequences are others")
+            raise DataLoss(
+                f"{word} {name} was deleted and made again: its sequences belong to"
+                " other messages now"
+            )
         ranges.append(SequenceRange(name, created, seq, stop))
     return ranges

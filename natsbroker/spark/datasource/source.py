@@ -70,7 +70,8 @@ class PushedFilters:
     def _takeTime(self, name: str, value: datetime) -> None:
         """
         Take a condition on C{time}. Rows have microseconds and servers nanoseconds, so a message
-        may be a little younger than its row says. None that the condition selects is left out.
+        may be a little younger than its row shows. No message that the condition selects is left
+        out.
         """
         if name in _LEAST:
             self.since = value if self.since is None else max(self.since, value)
@@ -138,8 +139,8 @@ class NatsBrokerSource(DataSource):
     """
     JetStream streams, or channels of NATS Streaming, as rows.
 
-    @cvar parallelism: how many tasks the cluster runs at a time; 0 if unknown. A session has a
-        subclass that knows it, because what plans a read runs without the session.
+    @cvar parallelism: the number of tasks that the cluster runs at a time; 0 if unknown. A session
+        has a subclass that knows it, because reads are planned in a process without the session.
     """
 
     parallelism = 0
@@ -185,7 +186,10 @@ class BatchReader(RangedReader, DataSourceReader):
         self._limits = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges of tasks; an empty one if there are none: Spark takes no list without one."""
+        """
+        The ranges of tasks. If there are none, there is an empty one, since Spark takes no empty
+        list.
+        """
         with connected(self._options) as connection:
             logs = logsOf(connection, self._options)
             ranges = self._limits.timed(logs, planRanges(logs, self._options))

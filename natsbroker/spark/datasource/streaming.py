@@ -67,8 +67,8 @@ class RangedReader:
 
 class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
-    Plans micro-batches in one process with one connection as long as the query runs, and reads
-    their ranges in workers, which get it without the connection.
+    Plans micro-batches in one process, with one connection as long as the query runs. Workers get a
+    copy without the connection, and read the ranges.
     """
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -106,8 +106,8 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
             if given != self._reads.get(kind):
                 raise OptionError(
                     f"{kind}: the checkpoint is of {', '.join(given) or 'all'}, and the query reads"
-                    f" {', '.join(self._reads.get(kind) or ()) or 'all'}: what is in between would"
-                    " be missing; allowCheckpointChange=true goes on from there"
+                    f" {', '.join(self._reads.get(kind) or ()) or 'all'}: earlier messages would"
+                    " be missing; allowCheckpointChange=true continues without them"
                 )
         return places
 
@@ -202,7 +202,8 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
 
     def _current(self) -> dict[str, StreamState]:
         """
-        The streams now, or a moment ago: an idle query asks more than a hundred times a second.
+        The present streams, or those of a moment ago: an idle query asks more than a hundred times
+        a second.
         """
         if time.monotonic() - self._asked >= self._options["pollInterval"]:
             self._states = self._patiently(self._ask)
@@ -244,10 +245,10 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
 
 class EarlierStreamReader(StreamReader):
     """
-    The reader for Spark 4.0 and 4.1, which do not say where a query is: it is at the last offset
-    that this gave. The first offset has no limit unless Spark asked for the initial one before. It
-    does not for a query that goes on from a checkpoint, nor for the trigger C{availableNow}, which
-    takes the first offset for the last.
+    The reader for Spark 4.0 and 4.1, which do not tell the present offset of a query. It is the
+    last offset that this reader returned. The first offset has no limit unless Spark asked for the
+    initial one before. Spark does not ask for it if a query continues from a checkpoint, nor with
+    the trigger C{availableNow}, which takes the first offset for the last.
     """
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:

@@ -87,11 +87,11 @@ class _Writer:
             return
         subjects = options["subject"]
         if len(options["stream"]) != 1:
-            raise OptionError("stream: name the one to write to")
+            raise OptionError("stream: name the stream to write to")
         if len(subjects) > 1:
             raise OptionError("subject: name one to write to, or have a column")
         if bool(subjects) == ("subject" in names):
-            raise OptionError("write needs a column 'subject' or the option, and not both")
+            raise OptionError("write needs either a column 'subject' or the option 'subject'")
         if subjects and not isValidLiteral(subjects[0].encode("utf-8")):
             raise OptionError(f"subject: not a subject to publish to: {subjects[0]!r}")
         self._stream = checkedName(options["stream"][0])
@@ -110,7 +110,8 @@ class _Writer:
             kind: type[Publisher] = AtomicPublisher if self._options["atomic"] else Publisher
             if kind is AtomicPublisher and not state.isAtomic:
                 raise DataSourceError(
-                    f"stream {self._stream}: atomic: it takes no batches: set its allow_atomic"
+                    f"stream {self._stream}: atomic: the stream takes no batches: set its"
+                    " allow_atomic"
                 )
             write, number, task = self._place()
             publisher = kind(connection, self._stream, self._options["window"])
@@ -185,7 +186,9 @@ class StreamWriter(_Writer, _ArrowWriter):
 
 @dataclass
 class _RowWriter:
-    """Writes rows; C{dead} takes those that the stream refuses. Without it each is an error."""
+    """
+    Writes rows. C{dead} takes rows that the stream refuses. Without it, each of these is an error.
+    """
 
     publisher: Publisher
     place: str
@@ -237,7 +240,10 @@ class _RowWriter:
         return f"{self.place}:{number}:{digest.hexdigest()}"
 
     def _refused(self, row: dict[str, Any], subject: str, error: ApiError) -> None:
-        """Keep a refused row, or raise an error that is not the row's, as for a full store."""
+        """
+        Keep a refused row. Raise an error that is not the row's fault, such as that of a full
+        store.
+        """
         isOurs = any(matches(x.encode(), subject.encode()) for x in self.state.subjects)
         isPassing = error.code in _PASSING or (error.code == _NOBODY and isOurs)
         if isPassing or (error.code == _STORE_FAILED and _OF_SUBJECT not in str(error)):
@@ -266,12 +272,14 @@ def _checkedForChannel(names: set[str], options: dict[str, Any]) -> str:
     if options["stream"]:
         raise OptionError("stream and channel exclude each other")
     if len(options["channel"]) != 1 or isPattern(options["channel"][0]):
-        raise OptionError("channel: name the one to write to")
+        raise OptionError("channel: name the channel to write to")
     if options["subject"]:
-        raise OptionError("subject does not go with channel: a channel is written to by its name")
+        raise OptionError(
+            "subject and channel exclude each other: a channel is written to by its name"
+        )
     for name in ("atomic", "deadLetters"):
         if options[name]:
-            raise OptionError(f"{name} does not go with channel: only streams have that")
+            raise OptionError(f"{name} and channel exclude each other: only streams have that")
     others = sorted(names - {"data"})
     if others:
         raise OptionError(

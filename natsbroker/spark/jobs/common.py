@@ -294,7 +294,7 @@ def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]
 
 class Stop:
     """
-    Whether to end. It has no lock, as C{threading.Event} has one: a signal's handler interrupts the
+    Whether to end. It has no lock, unlike C{threading.Event}: a signal's handler interrupts the
     main thread, and would wait forever for a lock that this thread holds.
     """
 
@@ -318,8 +318,8 @@ def stopping(job: JobRun | None = None) -> Iterator[Stop]:
     """
     Let SIGTERM and SIGINT end this process between two pieces of work; in the main thread only.
 
-    @param job: one whose unfinished work nobody sees: it may end in the middle, L{_GRACE} seconds
-        after the signal. Object stores are waited for much longer.
+    @param job: a job whose unfinished work nobody sees. It may be ended L{_GRACE} seconds after the
+        signal; with object stores, much later.
     """
     stop = Stop()
     before = {number: signal.signal(number, stop.take) for number in _SIGNALS}
@@ -334,8 +334,8 @@ def stopping(job: JobRun | None = None) -> Iterator[Stop]:
 @contextmanager
 def _watched(job: JobRun) -> Iterator[None]:
     """
-    End the process in time after a signal. A handler in Python does not run while the main thread
-    is in a library; a thread that reads the interpreter's wake-up file does.
+    End the process in time after a signal. A Python handler does not run while the main thread is
+    in a library. A thread that reads the interpreter's wake-up file does.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

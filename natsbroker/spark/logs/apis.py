@@ -64,7 +64,7 @@ class StreamState:
     @ivar stop: the sequence of the next message.
     @ivar isDirect: whether its messages can be had by direct get.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
-    @ivar trims: whether its configuration has messages removed without anybody's request.
+    @ivar trims: whether its configuration removes messages without a request.
     @ivar replaces: whether a new message may take the place of an older one of its subject.
     """
 
@@ -255,7 +255,7 @@ class StreamExports(ExportApi):
         super().__init__(connection, domain or connection.info.get("domain") or "_")
 
     def identity(self, name: str) -> str | None:
-        """The name of a stream in frames; C{None} where no server gives this user any."""
+        """The name of a stream in frames; C{None} if no server gives this user frames."""
         if "natsbroker" not in self.connection.info:
             return None
         try:

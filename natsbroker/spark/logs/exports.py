@@ -1,7 +1,7 @@
 """
 Reading a whole range of a channel, or of a stream of our broker, as columnar frames. One broker has
-the log, so no replica lags. A gap in front of the oldest stored message counts as lost: retention
-may have taken it, while others are deletions.
+the log, so no replica lags. A gap before the oldest stored message counts as lost, because
+retention may have removed it. Other gaps are deletions.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class ExportReader:
             before = cursor
             for frame in frames:
                 if frame.place.start != cursor or frame.place.next > bounds.stop:
-                    raise DataSourceError(f"{self._what}: frames that do not follow on")
+                    raise DataSourceError(f"{self._what}: frames that do not follow each other")
                 cursor = frame.place.next
             if cursor == before:
                 raise DataSourceError(

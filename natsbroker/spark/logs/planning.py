@@ -54,7 +54,9 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
     if options["channel"] and options["stream"]:
         raise OptionError("stream and channel exclude each other")
     if options["channel"] and options["subject"]:
-        raise OptionError("subject does not go with channel: all messages of a channel have one")
+        raise OptionError(
+            "subject and channel exclude each other: all messages of a channel have one subject"
+        )
     if options.get("streamPattern"):
         if namesGiven(options):
             raise OptionError("streamPattern excludes stream and channel")
@@ -71,7 +73,9 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
 def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False) -> str:
     names = checkedNames(options)
     if len(names) != 1 or isPattern(names[0]) or (isWhole and options["subject"]):
-        raise OptionError(f"name the one stream or channel{purpose}, whole")
+        raise OptionError(
+            f"name exactly one stream or channel{purpose}, without wildcards or subject"
+        )
     return names[0]
 
 
@@ -176,7 +180,7 @@ def _begin(
     logs: Logs, options: Mapping[str, Any], isStreaming: bool
 ) -> list[tuple[StreamState, int]]:
     """
-    The streams or channels, and where to begin in each.
+    The streams or channels, and the place to begin in each.
 
     @param isStreaming: whether patterns may match nothing yet, and reading begins at the end
         without an option.
@@ -219,8 +223,8 @@ def _perStream(
     option: str, text: str, names: Sequence[str], words: tuple[str, ...]
 ) -> dict[str, int | str]:
     """
-    The value of an option for each stream: one of the words, a sequence, or in JSON a time. The
-    last word is for streams that JSON does not name.
+    The value of an option for each stream: one of the words, a sequence, or in JSON a time. Streams
+    that JSON does not name get the last word.
     """
     if not text.lstrip().startswith("{"):
         return dict.fromkeys(names, _offset(option, words, text, len(names)))

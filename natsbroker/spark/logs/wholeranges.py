@@ -1,10 +1,10 @@
 """
 Reading a whole range of sequences.
 
-Any replica may answer a direct get, and one that lags ends its answer early without a word. So an
-end is believed only when the leader says that nothing follows, and a gap only when the leader says
-that nothing is stored there. Mirrors (C{mirror_direct}) may keep less: what they answer is asked
-for again, until the stream itself does.
+Any replica may answer a direct get. One that lags silently ends its answer early. So an end is
+accepted only when the leader confirms that nothing follows, and a gap only when the leader confirms
+that nothing is stored there. Mirrors (C{mirror_direct}) may keep less. Their answers are requested
+again, until the stream itself answers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def fetch(
 ) -> tuple[MessageRows, bool] | None:
     """
     @param subject: of direct gets of a stream, whose name is its last token.
-    @param size: how many bytes, roughly: the message that goes beyond it is the last.
+    @param size: the approximate number of bytes: the message that exceeds it is the last.
     @return: messages, and whether the stream ends behind them; C{None} for messages of a mirror.
     """
     rows = MessageRows([], [], [], [], [])
@@ -141,14 +141,14 @@ def planned(state: StreamState, start: int, stop: int) -> SequenceRange:
 
 
 def isDeletion(state: StreamState, start: int, stop: int) -> bool:
-    """Whether only the first message is missing, which a deletion removed."""
+    """Whether only the first message is missing, because it was deleted."""
     return stop - start == 1 and not state.trims
 
 
 def checkGaps(streams: StreamApi, bounds: SequenceRange, onLoss: OnLoss | None) -> None:
     """
     Look whether messages between others have vanished since the read was planned. Servers give no
-    reason: a single one is taken for deleted, several for purged or expired.
+    reason. A single missing message counts as deleted, several as purged or expired.
     """
     if bounds.planned is None:
         return
@@ -192,7 +192,7 @@ def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
     if state.created != created:
         raise LogGone(
             f"stream {name} was deleted and made again ({created}, now {state.created}): its"
-            " sequences are others"
+            " sequences belong to other messages now"
         )
     return state
 
@@ -237,7 +237,7 @@ class RangeReader:
     options: ReadOptions
     onLoss: OnLoss | None
     sleep: Callable[[float], object] = time.sleep
-    # What is deleted stays deleted, so this is asked for again only when it does not explain.
+    # Deleted messages stay deleted, so the state is requested again only for unexplained gaps.
     _known: StreamState | None = None
 
     def read(self) -> Iterator[MessageRows]:
@@ -251,7 +251,7 @@ class RangeReader:
             self._lose(state, start, gone)
             start = gone
         patterns = self.options.patterns or ("",)
-        # What waits to be merged is all in memory.
+        # All messages that wait to be merged are in memory.
         size = max(self.options.fetchBytes // len(patterns), _LEAST_BYTES)
         yield from merged([self._readFiltered(start, pattern, size) for pattern in patterns])
         self._check()
@@ -283,8 +283,8 @@ class RangeReader:
             rows, isEnd = fetched
             reached = rows.seqs[-1] + 1 if rows.seqs else cursor
             good = reached if pattern else self._verified(cursor, rows)
-            # What a filter passes over cannot be told from what is not stored any more. So nothing
-            # may have gone from where the answer began.
+            # Messages that a filter passes over look like deleted ones. So no message may have been
+            # deleted since the answer began.
             if pattern and (state := self._check()).first > cursor:
                 self._lose(state, cursor, min(state.first, bounds.stop))
             if good == reached and isEnd:
@@ -347,8 +347,8 @@ class RangeReader:
 
     def _explained(self, gaps: Sequence[tuple[int, int]]) -> None:
         """
-        Accept gaps in which nothing is stored. Messages of one at the stream's beginning may have
-        been there when the range was planned, and count as lost.
+        Accept gaps in which nothing is stored. Messages at the stream's beginning may have existed
+        when the range was planned. If they are missing, they count as lost.
         """
         if not gaps:
             return

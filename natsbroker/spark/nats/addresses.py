@@ -45,7 +45,10 @@ class ServerAccess:
         return bool(self.tls or self.tlsFirst or self.tlsCa or self.tlsCert or self.tlsServerName)
 
     def identityAt(self, address: RemoteURL) -> ServerAccess:
-        """Our login: without any credentials those of the address, where a token stands alone."""
+        """
+        Our login. Without any credentials it is that of the address, where a name without a
+        password is a token.
+        """
         if self.user or self.password or self.token or self.nkeySeedFile or self.credentialsFile:
             return self
         if address.password is None:

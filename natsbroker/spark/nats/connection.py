@@ -30,7 +30,9 @@ _NO_RESPONDERS = 503
 
 
 def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
-    """C{first} is the server to begin with, so that many workers do not all ask the same."""
+    """
+    Connect. C{first} is the server to begin with, so that many workers do not all choose the same.
+    """
     first %= len(peer.addresses)
     failures: list[Exception] = []
     for address in peer.addresses[first:] + peer.addresses[:first]:
@@ -53,7 +55,7 @@ class BlockingConnection:
         self._requests = itertools.count(1)
         self._isOpen = False
         self._lastWord = ""
-        # What was found to be a subject lately: messages to one often follow each other.
+        # The last valid subject: messages to one subject often follow each other.
         self._composedTo = b""
         deadline = time.monotonic() + peer.connectTimeout
         try:
@@ -91,9 +93,11 @@ class BlockingConnection:
         ours = peer.isTLS or self._address.isTLS
         if not peer.tlsFirst and (ours or wants):
             if not (wants or self.info.get("tls_available")):
-                raise ConnectionFailed(f"{self._address}: the server does not do TLS")
+                raise ConnectionFailed(f"{self._address}: the server does not offer TLS")
             if self._decoder.pending:
-                raise ConnectionFailed(f"{self._address}: something came before TLS could begin")
+                raise ConnectionFailed(
+                    f"{self._address}: the server sent data before TLS could begin"
+                )
             self._startTLS(deadline)
         nonce = self.info.get("nonce")
         fields = connectFields(
@@ -130,14 +134,12 @@ class BlockingConnection:
             self._socket.sendall(b"".join(pieces))
         except TimeoutError:
             self.close()
-            raise TimedOut(f"{self._address}: the server takes nothing") from None
+            raise TimedOut(f"{self._address}: the server did not take data in time") from None
         except OSError as error:
             raise self._lost(_reason(error)) from None
 
     def receive(self, deadline: float) -> Frame:
-        """
-        The next frame that is not the connection's own business. PINGs are answered on the way.
-        """
+        """The next frame for the caller. PINGs are answered meanwhile."""
         while True:
             while (frame := self._decoder.next()) is not None:
                 op = frame[0]
@@ -150,7 +152,7 @@ class BlockingConnection:
                     self._lastWord = frame[1]
                     if not self._isOpen:
                         return frame
-                    # What the caller waits for will not come.
+                    # The answer that the caller waits for will not come.
                     raise ApiError(f"{self._address}: {self._lastWord}")
                 elif op == ops.INFO:
                     self._informed(frame[1])
@@ -205,7 +207,8 @@ class BlockingConnection:
         self, subject: bytes, payload: bytes, headers: bytes, reply: bytes = b""
     ) -> tuple[bytes, list[bytes]]:
         """
-        A request for L{send}, so that many go out together: the key of its answer, and its bytes.
+        A request for L{send}, so that many can be sent together: the key of its answer, and its
+        bytes.
 
         @param reply: where its answer comes, an L{inbox}; one of its own if it is not given.
         """

@@ -1,4 +1,4 @@
-"""Headers of messages that are published once more: where they come from, and what they had."""
+"""Headers of messages that are published again: their origin, and their former headers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ REPLAY = "Nb-Replay"
 
 def ownHeaders(pairs: Iterable[Mapping[str, str | None] | None] | None) -> list[tuple[str, str]]:
     """
-    The headers of a message. Those that are commands to servers, or mean something to us, get the
-    prefix C{Nb-Origin-}: a copy must not roll up, expire or schedule anything where it is stored.
+    The headers of a message. Those that are commands to servers, or have a meaning here, get the
+    prefix C{Nb-Origin-}. A copy must not roll up, expire or schedule anything in its new stream.
     """
     headers = []
     for pair in pairs or ():

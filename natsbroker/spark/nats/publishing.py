@@ -75,7 +75,7 @@ class Pipeline:
         self._collect(0)
 
     def rest(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Send nothing new for so long; answers and what the server asks are taken."""
+        """Send nothing new for a time. Answers and requests of the server are handled meanwhile."""
         self.flush()
         deadline = clock() + seconds
         while clock() < deadline:
@@ -217,7 +217,7 @@ class Publisher:
         answer = apiFields(body[headerLength:], what)
         taker, sequence = answer.get("stream"), answer.get("seq")
         if taker != self._stream:
-            raise ApiError(f"{what} there: {taker!r} took it")
+            raise ApiError(f"{what} there: the stream {taker!r} took it")
         if not isinstance(sequence, int):
             raise ApiError(f"{what}: the answer is malformed")
         return sequence, answer.get("duplicate") is True
@@ -234,8 +234,9 @@ _PATIENCE, _PAUSE = 10.0, 0.1
 
 class AtomicPublisher(Publisher):
     """
-    Publishes in batches that are stored together or not at all (nats-server 2.12). A batch that is
-    refused because of duplicates, or whose refused messages are wanted, is published one by one.
+    Publishes in batches that are stored together or not at all (nats-server 2.12). If a batch is
+    refused because of duplicates, or refused messages must be known singly, its messages are
+    published one by one.
     """
 
     def __init__(self, connection: BlockingConnection, stream: str, window: int) -> None:

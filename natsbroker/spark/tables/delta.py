@@ -2,8 +2,8 @@
 Tables of Delta Lake.
 
 The log that a table follows is in its configuration. Its end and its losses are application
-transactions: numbers of a commit that checkpoints keep, and of which Delta lets no two writers that
-began with the same version set the same one.
+transactions. These are numbers of a commit, which checkpoints keep. Delta does not let two writers
+that began with the same version set the same number.
 """
 
 from __future__ import annotations
@@ -108,8 +108,9 @@ class DeltaLakeTable(ArchiveTable):
 
     def compact(self, target: int) -> int:
         """
-        The library compacts tables of decoded messages. Two compactions at the same moment both
-        commit with it, and double each row, so archives are compacted otherwise.
+        Compact the table. The library compacts tables of decoded messages. With it, two
+        simultaneous compactions both commit and double each row, so archives are compacted in
+        another way.
         """
         table = self._open()
         names = {field.name for field in table.schema().fields} - {"date"}
@@ -159,7 +160,7 @@ class DeltaLakeTable(ArchiveTable):
                 )
             settings = table.metadata().configuration
             if "natsbroker.log" not in settings:
-                raise TableError(f"{self.root}: is a Delta table, and no archive")
+                raise TableError(f"{self.root}: is a Delta table, but not an archive")
             log = Log(**json.loads(settings["natsbroker.log"]))
             name, number = f"nb/{log.name}", table.transaction_version
             start = number(f"{name}/start") or int(settings["natsbroker.start"])
@@ -206,8 +207,8 @@ def _numbers(snapshot: TableSnapshot) -> dict[str, int]:
 
 def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:
     """
-    The numbers that a commit changes. Each commit sets the number of lost ranges: of two commits
-    that set the same number at the same moment, one fails.
+    The numbers that a commit changes. Each commit sets the number of lost ranges. If two commits
+    set the same number at the same moment, one fails.
     """
     before, values = _numbers(base), _numbers(after)
     now = int(time.time() * 1000)
@@ -224,7 +225,9 @@ def _partition(file: File) -> dict[str, str | None]:
 
 
 def added(root: Location, file: File, isNew: bool = True) -> AddAction:
-    """C{isNew} if its messages were not in the table before."""
+    """
+    The entry of an added file. C{isNew} tells whether its messages were not in the table before.
+    """
     statistics = json.dumps(_statistics(root / file.path))
     now = int(time.time() * 1000)
     return AddAction(file.path, file.bytes, _partition(file), now, isNew, statistics)
@@ -277,9 +280,9 @@ class DeadLetterTable(DeltaLakeTable):
     The table of rows that a stream did not take, with the written columns, the number of the error
     and its text.
 
-    Tasks write data files, which nobody sees. The driver names them in one commit together with
-    their write, so that a repeated micro-batch has them once. Other files stay until a vacuum, as a
-    commit that ended with an error may name them.
+    Tasks write data files, which nobody sees. The driver adds them in one commit that also names
+    the write, so that a repeated micro-batch adds them once. Other files stay until a vacuum,
+    because a commit that ended with an error may name them.
     """
 
     def __init__(self, root: Location, columns: Any, task: int = 0) -> None:

@@ -129,8 +129,8 @@ class IcebergTable(ArchiveTable):
 
     def __init__(self, root: Location, catalog: str = "") -> None:
         """
-        @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
-            empty: that of the archive that is there, or one of its own in the directory.
+        @param catalog: C{CATALOG:NAMESPACE.TABLE}, a catalog of PyIceberg's configuration. If
+            empty, that of an existing archive, or a catalog of its own in the directory.
         """
         super().__init__(root)
         if re.search(r"[#?%]", str(root)):
@@ -156,8 +156,8 @@ class IcebergTable(ArchiveTable):
             self._name, self.identifier = match[1], match[2]
         if not self._name and not isinstance(root, Path):
             raise OptionError(
-                f"{root}: an Iceberg table in an object store is in a catalog that makes its"
-                " commits atomic: --catalog CATALOG:NAMESPACE.TABLE names it"
+                f"{root}: an Iceberg table in an object store needs a catalog that makes its"
+                " commits atomic: name it with --catalog CATALOG:NAMESPACE.TABLE"
             )
 
     def make(self) -> None:
@@ -240,8 +240,8 @@ class IcebergTable(ArchiveTable):
         Expire snapshots that have not been current for a while, and delete the files that no other
         snapshot names; PyIceberg deletes none.
 
-        Each snapshot's metadata lists all snapshots. So one whose successor only adds files is
-        expired as soon as it is not among the newest: the successor names its files too.
+        Each snapshot's metadata lists all snapshots. So a snapshot whose successor only adds files
+        is expired as soon as it is not among the newest, because the successor names its files too.
         """
         self.require()
         oldest = time.time() - age
@@ -282,7 +282,7 @@ class IcebergTable(ArchiveTable):
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
         said = table.properties
         if "natsbroker.log" not in said:
-            raise TableError(f"{self.root}: is an Iceberg table, and no archive")
+            raise TableError(f"{self.root}: is an Iceberg table, but not an archive")
         with self._failing(KeyError, TypeError):
             start, stop = int(said["natsbroker.start"]), int(said["natsbroker.stop"])
             return TableSnapshot(

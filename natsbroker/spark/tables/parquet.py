@@ -1,6 +1,6 @@
 """
 The data files of a table: written whole, and then added to its log. Each row has a checksum, which
-stays right whatever program rewrites the files, and is checked when it is read.
+is checked when it is read. It stays valid if another program rewrites the files.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ _RowGroup = tuple[int, int, str, Callable[[], Any]]
 
 def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[Difference]]]:
     """
-    Tables in the order of sequences, with the columns L{STORED}, each with the errors in its rows;
-    an empty table has the errors of a file, or a part of one, that cannot be read.
+    Examine tables in the order of sequences, with the columns L{STORED}. Give each with the errors
+    of its rows. An empty table stands for a file, or a part of one, that cannot be read.
     """
     groups: list[_RowGroup] = []
     for listed in files:

@@ -1,4 +1,4 @@
-"""A version of a table: which log it follows, how far, and with which files."""
+"""A version of a table: its log, the place up to which it follows the log, and its files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tile:
 @dataclass(frozen=True)
 class TableSnapshot:
     """
-    @ivar table: tells this table from others of the same log.
+    @ivar table: distinguishes this table from others of the same log.
     @ivar stop: the first sequence that it does not account for.
     @ivar files: in the order of their sequences.
     @ivar lost: ranges that were not stored any more, or unreadable, when they were to be archived.

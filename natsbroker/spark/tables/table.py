@@ -1,7 +1,8 @@
 """
 The common part of all formats of tables. A table is a directory, or a prefix in an object store.
 C{data/} has Parquet files with names that are never used twice; the format's own log lists the
-current ones. Of several writers that go on from one version one succeeds, and the others learn it.
+current ones. If several writers continue from one version, one succeeds, and the others get an
+error.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ class ArchiveTable(ABC):
                 (self.root / "data").mkdir(parents=True, exist_ok=True)
 
     def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
-        """The current version, if any; C{hasFiles} lists its files, which takes longer the more."""
+        """
+        The current version, if any. With C{hasFiles} its files are listed, which takes longer for
+        many.
+        """
         table = self._open()
         return None if table is None else self._read(table, hasFiles)
 
@@ -96,19 +100,20 @@ class ArchiveTable(ABC):
         """
         @param files: new ones, with the messages from where the base stops.
         @param lost: ranges of them that were not stored any more.
-        @param stop: up to where the table accounts for sequences then.
-        @return: C{False} if somebody else went on from there meanwhile. Then the files are deleted.
+        @param stop: the sequence up to which the table is complete afterwards.
+        @return: C{False} if another writer has continued from there meanwhile. Then the files are
+            deleted.
         """
         cursor = base.stop
         for file in files:
             if not (self.root / file.path).exists():
                 raise TableError(
-                    f"{file.path} was deleted before it was named; is the table vacuumed?"
+                    f"{file.path} was deleted before the table named it; was the table vacuumed?"
                 )
             if file.first < cursor or file.last >= stop or file.rows > file.last - file.first + 1:
                 raise TableError(
-                    f"{file.path}: {file.rows} rows of {file.first} to {file.last} do not go"
-                    f" between {cursor} and {stop}"
+                    f"{file.path}: {file.rows} rows, sequences {file.first} to {file.last}, do not"
+                    f" fit between {cursor} and {stop}"
                 )
             cursor = file.last + 1
         table = self._open()
@@ -144,7 +149,7 @@ class ArchiveTable(ABC):
         """The values of C{natsbroker.commit} in the commits behind a version."""
 
     def _committed(self, commit: Callable[[], object]) -> bool:
-        """C{False} if somebody else's commit came first."""
+        """Whether the commit succeeded; C{False} if another writer's commit came first."""
         with self._failing():
             try:
                 commit()
@@ -164,8 +169,8 @@ class ArchiveTable(ABC):
 
     def compact(self, target: int) -> int:
         """
-        Make few large files of small ones, which stay until they are vacuumed; gives the number of
-        the latter. Files that somebody else replaces meanwhile are left to them.
+        Make few large files of small ones, and return the number of the latter. They stay until
+        they are vacuumed. Files that another writer replaces meanwhile are left to it.
         """
         gone = 0
         base = self.require()
@@ -187,13 +192,15 @@ class ArchiveTable(ABC):
     def _changed(
         self, table: Any, snapshot: TableSnapshot, after: TableSnapshot, old: Sequence[File]
     ) -> bool:
-        """C{False} if one of the old files is not in the table any more."""
+        """
+        Whether the old files were replaced; C{False} if one of them is not in the table any more.
+        """
         change = partial(self._commit, table, after, old, "")
         return set(old) <= set(snapshot.files) and self._committed(change)
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
-        Give up the messages before a tile's first sequence. Their files stay until they are
+        Remove the messages before a tile's first sequence. Their files stay until they are
         vacuumed.
 
         @return: C{False} if somebody else changed the archive meanwhile.
@@ -221,7 +228,7 @@ class ArchiveTable(ABC):
 
 
 def _runs(tiles: Sequence[Tile], target: int) -> list[list[File]]:
-    """The files of tiles that follow each other, as far as they can become one."""
+    """The files of consecutive tiles that can become one."""
     runs: list[list[File]] = [[]]
     for tile in tiles:
         files = [*runs[-1], *tile.files]

@@ -1,5 +1,6 @@
 """
-Records of one log in the journal and not yet in the database, as the reactor's thread reads it.
+The records of one log that are in the journal and not yet in the database. The reactor's thread
+reads them.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from natsbroker.subjects.searching import PatternSearch
 
 class RecordsAhead:
     """
-    @ivar gone: subjects by sequence, of records here and in the database that limits let go; empty
-        for those that were deleted.
-    @ivar deleted: the latter. The database has to take them before subjects are counted.
+    @ivar gone: subjects by sequence, of records here and in the database that limits remove; the
+        subject is empty for a deleted record.
+    @ivar deleted: the deleted records. The database must apply their deletion before subjects are
+        counted.
     """
 
     def __init__(self) -> None:
@@ -63,7 +65,7 @@ class RecordsAhead:
         return all(subject.startswith(prefix) for subject in self._added)
 
     def recall(self, sequence: int) -> EncodedRecord | None:
-        """The bytes of a record, if it is here and was not let go."""
+        """The bytes of a record, if it is here and was not removed."""
         place = sequence - self.first if self.blobs else -1
         if not 0 <= place < len(self.blobs) or sequence in self.gone:
             return None
@@ -122,10 +124,10 @@ class RecordsAhead:
         order: Callable[[bytes], bytes] = subjectOrder,
     ) -> list[Tally]:
         """
-        The tallies of a page of the database, with these records counted.
+        The tallies of a page of the database, including these records.
 
         @param after: the subject behind which the page begins; empty for none.
-        @param order: gives what subjects are sorted by.
+        @param order: gives the sort key of a subject.
         """
         if not self.blobs or page.last >= self.first:
             return page.tallies  # The database has caught up.
@@ -172,7 +174,7 @@ def tighten(
     bounds: LogBounds,
     fetch: Callable[[int, int], Deferred[list[Block]]],
 ) -> Generator[Deferred[Any], Any, None]:
-    """Find the first records of subjects of which only a lower bound is known."""
+    """Find the first records of subjects for which only a lower bound is known."""
     wanted = {loose.subject: loose for loose in tallies}
     sequence = max(min((loose.first for loose in tallies), default=0), bounds.first)
     enough = 1  # Mostly the records just removed were the oldest, and the next ones are near.
@@ -186,7 +188,7 @@ def tighten(
 
 
 def _findFirsts(wanted: dict[bytes, Tally], block: Block, start: int) -> None:
-    """Look for the first records of subjects, from a sequence on until all are known."""
+    """Search the first records of subjects, from a sequence on, until all are known."""
     for index in block.living(start):
         if not wanted:
             break
@@ -202,7 +204,7 @@ MOST_LASTS = 20_000
 
 
 class LastSequences:
-    """The last sequences of recent subjects; C{epoch} counts how often all were forgotten."""
+    """The last sequences of recent subjects. C{epoch} counts how often all were forgotten."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -215,11 +217,13 @@ class LastSequences:
         known.update(zip(subjects, sequences, strict=True))
 
     def find(self, subject: bytes) -> int:
-        """The last sequence of a subject, which limits may have let go; 0 if it is not known."""
+        """
+        The last sequence of a subject; 0 if it is not known. Limits may have removed the record.
+        """
         return self._known.get(subject, 0)
 
     def found(self, subject: bytes, sequence: int, epoch: int) -> None:
-        """Remember a result looked up in C{epoch}; later appends are known."""
+        """Remember a result that was looked up in C{epoch}. Later appends are known."""
         if epoch != self.epoch:
             return
         if len(self._known) > MOST_LASTS:
@@ -236,7 +240,7 @@ class LastSequences:
 
 @inlineCallbacks
 def newestIn(owner: Any, identity: int, bounds: LogBounds) -> Generator[Deferred[Any], Any, int]:
-    """The newest sequence in the database that is there, damaged or not; 0 if there is none."""
+    """The newest existing sequence in the database, damaged or not; 0 if there is none."""
     sequence = bounds.last
     while sequence >= bounds.first:
         raw = yield owner.fetch(fetchBefore, identity, sequence)
@@ -264,7 +268,7 @@ class TallyReader:
         """
         The tallies of matching subjects behind C{after}, at most C{limit} (0 for any number).
 
-        @param ahead: gives what the database does not have.
+        @param ahead: gives the records that the database does not have.
         """
         tallies: list[Tally] = []
         while not limit or len(tallies) < limit:

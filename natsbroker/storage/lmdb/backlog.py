@@ -21,7 +21,7 @@ SUBJECT_WEIGHT = 8192
 """The bytes of pages that it may write for each subject of a log that has tallies."""
 
 MOST_ROOM = 16 << 20
-"""For how many bytes there is room at most. A backlog that needs more is applied."""
+"""The largest room for a backlog, in bytes. A backlog that needs more is applied."""
 
 SPARE = 1 << 17
 """The bytes for which the database always has room beyond the backlog."""
@@ -30,7 +30,7 @@ MOST_DELETED = 64
 """The most records of a log that a group deletes by way of the journal."""
 
 STEP = 1 << 21
-"""As C{SPARE}, when tallies are among what it needs."""
+"""As C{SPARE}, for a backlog with tallies."""
 
 
 SizeOf = Callable[[int, int], "tuple[bytes, int] | None"]
@@ -43,10 +43,10 @@ _NO_SUBJECTS: frozenset[bytes] = frozenset()
 class LMDBCommit:
     """
     @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
-    @ivar touched: blocks that are not what they were.
+    @ivar touched: blocks that have changed.
     @ivar ahead: records that are in the journal and not in the database yet, by log.
-    @ivar gone: subjects of records that were let go for these, by log and sequence.
-    @ivar deleted: sequences of records that only the journal deletes yet, by log.
+    @ivar gone: subjects of records that limits removed because of these, by log and sequence.
+    @ivar deleted: sequences of records whose deletion is only in the journal so far, by log.
     @ivar hasStates: whether the journal got values of state.
     """
 
@@ -64,17 +64,17 @@ class LMDBCommit:
 @dataclass(slots=True)
 class JournalGroup(LMDBCommit):
     """
-    A commit that is a frame of the journal.
+    A commit by one frame of the journal.
 
     @ivar rows: the logs as they will be.
-    @ivar blobs: the records, each log's behind each other.
+    @ivar blobs: the records, with those of each log together.
     @ivar size: bytes of subjects, headers and payloads.
     @ivar changes: what is deleted, and values of state.
     @ivar mustSync: whether it is to be on the disk even if writes are not synced.
     @ivar states: the latter by space and key; C{None} for a deleted one.
     @ivar subjects: of records that it adds or deletes, by log, without those of groups before.
     @ivar weight: the bytes that the database may write for it.
-    @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
+    @ivar room: the bytes of room that the database needs in order to take these jobs too.
     """
 
     blobs: Sequence[bytes] = ()
@@ -90,7 +90,7 @@ class JournalGroup(LMDBCommit):
 
 
 class Backlog:
-    """Rows and room of the database for what it still has to take."""
+    """The rows and the room that the database needs for the entries that it has yet to take."""
 
     def __init__(self) -> None:
         self._appends: dict[int, list[LMDBAppendJob]] = {}
@@ -122,7 +122,7 @@ class Backlog:
         ]
 
     def _joined(self) -> Iterator[LMDBAppendJob]:
-        """The appends, with each log's that follow each other as one."""
+        """The appends, with consecutive ones of a log joined."""
         for identity, appends in self._appends.items():
             gone = {*self._gone.get(identity, ()), *self._deleted.get(identity, ())}
             begin = 0
@@ -141,10 +141,10 @@ class Backlog:
     ) -> JournalGroup | None:
         """
         @param sizeOf: gives the subject and the size of a stored record, or C{None} if it is not
-            known; without it nothing is deleted.
+            known; without this, nothing is deleted.
         @return: C{None} if the jobs are not for the journal: they do more than append or delete a
-            few records and change values of state, a log gets tallies or goes beyond its limits, or
-            it is not known what goes for them.
+            few records and change values of state; or a log gets tallies or exceeds its limits; or
+            it is not known which records the limits remove.
         """
         weight = size = 0
         grown: dict[int, LogRow] = {}
@@ -264,10 +264,10 @@ class Backlog:
 
 class _Deletion:
     """
-    Deletes records of a log whose row is a copy.
+    Deletes records of a log, in a copy of its row.
 
-    @ivar gone: their subjects, by sequence.
-    @ivar size: of their subjects, headers and payloads.
+    @ivar gone: the subjects of the deleted records, by sequence.
+    @ivar size: the bytes of their subjects, headers and payloads.
     """
 
     def __init__(self, row: LogRow, before: Collection[int], sizeOf: SizeOf) -> None:
@@ -280,7 +280,7 @@ class _Deletion:
         self.size = 0
 
     def delete(self, job: LMDBDeleteJob) -> bool:
-        """Delete records, and count them in their job; whether all of them are known."""
+        """Delete records, and count them in their job. Return whether all of them are known."""
         row, gone, job.deleted = self._row, self.gone, 0
         if len(job.sequences) + len(gone) > MOST_DELETED:
             return False
@@ -298,7 +298,7 @@ class _Deletion:
         return self._findFirst()
 
     def _findFirst(self) -> bool:
-        """Move to the first record that stays; whether it is known."""
+        """Move to the first record that stays. Return whether it is known."""
         row, gone, before = self._row, self.gone, self._before
         if not row.count:
             row.first = row.last + 1

@@ -1,10 +1,10 @@
 """
 The values of a write transaction, and the blocks of one log in it.
 
-Each commit writes the new records of a log as blocks of up to 64 KiB. A last block that lies inside
-a page of the tree is replaced by one with its records too; L{MERGE} final blocks under half the
-full size become one. A log that grows by single records is written about three times over, and its
-index stays small.
+Each commit writes the new records of a log as blocks of up to 64 KiB. If the last block lies inside
+a page of the tree, a block with its records and the new ones replaces it. L{MERGE} final blocks
+under half the full size become one. A log that grows by single records is thus written about three
+times, and its index stays small.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ValueTransaction:
     @ivar generation: the mark of the values written in it.
     @ivar heads: the first blocks of logs, as far as they are known.
     @ivar touched: blocks that were replaced, deleted or had records deleted.
-    @ivar unfinished: logs of which there is more to delete than one commit should.
+    @ivar unfinished: logs with more deletions than one commit should do.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ValueTransaction:
             yield first, len(raw)
 
     def get(self, key: bytes) -> bytes | None:
-        """Raise C{Damaged} if it is not whole."""
+        """A value. C{Damaged} if it is not whole."""
         raw = self.txn.get(key)
         if raw is None:
             return None
@@ -188,7 +188,7 @@ class LogBlocks:
             first = sequenceOf(key) if key.startswith(prefix) else None
 
     def _floor(self, sequence: int) -> int | None:
-        """The beginning of the block that holds a sequence, or else of the one after it."""
+        """The beginning of the block that holds a sequence, or else of the next block."""
         identity = self.row.identity
         prefix = blockKey(identity, 0)[:9]
         wanted = blockKey(identity, sequence)
@@ -272,7 +272,7 @@ class LogBlocks:
         self._transaction.heads.pop(self.row.identity, None)
 
     def _keyOf(self, block: Block) -> int:
-        """The sequence under which a block lies: its first, unless that record is damaged."""
+        """The sequence in the key of a block: its first one, unless that record is damaged."""
         if not block.missing:
             return block.first
         first = self._floor(block.first)

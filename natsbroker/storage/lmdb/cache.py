@@ -1,4 +1,7 @@
-"""A cache of current blocks with a limit of bytes, so that pages of a log fetch each block once."""
+"""
+A cache of current blocks, limited in bytes. A reader that pages through a log thus fetches each
+block once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ LATELY = 64
 """The number of remembered blocks that single records were read from."""
 
 EXTRA = 200
-"""About how many bytes a block takes beside its own, and beside those for each record."""
+"""The approximate overhead, in bytes, of a cached block, and of each record in it."""
 
 
 class BlockCache:
@@ -63,7 +66,9 @@ class BlockCache:
         return block.raw, *block.place(index)
 
     def isAskedAgain(self, identity: int, first: int) -> bool:
-        """Whether a record of a block was asked for lately, so that the block is worth keeping."""
+        """
+        Whether a record of a block was asked for recently, so that the block is worth keeping.
+        """
         key, lately = (identity, first), self._lately
         if key in lately:
             del lately[key]
@@ -114,7 +119,7 @@ class QuickRecords:
 
     def lastOf(self, subject: bytes, ahead: RecordsAhead, version: int) -> int:
         """
-        Read the last record of a literal subject in the database, and give its sequence; 0 if that
+        Read the last record of a literal subject in the database, and return its sequence; 0 if it
         is not known.
 
         @param version: as in L{find}.
@@ -131,10 +136,10 @@ class QuickRecords:
 
     def find(self, sequence: int, ahead: RecordsAhead, version: int) -> EncodedRecord | None:
         """
-        The bytes of a record in the database, unverified. Its block is kept if more of it is asked
-        for.
+        The bytes of a record in the database, unverified. Its block is kept if more records of it
+        are wanted.
 
-        @param version: that of the log; while it stays the same, nothing was removed.
+        @param version: the version of the log. While it stays the same, nothing was removed.
         """
         (known, of, record), self._read = self._read, _NOTHING
         if known == sequence and of == version:

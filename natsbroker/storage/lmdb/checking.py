@@ -1,6 +1,6 @@
 """
 Reads a store that no broker has open, completely and without a change. If its structure is damaged,
-a copy is opened as a broker would open it, which shows what a start would save and lose.
+a copy is opened as a broker would open it. This shows what a start would save and lose.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CheckedLog:
 @dataclass
 class CheckedStore:
     """
-    @ivar problems: sentences about damage that is not of single records.
+    @ivar problems: sentences about damage other than that of single records.
     @ivar states: the values of state that are whole: the space, the key and the value.
     """
 
@@ -81,7 +81,7 @@ class _ReadOnly:
 
 def checkDirectory(directory: Path, encryption: Encryption | None = None) -> CheckedStore:
     """
-    @raise natsbroker.interfaces.records.StoreEncrypted: if the key is missing, or another.
+    @raise natsbroker.interfaces.records.StoreEncrypted: if the key is missing or wrong.
     @raise natsbroker.interfaces.records.StoreLocked: if a broker has the store.
     @raise natsbroker.interfaces.records.UnknownFormat: for another version, or
         nats-streaming-server.

@@ -1,16 +1,16 @@
 """
-The thread that writes, and group commit.
+The writing thread, and its group commit.
 
-A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends
-or deletes a few records and changes values of state, one frame of the journal, which needs one
-sync, or none with an interval between syncs. The reactor is notified after that. The next
-transaction applies the journal: when anything else is asked for, or the journal is full. Limits are
-applied in transactions; so appends to a log at its limit are committed to the database at once,
-unless it is a limit per subject and it is known which records go.
+A group of requests is one transaction, which LMDB syncs before it returns. If the group only
+appends or deletes a few records and changes values of state, it is one frame of the journal
+instead. A frame needs one sync, or none with an interval between syncs. Then the reactor is
+notified. The next transaction applies the journal: when anything else is requested, or the journal
+is full. Limits are applied in transactions. So appends to a log at its limit are committed to the
+database at once, unless it is a limit per subject and it is known which records it removes.
 
-When a commit fails for lack of space, the whole queue fails with it and the next request is tried
-again. After any other failure, or without space for LMDB's own page, nothing is written with this
-handle any more: the database is opened again and verified first.
+When a commit fails for lack of space, the whole queue fails with it, and the next request is
+attempted. After any other failure, or without space for LMDB's own page, nothing is written with
+this handle any more. The database is then opened again and verified.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _JOURNALLED = (LMDBAppendJob, LMDBDeleteJob, ChangeJob)
 """The jobs that the journal takes."""
 
 _WITHOUT_CHANGES = (LMDBAppendJob,)
-"""The same until older versions refuse the store, and always in an encrypted one."""
+"""The jobs that it takes while older versions can open the store, and if that is encrypted."""
 
 
 class ILMDBCommitOwner(IRefusing, Protocol):
@@ -81,7 +81,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         release: Callable[[], None],
         readers: Any,
     ) -> None:
-        """C{reopen} verifies the store in this thread; the reactor's thread changes C{policies}."""
+        """C{reopen} verifies the store in this thread. The reactor's thread changes C{policies}."""
         super().__init__(reactor, owner)
         self._opened = opened
         self._reopen = reopen
@@ -132,7 +132,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return True
 
     def _makeRoom(self) -> None:
-        """Have room for what is handed over from now on."""
+        """Make room for jobs that are handed over from now on."""
         opened, room = self._opened, SPARE + STEP
         if opened.journal is not None and opened.environment.full is None:
             try:
@@ -142,7 +142,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 self._fail([], failure)
 
     def _journalled(self, jobs: list[Job]) -> bool:
-        """Write jobs that only append a little to the journal, and tell the reactor."""
+        """Write jobs that append only a little to the journal, and inform the reactor."""
         opened, backlog = self._opened, self._backlog
         if opened.journal is None or self.leftover or not self._maySuit(jobs):
             return False
@@ -184,7 +184,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     # In the reactor's thread
 
     def handOver(self, jobs: list[Job]) -> bool:
-        """Let the journal's writer do L{_journalled} if nothing but the frame is to be written."""
+        """Let the journal's writer do L{_journalled} if only the frame must be written."""
         opened, backlog, journal = self._opened, self._backlog, self._opened.journal
         if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
@@ -285,7 +285,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     # In the thread that writes
 
     def _learn(self, jobs: Sequence[Job]) -> None:
-        """Look up what goes for appended records by limits per subject."""
+        """Look up the records that limits per subject remove for appended ones."""
         subjects: dict[int, list[bytes]] = {}
         weight = 0
         for job in jobs:
@@ -307,7 +307,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 self._trimmed.pop(identity, None)
 
     def _catchUp(self, jobs: Sequence[Job]) -> bool:
-        """Apply the journal by itself, if it can take the jobs then: their logs stay known."""
+        """Apply the journal alone, if it can take the jobs then. Their logs stay known."""
         logs = {job.identity for job in jobs if job.writes}
         isSmall = sum(job.weight for job in jobs) <= LARGEST_FRAME
         if self.leftover or not (isSmall and self._backlog.rows and logs <= self._trimmed.keys()):
@@ -321,7 +321,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._note(transaction)
 
     def _commit(self, jobs: list[Job]) -> tuple[LMDBTransaction, list[int]]:
-        """The transaction, and dropped logs of which nothing is left."""
+        """Commit a transaction. Return it, and the dropped logs of which nothing is left."""
         opened = self._opened
         asked, jobs = jobs, self._backlog.jobs + jobs
         identities = {job.identity for job in jobs} | self.leftover
@@ -347,7 +347,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return transaction, gone
 
     def _apply(self, transaction: LMDBTransaction, jobs: Sequence[Job]) -> list[int]:
-        """Give dropped logs of which nothing is left."""
+        """Apply jobs. Return the dropped logs of which nothing is left."""
         if not self._formatted:
             transaction.putFormat(self._opened.base)
         for job in jobs:
@@ -401,7 +401,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return outcome
 
     def _stillKnown(self, transaction: LMDBTransaction) -> dict[int, TrimmedLog]:
-        """The facts of logs to which a transaction did only what the journal had for them."""
+        """The facts about logs in which a transaction only applied the journal."""
         logs = {}
         known = 0
         for identity, log in self._trimmed.items():
@@ -419,9 +419,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _note(self, transaction: LMDBTransaction) -> None:
         """
-        Note the commit beside the database. If that fails, the commit stands, and no more is taken.
-        A commit that changed nothing has the generation of the next one, which may not be noted
-        yet.
+        Note the commit beside the database. If that fails, the commit is valid, but no more are
+        accepted. A commit without changes has the generation of the next one, which may not be
+        noted yet.
         """
         opened = self._opened
         if transaction.generation <= opened.generation:
@@ -436,7 +436,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self._fail([], failure)
 
     def _noteGeneration(self, generation: int) -> None:
-        """Write down the last commit, or frame of the journal. If that fails, no more is taken."""
+        """Note the last commit, or frame of the journal. If that fails, no more are accepted."""
         try:
             self._opened.commits.write(generation)
         except OSError as failure:
@@ -464,7 +464,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         sweepAgain(self._policies)
 
     def openAgain(self) -> None:
-        """Open and verify the store again; if that fails, go on for reading."""
+        """Open and verify the store again. If that fails, continue for reading only."""
         environment = self._opened.environment
         environment.suspend()
         self._opened.closeFiles()
@@ -486,7 +486,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self.tell(self.owner.reopened, opened)
 
     def leave(self) -> None:
-        """Let go of everything; the journal is applied now, or when the store is opened next."""
+        """Release everything. The journal is applied now, or when the store is opened next."""
         try:
             if not self._backlog.isEmpty:
                 transaction, gone = self._commit([])

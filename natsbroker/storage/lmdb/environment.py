@@ -1,13 +1,13 @@
 """
-The database, shared by the thread that writes and those that read.
+The database, shared by the writing thread and the reading ones.
 
-The file is made longer ahead of its content. So a full disk is noticed before a transaction and not
-in the middle of one, where LMDB calls it an I/O error; and syncs need not note a new length. The
+The file is made longer ahead of its content. So a full disk is noticed before a transaction, not in
+the middle of one, where LMDB would report an I/O error. Syncs also need not write a new length. The
 map grows before it is full; it is never moved or closed under a reader. On a full disk the map ends
 where the file does, so that LMDB refuses a transaction that does not fit before writing any of it.
 
 After a failure LMDB would refuse to read as well as to write. The file is then opened again, first
-for reading and later for both; readers notice at most that they have to wait.
+for reading and later for both. Readers may have to wait meanwhile.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ two that delete.
 """
 
 LARGEST_STEP = 64 << 20
-"""By how many bytes the file is made longer at most, beside what is needed."""
+"""The most bytes by which the file grows beyond the need."""
 
 PATIENCE = 30.0
 """Seconds that a reader waits, after writing failed, for the database to be opened for reading."""
 
 UNVERIFIABLE = (verify.VerifyError, ValueError, LookupError, ArithmeticError)
-"""The errors of verifying, beside I/O errors, for a file that makes no sense."""
+"""The exceptions that verifying a malformed file raises, beside I/O errors."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 SLOW = 1_000_000
-"""Nanoseconds after which a read had to wait for the disk."""
+"""The nanoseconds from which a read counts as one that waited for the disk."""
 
 PAUSE, LONGEST_PAUSE = 64, 8192
 """
-The reads that are left to threads after a slow one: twice as many as after the one before, if fewer
-than those were quick since.
+The number of reads that threads do after a slow read. It doubles if fewer than these were quick
+since the slow read before.
 """
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ def asStoreError(failure: Exception) -> StoreError:
 
 
 def asStoreFailed(failure: Exception) -> StoreFailed:
-    """The same error, after which nothing can be written before the database was opened again."""
+    """The error as L{StoreFailed}: nothing can be written before the database was opened again."""
     if isinstance(failure, StoreFailed):
         return failure
     return StoreFailed(f"the store failed: {failure}")
@@ -87,8 +87,8 @@ def asStoreFailed(failure: Exception) -> StoreFailed:
 
 class Environment:
     """
-    @ivar names: the subjects of logs, where the codec's keys do not have them in order.
-    @ivar full: why the file cannot be made longer, while the map ends where it does.
+    @ivar names: the subjects of logs, if the codec's keys are not in the order of subjects.
+    @ivar full: the reason why the file cannot be made longer, while the map ends with the file.
     """
 
     def __init__(self, path: Path, maxSize: int = 0, codec: PlainCodec = PLAIN) -> None:
@@ -133,7 +133,8 @@ class Environment:
     def prepare(self, weight: int) -> None:
         """
         Make room for C{weight} bytes, in the map and on the disk, behind all pages that were ever
-        used: free pages lie in runs of any length, and LMDB leaves them to readers.
+        used. Free pages do not count: they are in runs of any length, and LMDB keeps them for
+        readers.
 
         @raise OSError: if there is no space for that.
         """
@@ -163,8 +164,8 @@ class Environment:
 
     def promise(self, weight: int) -> bool:
         """
-        Make room as L{prepare} does, for a later commit. Free space in the file does not count:
-        whether it is enough is known only when the transaction is made.
+        Make room as L{prepare} does, for a later commit. Free space in the file does not count,
+        because only the transaction shows whether it is enough.
 
         @return: whether there is space.
         """
@@ -178,12 +179,12 @@ class Environment:
 
     def prepareNext(self, weight: int, frees: Callable[[], bool]) -> bool:
         """
-        Make room for the next transaction. On a full disk it must do with the file, where LMDB may
-        still find no room.
+        Make room for the next transaction. On a full disk the present file must be enough, and LMDB
+        may still find no room.
 
-        @param frees: whether it makes the database no larger, and may have what is left for that.
-        @return: whether it can begin. If not, it can after another one, as pages freed by the last
-            transaction are needed until that one is whole on the disk.
+        @param frees: whether it does not enlarge the database, and so may use the reserve.
+        @return: whether it can begin. If not, it can after one more transaction, because pages that
+            the last one freed cannot be used before it is whole on the disk.
         @raise OSError: if there is no space for it.
         """
         try:
@@ -203,7 +204,7 @@ class Environment:
         return True
 
     def _free(self) -> tuple[int, int]:
-        """The free bytes if nobody reads, and those of the last transaction."""
+        """The free bytes if nobody reads, and the bytes that the last transaction freed."""
         file = PageFile(self._descriptor)
         meta = file.metas()[0]
         pages = {True: 0, False: 0}
@@ -228,7 +229,7 @@ class Environment:
 
     @contextmanager
     def reading(self) -> Iterator[lmdb.Transaction[bytes]]:
-        """Raise L{StoreFailed} if the database cannot be read."""
+        """A transaction that reads. L{StoreFailed} if the database cannot be read."""
         environment = self
         while (txn := environment._enter()) is None:
             environment = environment._successor or environment
@@ -239,7 +240,10 @@ class Environment:
             environment._leave()
 
     def readAtOnce(self, call: Callable[..., T], *args: Any) -> T | None:
-        """Call with a transaction that gives views, if that takes no waiting: else C{None}."""
+        """
+        Call a function with a transaction that gives views, if that needs no waiting; otherwise
+        C{None}.
+        """
         with self._lock:
             if self._moving or self._closed or self._successor is not None:
                 return None
@@ -251,9 +255,7 @@ class Environment:
             self._leave()
 
     def _enter(self) -> lmdb.Transaction[bytes] | None:
-        """
-        Begin to read, or C{None} to try again because the database was opened again meanwhile.
-        """
+        """Begin to read. C{None} to try again, because the database was opened again meanwhile."""
         with self._condition:
             while self._moving:
                 self._condition.wait()
@@ -305,7 +307,7 @@ class Environment:
             self._continue()
 
     def stopWriting(self) -> None:
-        """Go on for reading only, after a failure; not at all if the file is damaged."""
+        """Continue for reading only, after a failure; not at all if the file is damaged."""
         with self.alone():
             self._closeFile()
             try:
@@ -316,7 +318,7 @@ class Environment:
                 pass  # told as it is: the database is closed, and opening it again will say why
 
     def suspend(self) -> None:
-        """Let go of the file before it is opened again; readers wait meanwhile."""
+        """Release the file before it is opened again. Readers wait meanwhile."""
         self._pause()
         self._closeFile()
 
@@ -329,7 +331,7 @@ class Environment:
         return self._env.begin(write=True)
 
     def isBroken(self) -> bool:
-        """Whether LMDB refuses everything as it could not note a commit; for the writer."""
+        """Whether LMDB refuses everything because it could not note a commit; for the writer."""
         try:
             self._env.begin().abort()
         except lmdb.Error:
@@ -359,9 +361,9 @@ class QuickReads:
     """
     Short reads that the reactor's thread does itself.
 
-    A thread keeps the disk from holding up the reactor, but handing over costs several times as
-    much as reading a few pages in memory. After a read that had to wait for the disk, threads do
-    the next ones. One that took long without it waited for the processor, as they would.
+    Reads in a thread keep the disk from blocking the reactor, but handing over costs several times
+    as much as reading a few pages in memory. After a read that waited for the disk, threads do the
+    next ones. A slow read without disk access waited for the processor, which threads would do too.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """
-Reads of the threads: raw blocks and values from the database. Decoding is Python and happens in the
-reactor's thread, a block at a time, so that neither waits for the other. With the compiled step,
-columns are decoded in the threads.
+Reads of the threads: raw blocks and values from the database. The reactor's thread decodes them in
+Python, a block at a time, so that neither waits for the other. With the compiled step, threads also
+decode columns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WHOLE_KEY = 400
 
 class RawBlock(NamedTuple):
     """
-    @ivar following: where the next block begins; 0 if there is none.
+    @ivar following: the beginning of the next block; 0 if there is none.
     """
 
     first: int
@@ -79,8 +79,8 @@ def fetchColumns(
     environment: Environment, identity: int, start: int, stop: int, maxBytes: int
 ) -> Columns | None:
     """
-    The records from one sequence to before another, as columns; C{None} leaves that to the readable
-    path, as something is damaged or was deleted.
+    The records from one sequence to before another, as columns. C{None} leaves them to the readable
+    path, because something is damaged or was deleted.
 
     @param maxBytes: stop after the record with which their sizes reach it.
     """
@@ -109,7 +109,8 @@ def fetchLast(
     environment: Environment, identity: int, subject: bytes
 ) -> tuple[int, list[RawBlock]]:
     """
-    The sequence of the last record of a literal subject, 0 without, and the block that may hold it.
+    The sequence of the last record of a literal subject, 0 for none, and the block that may hold
+    it.
     """
     with environment.reading() as txn:
         tallies = tallyIn(txn, environment.codec, identity, subject).tallies
@@ -120,9 +121,7 @@ def fetchLast(
 def blockIn(
     txn: lmdb.Transaction[bytes], identity: int, sequence: int
 ) -> tuple[int, bytes, frozenset[int]] | None:
-    """
-    The block that may hold a sequence: its first sequence, what it is, and what is dead in it.
-    """
+    """The block that may hold a sequence: its first sequence, its content, and its dead records."""
     wanted = blockKey(identity, sequence)
     with txn.cursor() as cursor:
         isThere = cursor.set_range(wanted)
@@ -140,7 +139,7 @@ def blockIn(
 def findRecord(
     txn: lmdb.Transaction[bytes], identity: int, sequence: int, codec: PlainCodec = PLAIN
 ) -> tuple[int, bytes] | None:
-    """The first sequence of the block of a record, and the bytes of the record, unverified."""
+    """The first sequence of a record's block, and the bytes of the record, unverified."""
     if hot.findRecord is not None and not codec.isSealed:
         quick: tuple[int, bytes, bytes | None] | None = hot.findRecord(txn, identity, sequence)
         if quick is None or sequence in _deadIn(identity, quick[0], quick[2]):
@@ -170,7 +169,9 @@ def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBl
 
 
 def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
-    """Go to the last block that begins at or before a sequence, or else to the first one."""
+    """
+    Go to the last block that begins at or before a sequence, or to the first one if there is none.
+    """
     prefix = blockKey(identity, 0)[:9]
     wanted = blockKey(identity, sequence)
     isThere = cursor.set_range(wanted)
@@ -251,7 +252,7 @@ def talliesIn(
     limit: int,
     most: int,
 ) -> TallyPage:
-    """As L{fetchTallies}; not for a pattern where subjects are sealed."""
+    """As L{fetchTallies}, within a transaction; not for patterns if subjects are encrypted."""
     if not hasWildcard(pattern):
         return tallyIn(txn, codec, identity, pattern, after)
     last = _lastIn(txn, codec, identity)
@@ -286,7 +287,7 @@ def talliesIn(
 def _namedTallies(
     environment: Environment, identity: int, pattern: bytes, after: bytes, limit: int
 ) -> TallyPage:
-    """As L{fetchTallies}, where the order of the keys is none of subjects."""
+    """As L{fetchTallies}, if the order of the keys is not that of subjects."""
     names, search = environment.names, PatternSearch(pattern)
 
     def subjects() -> Iterator[bytes]:
@@ -343,13 +344,13 @@ def _subjectAt(txn: lmdb.Transaction[bytes], key: bytes) -> bytes:
 
 
 def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
-    """The first and the last subject with tallies in byte order; none under keyed hashes."""
+    """The first and the last subject with tallies in byte order. None if keys are hashes."""
     with environment.reading() as txn:
         return edgesIn(txn, environment.codec, identity)
 
 
 def edgesIn(txn: lmdb.Transaction[bytes], codec: PlainCodec, identity: int) -> list[bytes]:
-    """As L{fetchEdges}."""
+    """As L{fetchEdges}, within a transaction."""
     prefix = tallyPrefix(identity)
     if codec.isSealed:
         return [b""]

@@ -1,8 +1,8 @@
 """
 The small files beside the database: the lock, the format, the marks, the count of commits.
-docs/reference/store-format.md has their layout. Each can be lost without losing a record; with the
-database they make sure that a sequence is never used twice, even if it is damaged or an old copy. A
-damaged file reads as a missing one.
+docs/reference/store-format.md has their layout. Each can be lost without losing a record. Together
+with the database, they ensure that a sequence is never used twice, even if the database is damaged
+or an old copy. A damaged file counts as a missing one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def writeAt(descriptor: int, data: bytes | memoryview, offset: int) -> None:
 
 
 def writeWhole(path: Path, data: bytes) -> None:
-    """Replace a file's contents, durably. If that is cut off in the middle, the file is damaged."""
+    """Replace a file's contents, durably. If this is interrupted, the file is damaged."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         writeAt(descriptor, data, 0)
@@ -64,7 +64,10 @@ def writeWhole(path: Path, data: bytes) -> None:
 
 
 class Lock:
-    """A shared lock is for readers only, of any number of processes; it needs the file."""
+    """
+    A lock on the store. A shared lock is for readers only, in any number of processes. It needs the
+    file.
+    """
 
     def __init__(self, path: Path, isShared: bool = False) -> None:
         flags = os.O_RDONLY if isShared else os.O_RDWR | os.O_CREAT
@@ -102,8 +105,8 @@ def writeFormat(path: Path, mark: bytes, version: int) -> None:
 
 def refuseOlder(path: Path, mark: bytes) -> bool:
     """
-    Have older versions refuse a store: they pass over changes in its journal. Give whether there
-    was space for that, as a full disk may copy what it overwrites.
+    Have older versions refuse a store, because they would ignore changes in its journal. Return
+    whether there was space for this: a full disk may copy a file that is overwritten.
     """
     try:
         writeFormat(path, mark, CHANGING_VERSION)
@@ -124,7 +127,10 @@ class Format(NamedTuple):
 
 
 def readFormat(path: Path) -> Format | None:
-    """C{None} if it is missing or damaged; L{UnknownFormat} if another version wrote it."""
+    """
+    The format of a store. C{None} if it is missing or damaged; L{UnknownFormat} if another version
+    wrote it.
+    """
     data = contentsOf(path)
     if data is None:
         return None
@@ -162,7 +168,7 @@ class Marks:
 
     @classmethod
     def read(cls, directory: Path) -> Marks:
-        """Read the newer one of the files that are whole."""
+        """Read the newer one of the whole files."""
         whole = [marks for marks in (cls._readOne(directory, n) for n in (0, 1)) if marks.known]
         return max(whole, key=lambda marks: marks._generation, default=cls(directory))
 
@@ -189,18 +195,18 @@ class Marks:
         return marks
 
     def newest(self) -> dict[str, int]:
-        """The identities of logs by name; the newest of several of one name."""
+        """The identities of logs by name. Of several logs with one name, the newest counts."""
         return {mark.name: identity for identity, mark in self.logs.items()}
 
     def reserve(self, mark: bytes, rows: Mapping[int, StoredRow]) -> None:
-        """Have it on disk how far logs may write, before they do."""
+        """Store durably how far logs may write, before they do so."""
         beyond = self.beyond(rows)
         if beyond:
             more = {key: Mark(rows[key].name, rows[key].last + RESERVED) for key in beyond}
             self.write(mark, {**self.logs, **more})
 
     def beyond(self, rows: Mapping[int, StoredRow]) -> list[int]:
-        """The logs that are to write further than it is on disk."""
+        """The logs that are about to write further than is stored durably."""
         beyond = []
         for identity, row in rows.items():
             known = self.logs.get(identity)
@@ -209,9 +215,7 @@ class Marks:
         return beyond
 
     def write(self, mark: bytes, logs: Mapping[int, Mark]) -> None:
-        """
-        Replace the older file. When this returns, it is on disk; if it fails, nothing changed.
-        """
+        """Replace the older file. It is on disk on return. If this fails, nothing has changed."""
         pieces = []
         for identity, noted in logs.items():
             name = noted.name.encode("utf-8")
@@ -235,7 +239,7 @@ class Commits:
         self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
 
     def read(self) -> int:
-        """The generation of the last commit, or 0 if it is not known."""
+        """Read the generation of the last commit; 0 if it is not known."""
         newest = 0
         for slot in (0, 1):
             try:

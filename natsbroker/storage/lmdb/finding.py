@@ -1,10 +1,10 @@
 """
-The search of a damaged database for everything that is still whole. Nothing is written.
+The search of a damaged database for whole values. Nothing is written.
 
 All values carry the store's random mark, their keys and checksums, so they can be found by
-searching the file. But old copies lie in it too: in free pages, and in the free space of others. So
-the tree is followed as far as it is whole. A value in a page that the tree reaches counts only if
-the tree leads to the value as well.
+searching the file. But the file has old copies too, in free pages and in the free space of others.
+So the tree is followed as far as it is whole. In a page that the tree reaches, a value counts only
+if the tree leads to the value itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RecordPlace(NamedTuple):
     """
     The place of a whole record.
 
-    @ivar offset: in the file; negative for a record that was added from elsewhere.
+    @ivar offset: the offset in the file; negative for a record that was added from elsewhere.
     @ivar length: with the record's head.
     """
 
@@ -61,7 +61,7 @@ class FoundLog:
 
     @ivar current: whether the tree leads to the row, so that there is no newer one.
     @ivar blocks: the heads of blocks, with their offsets.
-    @ivar older: likewise of old copies of blocks that are damaged now.
+    @ivar older: the heads of old copies of blocks that are damaged now, with their offsets.
     @ivar dead: sequences that were deleted for good.
     @ivar journalled: the records of the journal that the database does not have.
     """
@@ -82,9 +82,9 @@ class FoundLog:
 @dataclass
 class Trust:
     """
-    The parts of a database that can be relied on.
+    The trusted parts of a database.
 
-    @ivar tree: the part that can be reached; C{None} if its root is not known.
+    @ivar tree: the reachable part of the tree; C{None} if its root is not known.
     @ivar free: pages with nothing but old copies.
     """
 
@@ -93,7 +93,7 @@ class Trust:
     pageSize: int = 4096
 
     def allows(self, position: int) -> bool:
-        """Whether a value at a position counts although the tree does not lead to it."""
+        """Whether a value at a position counts even if the tree does not lead to it."""
         page, offset = divmod(position, self.pageSize)
         if self.tree is None:
             return page not in self.free
@@ -196,8 +196,8 @@ class Finder:
 
     def _lookAt(self, position: int, counts: bool) -> int:
         """
-        Read a block or value, and return its length; 0 if there is none. One that does not count
-        is kept only in place of something broken.
+        Read a block or value, and return its length; 0 if there is none. A value that does not
+        count is kept only in place of a broken one.
         """
         try:
             if self._raw[position + 8 : position + 9] == b"B":
@@ -250,7 +250,7 @@ class Finder:
     def recordsOf(
         self, identity: int, log: FoundLog, blocks: Sequence[tuple[Head, int]]
     ) -> dict[int, RecordPlace]:
-        """The undeleted records in blocks of a log; of each a whole copy, if there is one."""
+        """The undeleted records in blocks of a log, each as a whole copy if there is one."""
         places: dict[int, RecordPlace] = {}
         whole: set[int] = set()
         covered: list[tuple[int, int]] = []

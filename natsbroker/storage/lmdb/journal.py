@@ -1,15 +1,15 @@
 """
-The journal in front of the database: small commits, durable after one sync.
+The journal in front of the database: small commits that are durable after one sync.
 
-A commit of LMDB syncs twice and writes a page of each level of its tree, which a publisher that
-waits for each answer would pay for every message. So a group of requests that only appends a few
-records is written to the journal, and the database follows with many groups at once.
+A commit of LMDB syncs twice and writes a page of each level of its tree. A publisher that waits for
+each answer would pay this for every message. So a group of requests that only appends a few records
+is written to the journal. The database follows with many groups at once.
 
 The journal is a file of fixed length, overwritten from its beginning each time the database has
-caught up. A frame is written twice, one copy behind the other, so that a flipped bit costs nothing;
-docs/reference/store-format.md has its layout. Generations rise, and the commit with which the
-database catches up has a higher one than all frames before it: frames up to the database's own
-generation are spent, whatever else lies in the file. A frame that is not whole is not read.
+caught up. A frame is written twice, one copy behind the other, so that a flipped bit loses nothing.
+docs/reference/store-format.md has its layout. Generations rise. The commit with which the database
+catches up has a higher generation than all frames before it. So frames up to the database's own
+generation are done, whatever else is in the file. A frame that is not whole is not read.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ LARGEST_FRAME = 16 << 10
 cheap beside what is written, and writing it twice over is not."""
 
 SECTOR = 4096
-"""Frames begin at multiples of this: a write never touches a frame before it, and the disk can take
-it as it is. So much is read at once, too: if the disk cannot read it, only that is missing."""
+"""
+Frames begin at multiples of this number of bytes. A write then never touches the frame before it,
+and is aligned for the disk. The journal is also read in pieces of this size: if the disk cannot
+read a piece, only that piece is missing.
+"""
 
 _FLAGS = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
 _HEAD = Struct("<8sBBHIQQ")
@@ -128,7 +131,8 @@ def _split(body: bytes) -> list[bytes]:
 
 def readFrames(path: Path, mark: bytes, codec: PlainCodec = PLAIN) -> list[JournalFrame]:
     """
-    By rising generation, without those that the disk cannot read any more; none without the file.
+    The frames by rising generation, without those that the disk cannot read any more; none if the
+    file is missing.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -154,7 +158,7 @@ def readFrames(path: Path, mark: bytes, codec: PlainCodec = PLAIN) -> list[Journ
 
 
 def runsIn(frames: Sequence[JournalFrame]) -> Iterator[tuple[int, list[bytes]]]:
-    """The identity of a log, and records of it whose sequences follow each other."""
+    """The identity of a log, and consecutive records of it."""
     run: list[bytes] = []
     following = (0, 0)
     for frame in frames:
@@ -183,7 +187,10 @@ class Beyond(NamedTuple):
 
 
 def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) -> Beyond:
-    """C{noted} is the generation of the last commit or frame that is noted beside the database."""
+    """
+    The frames beyond the database. C{noted} is the generation of the last commit or frame that is
+    noted beside it.
+    """
     ahead = [frame for frame in frames if frame.generation > generation]
     known = max([generation, *(frame.generation for frame in ahead)])
     isBehind = noted > known or any(frame.since > generation for frame in ahead)
@@ -191,7 +198,7 @@ def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) ->
 
 
 def _fill(path: Path) -> None:
-    """Make the file as long as it should be, with blocks that are all written."""
+    """Give the file its length, with blocks that were all written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         size = os.fstat(descriptor).st_size
@@ -204,7 +211,7 @@ def _fill(path: Path) -> None:
 
 
 def _openDirect(path: Path) -> int:
-    """Open the file past the cache if possible, so that a write that returns is on disk."""
+    """Open the file past the cache if possible, so that a write is on disk when it returns."""
     try:
         return os.open(path, _FLAGS | os.O_DIRECT)
     except OSError as failure:
@@ -226,7 +233,7 @@ class Journal:
     def __init__(
         self, path: Path, mark: bytes, isSynced: bool = True, codec: PlainCodec = PLAIN
     ) -> None:
-        """Open or make the file; its blocks are written, so that it needs no space later."""
+        """Open or make the file. Its blocks are all written, so that it needs no space later."""
         self._mark = mark
         self._codec = codec
         self._path = path
@@ -263,8 +270,7 @@ class Journal:
         mustSync: bool = False,
     ) -> bytes:
         """
-        A frame as it is to be written next, behind those that it has to sync; empty if there is no
-        room for it.
+        The next frame to write, behind those that it must sync; empty if there is no room for it.
         """
         data = packFrame(self._mark, generation, since, self._codec.closeRecords(blobs), changes)
         if self.position + len(data) > SIZE:
@@ -314,10 +320,10 @@ class Journal:
 @implementer(IReadDescriptor)
 class JournalWriter:
     """
-    Writes frames beside the interpreter: the reactor's thread hands one over and is woken when it
-    is on disk, without another thread of Python.
+    Writes frames outside of the interpreter. The reactor's thread hands one over, and is woken when
+    it is on disk; no other thread of Python is needed.
 
-    @ivar sendNow: sends the answers that there are, instead of at the end of the turn.
+    @ivar sendNow: sends the waiting answers now, and not at the end of the turn.
     """
 
     def __init__(
@@ -340,8 +346,8 @@ class JournalWriter:
         mustSync: bool = False,
     ) -> None:
         """
-        Write what L{Journal.frame} gave, and note it in C{commits} then. Until C{done} is called,
-        nothing else may use either file.
+        Write a frame that L{Journal.frame} gave, and then note it in C{commits}. Until C{done} is
+        called, nothing else may use either file.
 
         @param isAlone: whether no request is expected meanwhile, so that the reactor's thread may
             write to a quick disk itself.
@@ -366,7 +372,9 @@ class JournalWriter:
         return "journal"
 
     def doRead(self) -> None:
-        """A frame is written. An exception from here would have the reactor drop the writer."""
+        """
+        Note that a frame is written. An exception from here would make the reactor drop the writer.
+        """
         errors = self._writer.result()
         if errors is None:
             return
@@ -377,7 +385,7 @@ class JournalWriter:
         try:
             self._done(failure, noteFailure)
         except Exception:
-            _log.failure("What follows a commit failed")
+            _log.failure("A step after a commit failed")
 
     def connectionLost(self, reason: Failure) -> None:
         """The reactor has dropped the writer: because it ends, or because of an exception."""
@@ -400,7 +408,7 @@ class JournalAlarm:
         readers.addReader(self)
 
     def set(self, nanoseconds: int) -> None:
-        """Fire C{nanoseconds} from now; 0 for never."""
+        """Set the timer to C{nanoseconds} from now; 0 for never."""
         self.isSet = bool(nanoseconds)
         self._alarm.set(nanoseconds)
 
@@ -432,7 +440,7 @@ def _error(number: int) -> OSError | None:
 def journalWriter(
     readers: Any, done: Callable[[OSError | None, OSError | None], None]
 ) -> JournalWriter | None:
-    """A L{JournalWriter}, where it is compiled and there is something that can wait for it."""
+    """A L{JournalWriter}, if it is compiled and there is a reader to wait for it."""
     if hot.SyncedWriter is None or not hasattr(readers, "addReader"):
         return None
     try:

@@ -1,7 +1,7 @@
 """
-The keys of the database, and its values that are no blocks; docs/reference/store-format.md has the
-whole. No letter of a key becomes C{S} or C{T}, of which there may be many, when one bit of it
-flips.
+The keys of the database, and its values other than blocks. docs/reference/store-format.md describes
+them all. The letters C{S} and C{T} mark keys of which there may be many: no other letter becomes
+one of these when one bit flips.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from natsbroker.storage.jobs import StoredRow
 from natsbroker.storage.records import Damaged
 
 FORMAT_VERSION, SEALED_VERSION = 1, 2
-"""The second one is encrypted."""
+"""The format of a plain store, and that of an encrypted one."""
 
 CHANGING_VERSION = 3
-"""Of a plain store, and only in the file that names the format: its journal may have changes."""
+"""
+The format of a plain store whose journal may have changes. Only the file that names the format has
+it.
+"""
 
 FORMAT_KEY = b"F"
 FORMAT_TEXT = b"natsbroker store, format "
@@ -27,7 +30,10 @@ FORMAT_TEXT = b"natsbroker store, format "
 TWICE = (b"F", b"G", b"H", b"L", b"X")
 
 LONGEST_SUBJECT_KEY = 440
-"""Subjects up to this length are keys as they are; of longer ones so much, and a digest."""
+"""
+Subjects up to this length are keys as they are. The key of a longer subject is its beginning of
+this length, and a digest.
+"""
 
 _IDENTITY = Struct(">cQ")
 _SEQUENCE = Struct(">cQQ")
@@ -75,7 +81,7 @@ def subjectOrder(subject: bytes) -> bytes:
 
 
 def subjectIn(key: bytes) -> bytes:
-    """The subject in the key of a tally; empty if the key has not all of it."""
+    """The subject in the key of a tally; empty if the key does not have all of it."""
     return b"" if len(key) > _IDENTITY.size + LONGEST_SUBJECT_KEY else key[_IDENTITY.size :]
 
 
@@ -102,16 +108,16 @@ def sequenceOf(key: bytes) -> int:
 
 
 def packFormat(base: int, version: int) -> bytes:
-    """C{base} is added to the numbers of transactions to get generations."""
+    """Pack the format. C{base} is added to the numbers of transactions to get generations."""
     return FORMAT_TEXT + b"%d, generations from %d\n" % (version, base)
 
 
 def unpackFormat(value: bytes) -> tuple[int, int]:
-    """The version and the base; L{Damaged} if it is no such value."""
+    """The version and the base. L{Damaged} if this is not the value of a format."""
     text = value.removeprefix(FORMAT_TEXT)
     version, separator, base = text.partition(b", generations from ")
     if text == value or not version.isdigit():
-        raise Damaged("the value that says what the file is says something else")
+        raise Damaged("the value that identifies the file is not that of a store")
     return int(version), int(base) if separator and base.strip().isdigit() else 0
 
 
@@ -120,11 +126,11 @@ class LogRow(StoredRow):
     """
     A log as it is stored. The commit thread keeps its changed copy when the commit succeeded.
 
-    @ivar sole: while there are no tallies: the subject of all records.
+    @ivar sole: the subject of all records, while there are no tallies.
     @ivar indexed: whether there are tallies.
     @ivar quarantined: whether it may only be read.
     @ivar tail: not stored: first sequence and length of the small blocks at the end.
-    @ivar tallies: not stored: how many there are in the database.
+    @ivar tallies: not stored: the number of tallies in the database.
     """
 
     sole: bytes = b""
@@ -184,7 +190,7 @@ class Tally:
     The records of one subject in a log.
 
     @ivar first: the oldest, or a sequence before it if C{loose}.
-    @ivar listed: the newest ones, rising; all of them if they are C{count}.
+    @ivar listed: the newest sequences, rising; all of them if there are C{count}.
     """
 
     subject: bytes
@@ -210,7 +216,9 @@ class Tally:
             self.listed = self.listed[-keep:]
 
     def remove(self, sequence: int) -> None:
-        """Stop counting one; without C{listed}, C{last} is not known then."""
+        """
+        Stop counting a record. If C{listed} does not have it, C{last} is not known afterwards.
+        """
         self.count -= 1
         if sequence in self.listed:
             self.listed.remove(sequence)

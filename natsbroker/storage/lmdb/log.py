@@ -1,4 +1,4 @@
-"""A log in the reactor's thread: what is asked of its writer, and what is found by subject."""
+"""A log in the reactor's thread: the requests to its writer, and the search by subject."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class LMDBLog(LogReader):
         self._indexed = self._row.indexed
 
     def reopened(self, row: LogRow) -> None:
-        """The store was opened again; what had failed may be there all the same."""
+        """Note that the store was opened again. Failed records may exist nevertheless."""
         following, lastTime = self.nextSequence, self._lastTime
         self.committed(row, None)
         self.rollBack()
@@ -115,7 +115,8 @@ class LMDBLog(LogReader):
         self, blobs: Sequence[bytes], gone: Mapping[int, bytes], deleted: Collection[int]
     ) -> None:
         """
-        Note durable records, subjects of records let go for them, by sequence, and deleted ones.
+        Note durable records, the subjects of records that limits removed because of them, by
+        sequence, and deleted ones.
         """
         self._ahead.add(blobs, gone, deleted)
         dead: dict[int, tuple[Block, list[int]]] = {}
@@ -136,7 +137,10 @@ class LMDBLog(LogReader):
 
     @inlineCallbacks
     def _withoutDeleted(self) -> Generator[Deferred[Any], Any, None]:
-        """Have the database take what the journal deletes: its tallies count that still."""
+        """
+        Have the database apply the journal's deletions, because its tallies still count those
+        records.
+        """
         if self._ahead.deleted:
             yield self._ask(Job())
 
@@ -144,7 +148,7 @@ class LMDBLog(LogReader):
         self._ahead = RecordsAhead()
 
     def _newest(self) -> Deferred[int]:
-        """The newest sequence that is there, damaged or not; 0 if there is none."""
+        """The newest existing sequence, damaged or not; 0 if there is none."""
         if self._ahead.blobs:
             return succeed(self._bounds.last)
         return newestIn(self._owner, self.identity, self._bounds)

@@ -1,6 +1,6 @@
 """
-The records of a log, read and verified in the reactor's thread: blocks at hand at once, the rest
-when a thread has fetched them. A damaged record is reported and left out.
+The records of a log, read and verified in the reactor's thread. Blocks in memory are read at once,
+others when a thread has fetched them. A damaged record is reported and left out.
 """
 
 from __future__ import annotations
@@ -150,7 +150,9 @@ class LogReader(OwnedLog):
     def _collectOne(
         self, records: RecordList, subject: bytes, sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
-        """Read records of one subject; gives where to go on, 0 if not all of them are listed."""
+        """
+        Read records of one subject. Return where to continue; 0 if not all of them are listed.
+        """
         before: Sequence[int] = ()
         while True:
             last = self._bounds.last
@@ -171,7 +173,7 @@ class LogReader(OwnedLog):
 
     @inlineCallbacks
     def _known(self, last: int) -> Generator[Deferred[Any], Any, None]:
-        """Wait until the reactor's thread knows of a record that the database has."""
+        """Wait until the reactor's thread knows a record that the database has."""
         if last > self._bounds.last:
             yield self._ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
 
@@ -179,7 +181,7 @@ class LogReader(OwnedLog):
     def _collectFew(
         self, records: RecordList, sequences: Sequence[int], last: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
-        """Read single records; up to C{last} no others are wanted."""
+        """Read single records. No others are wanted up to C{last}."""
         for sequence in sequences:
             if len(records) >= limit or maxBytes <= 0:
                 return sequence
@@ -201,7 +203,7 @@ class LogReader(OwnedLog):
     def exportRange(
         self, start: int, stop: int, maxBytes: int = 16777216
     ) -> Generator[Deferred[Any], Any, Columns]:
-        """Whole blocks are put into columns by a thread that reads, where that is compiled."""
+        """Export a range. A reading thread puts whole blocks into columns, if that is compiled."""
         first = max(start, self._bounds.first)
         last = min(stop, self._lastInDatabase + 1)
         if canGather() and first < last and maxBytes > 0 and not self._ahead.gone:
@@ -222,7 +224,7 @@ class LogReader(OwnedLog):
     def _fetchBlocks(
         self, sequence: int, enough: int
     ) -> Generator[Deferred[Any], Any, list[Block]]:
-        """Fetch the blocks from the one on that holds a sequence, until one reaches it."""
+        """Fetch the blocks from the one that holds a sequence, up to the one that reaches it."""
         while True:
             if self.closed is not None:
                 raise self.closed
@@ -241,7 +243,7 @@ class LogReader(OwnedLog):
             sequence = raws[-1].following
 
     def _keep(self, raw: RawBlock, version: int, ahead: RecordsAhead) -> Block | None:
-        """Keep a block, unless the log's version is no longer that at which it was fetched."""
+        """Keep a block, unless the log's version has changed since it was fetched."""
         stop = raw.following or self._lastInDatabase + 1
         gone = ahead.goneIn(range(raw.first, stop))
         block = readBlock(raw.raw, self.identity, raw.first, raw.dead.union(gone))
@@ -255,7 +257,7 @@ class LogReader(OwnedLog):
         return block
 
     def damaged(self, start: int, stop: int, reason: str) -> None:
-        """Report records, and have a single one counted no more."""
+        """Report damaged records. A single one is no longer counted."""
         start, stop = max(start, self._bounds.first), min(stop, self._bounds.last + 1)
         if start < stop:
             self._owner.troubles.recordsDamaged(self.name, start, stop, reason)
@@ -265,7 +267,7 @@ class LogReader(OwnedLog):
             losing.addErrback(self._notLost, start)
 
     def _notLost(self, failure: Failure, sequence: int) -> None:
-        """It is tried again when the record is read again."""
+        """Ignore the failure. The next read of the record tries again."""
         failure.trap(StoreError)
         self._lost.discard(sequence)
 
@@ -302,7 +304,10 @@ class LogReader(OwnedLog):
         maxBytes: int,
         most: int | None = None,
     ) -> tuple[int, int]:
-        """Gives where to go on, and the bytes still wanted; C{most} may be C{None}."""
+        """
+        Select records. Return where to continue, and the bytes still wanted; C{most} may be
+        C{None}.
+        """
         bounds = self._bounds
         last = bounds.last if most is None else most
         index = block.indexOf(max(sequence, bounds.first))

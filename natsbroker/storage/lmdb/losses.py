@@ -1,6 +1,7 @@
 """
-Losses of a store that nobody has acknowledged. Damage found while the store is open is added to its
-reports for the next start, or if that fails, remembered as long as the store is open.
+Losses of a store that nobody has acknowledged. Damage that is found while the store is open is
+added to its reports for the next start. If that fails, it is remembered as long as the store is
+open.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Losses:
             self._add(f"{key.decode('ascii', 'backslashreplace')} of {space} is lost")
 
     def _noLoss(self, *arguments: object) -> None:
-        """No record is lost by it."""
+        """Ignore: no record is lost by this."""
 
     logQuarantined = writesStopped = writesResumed = logLost = _noLoss
 
@@ -97,7 +98,7 @@ class Losses:
         self._isBusy = False
         failure.trap(OSError)
         why = failure.getErrorMessage()
-        _log.error("Reports of losses in {path}: {why}", path=self._directory, why=why)
+        _log.error("Cannot read reports of losses in {path}: {why}", path=self._directory, why=why)
 
     def _goOn(self) -> None:
         if self._isStopped or not self._reports or (self._call and self._call.active()):

@@ -1,13 +1,13 @@
 """
 Opens a store: verifies everything before it is served, and repairs damage.
 
-First comes the file that names the format, so that a later version's files are not touched. Then
-LMDB's structure, page by page, without LMDB; then the heads of all blocks and the rows of all logs.
-If anything is not in order, whole values are salvaged into a new database. The journal is applied.
-Last the database is compared with the notes beside it: if it is older than the last commit, the
-logs go on beyond every sequence that may have been used.
+First the file that names the format is read, so that a later version's files are not touched. Then
+LMDB's structure is checked, page by page and without LMDB; then the heads of all blocks and the
+rows of all logs. If anything is damaged, whole values are salvaged into a new database. The journal
+is applied. Last, the database is compared with the notes beside it. If it is older than the last
+commit, the logs continue beyond every sequence that may have been used.
 
-An opened store can be read without danger to the process. This blocks: call it in a thread.
+An opened store can be read without danger to the process. Opening blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ BEHIND = "the database is older than the last commit"
 GAPS = "a part of the journal is damaged"
 
 GENERATIONS = 16
-"""By how much generations jump when the database is opened, or a commit failed."""
+"""The number of generations that are skipped when the database is opened, or a commit failed."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Opened:
     @ivar takesChanges: whether the journal may have changes, and older versions refuse the store.
     @ivar damage: lost records: a log's name, a range and a reason.
     @ivar states: lost values of state: the space, the key and a reason.
-    @ivar reports: those of losses that nobody has acknowledged.
+    @ivar reports: the reports of losses that nobody has acknowledged.
     @ivar replayed: subjects of records from the journal, by log, for limits per subject.
     @ivar repaired: what was repaired, for the broker's log; empty if nothing was.
     """
@@ -99,12 +99,12 @@ class Opened:
     takesChanges: bool = False
 
     def admitChanges(self) -> None:
-        """Without space for that, they go into the database."""
+        """Let the journal take changes. Without space for this, the database takes them."""
         if not (self.takesChanges or self.journal is None or self.environment.codec.isSealed):
             self.takesChanges = refuseOlder(self.marks.directory / STORE, self.mark)
 
     def endChanges(self) -> None:
-        """Let older versions open the store again: the database has what was in the journal."""
+        """Let older versions open the store, since the database has the journal's content."""
         if self.takesChanges:
             writeFormat(self.marks.directory / STORE, self.mark, FORMAT_VERSION)
             self.takesChanges = False
@@ -167,7 +167,7 @@ def openDirectory(
 
 
 def markOf(directory: Path, marks: Marks) -> bytes:
-    """The mark of a store without the file for it; L{StoreFailed} if nothing else has it."""
+    """The mark of a store whose file for it is missing. L{StoreFailed} if nothing else has it."""
     if marks.mark:
         return marks.mark
     format_ = findFormat(directory / DATABASE)
@@ -187,7 +187,7 @@ def _encrypt(
     """
     Replace a plain database by an encrypted one, when that is complete.
 
-    @return: what was found when the plain one was opened; it is closed. C{None} if it was replaced
+    @return: the result of opening the plain one, which is closed. C{None} if it was replaced
         before.
     """
     database = directory / DATABASE
@@ -208,7 +208,7 @@ def _encrypt(
 
 
 def _isUnfinished(directory: Path, marks: Marks, codec: PlainCodec) -> bool:
-    """Whether nothing at all was ever stored: no store, or the making of one was cut off."""
+    """Whether nothing was ever stored: there is no store, or making one was interrupted."""
     database = directory / DATABASE
     if (directory / COMMITS).exists():
         return False
@@ -224,7 +224,7 @@ def _isUnfinished(directory: Path, marks: Marks, codec: PlainCodec) -> bool:
 
 
 def _make(directory: Path, codec: PlainCodec) -> bytes:
-    """Make an empty store. The file that says so comes last; the marks come before the database."""
+    """Make an empty store: the marks, then the database, then the file that identifies it."""
     mark = os.urandom(8)
     marks = Marks(directory)
     marks.write(mark, {})
@@ -302,7 +302,7 @@ def _openMarked(
 
 def _openJournal(path: Path, mark: bytes, isSynced: bool, codec: PlainCodec) -> Journal | None:
     """
-    Open the journal. Where a disk has no space for it, everything is committed to the database.
+    Open the journal. If the disk has no space for it, everything is committed to the database.
     """
     try:
         return Journal(path, mark, isSynced, codec)
@@ -322,8 +322,9 @@ def _replay(
     changes: Changes,
 ) -> dict[int, set[bytes]]:
     """
-    Put records of the journal beyond the database into it; C{gaps} are missing between the two.
-    What the journal deletes may be among these records, so C{changes} come last.
+    Put records of the journal beyond the database into it. C{gaps} are the sequences that are
+    missing between the two. The journal may delete some of these records, so C{changes} are applied
+    last.
 
     @return: the subjects of these records, by log, if the log has several.
     """
@@ -371,7 +372,7 @@ def _verified(
 
     @param noted: the generation of the last commit, or of the last frame, or 0.
     @return: the content, the repairs in words, and the changes of the journal that a repaired
-        database has not.
+        database does not have.
     """
     surveyed, problem = inspectDatabase(database, mark, codec)
     if surveyed is not None:
@@ -391,7 +392,7 @@ def _verified(
 
 
 def _remember(directory: Path, surveyed: Survey, opened: Opened) -> None:
-    """Say what was lost, in this or in earlier runs, as long as the reports of it are kept."""
+    """Report losses of this or of earlier runs, as long as the reports about them are kept."""
     reports = reportsIn(directory)
     opened.reports = unacknowledged(directory)
     for identity, ranges in surveyed.lost.items() if reports else ():
@@ -404,8 +405,8 @@ def _remember(directory: Path, surveyed: Survey, opened: Opened) -> None:
 
 def inspectDatabase(database: Path, mark: bytes, codec: PlainCodec) -> tuple[Survey | None, str]:
     """
-    @return: its content, or C{None} and a sentence about the damage, also if the disk cannot read
-        it.
+    @return: its content, or C{None} and a sentence about the damage. A file that the disk cannot
+        read counts as damaged.
     @raise OSError: if that cannot be found out.
     """
     try:
@@ -433,7 +434,7 @@ def _surveyed(database: Path, codec: PlainCodec) -> Survey:
 
 
 def _goBeyond(surveyed: Survey, marks: Marks) -> list[LogRow]:
-    """Skip sequences used after this copy of the database was made; gives the logs concerned."""
+    """Skip sequences used after this copy of the database was made. Return the affected logs."""
     changed = []
     newest = marks.newest()
     for identity, row in surveyed.rows.items():
@@ -474,7 +475,7 @@ def _persist(
 
 
 def _mend(transaction: LMDBTransaction, surveyed: Survey) -> list[tuple[str, bytes, str]]:
-    """Put back state under a wrong key, and mend tallies; gives lost values of state."""
+    """Put back state under a wrong key, and repair tallies. Return lost values of state."""
     lost = []
     recount = set()
     for key, value in surveyed.halved.items():

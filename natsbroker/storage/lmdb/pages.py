@@ -1,8 +1,8 @@
 """
 LMDB's file, read without LMDB.
 
-Reading a value through LMDB touches all of it, where opening a store needs only the heads of
-blocks. And a damaged file must not be given to LMDB at all, which would follow any pointer.
+Reading a value through LMDB touches all of it, but opening a store needs only the heads of blocks.
+A damaged file must not be given to LMDB at all, because it would follow any pointer.
 
 The layout is that of LMDB 0.9 on a 64-bit machine: a page begins with its number (8 bytes), 2 bytes
 of padding, flags (2) and either the bounds of its free space (2 and 2) or, on the first page of a
@@ -36,7 +36,7 @@ _NUMBER = Struct("<Q")
 
 class Meta(NamedTuple):
     """
-    One of the two pages that say where the trees are: of free pages, and of values.
+    One of the two pages that locate the trees: that of free pages, and that of values.
 
     @ivar lastPage: the highest page in use, or once in use.
     """
@@ -50,7 +50,7 @@ class Meta(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A value, where it lies; C{value} is empty if that is not in the tree."""
+    """A value and its place. C{value} is empty if it is not in the tree."""
 
     key: bytes
     offset: int
@@ -61,8 +61,8 @@ class Entry(NamedTuple):
 class TreePage(NamedTuple):
     """
     @ivar children: of a branch: the pages below it, each with the least key that may be in it.
-    @ivar start: where its first node begins, as far as it says so.
-    @ivar isWhole: whether its nodes lie one behind the other up to its end. If not, LMDB would move
+    @ivar start: the beginning of its first node, according to the page.
+    @ivar isWhole: whether its nodes fill it up to its end without gaps. If not, LMDB would move
         them wrongly with each change.
     """
 
@@ -76,8 +76,8 @@ class Tree(NamedTuple):
     """
     The reachable part of a tree that may be damaged.
 
-    @ivar pages: all pages that were reached and understood, those of large values included.
-    @ivar torn: leaves of which a node is missing or wrong, with where their nodes begin.
+    @ivar pages: all valid pages that were reached, including those of large values.
+    @ivar torn: leaves with a missing or wrong node, and the beginnings of their nodes.
     """
 
     entries: list[Entry]
@@ -98,7 +98,7 @@ class PageFile:
         return data
 
     def metas(self) -> list[Meta]:
-        """Those of the two that look right, the newer one first."""
+        """The valid ones of the two meta pages, the newer one first."""
         metas = []
         for offset in (0, self._pageSize()):
             try:
@@ -126,7 +126,7 @@ class PageFile:
         return Meta(pageSize, free[-1], main[-1], main[-2], lastPage, transaction)
 
     def entries(self, meta: Meta, root: int) -> Iterator[Entry]:
-        """Raise L{Damaged} where the tree cannot be followed."""
+        """The entries of a tree. L{Damaged} where the tree cannot be followed."""
         if root == NOWHERE:
             return
         seen: set[int] = set()

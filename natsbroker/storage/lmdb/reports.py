@@ -1,6 +1,6 @@
 """
-Reports of losses: directories called C{damaged-1} and so forth, each with a text, perhaps the
-damaged database, and once somebody has acknowledged the loss an empty file that says so.
+Reports of losses: directories called C{damaged-1} and so forth. Each has a text, and perhaps the
+damaged database. An empty file is added once somebody has acknowledged the loss.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def unacknowledged(directory: Path) -> list[Path]:
 
 
 def acknowledge(directory: Path) -> list[str]:
-    """Give the texts of the reports that were not acknowledged before."""
+    """Acknowledge all losses. Return the texts of the reports that were not acknowledged before."""
     texts = []
     for report in unacknowledged(directory):
         text = (report / REPORT).read_text("utf-8", "replace")
@@ -37,7 +37,7 @@ def acknowledge(directory: Path) -> list[str]:
 
 
 def lossOf(log: str, start: int, stop: int) -> str:
-    """C{stop} is the sequence behind the last."""
+    """The text about a loss. C{stop} is the sequence behind the last."""
     return f"{log}: {start} to {stop - 1} may be lost"
 
 

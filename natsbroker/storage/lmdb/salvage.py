@@ -1,9 +1,9 @@
 """
-Puts everything that is whole in a damaged database into a new one.
+Salvages the whole values of a damaged database into a new one.
 
-The damaged file stays in a directory of its own with a report. As long as that is there, the store
-says each time it is opened that something may have been lost. Lost records are known by log and
-sequence. No sequence that was ever used is given again.
+The damaged file stays in its own directory with a report. As long as the report is there, each
+opening of the store warns that something may have been lost. Lost records are known by log and
+sequence. No used sequence is ever used again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ MOST_IN_ONE_COMMIT = 32 << 20
 
 STRETCH = 1 << 20
 PAGE = 4096
-"""The bytes read at once from a file that is unreadable in part: at first, and then."""
+"""
+The bytes read at once from a file that is unreadable in part: in the first attempt, and in the
+second.
+"""
 
 LISTED = 1024
 """The sequences that a tally lists when it is made again."""
@@ -118,7 +121,7 @@ def salvage(
     @param generation: that of the last commit, or 0 if it is not known.
     @param newest: the newest generation that is known.
     @return: the losses, in words.
-    @raise OSError: if the disk does not let it; then nothing was changed.
+    @raise OSError: if the disk fails; then nothing has changed.
     """
     fresh = path.with_name("data.salvage")
     for leftover in (fresh, path.with_name("data.salvage-lock")):
@@ -150,8 +153,8 @@ def salvage(
 @contextmanager
 def _readable(path: Path) -> Iterator[Path]:
     """
-    A file that can be read to its end without danger: itself, or a copy with zeros where the disk
-    cannot read it.
+    A file that can be read to its end without danger. This is the file itself, or a copy with zeros
+    where the disk cannot read it.
     """
     copy = path.with_name("data.readable")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -226,7 +229,7 @@ def _rebuildLog(
             if sequence >= first and sequence not in log.dead and not log.covers(sequence):
                 records.setdefault(sequence, place)
     if log.older and (expected < 0 or len(records) < expected):
-        # What of a damaged block is nowhere else may be in an older one.
+        # A record of a damaged block that is nowhere else may be in an older block.
         older = finder.recordsOf(identity, log, log.older)
         records |= {key: older[key] for key in older.keys() - records if key >= first}
     row = row or _unknown(identity, marks, records)
@@ -246,7 +249,8 @@ def _rebuildLog(
 
 def _unknown(identity: int, marks: Marks, records: dict[int, RecordPlace]) -> LogRow:
     """
-    The row of a log whose own was lost: under its name if that is marked, else to be read only.
+    The row of a log whose own row was lost. It has its name if that is marked; otherwise it can
+    only be read.
     """
     last = max(records, default=0)
     first = min(records, default=last + 1)
@@ -260,7 +264,7 @@ def _unknown(identity: int, marks: Marks, records: dict[int, RecordPlace]) -> Lo
 def _lostRanges(
     row: LogRow, records: dict[int, RecordPlace], dead: set[int], expected: int
 ) -> list[tuple[int, int]]:
-    """C{expected} is how many there should be, or -1."""
+    """The lost ranges of a log. C{expected} is the number of records that it should have, or -1."""
     lost = []
     following = row.first if expected >= 0 else 1
     for sequence in sorted([*records, *(later for later in dead if later >= following)]):
@@ -275,7 +279,7 @@ def _lostRanges(
 def _extend(
     finder: Finder, row: LogRow, records: dict[int, RecordPlace], blobs: Sequence[bytes]
 ) -> list[tuple[int, int]]:
-    """The places where records may be missing before those of the journal."""
+    """Extend the lost ranges to where records may be missing before those of the journal."""
     lost = []
     for blob in blobs:
         sequence = sequenceOf(blob, 0)
@@ -293,7 +297,7 @@ def _extend(
 def _jump(
     row: LogRow, records: dict[int, RecordPlace], marks: Marks, certain: bool
 ) -> list[tuple[int, int]]:
-    """Go beyond every sequence that may have been used."""
+    """Skip every sequence that may have been used."""
     row.last = max(row.last, max(records, default=0))
     mark = marks.logs.get(row.identity)
     if certain or mark is None or mark.reserved <= row.last:

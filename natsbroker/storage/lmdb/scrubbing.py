@@ -29,13 +29,13 @@ PIECE = 1 << 20
 
 class ScrubResult(NamedTuple):
     """
-    @ivar after: the last key in it; empty if the database ended.
+    @ivar after: the last key that was read; empty at the end of the database.
     @ivar records: unreadable ranges: a log's identity, the first sequence, and the one behind the
         last; 0 for all that follow.
     @ivar values: keys of unreadable values of state.
-    @ivar checked: how many records were read, damaged ones included.
-    @ivar entries: how many entries of the database were read.
-    @ivar every: how many there are.
+    @ivar checked: the number of records that were read, damaged ones included.
+    @ivar entries: the number of entries of the database that were read.
+    @ivar every: the number of all entries.
     """
 
     after: bytes
@@ -150,7 +150,8 @@ class Scrubber:
 
     def _failed(self, failure: Failure) -> None:
         """
-        The database cannot be read now, which its other readers learn as well: try again later.
+        Note that the database cannot be read now. Its other readers notice that too. Try again
+        later.
         """
         failure.trap(StoreError)
         self._goOn(PAUSE)

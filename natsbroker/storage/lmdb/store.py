@@ -1,4 +1,4 @@
-"""The store on disk, as the reactor's thread sees it; every disk access is in another one."""
+"""The store on disk, as the reactor's thread sees it. Other threads access the disk."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ def openLMDB(
     Open the store in a directory, or make one there.
 
     @param reactor: with C{callFromThread} and C{callLater}.
-    @param maxSize: how many bytes the database may have; 0 for any number.
+    @param maxSize: the largest size of the database, in bytes; 0 for any size.
     @param now: the wall clock, in nanoseconds since 1970.
     @param readers: with C{addReader}, C{removeReader} and C{callFromThread}, if it is not the
         reactor; perhaps with C{writeSoon} and C{sendNow}, as
         L{natsbroker.connections.poller.SocketPoller} has them.
     @param syncInterval: seconds between syncs of small appends, which are acknowledged when the
         kernel has them; 0 to sync before each acknowledgement.
-    @param encryption: C{None} for a plain store. A plain one is encrypted first otherwise, which
-        takes a while and as much space again.
+    @param encryption: C{None} for a plain store. If this is given, a plain store is encrypted
+        first, which takes time and as much space again.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
         L{natsbroker.interfaces.records.UnknownFormat},
         L{natsbroker.interfaces.records.StoreEncrypted}, L{natsbroker.interfaces.records.StoreFull}
@@ -201,7 +201,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             self.troubles.stateDamaged(space, key, reason)
         for row in self._rows.values():
             if row.quarantined:
-                self.troubles.logQuarantined(row.name, "what describes it was lost")
+                self.troubles.logQuarantined(row.name, "its description was lost")
 
     def logs(self) -> Deferred[list[str]]:
         if self._closed is not None:
@@ -319,7 +319,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
     def readQuickly(self, call: Callable[..., T], *args: Any) -> T | None:
         """
-        Call something with a transaction that reads, in the reactor's thread; see L{QuickReads}.
+        Call a function with a transaction that reads, in the reactor's thread; see L{QuickReads}.
         """
         return self._quickReads.read(self._environment, call, *args)
 
@@ -373,7 +373,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             self._syncCall = None
 
     def _sync(self) -> None:
-        """Have the database take what is in the journal: it syncs what it takes."""
+        """Have the database take the content of the journal, which it syncs."""
         self._syncCall = None
         self.ask(Job()).addErrback(self._notSynced)
 
@@ -435,8 +435,8 @@ _FILE_STORE_VERSION = b"\x01\0\0\0"
 
 def refuseForeign(directory: Path) -> None:
     """
-    Raise L{UnknownFormat} for a data directory of nats-streaming-server, and do not touch it: a
-    store of ours would stand empty between its files, and its channels would seem lost.
+    Raise L{UnknownFormat} for a data directory of nats-streaming-server, and do not touch it. An
+    empty store of ours between its files would make its channels seem lost.
     """
     if not directory.is_dir():
         return

@@ -58,7 +58,7 @@ class _Blocks:
 class Survey:
     """
     @ivar base: what was added to the numbers of transactions to get generations.
-    @ivar tallies: how many there are, by log.
+    @ivar tallies: the number of tallies, by log.
     @ivar halved: values of which one of two copies is damaged.
     """
 
@@ -78,7 +78,10 @@ class Survey:
 
 
 def survey(file: PageFile, codec: PlainCodec) -> Survey:
-    """L{Damaged} if something is not in order, L{UnknownFormat} if another version wrote it."""
+    """
+    Survey a database. L{Damaged} if something is wrong, L{UnknownFormat} if another version wrote
+    it.
+    """
     metas = file.metas()
     if not metas:
         raise Damaged("the database does not say where anything is")
@@ -95,7 +98,7 @@ def survey(file: PageFile, codec: PlainCodec) -> Survey:
         if row is None:
             raise Damaged(f"there are blocks of a log {identity:016x}, but not the log")
         if blocks.last > row.last:
-            raise Damaged(f"log {row.name} has records that it does not know of")
+            raise Damaged(f"log {row.name} has records that its description does not count")
     for identity, row in surveyed.rows.items():
         _complete(file, surveyed, identity, row)
     return surveyed
@@ -143,7 +146,9 @@ def _look(file: PageFile, entry: Entry, surveyed: Survey) -> None:
 
 
 def _check(key: bytes, raw: bytes, surveyed: Survey) -> None:
-    """See whether a value is whole of which there may be many, and which can be lost by itself."""
+    """
+    Check whether a value is whole. There may be many such values, and each can be lost by itself.
+    """
     try:
         unwrap(raw, key)
     except Damaged:
@@ -153,7 +158,7 @@ def _check(key: bytes, raw: bytes, surveyed: Survey) -> None:
 def _living(
     file: PageFile, surveyed: Survey, identity: int, row: LogRow
 ) -> Iterator[tuple[int, int]]:
-    """For each block that is not all alive: how many of its records are gone, and their size."""
+    """For each block with deleted records: the number of these, and their size."""
     for entry, head in surveyed.blocks[identity].heads:
         dead = surveyed.dead.get((identity, head.first), NONE)
         if not dead and head.first >= row.first:

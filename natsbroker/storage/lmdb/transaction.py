@@ -1,4 +1,7 @@
-"""One write transaction, on copies of rows that the commit thread keeps if it succeeds."""
+"""
+One write transaction. It uses copies of rows, which the commit thread keeps if the transaction
+succeeds.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ class LMDBTransaction(ValueTransaction):
             names.adding(named, counts)
 
     def dropSlice(self, row: LogRow, isFull: bool) -> bool:
-        """Delete some more of a dropped log; C{isFull} if there may be little room."""
+        """Delete some more of a dropped log. C{isFull} means that there may be little room."""
         left = BLOCKS_A_SLICE if isFull else KEYS_A_SLICE
         for prefix in (blockKey(row.identity, 0)[:9], deadKey(row.identity, 0)[:9]):
             left -= self.deleteSome(prefix, left)
@@ -108,14 +111,14 @@ class LMDBTransaction(ValueTransaction):
 
 
 def isTallied(indexed: bool, sole: bytes, uniform: bool) -> bool:
-    """Whether a log has tallies after records are appended; C{uniform} if all have C{sole}."""
+    """
+    Whether a log has tallies after records are appended. C{uniform} means that all have C{sole}.
+    """
     return indexed or not uniform or not 0 < len(sole) <= LONGEST_SOLE
 
 
 def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
-    """
-    The request to append records, whose sequences follow each other, that are encoded already.
-    """
+    """A request to append encoded records with consecutive sequences."""
     subjects = [subjectOf(blob, 0) for blob in blobs]
     sole = row.sole or subjects[0]
     size = sum(map(len, blobs)) - HEAD_SIZE * len(blobs)
@@ -144,9 +147,9 @@ class LMDBAppendJob(AppendJob):
     @classmethod
     def joined(cls, jobs: Sequence[LMDBAppendJob], gone: Set[int]) -> LMDBAppendJob:
         """
-        Jobs that follow each other as one.
+        Consecutive jobs as one.
 
-        @param gone: sequences that are deleted in the same transaction: no tally counts them.
+        @param gone: sequences that are deleted in the same transaction, which no tally counts.
         """
         first, last = jobs[0], jobs[-1]
         blobs = [blob for job in jobs for blob in job.blobs]
@@ -169,7 +172,9 @@ class LMDBAppendJob(AppendJob):
             writer.append(self.first, self.encoded, self._sole, self.subjects, self._gone)
 
     def extend(self, row: LogRow) -> bool:
-        """Change a row as the job will; C{False} if that is not known, as for the first tallies."""
+        """
+        Change a row as the job will. C{False} if the result is not known, as for the first tallies.
+        """
         if self.subjects is not None and not row.indexed:
             return False
         if not row.indexed:
@@ -179,7 +184,7 @@ class LMDBAppendJob(AppendJob):
 
 
 class LMDBDeleteJob(LogJob):
-    """Deletes single records; C{deleted} is how many of them were there."""
+    """Deletes single records. C{deleted} is the number of them that existed."""
 
     frees = True
 
@@ -201,8 +206,8 @@ def recordsIn(jobs: Sequence[Job]) -> int:
 
 def free(environment: Environment, jobs: Sequence[Job]) -> bool:
     """
-    Whether jobs make the database no larger, apart from what deletions leave behind. A change may:
-    it can replace values by others as long.
+    Whether jobs do not enlarge the database, apart from the marks of deletions. A change of state
+    may count: it can replace values by others of the same length.
     """
     with environment.reading() as txn:
         for job in jobs:

@@ -1,7 +1,7 @@
 """
-The records that a limit per subject lets go, known before the database applies it. The journal
-takes appends to such a log only then, so that the log shows at once what the database will have.
-The thread that writes looks up in the database what is not known.
+Advance knowledge of the records that a limit per subject removes. The journal takes appends to such
+a log only if these are known. So the log at once shows the state that the database will have. The
+writing thread looks up unknown ones in the database.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MOST_KNOWN = 100_000
 
 
 class LivingRecords(NamedTuple):
-    """Stored records of a subject, rising; C{None} if they are not known."""
+    """The stored records of a subject, rising; C{None} if they are not known."""
 
     records: int
     sequences: tuple[int, ...] | None
@@ -56,17 +56,17 @@ UNKNOWN = LivingRecords(0, None)
 
 class TrimmedLog:
     """
-    Knowledge of the records of a log. Only the holder of the commit may change it.
+    The known records of a log. Only the holder of the commit may change this.
 
     @ivar last: the last sequence in the database.
-    @ivar subjects: what is known of subjects, journal included.
+    @ivar subjects: the known records of subjects, including those in the journal.
     @ivar isScanned: whether there are no other subjects.
     @ivar isSettled: whether the log was only appended to while the journal filled up.
     @ivar sizes: the bytes of records, by sequence.
     @ivar heads: the oldest sequences in the database, rising.
     @ivar isAll: whether C{heads} has all of them.
     @ivar at: the place of the log's first record: in C{heads}, or behind it in the journal.
-    @ivar gone: stored records that the journal's records let go.
+    @ivar gone: stored records that the limits remove because of those in the journal.
     """
 
     def __init__(self, row: LogRow) -> None:
@@ -85,7 +85,10 @@ class TrimmedLog:
     def learn(
         self, environment: Environment, row: LogRow, subjects: Sequence[bytes], limit: int
     ) -> bool:
-        """Look up in the database what appends to subjects need; whether all is known then."""
+        """
+        Look up the records that appends to subjects need to know. Return whether all are known
+        then.
+        """
         counts = Counter(subjects)
         isShort = self.isSettled and limit == 1
         try:
@@ -150,7 +153,10 @@ class TrimmedLog:
     def _learnHeads(
         self, environment: Environment, row: LogRow, count: int, withSubjects: bool
     ) -> bool:
-        """C{withSubjects} if all unknown subjects' records are among the oldest."""
+        """
+        Look up the oldest records. C{withSubjects} means that they include all records of unknown
+        subjects.
+        """
         wanted = self.at + count + 1
         known = frozenset(self.subjects) if withSubjects else frozenset()
         while not self.isAll and len(self.heads) < wanted:
@@ -179,7 +185,7 @@ class TrimmedLog:
                 self.sizes[sequence] = block.length(index)
 
     def caughtUp(self, environment: Environment, row: LogRow, limit: int) -> bool:
-        """Note that the journal is applied, and look up more if only appends were made."""
+        """Note that the journal is applied. If there were only appends, look up more."""
         self._block = None
         self.isSettled = True
         if not self.isScanned and row.count <= SCANNED and 0 < limit <= LARGEST_LIMIT:
@@ -217,7 +223,7 @@ class Trimming:
         self.gone: dict[int, bytes] = {}
 
     def append(self, job: LMDBAppendJob, row: LogRow, limit: int) -> bool:
-        """Append records to a row; whether it is known which ones go."""
+        """Append records to a row. Return whether it is known which records the limits remove."""
         known, sequence = self._log.of, job.first
         if job.subjects is None:
             return False
@@ -274,7 +280,7 @@ class Trimming:
 
 
 class TrimJob(LogJob):
-    """Lets go in the database what was let go for the records of the journal."""
+    """Deletes from the database the records that limits removed for those of the journal."""
 
     def __init__(self, identity: int, gone: Collection[int]) -> None:
         super().__init__(identity)

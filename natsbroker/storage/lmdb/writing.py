@@ -1,7 +1,7 @@
 """
-One log in a write transaction: appends, deletions, limits, and the tallies of each subject of a log
-with several. Deletions by limits are bounded by what one commit wrote, so they never stop writers;
-the next commits do the rest.
+One log in a write transaction: appends, deletions and limits, and the tallies of each subject if
+the log has several. Deletions by limits are bounded by the amount that one commit wrote, so they
+never stop writers. The next commits do the rest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KEYS_A_SLICE = 1000
 
 
 class LMDBLogWriter(LogBlocks):
-    """Writes a log; C{named} are the subjects that got a tally."""
+    """Writes a log. C{named} are the subjects that got a tally."""
 
     def __init__(self, transaction: ValueTransaction, row: LogRow, policy: Policy) -> None:
         super().__init__(transaction, row)
@@ -61,8 +61,8 @@ class LMDBLogWriter(LogBlocks):
         gone: Set[int] = NONE,
     ) -> None:
         """
-        C{sole} is the subject of all of them, if C{subjects} is C{None}. C{gone} are records that
-        L{delete} is called with later: they are not counted first.
+        Append records. C{sole} is the subject of all of them, if C{subjects} is C{None}. C{gone}
+        are records that L{delete} is called with later; they are not counted.
         """
         row, blobs = self.row, encoded.blobs
         sequences = range(first, first + len(blobs))
@@ -78,7 +78,9 @@ class LMDBLogWriter(LogBlocks):
         self._blobs.extend(blobs)
 
     def _beginIndex(self) -> None:
-        """From now on there is more than one subject: make the tally of the one that there was."""
+        """
+        Begin an index, because there is now more than one subject: make the tally of the first one.
+        """
         row = self.row
         if row.indexed:
             return
@@ -232,8 +234,8 @@ class LMDBLogWriter(LogBlocks):
 
     def lose(self, sequence: int) -> None:
         """
-        Stop counting a record that is damaged indeed. Its bytes stay, and the tally still names it,
-        so that the last record of a subject is known to be lost.
+        Stop counting a damaged record. Its bytes stay, and the tally still names it, so that the
+        last record of a subject is known to be lost.
         """
         self.flush()
         row, transaction = self.row, self._transaction
@@ -256,7 +258,7 @@ class LMDBLogWriter(LogBlocks):
         self._findFirst()
 
     def trim(self) -> bool:
-        """Let records go as the limits say; whether that is done in this commit."""
+        """Remove records by the limits. Return whether this commit has done all of it."""
         row, policy = self.row, self._policy
         budget = max(BLOCKS_A_SLICE, 4 * self._written)
         while row.count and (
@@ -276,7 +278,7 @@ class LMDBLogWriter(LogBlocks):
         return True
 
     def _trimBlock(self, block: Block, index: int) -> bool:
-        """Let records go from the first block, whose oldest has C{index}."""
+        """Remove records from the first block, whose oldest record has C{index}."""
         row, policy, floor = self.row, self._policy, self._policy.floor
         age = policy.retention.age
         cutoff = self._transaction.now - age if age else 0
@@ -307,7 +309,7 @@ class LMDBLogWriter(LogBlocks):
         return bool(self._policy.retention.perSubject)
 
     def trimSubjects(self) -> bool:
-        """Whether that is done."""
+        """Remove records by the limit per subject. Return whether all is done."""
         limit = self._policy.retention.perSubject
         if not limit:
             return True
@@ -322,7 +324,9 @@ class LMDBLogWriter(LogBlocks):
         return self._policy.sweep is None
 
     def _sweepOn(self, after: bytes, limit: int) -> list[bytes]:
-        """Find some of the subjects that have too many records, and note how far that went."""
+        """
+        Find some of the subjects that have too many records, and note how far the search went.
+        """
         prefix = tallyPrefix(self.row.identity)
         subjects: list[bytes] = []
         seen = 0

@@ -1,15 +1,15 @@
 """
-The thread that writes, and group commit.
+The writing thread, and its group commit.
 
-Each commit is one transaction; the reactor learns of it when the server says that it is durable. A
-connection can be lost at any moment. Before C{COMMIT} was sent, nothing of the transaction will
-ever be there, and it is made again over a new connection. After that, the count of commits, which
-changes in each transaction, is read over a new connection, behind the lock of the lost one, and
-tells. Without a new connection within a second the requests fail, and the store is opened again
-later.
+Each commit is one transaction. The reactor learns of it when the server confirms that it is
+durable. A connection can be lost at any moment. If C{COMMIT} was not sent, nothing of the
+transaction is stored, and it is repeated over a new connection. If it was sent, the outcome is read
+over a new connection, behind the lock of the lost one: the count of commits, which changes in each
+transaction, shows it. Without a new connection within a second the requests fail, and the store is
+opened again later.
 
 Deferreds fire in the reactor's thread, in the order of the requests, and never successfully before
-what they stand for is durable. A transaction is not made twice.
+their requests are durable. A transaction is never applied twice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 @dataclass(frozen=True, slots=True)
 class PostgresCommit:
     """
-    @ivar lost: logs that turned out to be another broker's.
+    @ivar lost: logs that another broker has taken.
     """
 
     jobs: Sequence[Job]

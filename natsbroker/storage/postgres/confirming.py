@@ -1,10 +1,10 @@
 """
-Statements and commits that the server may not answer.
+Statements and commits that the server may leave unanswered.
 
 With C{synchronous_standby_names}, the server answers C{COMMIT} when a standby has confirmed it.
 Until then the transaction keeps its locks and is not shown. If the backend is ended or its wait
-cancelled, the server shows what no standby has. So the backend is left alone: the outcome is
-unknown, as after a lost connection, until standbys confirm again.
+cancelled, the server shows data that no standby has. So the backend is left alone. As after a lost
+connection, the outcome is unknown until standbys confirm again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ PATIENCE = 1.2
 """Seconds without an answer after which the server is asked why."""
 
 AGAIN = 0.5
-"""Seconds until it is asked again, if no standby is waited for, and in which that is answered."""
+"""
+The seconds until the server is asked again, if it waits for no standby. It has as long to answer.
+"""
 
 NO_STANDBY = "no standby of the database confirms what is committed"
 
@@ -39,10 +41,11 @@ def watched(
     statement: Generator[Any, Any, Any], whenLate: Callable[[], object]
 ) -> Generator[Any, Any, Any]:
     """
-    Wait for the answer to a statement, as psycopg does. A server that stands still keeps its
-    connections, so that only the missing answer shows it.
+    Wait for the answer to a statement, as psycopg does. A server that has stopped responding keeps
+    its connections open, so that only the missing answer shows it.
 
-    @param whenLate: called every few seconds without an answer; what it raises ends the statement.
+    @param whenLate: called every few seconds without an answer. An exception from it ends the
+        statement.
     """
     due = time.monotonic() + PATIENCE
     try:
@@ -92,7 +95,9 @@ def confirmed(connection: Connection, isAwaitingStandby: Callable[[int], bool]) 
 
 
 def awaitsStandby(connection: Connection, process: int) -> bool:
-    """Whether a backend waits for a standby; L{StoreFailed} if that is not answered either."""
+    """
+    Whether a backend waits for a standby. L{StoreFailed} if this question is not answered either.
+    """
     statement = "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'"
     _send(connection, (statement % process).encode())
     result = _answer(connection, AGAIN)

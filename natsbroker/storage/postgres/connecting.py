@@ -1,6 +1,7 @@
 """
 Connections to the database, and its errors. Texts for clients name no hosts, users or tables; the
-whole error is their cause. A connection makes commits durable, whatever the server's default is.
+whole error is attached as the cause. Connections make commits durable, whatever the server's
+default is.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Database:
     """
     @ivar source: a URI or a list of settings, as libpq understands it.
     @ivar lease: seconds that a lease lasts.
-    @ivar primaries: which of the servers have what was written.
+    @ivar primaries: the servers that have all writes.
     """
 
     SCHEMA: ClassVar[str] = "natsbroker"
@@ -78,7 +79,9 @@ class Database:
         return self.primaries.connect(self._servers(who))
 
     def compare(self, who: str) -> None:
-        """Find out which server is the primary, so that connections to others are used no more."""
+        """
+        Find the server that is the primary, so that connections to others are not used any more.
+        """
         self.primaries.compare(self._servers(who)).close()
 
     def _servers(self, who: str) -> list[Callable[[], PrimaryConnection]]:
@@ -153,7 +156,7 @@ class Readers:
         self._closed = False
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call with a connection, and again with a new one if that is lost."""
+        """Call a function with a connection, and again with a new one if that is lost."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None and not self._database.primaries.isCurrent(connection):
@@ -183,7 +186,7 @@ class Readers:
         connection.close()
 
     def close(self) -> None:
-        """Close all, also those that are in use when their call is over."""
+        """Close all connections. Those in use are closed when their call is over."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

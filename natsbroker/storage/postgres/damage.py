@@ -14,7 +14,7 @@ COUNTED = 1_000_000
 
 
 def isMiscounted(connection: Connection, identity: int) -> bool:
-    """Whether a log has not as many records as its row says."""
+    """Whether the number of a log's records differs from that in its row."""
     row = connection.execute(
         "SELECT count <> (SELECT count(*) FROM record WHERE record.log = log.id) FROM log"
         " WHERE id = %s AND count <= %s",
@@ -32,7 +32,7 @@ def readDamaged(connection: Connection, identity: int, first: int) -> list[int]:
 
 
 def moveDamaged(connection: Connection, identity: int, sequences: Sequence[int]) -> None:
-    """Move records out of the way, as far as they are damaged indeed."""
+    """Move records out of the way if they are damaged."""
     rows = connection.execute(
         "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])",
         (identity, sequences),

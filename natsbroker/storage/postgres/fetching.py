@@ -1,10 +1,10 @@
 """
-Reads of the database by threads that do not write.
+Reads of the database by the reading threads.
 
-Each read sees one moment of the database, after it was asked for: as a single statement, or in a
-L{snapshot}. No upper bound is taken from the reactor's memory: a limit may have let a record go for
-one that the reactor has not heard of yet, and such a reader would see neither. Each record is
-verified; one that does not match its checksum is left out, and named.
+Each read sees one moment of the database, after the request: as a single statement, or in a
+L{snapshot}. Reads take no upper bound from the reactor's memory. A limit may have removed a record
+for a newer one that the reactor does not know yet, and such a read would see neither. Each record
+is verified. One that does not match its checksum is left out, and named.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _SUBJECT_OFFSET = HEAD_SIZE + 1
 
 class Span(NamedTuple):
     """
-    @ivar first: a sequence; the reactor's thread may give the first that it knows of, as sequences
-        below the first one never come back.
+    @ivar first: a sequence. The reactor's thread may pass the first one that it knows, because
+        sequences below the first never come back.
     """
 
     identity: int
@@ -126,7 +126,9 @@ def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
 
 
 def findTime(connection: Connection, span: Span, timestamp: int) -> int:
-    """The first record that is not older; the sequence after the last if there is none."""
+    """
+    The first record that is not older than a time; the sequence after the last if there is none.
+    """
     low, high = span.first, span.last + 1
     answer = high
     while low < high:
@@ -254,9 +256,9 @@ def fetchTallies(
     limit: int,
 ) -> SubjectPage:
     """
-    Tallies of matching subjects, until much was looked at, so that others have a turn.
+    Tallies of matching subjects. It ends after much work, so that others have a turn.
 
-    @param prefix: how they all begin, up to the length that is indexed whole.
+    @param prefix: the prefix of them all, up to the length that is indexed as a whole.
     @param limit: the most to return; 0 for all.
     """
     with snapshot(connection):
@@ -292,7 +294,7 @@ def fetchTallies(
 
 
 def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[bytes, bytes, int]]:
-    """In the order of the keys, with checksums."""
+    """The values of state in the order of their keys, with checksums."""
     border = prefix.rstrip(b"\xff")
     condition, arguments = "", [space, prefix]
     if border:
@@ -308,7 +310,7 @@ def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[
 
 
 def fetchSpaces(connection: Connection, prefix: str, keys: bytes) -> dict[str, dict[bytes, bytes]]:
-    """The state of several spaces, also of those that others hold; damaged values are left out."""
+    """The state of several spaces, even of those that others hold. Damaged values are left out."""
     start = prefix.encode()
     values: dict[str, dict[bytes, bytes]] = {}
     for identity, name, key, value, expected in connection.execute(

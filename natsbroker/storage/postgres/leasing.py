@@ -1,10 +1,10 @@
 """
-Leases: which broker may write to which log, and to which space of state.
+Leases: which broker may write to which log and to which space of state.
 
-A broker that has the store open is a I{holder}: its row has the time until which its leases hold,
-and it moves that on. A log's row names its holder. A broker takes a log whose holder's time is
-over, and raises the log's token. Every transaction first locks the rows of its logs, and goes on
-only if holder and token are still those that it knows: so the old holder of a log, however late it
+A broker that has the store open is a I{holder}. Its row has the time until which its leases are
+valid, which it extends. A log's row names its holder. A broker takes a log whose holder's time is
+over, and raises the log's token. Every transaction first locks the rows of its logs, and continues
+only if holder and token are still those that it knows. So the old holder of a log, however late it
 wakes up, cannot write to it any more.
 
 Time is the database's clock. A clock that jumps forward makes leases end early, one that jumps back
@@ -41,8 +41,8 @@ class Space(NamedTuple):
 class Holdings:
     """
     @ivar rows: of logs, by identity.
-    @ivar lostSpaces: names of spaces that others hold, or held since they were lost: what this
-        broker knows of them may be outdated.
+    @ivar lostSpaces: names of spaces that others hold, or have held since they were lost. This
+        broker's knowledge of them may be outdated.
     """
 
     rows: dict[int, PostgresLogRow]
@@ -87,7 +87,7 @@ def enter(connection: Connection, holder: int, name: str, seconds: float) -> Non
 
 
 def renew(connection: Connection, holder: int, seconds: float) -> Renewed:
-    """Raise L{StoreFailed} if the holder was forgotten."""
+    """Renew the leases. L{StoreFailed} if the holder was forgotten."""
     with connection.transaction():
         # It needs no standby, and must not wait for one: after a failover it may end early.
         connection.execute("SET LOCAL synchronous_commit TO local")
@@ -161,7 +161,7 @@ _LOG_COLUMNS = "id, holder, token, first, last, count, size, last_time"
 
 
 def takeLog(connection: Connection, holder: int, name: str, create: bool) -> PostgresLogRow:
-    """Raise L{NoSuchLog} if it is not there, and not to be made."""
+    """Take the lease of a log. L{NoSuchLog} if it does not exist, and is not to be made."""
     key = name.encode()
     while True:
         row = connection.execute(
@@ -207,7 +207,7 @@ def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...])
 
 
 def takeSpace(connection: Connection, holder: int, name: str) -> Space:
-    """Raise L{LeaseLost} if another broker has it."""
+    """Take the lease of a space. L{LeaseLost} if another broker has it."""
     key = name.encode()
     connection.execute(
         "INSERT INTO space (id, name, token) VALUES (%s, %s, 0) ON CONFLICT (name) DO NOTHING",
@@ -231,7 +231,8 @@ def stillHeld(
     connection: Connection, table: str, holder: int, tokens: dict[int, int]
 ) -> Collection[int]:
     """
-    Lock what a transaction writes to, as far as it is still held; C{table} is C{log} or C{space}.
+    Lock the rows that a transaction writes to, if they are still held. C{table} is C{log} or
+    C{space}.
     """
     rows = connection.execute(
         f"SELECT id, token FROM {table} WHERE id = ANY(%s::bigint[]) AND holder = %s"
@@ -244,7 +245,7 @@ def stillHeld(
 def held(
     connection: Connection, holder: int, rows: Mapping[int, PostgresLogRow]
 ) -> dict[int, PostgresLogRow]:
-    """Those of the logs that are held still, as they are now."""
+    """Those of the logs that are still held, as they are now."""
     tokens = {identity: row.token for identity, row in rows.items()}
     logs = {}
     for identity in stillHeld(connection, "log", holder, tokens):
@@ -258,7 +259,7 @@ def held(
 
 
 def abandoned(connection: Connection, holder: int) -> list[PostgresLogRow]:
-    """Take the logs that were dropped, and of whose records something is left."""
+    """Take the dropped logs that still have records."""
     rows = connection.execute(
         f"SELECT {_LOG_COLUMNS} FROM log WHERE name IS NULL FOR UPDATE SKIP LOCKED"
     ).fetchall()

@@ -1,4 +1,4 @@
-"""A log in the reactor's thread: gives sequences, encodes appends, reports damage."""
+"""A log in the reactor's thread. It assigns sequences, encodes appends, and reports damage."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def fetchRow(connection: Connection, name: str) -> PostgresLogRow:
-    """Raise L{NoSuchLog} if there is no log of that name."""
+    """The row of a log. L{NoSuchLog} if there is no log of that name."""
     row = connection.execute(
         "SELECT id, first, last, count, size, last_time FROM log WHERE name = %s", (name.encode(),)
     ).fetchone()
@@ -97,7 +97,7 @@ class PostgresLog(OwnedLog):
         self._notice(LARGEST)
 
     def _notice(self, last: int) -> None:
-        """Go on with the reads whose records the reactor's thread knows of now."""
+        """Continue the reads whose records the reactor's thread knows now."""
         waiting, self._unnoticed = self._unnoticed, []
         self._unnoticed = [read for read in waiting if read[0] > last]
         for sequence, reading in waiting:
@@ -105,7 +105,7 @@ class PostgresLog(OwnedLog):
                 reading.callback(None)
 
     def _noticed(self, last: int) -> Deferred[None]:
-        """Wait for an append that a read has shown, which the layers above learn of first."""
+        """Wait for an append that a read has shown. The layers above must learn of it first."""
         # A record behind the appends under way is not from them: there is nothing to wait for.
         if not self._bounds.last < last < self.nextSequence or self.closed is not None:
             return succeed(None)
@@ -131,7 +131,7 @@ class PostgresLog(OwnedLog):
         return Span(self.identity, max(sequence, self._bounds.first), last)
 
     def lost(self, sequences: Sequence[int]) -> None:
-        """Damaged records are not counted any more."""
+        """Stop counting damaged records."""
         self._lost.update(sequences)
         self._report(sequences)
 
@@ -143,7 +143,9 @@ class PostgresLog(OwnedLog):
 
     @inlineCallbacks
     def _reported(self, page: Page, last: int = 0) -> Generator[Deferred[Any], Any, Page]:
-        """Report damage in a page, and stop counting it; C{last} if that is not the page's own."""
+        """
+        Report damage in a page, and stop counting it. C{last} is given if it is not the page's own.
+        """
         damaged = [sequence for sequence in page.damaged if sequence >= self._bounds.first]
         if not self._lost.issuperset(damaged):
             try:

@@ -1,9 +1,9 @@
 """
-The server, of several, that has what the store wrote.
+The choice, of several servers, of the one that has all writes of the store.
 
 A standby that is promoted begins a new timeline, with a higher number. A former primary that comes
-back stays on its old one: it takes connections, answers reads, and accepts writes that are worth
-nothing. So every connection is asked for its timeline, and none below the highest ever seen is
+back stays on its old one: it takes connections, answers reads, and accepts writes that will be
+lost. So every connection is asked for its timeline. None below the highest timeline ever seen is
 used.
 
 Of several servers in the connection string libpq takes the first that answers. Here all are asked
@@ -42,7 +42,7 @@ class Superseded(psycopg.OperationalError):
 
 
 def timelineOf(connection: psycopg.Connection[Any]) -> Timeline:
-    """The timeline of a server, or nothing of one that does not say, as some services do."""
+    """The timeline of a server; nothing if it does not report one, as with some services."""
     try:
         row = connection.execute(
             "SELECT system_identifier, substring(pg_walfile_name(pg_current_wal_lsn()) FOR 8)"
@@ -57,10 +57,10 @@ def timelineOf(connection: psycopg.Connection[Any]) -> Timeline:
 
 class PrimaryConnection(psycopg.Connection[Any]):
     """
-    @ivar timeline: of the server when it was connected to. A promoted server takes no writes
-        before, so that it stays.
-    @ivar whenLate: called when a statement has no answer for a while, and again; what it raises
-        ends the statement.
+    @ivar timeline: the server's timeline at connecting. It stays the same, because a server takes
+        no writes before its promotion.
+    @ivar whenLate: called repeatedly while a statement has no answer. An exception from it ends the
+        statement.
     """
 
     timeline = Timeline()
@@ -84,14 +84,14 @@ class Primaries:
         self._left: set[Timeline] = set()
 
     def isCurrent(self, connection: psycopg.Connection[Any]) -> bool:
-        """Whether no connection of a later timeline was made since."""
+        """Whether no connection with a later timeline was made since."""
         timeline, known = getattr(connection, "timeline", Timeline()), self._known
         if not timeline.number or not known.number:
             return True
         return bool(timeline.system == known.system and timeline.number >= known.number)
 
     def doubt(self) -> None:
-        """A connection was lost: compare the servers before the next one is made."""
+        """Note a lost connection: servers are compared before the next one is made."""
         self._compared = float("-inf")
 
     def connect(self, servers: Sequence[Open]) -> PrimaryConnection:
@@ -152,7 +152,7 @@ class Primaries:
 
 
 def _connectAll(servers: Sequence[Open]) -> dict[int, PrimaryConnection]:
-    """Connect to all servers at once, and close late connections; gives at least one, by place."""
+    """Connect to all servers at once, and close late connections. Return at least one, by place."""
     answers: queue.Queue[tuple[int, PrimaryConnection | Exception]] = queue.Queue()
     lock = threading.Lock()
     isOver = False

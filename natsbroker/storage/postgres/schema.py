@@ -119,7 +119,7 @@ _LOCK = int.from_bytes(b"natsstor", "big")
 @dataclass(slots=True)
 class PostgresLogRow(StoredRow):
     """
-    Taken over from a transaction only when that is durable.
+    A row of C{log}. It counts only when its transaction is durable.
 
     @ivar oldest: the timestamp of the oldest record; 0 for none. Not in the database.
     """
@@ -162,7 +162,10 @@ def _verify(connection: Connection, schema: str) -> None:
 
 
 def subjectKey(subject: bytes) -> bytes:
-    """All of a subject, or of a long one its beginning and a hash. No two have the same."""
+    """
+    The key of a subject: all of it, or for a long one its beginning and a hash. No two subjects
+    have the same key.
+    """
     if len(subject) < LONGEST_KEY:
         return subject
     digest = sha256(subject).digest()

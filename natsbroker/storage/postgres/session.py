@@ -1,6 +1,6 @@
 """
-The connection that writes, and its holder. The outcome of a commit whose connection was lost is
-known when there is a new one.
+The connection that writes, and its holder. The outcome of a commit on a lost connection is known
+when there is a new one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Forgotten(StoreFailed):
 
 class Session:
     """
-    @ivar leases: the connection that renews leases, and says why a commit is not answered.
+    @ivar leases: the connection that renews leases, and finds out why a commit is not answered.
     @ivar holder: a random number that leases are held under.
-    @ivar leftover: dropped logs of which something was left at the beginning.
+    @ivar leftover: dropped logs that still had records at the beginning.
     """
 
     def __init__(self, database: Database) -> None:
@@ -113,13 +113,18 @@ class Session:
         self._number += 1
 
     def _verify(self) -> None:
-        """Raise L{Superseded} if another server is the primary now; the connection is closed."""
+        """
+        Raise L{Superseded} if another server is the primary now. The connection is then closed.
+        """
         if not self._database.primaries.isCurrent(self.connection):
             self.connection.close()
             raise Superseded("the database has a new primary")
 
     def rollBack(self) -> bool:
-        """Whether it is known that nothing of it is there; if not, the connection is lost."""
+        """
+        Roll back. Return whether the transaction is known to have had no effect; if not, the
+        connection is lost.
+        """
         try:
             if not isLost(self.connection):
                 self.connection.execute("ROLLBACK")
@@ -148,11 +153,11 @@ class Session:
         self._number = commits
 
     def hasCommitted(self) -> bool:
-        """Whether the transaction whose connection was lost is durable; after L{connect}."""
+        """Whether the transaction on the lost connection is durable. Valid after L{connect}."""
         return self._isCommitted
 
     def _commits(self, connection: Connection) -> int:
-        """Wait until the lost connection's transaction has ended, and see how many there were."""
+        """Wait until the lost connection's transaction has ended. Return the number of commits."""
         # The server may not have noticed yet that the lost connection is lost.
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -343,10 +343,10 @@ class PostgresStates(OwnedSpace):
 
 
 COMPARED = 5.0
-"""After how many seconds at most the servers are compared again."""
+"""The most seconds between two comparisons of the servers."""
 
 RENEWALS = 3
-"""The renewals of leases while they last."""
+"""The number of renewals in the duration of a lease."""
 
 
 class Renewing:
@@ -360,10 +360,10 @@ class Renewing:
         asked: float,
     ) -> None:
         """
-        @param lease: how many seconds leases last.
-        @param renewed: notices what is not held any more.
+        @param lease: the seconds that leases last.
+        @param renewed: called with the leases that are not held any more.
         @param monotonic: seconds of a clock that is never set.
-        @param asked: when the leases were asked for, by that clock.
+        @param asked: the time at which the leases were requested, by that clock.
         """
         self._lease = lease
         self._monotonic = monotonic
@@ -381,7 +381,10 @@ class Renewing:
 
     @property
     def isSure(self) -> bool:
-        """Whether leases last still, also if the database renewed them as it was asked."""
+        """
+        Whether leases are still valid, even if the database renewed them at the moment of the
+        request.
+        """
         return self._monotonic() < self._asked + self._lease
 
     def _now(self) -> Deferred[None]:

@@ -1,7 +1,7 @@
 """
-One transaction's changes of logs and state. Deletions by limits are bounded by what was appended in
-it, so that they never stop writers; the next ones do the rest. The given rows are not changed:
-L{PostgresTransaction.held} has the new ones. Nothing of another broker is written to.
+One transaction's changes of logs and state. Deletions by limits are bounded by the appends in it,
+so that they never stop writers; the next transactions do the rest. The given rows are not changed:
+L{PostgresTransaction.held} has the new ones. Logs and spaces of other brokers are never written to.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SUBJECTS_A_SLICE = 500
 
 class PostgresLogWriter:
     """
-    @ivar counted: the indexed subjects of those, where each has a limit.
+    @ivar counted: the indexed subjects of appended records, if each subject has a limit.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class PostgresLogWriter:
             self.policy.sweep = b""
 
     def drop(self) -> None:
-        """Take away its name; its records go bit by bit."""
+        """Drop a log: remove its name. Its records are deleted bit by bit."""
         self._connection.execute("UPDATE log SET name = NULL WHERE id = %s", (self.row.identity,))
         self.row.dropped = True
 
     def dropSlice(self) -> bool:
-        """Whether nothing is left of the log."""
+        """Delete a part of a dropped log. Return whether nothing is left."""
         connection, identity = self._connection, self.row.identity
         border = connection.execute(
             "SELECT sequence FROM record WHERE log = %s AND sequence >= %s"
@@ -179,7 +179,10 @@ class PostgresLogWriter:
         row.first, row.oldest = following or (row.last + 1, 0)
 
     def trimAll(self) -> bool:
-        """Whether that was all; if not, enough was done for one transaction."""
+        """
+        Remove records of all logs by their limits. Return whether that was all; if not, this
+        transaction has done enough.
+        """
         budget = SLICE + 4 * self.appended
         swept = self._trimSubjects(budget)
         self.trimmed = self._trim(budget)
@@ -201,7 +204,10 @@ class PostgresLogWriter:
         return 0
 
     def _trim(self, budget: int) -> bool:
-        """Whether that is done; if not, enough was done for one transaction."""
+        """
+        Remove records of a log by its limits. Return whether that is done; if not, this transaction
+        has done enough.
+        """
         look = LOOK
         while wanted := self._wanted():
             if budget <= 0:
@@ -293,11 +299,11 @@ class PostgresLogWriter:
 class PostgresTransaction:
     """
     @ivar copied: records to store, as C{COPY} wants them.
-    @ivar held: the logs that this broker will know; others' are not among them.
+    @ivar held: the rows of this broker's logs after the transaction.
     @ivar lost: logs that others hold.
-    @ivar gone: dropped logs of which nothing is left.
+    @ivar gone: dropped logs without any records left.
     @ivar givenUp: logs that another broker may have.
-    @ivar unfinished: logs from which more has to go.
+    @ivar unfinished: logs with more records to remove.
     """
 
     def __init__(
@@ -385,7 +391,7 @@ class PostgresTransaction:
 
     def space(self, name: str, isReload: bool = False) -> Space:
         """
-        @param isReload: also if it was lost, because all of it is going to be looked at.
+        @param isReload: whether a lost space is accepted too, because all of it is read again.
         @raise LeaseLost: if another broker has it, or had.
         """
         space = self.held.spaces.get(name)

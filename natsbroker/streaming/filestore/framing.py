@@ -43,8 +43,8 @@ class SourceError(Exception):
 @dataclass(slots=True)
 class Report:
     """
-    @ivar notes: of what is missing, but was not acknowledged or no longer there.
-    @ivar damaged: of lost data.
+    @ivar notes: about missing data that was never acknowledged, or was no longer stored.
+    @ivar damaged: about lost data.
     """
 
     show: Callable[[str], object] | None = None
@@ -85,7 +85,7 @@ def _tableEntry(value: int, polynomial: int) -> int:
 
 
 def checkVersion(name: str, data: bytes) -> None:
-    """Raise L{SourceError} if the file does not begin with the one version that there is."""
+    """Raise L{SourceError} if the file does not begin with the only known version."""
     if data[:VERSION_SIZE] != _VERSION:
         raise SourceError(f"{name} does not begin with file version 1")
 

@@ -2,10 +2,10 @@
 The import of a data directory of nats-streaming-server into a store.
 
 An import has two passes. The first reads and verifies everything and writes nothing. The second
-writes the messages, channel by channel; clients and subscriptions follow in one change together
-with the mark that the import is finished. A second run of an import that was interrupted goes on
-behind the last message of each channel; a run after a finished one does nothing. The service does
-not start on a store with an import that is unfinished.
+writes the messages, channel by channel. Then one change writes the clients, the subscriptions, and
+the mark that the import is finished. A second run of an import that was interrupted goes on behind
+the last message of each channel; a run after a finished one does nothing. The service does not
+start on a store with an import that is unfinished.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class ImportRefused(Exception):
-    """The store has something else already. The text is shown to the operator."""
+    """The store already contains other data. The text is shown to the operator."""
 
 
 class ImportInterrupted(Exception):
@@ -63,7 +63,7 @@ class ImportInterrupted(Exception):
 @dataclass(slots=True)
 class ChannelPlan:
     """
-    @ivar first: the first sequence that the limits leave; C{last + 1} if they leave none.
+    @ivar first: the first sequence that the limits keep; C{last + 1} if they keep none.
     """
 
     source: SourceChannel
@@ -76,7 +76,7 @@ class ChannelPlan:
 @dataclass(slots=True)
 class Plan:
     """
-    @ivar fingerprint: tells the content of the source from any other.
+    @ivar fingerprint: identifies the content of the source.
     """
 
     source: SourceDirectory
@@ -91,7 +91,7 @@ class Plan:
 
     def subscriptionsOf(self, plan: ChannelPlan) -> list[SourceSubscription]:
         """
-        The subscriptions of a channel that go on: durable ones, and those of connected clients.
+        The subscriptions of a channel that continue: durable ones, and those of connected clients.
         """
         return [
             subscription
@@ -106,7 +106,7 @@ class Plan:
 
 
 def planImport(source: SourceDirectory, settings: Streaming, now: int, report: Report) -> Plan:
-    """Read and verify everything, which blocks; C{settings} have the limits of the channels."""
+    """Read and verify everything, which blocks. C{settings} have the limits of the channels."""
     digest = sha256()
     clients = source.clients(report)
     for invalid in [client for client in clients if not isClientID(client)]:
@@ -154,7 +154,9 @@ def _planChannel(
 
 
 def _firstKept(sizes: array[int], timestamps: array[int], limits: ChannelLimits, now: int) -> int:
-    """The number of messages that the limits drop from the front: nats-streaming-server's rules."""
+    """
+    The number of messages that the limits remove from the front, by nats-streaming-server's rules.
+    """
     start = max(len(sizes) - limits.max_msgs, 0) if limits.max_msgs else 0
     if limits.max_bytes:
         total = sum(sizes[start:]) + OVERHEAD * (len(sizes) - start)
@@ -287,7 +289,7 @@ def _headers(message: SourceMessage, report: Report) -> bytes:
 def _subscriptionState(
     number: int, plan: ChannelPlan, subscription: SourceSubscription, isActive: bool
 ) -> bytes:
-    """A subscription's state; a durable queue's without client is offline."""
+    """The state of a subscription. That of a durable queue without a client is offline."""
     state = subscription.state
     lastSent = min(subscription.lastSent, plan.last)
     encoded: bytes = SubscriptionState(

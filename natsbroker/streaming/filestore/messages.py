@@ -3,8 +3,8 @@ The messages of one channel in nats-streaming-server's file store.
 
 A channel keeps its messages in slices, C{msgs.N.dat}, each with an index, C{msgs.N.idx}. The index
 decides which records count: a data file may hold records that were never acknowledged, a sequence
-twice, or zeros in the middle. Where the index cannot be used, the data file is scanned, and of two
-records of one sequence the later one counts, with what follows it.
+twice, or zeros in the middle. If the index cannot be used, the data file is scanned. Of two records
+with one sequence, the later one counts, and the records after it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Mismatch(Exception):
 
 
 class ChannelMessages:
-    """The messages of a channel; C{last} is the highest sequence given, of those read."""
+    """The messages of a channel; C{last} is the highest sequence that was read."""
 
     def __init__(self, directory: Path, name: str, checksum: Checksum) -> None:
         self.name = name
@@ -144,7 +144,7 @@ class ChannelMessages:
         try:
             message = MsgProto.FromString(payload)
         except Malformed:
-            raise _Mismatch("it is no message") from None
+            raise _Mismatch("it is not a message") from None
         if message.sequence != entry.sequence:
             raise _Mismatch(f"it is message {message.sequence}")
         return SourceMessage(
@@ -154,7 +154,10 @@ class ChannelMessages:
     def _index(
         self, path: Path, file: BinaryIO, length: int, report: Report
     ) -> tuple[list[_IndexEntry] | None, int]:
-        """The entries, C{None} for an unusable index; and the last sequence in intact entries."""
+        """
+        The entries of the index, C{None} if it is unusable; and the last sequence of its intact
+        entries.
+        """
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -176,9 +179,7 @@ class ChannelMessages:
         return entries, sequence
 
     def _entries(self, data: bytes) -> tuple[list[_IndexEntry], str]:
-        """
-        The entries of an index up to the first that is damaged, and what is wrong with that one.
-        """
+        """The entries of an index up to the first damaged one, and the damage of that one."""
         entries: list[_IndexEntry] = []
         for offset in range(VERSION_SIZE, len(data), _ENTRY.size):
             raw = data[offset : offset + _ENTRY.size]
@@ -245,17 +246,17 @@ def _beginningOf(channel: bytes) -> re.Pattern[bytes]:
 def _tell(
     report: Report, place: str, file: BinaryIO, offset: int, following: int | None, length: int
 ) -> None:
-    """Report what a scan could not read, unless it is zeros up to the end."""
+    """Report bytes that a scan could not read, unless they are zeros up to the end."""
     end = length if following is None else following
     isZero = _isZero(file, offset, end)
     size = end - offset
     if following is None:
         if not isZero:
-            report.note(f"{place}: the last {size} bytes, at {offset}, are no whole record")
+            report.note(f"{place}: the last {size} bytes, at {offset}, are not a whole record")
     elif isZero:
         report.note(f"{place}: {size} zero bytes at {offset} are passed over")
     else:
-        report.damage(f"{place}: {size} bytes at {offset} are no record")
+        report.damage(f"{place}: {size} bytes at {offset} are not a record")
 
 
 def _isZero(file: BinaryIO, offset: int, end: int) -> bool:
@@ -269,7 +270,9 @@ def _isZero(file: BinaryIO, offset: int, end: int) -> bool:
 
 
 def _record(file: BinaryIO, offset: int, length: int) -> tuple[int, int, bytes]:
-    """The header's size and checksum, and the payload so far; size 0 without header."""
+    """
+    The size and the checksum in the header, and the payload so far. The size is 0 without a header.
+    """
     file.seek(offset)
     header = file.read(HEADER.size)
     if len(header) < HEADER.size:

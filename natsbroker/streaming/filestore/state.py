@@ -25,7 +25,7 @@ _NEW, _UPDATE, _DELETE, _ACK, _SENT = 1, 2, 3, 4, 5
 @dataclass(slots=True)
 class SourceSubscription:
     """
-    A subscription as the server would have it after a restart; C{state} is its last C{SubState}.
+    A subscription as the server would restore it after a restart. C{state} is its last C{SubState}.
     """
 
     state: Any
@@ -34,7 +34,7 @@ class SourceSubscription:
 
     @property
     def isDurable(self) -> bool:
-        """Whether it outlives its client, before server 0.3.0 by its durable name."""
+        """Whether it outlives its client. Before server 0.3.0, its durable name tells."""
         return bool(self.state.isDurable or (self.state.durableName and not self.state.qGroup))
 
 

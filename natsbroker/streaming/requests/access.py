@@ -6,12 +6,12 @@ allowed if the connection may publish to the subject of the request with the cha
 docs/topics/streaming.md lists them. The permission to subscribe is looked at again with every
 acknowledgement.
 
-A client that was connected by somebody belongs to that user; what other users say in its name is
-refused. And a client can have messages, heartbeats and answers sent only to where it may listen
-itself. Of users at peers that is not known, so theirs go to inboxes only.
+A client belongs to the user that connected it. Requests of other users in its name are refused. A
+client can have messages, heartbeats and answers sent only to subjects that it may subscribe to. For
+users at peers this is not known, so theirs are sent to inboxes only.
 
-What comes over a link was let in by a peer, which knows the subject that its client published to
-and not the channel inside: a message that is published over a link must name that channel in both.
+A message over a link was admitted by a peer, which knows its subject but not the channel inside. So
+a message that is published over a link must name the same channel in both.
 
 Unknown users are refused; programs in this process name an origin of their own. The answer for an
 origin is looked up once for consecutive messages.
@@ -32,18 +32,20 @@ def belongsTo(owner: str, other: str) -> bool:
 
 class Requester:
     """
-    Somebody who asks something of the service.
+    The sender of a request to the service.
 
-    @ivar name: the account and the user, as what clients belong to; empty for nobody in particular.
+    @ivar name: the account and the user that own the clients. It is empty if the grant names none.
     @ivar hearsAll: whether messages may be sent anywhere on its behalf.
-    @ivar isLink: whether it is a link, and so stands for many.
-    @ivar isKnown: whether it is somebody.
+    @ivar isLink: whether it is a link, which stands for many users.
+    @ivar isKnown: whether the user is known.
     """
 
     __slots__ = ("_grant", "_isPeer", "hearsAll", "isKnown", "isLink", "name", "unrestricted")
 
     def __init__(self, grant: Grant | None, isLink: bool = False, isPeer: bool = False) -> None:
-        """C{grant} may be C{None} for nothing; C{isPeer} stands for users that are unknown here."""
+        """
+        C{grant} is C{None} if nothing is granted. C{isPeer} stands for users that are unknown here.
+        """
         self._grant = grant
         self._isPeer = isPeer
         self.isLink = isLink
@@ -62,7 +64,8 @@ class Requester:
 
     def mayHear(self, inbox: bytes) -> bool:
         """
-        Whether messages may be sent to a subject on its behalf: one that it may listen to itself.
+        Whether messages may be sent to a subject on its behalf. It must be allowed to subscribe to
+        it.
         """
         if not isValidLiteral(inbox):
             return False

@@ -1,10 +1,9 @@
 """
 Ending subscriptions and connections.
 
-A request to leave is handled after everything that the client sent before it. The answer to a
-request to close comes after the answers to all messages that were published before. When the answer
-comes, the subscriptions have ended. A durable subscription is kept, with its pending messages,
-unless the request unsubscribes it.
+A request to leave is handled after everything that the client sent before. The answer to a close
+request comes after the answers to all earlier publishes. By then, the subscriptions have ended. A
+durable subscription is kept, with its pending messages, unless the request unsubscribes it.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class CloseHandler:
         return subscription
 
     def remove(self, subscription: ChannelSubscription, isForGood: bool) -> bool:
-        """Take a subscription from its client and group; whether nothing is left."""
+        """Take a subscription from its client and group. Return whether nothing is left."""
         client, group = subscription.client, subscription.group
         if client is not None:
             client.subscriptions.pop(subscription.number, None)

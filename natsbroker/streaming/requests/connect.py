@@ -123,7 +123,9 @@ class ConnectHandler:
         except (StoreFull, StoreFailed) as error:
             # It may read. It is written down when the store takes writes again.
             why = str(error)
-            _log.warn("[Client:{id}] Not written down yet: {why}", id=client.clientID, why=why)
+            _log.warn(
+                "[Client:{id}] The client is not stored yet: {why}", id=client.clientID, why=why
+            )
         except StoreError:
             if client.isRegistered:
                 self._context.clients.unregister(client)

@@ -1,9 +1,9 @@
 """
 The subscriber to the subjects of the service, which gives each message to its handler.
 
-Messages are handled in the order in which clients sent them, across subjects: what came before a
-request is in force when the request is handled. The messages that one chunk of input brings are
-stored together. A reply subject that the requester may not subscribe to is ignored.
+Messages are handled in the order in which clients sent them, across subjects: earlier messages are
+in force when a request is handled. The messages that one chunk of input brings are stored together.
+A reply subject that the requester may not subscribe to is ignored.
 """
 
 from __future__ import annotations

@@ -32,7 +32,10 @@ MOST_WAITING = 64 << 20
 
 
 class _Batch:
-    """C{answers} are reply subjects with the guids of messages in a row that are answered there."""
+    """
+    C{answers} are reply subjects, each with the guids of consecutive messages that are answered
+    there.
+    """
 
     __slots__ = ("answers", "channel", "entries", "size", "subject", "timestamp")
 
@@ -88,7 +91,9 @@ class PublishHandler:
             place += self._takeMany(run, payloads, place) or self._takeOne(run, payloads[place])
 
     def _takeMany(self, run: Run, payloads: list[bytes], place: int) -> int:
-        """The number of messages taken as alike; 0 if the first one is to be taken by itself."""
+        """
+        The number of messages that are taken together; 0 if the first one must be taken by itself.
+        """
         publishes = publishedIn(payloads, place)
         if publishes is None:
             return 0
@@ -109,7 +114,9 @@ class PublishHandler:
         return count
 
     def _fitting(self, data: list[bytes]) -> int:
-        """The number of messages, from the first on, that are taken before too much waits."""
+        """
+        The number of messages, from the first on, that can be taken before too many bytes wait.
+        """
         sizes = accumulate(map(len, data), initial=self.waiting)
         return next((place for place, size_ in enumerate(sizes) if size_ > MOST_WAITING), len(data))
 
@@ -148,7 +155,7 @@ class PublishHandler:
     def _admit(
         self, run: Run, name: str, clientID: str, connID: bytes, hasGuid: bool = True
     ) -> _Batch:
-        """Raise L{Refused} if messages may not go there."""
+        """Raise L{Refused} if messages may not be published to a channel."""
         if self._requester.isLink:
             self._checkSubject(run.subject, name)
         batch = self._open.get(name)
@@ -177,7 +184,7 @@ class PublishHandler:
         return batch
 
     def _checkSubject(self, subject: bytes, name: str) -> None:
-        """See that a message that a peer let in is for the channel that the peer let it in for."""
+        """Check that a message is for the channel for which a peer admitted it."""
         if subject != b"%b.%b" % (self._subject, name.encode()):
             raise Refused(errors.NOT_AUTHORIZED)
 
@@ -230,7 +237,7 @@ class PublishHandler:
             self._refuse(answer, guids, text)
 
     def _escaped(self, failure: Failure) -> None:
-        _log.failure("What follows storing messages failed", failure)
+        _log.failure("A step after storing messages failed", failure)
 
 
 def _remember(channel: Channel, sequences: range, batch: _Batch) -> None:

@@ -44,7 +44,10 @@ class _CheckedRequest:
 
 
 async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
-    """The sequence after which delivery starts; C{last} is the last that was published before."""
+    """
+    The sequence after which delivery starts. C{last} is the channel's last sequence before the
+    request.
+    """
     first = channel.bounds.first
     position = asked.startPosition
     if position == protocol.FIRST:

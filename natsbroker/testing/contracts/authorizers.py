@@ -60,17 +60,17 @@ def authorizerTests(
     A L{ConnectRequest} has the fields of a client's CONNECT, so the two connections are like
     C{ConnectRequest(options={"user": "anna", "pass": "apple"})}.
 
-    An answer may be a Deferred. Where it waits for threads, as C{adbapi} does, C{settle} has to run
-    what the threads ask of the reactor: C{lambda: reactor.iterate(0.01)}. It is called again until
-    there is an answer. A thread pool that starts with the reactor is started by the factory.
+    An answer may be a Deferred. If it waits for threads, as C{adbapi} does, C{settle} must run the
+    calls that threads hand to the reactor: C{lambda: reactor.iterate(0.01)}. It is called again
+    until there is an answer. A thread pool that starts with the reactor is started by the factory.
 
     @param factory: makes an authorizer; called for each test, and more than once in some.
     @param goodHello: a connection that it lets in.
     @param badHello: one that it denies.
     @param revoke: makes an authorizer announce a revocation; C{None} if it never does.
-    @param settle: lets happen what answers wait for; by default nothing.
+    @param settle: runs the work that answers wait for; by default none.
     @param close: called with each authorizer at the end of its test, to end its threads.
-    @raise TypeError: for an authorizer in place of what makes one, or for something else than a
+    @raise TypeError: for an authorizer in place of a factory, or for something else than a
         L{ConnectRequest}.
     """
     made: Any = factory
@@ -112,14 +112,16 @@ def authorizerTests(
             self.holds(verifyObject(IAuthorizer, authorizer))
             self.holds(isinstance(authorizer.required, bool), authorizer.required)
             self.holds(isinstance(authorizer.deadline, bool), authorizer.deadline)
-            self.holds(authorizer.deadline or not authorizer.required, "who must log in has a time")
+            self.holds(
+                authorizer.deadline or not authorizer.required, "a required login needs a deadline"
+            )
             self.holds(isinstance(authorizer.nonce, bool), authorizer.nonce)
 
         def test_good(self) -> None:
             """An admitted client gets a grant that names an account."""
             grant = self.ask(self.make(), goodHello)
             if grant is None:
-                raise AssertionError("the good one is denied")
+                raise AssertionError("the good login is denied")
             self.holds(isinstance(grant.account, str), grant.account)
             self.holds(grant.account != "")
             self.holds(isinstance(grant.user, str), grant.user)
@@ -129,15 +131,17 @@ def authorizerTests(
             self.isNothing(self.ask(self.make(), badHello))
 
         def test_repeatedLogin(self) -> None:
-            """A second login with the same credentials gives the same user of the same account,
-            and a grant before does not let other credentials in."""
+            """
+            A second login with the same credentials gives the same user and account. An earlier
+            grant does not admit other credentials.
+            """
             authorizer = self.make()
             first = self.ask(authorizer, goodHello)
             denied = self.ask(authorizer, badHello)
             second = self.ask(authorizer, goodHello)
             self.isNothing(denied)
             if first is None or second is None:
-                raise AssertionError("the good one is denied")
+                raise AssertionError("the good login is denied")
             self.same((first.account, first.user), (second.account, second.user))
 
         def test_nobody(self) -> None:
@@ -151,7 +155,7 @@ def authorizerTests(
                 self.isNothing(grant)
 
         def test_strange(self) -> None:
-            """Whatever a connection says, the answer is a grant or a denial."""
+            """The answer is a grant or a denial, whatever the connection says."""
             for options in _STRANGE:
                 authorizer = self.make()
                 for nonce in ("", "AAAAAAAAAAAAAAA"):

@@ -57,8 +57,8 @@ def messageBusTests(
     """
     Tests for an L{IMessageBus} of clients or services.
 
-    @param factory: makes one of an empty account.
-    @param settle: lets happen what happens soon.
+    @param factory: makes a bus of an empty account.
+    @param settle: runs delayed work that is due soon.
     """
 
     class MessageBusTests(Contract):
@@ -94,7 +94,9 @@ def messageBusTests(
             self.same((message.headers, message.payload), (b"HHH", b"payload"))
 
         def test_posts(self) -> None:
-            """A posted payload is a message with a subject, and is counted."""
+            """
+            A payload that is published internally is a message with a subject, and is counted.
+            """
             bus, listener = factory(), _Listener()
             bus.subscribe(b"a", listener)
             self.same((bus.publishInternal(b"a", b"x"), bus.publishInternal(b"b", b"y")), (1, 0))
@@ -126,7 +128,7 @@ def messageBusTests(
                     self.same(sum(len(listener.got) for listener in listeners), number)
 
         def test_serves(self) -> None:
-            """A service receives what has an origin."""
+            """A service receives only messages that have an origin."""
             bus, listener = factory(), _Listener()
             service = bus.serve(b"a", listener, "tag")
             self.holds(bus.hasInterest(b"a"))
@@ -137,7 +139,10 @@ def messageBusTests(
             self.holds(not bus.hasInterest(b"a"))
 
         def test_cancel(self) -> None:
-            """A cancelled subscription gets nothing more, and is not said to have ended."""
+            """
+            A cancelled subscription gets nothing more, and its subscriber is not told that it
+            ended.
+            """
             bus, listener = factory(), _Listener()
             subscription = bus.subscribe(b"a", listener, queue=b"q")
             self.holds(set(ISubscription.names()) <= set(dir(subscription)))
@@ -159,7 +164,10 @@ def messageBusTests(
             self.same((len(listener.got), listener.ended), (3, ["tag"]))
 
         def test_cancelAfterTheFact(self) -> None:
-            """A maximum that is reached ends it at once; a later one replaces an earlier one."""
+            """
+            A maximum that is already reached ends a subscription at once. A later maximum replaces
+            an earlier one.
+            """
             bus, listener = factory(), _Listener()
             subscription = bus.subscribe(b"a", listener)
             self.publish(bus, b"a")
@@ -231,7 +239,7 @@ def subscriberTests(
     """
     Tests for an L{ISubscriber}.
 
-    @param tags: what it gives as tags when it subscribes.
+    @param tags: the tags that it uses when it subscribes.
     """
 
     class SubscriberTests(Contract):
@@ -240,7 +248,9 @@ def subscriberTests(
             self.holds(verifyObject(ISubscriber, factory()))
 
         def test_takesAnything(self) -> None:
-            """A subscriber raises nothing, whatever message it gets, and leaves it as it was."""
+            """
+            A subscriber raises nothing and does not change a message, whatever message it gets.
+            """
             for tag in tags:
                 subscriber = factory()
                 for message in _MESSAGES:
@@ -260,7 +270,7 @@ def interestWatcherTests(factory: Callable[[], Any]) -> type[SynchronousTestCase
             self.holds(verifyObject(IInterestWatcher, factory()))
 
         def test_takesAnything(self) -> None:
-            """A watcher raises nothing at any order of events that a bus can bring about."""
+            """A watcher raises nothing, in any order of events that a bus can produce."""
             watcher = factory()
             for _ in range(2):
                 for pattern in (b"a", b"a.*", b">", b"\xff.\xc3\xb6"):

@@ -1,4 +1,4 @@
-"""Contract tests for what a store keeps: after it is opened again, and in random histories."""
+"""Contract tests for the durability of a store: after reopening, and in random histories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DurableContract(StoreHarness):
     """A durable store: needs C{reopen}, and logs that provide L{IRetainedLog}."""
 
     def test_recordsSurvive(self) -> None:
-        """Records, bounds and the next sequence are there after opening again."""
+        """Records, bounds and the next sequence survive reopening."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         for start in range(0, 3000, 500):
@@ -35,7 +35,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.allOf(log)[:-1], before)
 
     def test_noSequenceTwice(self) -> None:
-        """After everything was deleted, the sequences go on, also after opening again."""
+        """Sequences continue after everything was deleted, also after reopening."""
         store = self.store()
         deleted: Any = self.wait(store.open("deleted"))
         skipped: Any = self.wait(store.open("skipped"))
@@ -50,7 +50,7 @@ class DurableContract(StoreHarness):
             self.assertEqual(self.wait(log.append([entry(b"")])), range(following, following + 1))
 
     def test_timeDoesNotGoBack(self) -> None:
-        """The timestamp of the last record counts after opening again, even if that is gone."""
+        """The timestamp of the last record counts after reopening, even if the record is gone."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append([entry(b"a", time=self.time + SECOND)]))
@@ -61,7 +61,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.allOf(log)[0].timestamp, self.time + SECOND)
 
     def test_deletesSurvive(self) -> None:
-        """Deleted and discarded records stay away."""
+        """Deleted and discarded records do not come back."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append([entry(b"%d" % number * 20) for number in range(2000)]))
@@ -74,7 +74,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.allOf(log), before)
 
     def test_holdsSurvive(self) -> None:
-        """Holds are in force after opening again; limits come from the owner again."""
+        """Holds are in force after reopening. Limits are set again by the owner."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         if not IHeldLog.providedBy(log):
@@ -89,7 +89,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.wait(log.discardBefore(50)), 20)
 
     def test_subjectsSurvive(self) -> None:
-        """Tallies and last records are the same after opening again."""
+        """Tallies and last records are the same after reopening."""
         store = self.store()
         logs: list[Any] = [self.wait(store.open(name)) for name in ("one", "many")]
         if not ISubjectIndexedLog.providedBy(logs[0]):
@@ -106,7 +106,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.wait(logs[1].lastFor(b"k.4")).sequence, 500 - (500 - 1 - 4) % 9)
 
     def test_dropsSurvive(self) -> None:
-        """A log that was dropped is not there after opening again; a new one of its name is."""
+        """A dropped log does not come back after reopening; a new log of its name does."""
         store = self.store()
         for name in ("a", "b"):
             log = self.wait(store.open(name))
@@ -119,7 +119,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.payloads(self.wait(store.open("b"))), [b"new"])
 
     def test_stateSurvives(self) -> None:
-        """State is there after opening again."""
+        """State survives reopening."""
         store = self.store()
         states = store.states("space")
         self.wait(states.change({b"a": b"1", b"b": b"2" * 5000, b"c": b""}))
@@ -257,13 +257,13 @@ class HistoryContract(StoreHarness):
                 store = self.reopen(store)
 
     def test_history1(self) -> None:
-        """A random history ends as its model does."""
+        """A random history has the same results as its model."""
         self.history(1)
 
     def test_history2(self) -> None:
-        """Another random history ends as its model does."""
+        """A second random history has the same results as its model."""
         self.history(2)
 
     def test_history3(self) -> None:
-        """A third random history ends as its model does."""
+        """A third random history has the same results as its model."""
         self.history(3)

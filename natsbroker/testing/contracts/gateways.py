@@ -5,8 +5,8 @@ The duties of every gateway interest policy, as tests: for our own and for those
 
     TestMyPolicy = gatewayPolicyTests(MyPolicy)
 
-Only the public interfaces are used; a provider that breaks one of their sentences fails a
-test that says which.
+Only the public interfaces are used. A provider that breaks one of their rules fails a test that
+names it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def gatewayPolicyTests(
             self.same(groups(policy.connected("there", "A", False)), [])
 
         def test_queues(self) -> None:
-            """A queue group is known from its first member to its last, by the pattern."""
+            """A queue group is known from its first member to its last, under its pattern."""
             policy, made = table()
             for pattern in (head + b".>", subject, subject):
                 made = policy.gained(made, pattern, b"q")
@@ -131,7 +131,8 @@ def gatewayPolicyTests(
 
         def test_nothingIsWithheldMeanwhile(self) -> None:
             """
-            While a list of interest arrives, messages that were sent before it are still sent.
+            While a list of interest arrives, subjects that were sent before the list are still
+            sent.
             """
             policy, made = table()
             before = plain(made)
@@ -139,7 +140,7 @@ def gatewayPolicyTests(
             self.same(plain(made), before)
 
         def test_queuesSurviveTheList(self) -> None:
-            """The list is about plain subscriptions."""
+            """A list of interest concerns plain subscriptions only: queue groups survive it."""
             policy, made = table()
             made = policy.gained(made, subject, b"q")
             made = policy.listed(made, False)
@@ -147,7 +148,9 @@ def gatewayPolicyTests(
             self.same((plain(made), groups(made)), (False, [b"q"]))
 
         def test_promised(self) -> None:
-            """To a cluster that promises to tell everything nothing is sent that it has not."""
+            """
+            A cluster that promises to send all its interest gets only subjects of that interest.
+            """
             made = table(True)[1]
             self.same((plain(made), groups(made)), (False, []))
 
@@ -158,7 +161,7 @@ def gatewayPolicyTests(
             asked=literalSubjects(),
         )
         def test_interestOnly(self, wanted: list[bytes], gone: int, asked: bytes) -> None:
-            """After a list, nothing is sent that no pattern matches which is still wanted."""
+            """After a list, only subjects that match a wanted pattern are sent."""
             policy, made = table()
             made = policy.listed(made, False)
             for pattern in wanted:
@@ -170,7 +173,7 @@ def gatewayPolicyTests(
                 self.holds(any(matches(pattern, asked) for pattern in wanted[gone:]))
 
         def test_figures(self) -> None:
-            """The shown mode has the same names everywhere, and tells of a switch."""
+            """The mode in the figures has one of the documented names, and they report a switch."""
             policy, made = table()
             self.holds(set(made.figures()) >= _FIGURES)
             self.same(made.figures()["mode"], made.mode)
@@ -187,7 +190,7 @@ def gatewayPolicyTests(
 
         def test_telling(self) -> None:
             """
-            A policy that promises a list of all interest sends one, and answers the other questions
+            A policy that promises all interest at once does so, and answers the other questions
             too.
             """
             policy = factory()

@@ -67,7 +67,7 @@ class StoreHarness(_Base):
         return cast(T, results[0])
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: L{time} and the reactor's."""
+        """Advance L{time} and the reactor's time."""
         self.time += int(seconds * SECOND)
 
     def failsWith(self, error: type[Exception], deferred: Deferred[Any]) -> Exception:

@@ -65,7 +65,9 @@ class SubjectContract(StoreHarness):
         self.assertEqual(subjects, names)
 
     def test_patterns(self) -> None:
-        """Patterns with wildcards match the right subjects, among subjects of every shape."""
+        """
+        Patterns with wildcards match the right subjects, whatever the number and length of tokens.
+        """
         random = Random(7)
         tokens = [b"a", b"b", b"a-", b"a0", b"nope", b"x" * 300, b"y" * 500]
         subjects = {
@@ -97,7 +99,10 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.tallies(log), {b"d": (1, 8, 8)})
 
     def test_talliesOfOneSubject(self) -> None:
-        """A log of one subject counts right through deletes, and when a second one comes."""
+        """
+        The tally of a log's only subject stays right after deletions, and when a second subject
+        comes.
+        """
         log = self.log(numbered(0, 10, b"a"))
         self.wait(log.delete([1, 10]))
         self.assertEqual(self.tallies(log), {b"a": (8, 2, 9)})
@@ -108,7 +113,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.tallies(log), {b"b": (1, 11, 11)})
 
     def test_talliesSurvive(self) -> None:
-        """The records of each subject are known again when the store is opened again."""
+        """Tallies survive reopening."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append([entry(b"", b"s.%d" % (number % 30)) for number in range(40)]))
@@ -169,7 +174,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.sequences(log), list(range(680, 701)))
 
     def test_perSubjectManyKept(self) -> None:
-        """Limits for each subject may be large."""
+        """A large limit for each subject is enforced too."""
         log = self.log(retention=Retention(perSubject=150))
         for start in range(0, 900, 60):
             batch = [
@@ -180,7 +185,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.sequences(log), list(range(451, 901)))
 
     def test_readMatching(self) -> None:
-        """Records are selected by subject, and the answer says where to go on."""
+        """Records are selected by subject, and the result contains the sequence to continue at."""
         log = self.log()
         subjects = [b"a.1", b"b.1", b"a.2", b"c", b"b.2", b"a.1"] * 200
         self.wait(log.append([entry(b"", subject) for subject in subjects]))
@@ -246,7 +251,7 @@ class ExportContract(StoreHarness):
         self.assertEqual(columns.payloadEnds[0], 0)
 
     def test_partOfARange(self) -> None:
-        """A range begins and stops where it says; beyond the end there is nothing."""
+        """A range has exactly its bounds; beyond the end of the log it is empty."""
         log = self.filled()
         columns = self.wait(log.exportRange(499, 504))
         self.assertEqual(list(columns.sequences), [499, 502, 503])
@@ -292,7 +297,7 @@ class ExportContract(StoreHarness):
         self.assertEqual(self.wait(log.digest(500, 502)).sha256, self.digestOf([]))
 
     def test_digestIsSensitive(self) -> None:
-        """Logs that differ in one byte, or in the order, have different digests."""
+        """Logs that differ in one byte, or in the order of records, have different digests."""
         store = self.store()
         batches = [
             [entry(b"a", time=1), entry(b"b", time=1)],

@@ -19,7 +19,7 @@ from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 __all__ = ["LeasedContract"]
 
 SOON = 10.0
-"""Seconds in which somebody who waits has looked whether a log is free."""
+"""Seconds in which a waiting store looks at least once whether a log is free."""
 
 
 @implementer(IStoreWatcher)
@@ -28,7 +28,7 @@ class LossWatcher:
         self.lost: list[str] = []
 
     def _ignore(self, *details: object) -> None:
-        """Of no interest."""
+        """Ignore a result."""
 
     recordsDamaged = stateDamaged = logQuarantined = writesStopped = writesResumed = _ignore
 
@@ -43,8 +43,8 @@ class LeasedContract(StoreHarness):
 
     def expire(self) -> None:
         """
-        Let all leases that are held be over, as if the brokers that have them had stood still for
-        so long. They must not notice before they are asked something.
+        Let all leases expire, as if their brokers had been stopped for that time. The brokers must
+        not notice before they are called.
         """
         raise NotImplementedError
 
@@ -65,7 +65,7 @@ class LeasedContract(StoreHarness):
 
     def test_oneAtATime(self) -> None:
         """
-        A log that one broker serves cannot be opened or dropped by another, which knows of it.
+        A log that one broker serves cannot be opened or dropped by another one, which can list it.
         """
         one, other = self.brokers()
         self.opened(one)
@@ -85,7 +85,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.payloads(another), [b"0", b"1"])
 
     def test_closedIsFree(self) -> None:
-        """A broker that closes the store lets others have everything at once."""
+        """A broker that closes the store releases all leases at once."""
         one, other = self.brokers()
         bounds = self.opened(one).bounds()
         self.wait(one.close())
@@ -94,7 +94,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.wait(log.append(numbered(3, 4))), range(4, 5))
 
     def test_givenUp(self) -> None:
-        """A log that was given up is another's, with everything that was asked before."""
+        """A log that was given up can be opened by another broker, with all earlier writes."""
         one, other = self.brokers()
         log = self.opened(one)
         pending = log.append(numbered(3, 5))
@@ -126,7 +126,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.payloads(taken), [b"0", b"1", b"2", b"new"])
 
     def test_othersGoOn(self) -> None:
-        """A broker that lost one log goes on with the others, at the same time."""
+        """A broker that lost one log continues with its others at the same time."""
         one, other = self.brokers()
         log, kept = self.opened(one), self.wait(one.open("kept"))
         self.expire()
@@ -153,7 +153,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.payloads(log), expected)
 
     def test_whenFree(self) -> None:
-        """A waiting broker gets a log when its broker lets go, and not before."""
+        """A waiting broker gets a log when the other broker releases it, and not before."""
         one, other = self.brokers()
         self.opened(one)
         waiting = other.whenFree("log")
@@ -182,7 +182,7 @@ class LeasedContract(StoreHarness):
         self.failsWith(StoreClosed, other.whenFree("log"))
 
     def test_census(self) -> None:
-        """Everybody sees who has which lease, by the names that brokers gave themselves."""
+        """Each broker sees who has which lease, by the names that brokers introduced."""
         one, other = self.brokers()
         self.wait(one.introduce("ONE"))
         self.wait(other.introduce("OTHER"))
@@ -202,7 +202,7 @@ class LeasedContract(StoreHarness):
         self.assertFalse(census.holders["ONE"].isAlive)
 
     def test_peek(self) -> None:
-        """State can be seen without its lease, by the beginnings of spaces and keys."""
+        """State can be read without its lease, by prefixes of spaces and keys."""
         one, other = self.brokers()
         self.wait(one.states("a/1").change({b"k1": b"1", b"k2": b"2", b"x": b"3"}))
         self.wait(one.states("a/2").put(b"k1", b"4"))

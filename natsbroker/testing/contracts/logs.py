@@ -64,7 +64,7 @@ class LogContract(StoreHarness):
         self.assertEqual(self.wait(log.read(4)), [])
 
     def test_countsBeforeItIsDurable(self) -> None:
-        """The next sequence counts an append at once; the bounds do when it is durable."""
+        """The next sequence counts an append at once. The bounds count it when it is durable."""
         log = self.log()
         deferred = log.append(numbered(0, 5))
         self.assertEqual(log.nextSequence, 6)
@@ -91,7 +91,7 @@ class LogContract(StoreHarness):
         self.assertEqual(self.payloads(log), [b"%d" % number for number in range(150)])
 
     def test_emptyBatch(self) -> None:
-        """An empty batch fires when all before it is durable, with no sequences."""
+        """An empty batch fires, with no sequences, when all earlier calls are durable."""
         log = self.log()
         fired: list[str] = []
         log.append(numbered(0, 3)).addCallback(lambda _: fired.append("append"))
@@ -109,7 +109,7 @@ class LogContract(StoreHarness):
         self.assertEqual(self.payloads(log), [b"0", b"1", b"2"])
 
     def test_refusesTooLarge(self) -> None:
-        """A subject that is too long refuses the whole batch, and nothing is used up."""
+        """A subject that is too long refuses the whole batch, and uses no sequence."""
         log = self.log()
         with self.assertRaises(ValueError):
             log.append([entry(b"ok"), entry(b"no", b"x" * 65536)])
@@ -118,7 +118,7 @@ class LogContract(StoreHarness):
         self.assertEqual(self.payloads(log), [b"yes"])
 
     def test_timestamps(self) -> None:
-        """Timestamps are kept as given, are the clock's where none is, and never go back."""
+        """Timestamps are kept as given, or come from the clock, and never go back."""
         log = self.log()
         now = self.time
         self.wait(log.append([entry(b"a", time=5), entry(b"b"), entry(b"c", time=7)]))
@@ -127,7 +127,7 @@ class LogContract(StoreHarness):
         self.assertEqual([record.timestamp for record in self.allOf(log)], [5, now, now, now])
 
     def test_largeRecords(self) -> None:
-        """Large records lie beside small ones."""
+        """Large records can be stored beside small ones."""
         log = self.log()
         payloads = [b"a", b"b" * 1_500_000, b"c", b"d" * 70_000, b"e" * 65_536, b"f"]
         self.wait(log.append([entry(payload) for payload in payloads]))
@@ -179,19 +179,19 @@ class LogContract(StoreHarness):
         self.assertEqual(self.wait(log.sequenceAt(77)), 1)
 
     def test_openAgain(self) -> None:
-        """The same name gives the same log."""
+        """Opening the same name twice gives the same log."""
         store = self.store()
         self.assertIs(self.wait(store.open("a")), self.wait(store.open("a")))
 
     def test_opensTogether(self) -> None:
-        """A log that is asked for twice before it is made is made once."""
+        """A log that is opened twice before it exists is made once."""
         store = self.store()
         first, second = store.open("a"), store.open("a")
         self.assertIs(self.wait(first), self.wait(second))
         self.assertEqual(self.wait(store.logs()), ["a"])
 
     def test_logs(self) -> None:
-        """The names of all logs are listed in order, whatever characters they have."""
+        """The names of all logs are listed in order, whatever their characters."""
         store = self.store()
         names = ["b", "a", "stan/test-cluster/foo.bar", "\u00e4\u20ac", "with blank\n", "x" * 400]
         for name in names:
@@ -208,7 +208,7 @@ class LogContract(StoreHarness):
             store.states("")
 
     def test_openWithoutMaking(self) -> None:
-        """A log that is not there is made only if that is wanted."""
+        """A missing log is made only if C{create} asks for that."""
         store = self.store()
         self.failsWith(NoSuchLog, store.open("a", create=False))
         self.assertEqual(self.wait(store.logs()), [])
@@ -216,7 +216,7 @@ class LogContract(StoreHarness):
         self.assertIs(self.wait(store.open("a", create=False)), log)
 
     def test_logsAreSeparate(self) -> None:
-        """Logs count for themselves and hold their own records, also when written together."""
+        """Each log has its own sequences and records, even when logs are written together."""
         store = self.store()
         logs = [self.wait(store.open(name)) for name in "abc"]
         waiting = []
@@ -263,7 +263,7 @@ class LogContract(StoreHarness):
         self.assertIsNone(dropped())
 
     def test_dropWhatIsNotThere(self) -> None:
-        """Dropping a log that is not there fails."""
+        """Dropping a missing log fails."""
         self.failsWith(NoSuchLog, self.store().drop("log"))
 
     def test_closed(self) -> None:
@@ -310,7 +310,7 @@ class StateContract(StoreHarness):
         self.assertEqual(self.wait(states.load()), {})
 
     def test_loadSeesWhatWasAskedBefore(self) -> None:
-        """Changes are seen by a load that is asked for after them, in their order."""
+        """A load sees all changes that were requested before it."""
         states = self.states()
         pending = [states.put(b"k", b"%d" % number) for number in range(20)]
         pending.append(states.delete(b"gone"))
@@ -319,7 +319,7 @@ class StateContract(StoreHarness):
             self.wait(deferred)
 
     def test_prefix(self) -> None:
-        """Keys are selected by how they begin, any bytes."""
+        """Keys are selected by their prefix, which may be any bytes."""
         states = self.states()
         keys = [b"a", b"a\x00", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"\xff\xff", b"\x00"]
         self.wait(states.change({key: key for key in keys}))
@@ -336,7 +336,7 @@ class StateContract(StoreHarness):
         self.wait(states.change({}))
 
     def test_spacesAreSeparate(self) -> None:
-        """Spaces do not see each other, not even where one name begins like another."""
+        """Spaces do not see each other, even if the name of one is the prefix of another's."""
         store = self.store()
         names = ["a", "ab", "b", "a\x00"]
         for name in names:
@@ -366,7 +366,9 @@ class GroupingContract(StoreHarness):
     """L{IGroupingLog}."""
 
     def test_together(self) -> None:
-        """A deletion and a state that are asked for together are durable, like all that follows."""
+        """
+        A deletion and a state that are requested together become durable, and so do later requests.
+        """
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.assertTrue(verifyObject(IGroupingLog, log))
@@ -392,7 +394,7 @@ class GroupingContract(StoreHarness):
         self.assertEqual([self.wait(deferred) for deferred in asked], [range(1, 2), range(2, 3)])
 
     def test_togetherWithoutRequests(self) -> None:
-        """A call that asks for nothing, or fails, leaves the log as it is."""
+        """A call that requests nothing, or fails, leaves the log as it is."""
         log = self.log()
         log.together(lambda: None)
         self.assertRaises(ZeroDivisionError, log.together, lambda: 1 // 0)

@@ -24,8 +24,8 @@ WRITERS = 4
 
 class ReadersContract(StoreHarness):
     """
-    Readers beside writers, in a log with a limit per subject: a subject that always has a record is
-    never without one in what is read.
+    Readers beside writers, in a log with a limit per subject. A subject that always has a record is
+    found by every read.
 
     @cvar size: the bytes of a payload.
     """
@@ -55,7 +55,7 @@ class ReadersContract(StoreHarness):
         self.assertEqual(log.bounds().count, len(SUBJECTS))
 
     def _newEnough(self, records: list[Record], known: int) -> None:
-        """Each subject has a record, and none is older than what was acknowledged."""
+        """Check that each subject has a record, and none older than the last acknowledged one."""
         self.assertEqual({record.subject for record in records}, set(SUBJECTS))
         for record in records:
             self.assertGreater(record.sequence, known - len(SUBJECTS))
@@ -87,7 +87,7 @@ class ReadersContract(StoreHarness):
         self._besides(search)
 
     def test_searchBesideWriters(self) -> None:
-        """A search for one subject finds its record."""
+        """A search for one subject finds its record while it is replaced."""
 
         def check(matching: Any, known: int) -> None:
             [record] = matching.records
@@ -122,7 +122,7 @@ class ReadersContract(StoreHarness):
         )
 
     def test_knownWhenRead(self) -> None:
-        """A record that is found is within the bounds by then."""
+        """A record that a read finds is within the bounds at that moment."""
 
         def check(record: Record | None, log: Any) -> None:
             self.assertIsNotNone(record)

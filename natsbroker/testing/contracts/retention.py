@@ -11,7 +11,7 @@ __all__ = ["HeldContract", "RetainedContract"]
 
 class RetainedContract(StoreHarness):
     def test_delete(self) -> None:
-        """Single records are deleted wherever they are; missing ones are passed over."""
+        """Single records are deleted anywhere in the log; missing ones are ignored."""
         log = self.log(numbered(0, 10))
         self.assertEqual(self.wait(log.delete([3, 5, 5, 99, 0])), 2)
         self.assertEqual(self.wait(log.delete([3])), 0)
@@ -21,7 +21,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.wait(log.read(3, 1))[0].sequence, 4)
 
     def test_deleteTheEnds(self) -> None:
-        """The bounds follow when the oldest go, and no sequence is used again."""
+        """The bounds follow when the oldest records are deleted, and no sequence is used again."""
         log = self.log(numbered(0, 5))
         self.wait(log.delete([1, 2, 5]))
         bounds = log.bounds()
@@ -30,7 +30,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.sequences(log), [3, 4, 6])
 
     def test_deleteAll(self) -> None:
-        """A log whose records are all deleted is empty and goes on counting."""
+        """A log whose records are all deleted is empty, and its sequences continue."""
         log = self.log(numbered(0, 300))
         self.assertEqual(self.wait(log.delete(range(1, 301))), 300)
         bounds = log.bounds()
@@ -57,7 +57,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.sequences(log), [1, 3])
 
     def test_discardBefore(self) -> None:
-        """All records below a sequence go."""
+        """All records below a sequence are discarded."""
         log = self.log([entry(b"x" * 98) for _ in range(2000)])
         self.assertEqual(self.wait(log.discardBefore(1234)), 1234)
         bounds = log.bounds()
@@ -66,14 +66,14 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.wait(log.discardBefore(5)), 1234)
 
     def test_discardEverything(self) -> None:
-        """Discarding beyond the end empties the log; the sequences go on."""
+        """Discarding beyond the end empties the log; its sequences continue."""
         log = self.log(numbered(0, 10))
         self.assertEqual(self.wait(log.discardBefore(99999)), 11)
         self.assertEqual(log.bounds().count, 0)
         self.assertEqual(self.wait(log.append([entry(b"x")])), range(11, 12))
 
     def test_skipTo(self) -> None:
-        """Sequences can be skipped, forwards only."""
+        """Sequences can be skipped forwards only."""
         log = self.log(numbered(0, 2))
         skipped = log.skipTo(10_000_000_000)
         appended = log.append(numbered(2, 4))
@@ -85,7 +85,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(log.bounds().count, 4)
 
     def test_skipTooFar(self) -> None:
-        """A log keeps sequences for its records: it goes on where it was."""
+        """Skipping so far that too few sequences are left is refused, and changes nothing."""
         log = self.log(numbered(0, 2))
         for sequence in ((1 << 62) + 1, 1 << 63, (1 << 64) - 1):
             with self.assertRaises(SequenceTooLarge):
@@ -113,7 +113,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.wait(log.read(701, 1))[0].payload, b"101")
 
     def test_keepsACount(self) -> None:
-        """The limit of records holds by the time an append is durable."""
+        """The limit of records is enforced when an append is durable."""
         log = self.log(retention=Retention(count=100))
         for start in range(0, 5000, 70):
             self.wait(log.append(numbered(start, start + 70)))
@@ -124,7 +124,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.sequences(log), list(range(last - 99, last + 1)))
 
     def test_keepsBytes(self) -> None:
-        """The limit of bytes holds, but the newest record always stays."""
+        """The limit of bytes is enforced, but the newest record always stays."""
         log = self.log(retention=Retention(size=1000))
         for _ in range(10):
             self.wait(log.append([entry(b"x" * 99) for _ in range(7)]))
@@ -136,7 +136,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(self.sequences(log), [72])
 
     def test_keepsAnAge(self) -> None:
-        """Records go when they are too old, without any append."""
+        """Records are removed when they are too old, without any append."""
         log = self.log(numbered(0, 3), Retention(age=10 * SECOND))
         self.advance(6)
         self.wait(log.append(numbered(3, 5)))
@@ -154,7 +154,7 @@ class RetainedContract(StoreHarness):
             self.wait(log.append([]))
 
     def test_clockSetBack(self) -> None:
-        """When the clock is set back, nothing goes early and timestamps do not fall."""
+        """When the clock is set back, no record is removed early, and timestamps do not fall."""
         log = self.log(numbered(0, 3), Retention(age=100 * SECOND))
         self.time -= 3600 * SECOND
         self.wait(log.append(numbered(3, 6)))
@@ -198,7 +198,7 @@ class RetainedContract(StoreHarness):
 
 class HeldContract(StoreHarness):
     def test_holdKeeps(self) -> None:
-        """Retention and discardBefore do not pass the lowest floor."""
+        """Retention and discardBefore stop at the lowest floor of all holds."""
         log = self.log(numbered(0, 10), Retention(count=10))
         self.wait(log.hold("archive", 5))
         self.wait(log.hold("other", 8))
@@ -224,7 +224,7 @@ class HeldContract(StoreHarness):
         self.assertEqual(log.bounds().first, 7)
 
     def test_holdAge(self) -> None:
-        """Age does not pass a hold either."""
+        """The limit of age stops at a hold too."""
         log = self.log(numbered(0, 10), Retention(age=SECOND))
         self.wait(log.hold("a", 4))
         self.advance(5)
@@ -240,13 +240,13 @@ class HeldContract(StoreHarness):
         self.assertEqual(self.sequences(log), [1, 2, 4, 5])
 
     def test_releaseWhatIsNotThere(self) -> None:
-        """Releasing a hold that is not there does nothing."""
+        """Releasing a missing hold does nothing."""
         log = self.log()
         self.wait(log.release("nobody"))
         self.assertEqual(log.holds(), {})
 
     def test_tooManyHolds(self) -> None:
-        """A log takes 64 holds, and names of a sensible length."""
+        """A log takes 64 holds, and names up to the permitted length."""
         log = self.log()
         for number in range(64):
             self.wait(log.hold(f"h{number}", 1))

@@ -74,9 +74,9 @@ def subjectRouterTests(
     """
     Tests for an L{ISubjectRouter}.
 
-    @param factory: makes an empty one.
-    @param reaches: for a pattern and a subject, whether an entry under the one is reached by the
-        other; by default NATS's rules.
+    @param factory: makes an empty router.
+    @param reaches: tells whether a subject reaches an entry under a pattern; by default by NATS's
+        rules.
     @param samples: patterns and subjects that the tests combine besides their own: the ones for
         which C{reaches} differs from NATS's rules.
     """
@@ -113,7 +113,7 @@ def subjectRouterTests(
             self.holds(_same(router, [*entries, entries[0]]))
 
         def test_remove(self) -> None:
-            """A removed entry is not reached; one that was not there is not removed."""
+            """A removed entry is not reached. Removing a missing entry returns false."""
             router = factory()
             one, other = _EqualEntry(), _EqualEntry()
             router.insert(b"a.*", one)
@@ -125,7 +125,7 @@ def subjectRouterTests(
             self.holds(not router.hasInterest(b"a.b"))
 
         def test_changesShowAtOnce(self) -> None:
-            """A subject that was asked for before is answered afresh after a change."""
+            """A subject that was matched before is matched again after a change."""
             router, entry = factory(), _EqualEntry()
             for pattern in (b"a.b", b"a.*", b"a.>", b">"):
                 self.same(list(router.match(b"a.b")), [])
@@ -145,7 +145,7 @@ def subjectRouterTests(
         def test_announcesChanges(
             self, steps: list[tuple[bool, bytes]], subjects: list[bytes]
         ) -> None:
-            """An answer that a bus still remembers is the one that the router would give now."""
+            """A match that a bus still remembers is the one that the router would give now."""
             router = factory()
             remembered: dict[bytes, list[Any]] = {}
 
@@ -174,7 +174,9 @@ def subjectRouterTests(
         )
         @QUICK
         def test_anything(self, steps: list[tuple[bool, bytes]], subjects: list[bytes]) -> None:
-            """After any changes, a subject reaches the same entries as in a plain list."""
+            """
+            After any changes, a subject reaches the same entries as a search through a plain list.
+            """
             router = factory()
             held: list[tuple[bytes, _EqualEntry]] = []
             for removes, pattern in steps:

@@ -2,8 +2,8 @@
 Time that passes event by event.
 
 L{SimulatedClock.seconds} is exactly the time of the event that runs, unlike in
-C{twisted.internet.task.Clock}, whose events all see the end of an advance; events of one time run
-in the order in which they were asked for; what a host asked for that has died does not run.
+C{twisted.internet.task.Clock}, whose events all see the end of an advance. Events of one time run
+in the order of their requests. Events of a host that has died do not run.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PATIENCE = 200_000
 
 
 class RunawayError(AssertionError):
-    """Events cause each other without any time passing, or more of them than there may be."""
+    """Events cause each other without any time passing, or there are more of them than allowed."""
 
 
 @implementer(IReactorTime)
 class SimulatedClock:
     """
-    @ivar events: how many there were.
-    @ivar limit: how many there may be before L{advance} raises L{RunawayError}.
+    @ivar events: the number of events so far.
+    @ivar limit: the number of events above which L{advance} raises L{RunawayError}.
     """
 
     def __init__(self, start: float = 1_700_000_000.0, limit: float = inf) -> None:
@@ -55,7 +55,9 @@ class SimulatedClock:
         return call
 
     def schedule(self, when: float, call: Callable[[], object]) -> None:
-        """Call something at a time, or now if that is past. Unlike L{callLater} it costs little."""
+        """
+        Schedule a call at a time; at once if that is past. Unlike L{callLater} this costs little.
+        """
         heapq.heappush(self._heap, (max(when, self._now), next(self._numbers), call))
 
     def _push(self, call: DelayedCall) -> None:
@@ -80,7 +82,7 @@ class SimulatedClock:
             else:
                 atOnce += 1
                 if atOnce > _PATIENCE:
-                    raise RunawayError(f"no end of events at {self._now}: {call!r}")
+                    raise RunawayError(f"endless events at {self._now}: {call!r}")
             self.events += 1
             if self.events > self.limit:
                 raise RunawayError(f"more than {self.limit} events: {call!r}")
@@ -102,4 +104,4 @@ class SimulatedClock:
 
 
 def _nothing(call: DelayedCall) -> None:
-    """A call that was cancelled stays in the heap until its time."""
+    """The call in place of a cancelled one, which stays in the heap until its time."""

@@ -38,7 +38,7 @@ class Medium:
     @ivar latency: the longest delay of a piece, in seconds.
     @ivar largest: the most bytes of a piece.
     @ivar watch: called with a wire and everything written to it, before it is on its way.
-    @ivar trace: a digest of the bytes that were carried, their paths and times.
+    @ivar trace: a digest of the carried bytes, their paths and times.
     """
 
     def __init__(self, clock: SimulatedClock, random: Random) -> None:
@@ -205,7 +205,7 @@ class End(TransportEnd):
         """There is no delay but the network's."""
 
     def setTcpKeepAlive(self, enabled: bool) -> None:
-        """The network asks nobody whether he is there."""
+        """Nothing to do: the network never checks whether a peer is there."""
 
 
 class Connection:

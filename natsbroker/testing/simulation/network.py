@@ -1,6 +1,6 @@
 """
-A network in memory, in which what hosts send each other is delayed, cut and held, connections are
-reset, and hosts die. Each choice comes from one seeded source, so a run can be repeated.
+A network in memory. Data between hosts is delayed, split and held, connections are reset, and hosts
+die. Each choice comes from one seeded source, so a run can be repeated.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Host(Machine):
         return self._nextPort
 
     def die(self) -> None:
-        """Stop everything that runs here at once; peers learn it from the network."""
+        """Stop everything that runs here at once. Peers notice it by the network."""
         self.isAlive = False
         for port in self.ports.values():
             port.factory.doStop()

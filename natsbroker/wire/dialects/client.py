@@ -1,5 +1,5 @@
 """
-The client dialect: what a client may say, and how its lines are cut into arguments::
+The client dialect: the operations of a client, and the division of its lines into arguments::
 
     CONNECT {json}
     PUB <subject> [reply] <size>                    then the payload and CRLF
@@ -62,7 +62,10 @@ def parseSize(text: bytes) -> int:
 
 
 def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """Subject, queue group (or empty) and sid; C{None} for a wrong count. CR counts as space."""
+    """
+    Subject, queue group (or empty) and sid; C{None} for a wrong number of arguments. CR counts as a
+    space.
+    """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) == 2:
         return arguments[0], b"", arguments[1]
@@ -72,7 +75,10 @@ def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
 
 
 def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
-    """The sid and its maximum, 0 for at once or no number; C{None} for a wrong count."""
+    """
+    The sid and its maximum, which is 0 for at once or if it is not a number; C{None} for a wrong
+    number of arguments.
+    """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) == 1:
         return arguments[0], 0

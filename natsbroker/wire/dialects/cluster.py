@@ -1,5 +1,5 @@
 """
-The dialect of routes before NATS 2.0: what members of a cluster say to each other::
+The dialect of routes before NATS 2.0, between members of a cluster::
 
     INFO {json}  CONNECT {json}  PING  PONG  +OK  -ERR '<text>'
     SUB <subject> RSID:<ssid>:<sid>                   interest of a client of the sender
@@ -8,10 +8,10 @@ The dialect of routes before NATS 2.0: what members of a cluster say to each oth
     MSG <subject> <sid> [reply] <size>                then the payload and CRLF
     PUB <subject> [reply] <size>                      likewise; understood, and never said
 
-The sid of a MSG is one that its receiver gave. One that begins with C{QRSID} sends the message to
-that member of a queue group and to nobody else, any other to all who are subscribed without a
-group. Sids of others are opaque. There are neither accounts nor headers. (The cluster protocol
-document; where gnatsd 0.9.4 to 1.4.1 do otherwise, what they do.)
+The sid of a MSG comes from its receiver. With a sid that begins with C{QRSID}, the message is for
+that member of a queue group only. With any other, it is for all subscribers without a group. Sids
+of others are opaque. There are neither accounts nor headers. (The cluster protocol document; where
+gnatsd 0.9.4 to 1.4.1 do otherwise, what they do.)
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ FROM_MEMBER = LineReader(
 
 
 def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
-    """The route's sid, behind an unused one, and the maximum, 0 for at once; C{None} if wrong."""
+    """
+    The route's sid, behind an unused one, and the maximum, which is 0 for at once; C{None} if
+    wrong.
+    """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) > 1 and arguments[1].startswith(_SIDS):
         del arguments[0]
@@ -71,13 +74,16 @@ def isDirected(sid: bytes) -> bool:
 
 
 def sidFor(number: int, member: int, queue: bytes) -> bytes:
-    """C{number} is of the interest, C{member} of the group; without C{queue} it is plain."""
+    """
+    A sid. C{number} is that of the interest, C{member} that of the group's member; without C{queue}
+    it is plain.
+    """
     return b"%bRSID:%d:%d" % (b"Q" if queue else b"", number, member)
 
 
 def numberOf(sid: bytes) -> int:
     """
-    The interest's number, read from a sid that L{sidFor} made with a queue; -1 for any other sid.
+    The number of the interest in a sid that L{sidFor} made with a queue; -1 for any other sid.
     """
     parts = sid.split(b":")
     if len(parts) != 3 or parts[0] != _DIRECTED:
@@ -88,7 +94,7 @@ def numberOf(sid: bytes) -> int:
 
 
 def subscriptionLine(pattern: bytes, queue: bytes, sid: bytes) -> bytes:
-    """With two blanks where there is no queue group, as gnatsd has it."""
+    """A SUB line. It has two blanks if there is no queue group, like gnatsd's."""
     return b"SUB %b %b %b\r\n" % (pattern, queue, sid)
 
 
@@ -97,7 +103,7 @@ def unsubscriptionLine(sid: bytes) -> bytes:
 
 
 def messageFrame(message: Message, sid: bytes) -> bytes:
-    """Without headers."""
+    """A MSG frame, without headers."""
     names = b"%b %b" % (message.subject, sid)
     if message.reply:
         names = b"%b %b" % (names, message.reply)

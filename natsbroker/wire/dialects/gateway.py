@@ -6,9 +6,10 @@ The dialect of gateways, between brokers of different clusters::
     RS+ <account> <subject> [<queue> <weight>]          RS- <account> <subject> [queue]
     RMSG, HMSG                                          as on routes
 
-Each of two clusters dials the other. Over a connection the dialling side sends messages, and the
-other side interest in them, so two connections make a pair. The C{gateway_cmd} of an INFO is C{1}
-to name a third gateway, C{2} before all interest of an account, and C{3} after it. (PROTOCOL 1.4.)
+Each of two clusters dials the other. Over a connection, the dialling side sends messages, and the
+other side sends interest in them. So two connections make a pair. The C{gateway_cmd} of an INFO is
+C{1} to name a third gateway, C{2} before all interest of an account, and C{3} after it. (PROTOCOL
+1.4.)
 
 Lines that are the same on routes are those of L{natsbroker.wire.dialects.route}.
 """
@@ -49,7 +50,7 @@ def accountLine(account: bytes, isWanted: bool) -> bytes:
 
 
 def commandLine(gateway: str, command: GatewayCommand, account: bytes) -> bytes:
-    """The INFO in front of all interest of an account, or behind it."""
+    """The INFO before all interest of an account, or after it."""
     document = dict(_NOBODY)
     document["gateway"] = gateway
     document["gateway_cmd"] = int(command)

@@ -1,6 +1,6 @@
 """
-The dialect of leafnodes: what a hub and a spoke say to each other, in the one account that they
-share over a connection, which nobody names::
+The dialect of leafnodes, between a hub and a spoke. They share one account over a connection, and
+lines do not name it::
 
     INFO {json}  CONNECT {json}  PING  PONG  +OK  -ERR '<text>'
     LS+ <subject> [<queue> <weight>]                 LS- <subject> [queue]
@@ -9,9 +9,9 @@ share over a connection, which nobody names::
     LMSG <subject> | [queue ...] <size>
     HMSG                                             as LMSG, with <header size> <size>
 
-The queue groups of a message are those that its sender chose: one member of each gets it, and
-nobody else in any queue group. Lines that routes
-have too are read by L{natsbroker.wire.dialects.route}. (PROTOCOL 1.5.)
+A message names the queue groups that its sender chose. One member of each gets it, and no other
+queue groups do. Lines that routes have too are read by L{natsbroker.wire.dialects.route}. (PROTOCOL
+1.5.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OPERATIONS = {
 
 
 def _readMessage(op: int, rest: bytes, rules: LineRules) -> Frame:
-    """A client's message head with the queue groups, C{None} where the line names none."""
+    """The head of a message. Its queue groups are C{None} if the line names none."""
     arguments = splitBlanks(rest)
     sizes = 2 if op == ops.HMSG else 1
     targets = splitTargets(arguments[1:-sizes])
@@ -65,5 +65,5 @@ def lostLine(pattern: bytes, queue: bytes) -> bytes:
 
 
 def messageFrame(message: Message, queues: Sequence[bytes], headers: bool) -> bytes:
-    """Strip headers for a peer without them."""
+    """A message frame. Headers are removed for a peer that does not understand them."""
     return frameOf(b"LMSG", message.subject, message, queues, headers)

@@ -14,7 +14,7 @@ class LinkMessage(NamedTuple):
     """
     The frame of a message that came over a link, without its operation.
 
-    @ivar account: empty where the link is of one account.
+    @ivar account: empty if the link has only one account.
     @ivar queues: C{None} where the line names none.
     @ivar origin: the cluster of the publisher's leafnode; empty for none.
     """
@@ -48,7 +48,10 @@ def parseWeight(text: bytes) -> int:
 
 
 def splitTargets(middle: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...] | None] | None:
-    """The reply subject and queue groups, C{None} for none named; C{None} for nonsense."""
+    """
+    The reply subject and the queue groups, which are C{None} if none are named. C{None} for
+    malformed arguments.
+    """
     if not middle:
         return b"", None
     if len(middle) == 1:
@@ -68,11 +71,11 @@ def frameOf(
     isSized: bool = False,
 ) -> bytes:
     """
-    @param operation: for one without headers; those with headers are an HMSG.
-    @param names: what stands in front of the reply subject.
+    @param operation: the operation for a message without headers; with headers it is HMSG.
+    @param names: the arguments before the reply subject.
     @param headers: whether the peer understands headers; without, they are stripped.
-    @param isSized: whether the operation has the size of the headers in any case, and so takes
-        those too.
+    @param isSized: whether the operation always has the size of the headers, and so is used with
+        headers too.
     """
     reply = message.via + message.reply
     if message.streamSubject:

@@ -1,5 +1,5 @@
 """
-The dialect of routes since NATS 2.0: what members of a cluster say to each other::
+The dialect of routes since NATS 2.0, between members of a cluster::
 
     INFO {json}  CONNECT {json}  PING  PONG  +OK  -ERR '<text>'
     RS+ <account> <subject> [<queue> <weight>]          RS- <account> <subject> [queue]
@@ -12,8 +12,8 @@ The dialect of routes since NATS 2.0: what members of a cluster say to each othe
     LMSG <origin>                                       as HMSG, with <origin> before the account
 
 An origin is the name of the cluster that a leafnode belongs to. On a connection that is dedicated
-to one account, nobody names the account. The queue groups of a message are those that its sender
-chose: one member of each gets it, and nobody else in any queue group. (PROTOCOL 1.3 B.)
+to one account, nobody names the account. A message names the queue groups that its sender chose.
+One member of each gets it, and no other queue groups do. (PROTOCOL 1.3 B.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ OPERATIONS = {
 
 
 class LinkInterest(NamedTuple):
-    """Interest; C{origin} is a leafnode's cluster or empty, C{weight} the group's members or 0."""
+    """
+    Interest. C{origin} is a leafnode's cluster or empty. C{weight} is the number of the group's
+    members, or 0.
+    """
 
     account: bytes
     origin: bytes
@@ -52,7 +55,9 @@ class LinkInterest(NamedTuple):
 
 
 class RouteLines(LineReader):
-    """Reads a route; messages add account, queue groups (or C{None}), and origin."""
+    """
+    Reads lines of a route. Messages also have an account, queue groups (or C{None}) and an origin.
+    """
 
     __slots__ = ("_account",)
 
@@ -62,7 +67,10 @@ class RouteLines(LineReader):
         operations: Mapping[bytes, tuple[int, bool]] = OPERATIONS,
         first: tuple[bytes, ...] = CONNECTING,
     ) -> None:
-        """C{account} is a dedicated one; C{first} are lines' beginnings from an unknown peer."""
+        """
+        C{account} is the dedicated one; C{first} are the lines' beginnings that an unknown peer may
+        send.
+        """
         messages = {ops.RMSG, ops.HMSG, ops.LMSG} & {op for op, _ in operations.values()}
         super().__init__(
             operations, client.BARE_OPERATIONS, dict.fromkeys(messages, self._readMessage), first
@@ -97,7 +105,9 @@ def routeLines(account: bytes = b"") -> RouteLines:
 
 
 def splitInterest(line: bytes, isLeaf: bool = False, account: bytes = b"") -> LinkInterest | None:
-    """RS+ or LS+ arguments, perhaps of a dedicated account; C{None} if they are wrong."""
+    """
+    The arguments of RS+ or LS+; C{None} if they are wrong. The account may be a dedicated one.
+    """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     origin = arguments.pop(0) if isLeaf and arguments else b""
     if account:
@@ -113,7 +123,10 @@ def splitInterest(line: bytes, isLeaf: bool = False, account: bytes = b"") -> Li
 
 
 def splitLost(line: bytes, hasOrigin: bool = False, account: bytes = b"") -> LinkInterest | None:
-    """RS- or LS- arguments, perhaps with origin or a dedicated account; C{None} if wrong."""
+    """
+    The arguments of RS- or LS-; C{None} if they are wrong. There may be an origin, and the account
+    may be a dedicated one.
+    """
     arguments = splitBlanks(line.replace(b"\r", b" "))
     origin = arguments.pop(0) if hasOrigin and arguments else b""
     if account:
@@ -126,21 +139,21 @@ def splitLost(line: bytes, hasOrigin: bool = False, account: bytes = b"") -> Lin
 def interestLine(
     account: bytes, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
 ) -> bytes:
-    """An RS+ line, or LS+ with a leafnode's cluster; a dedicated account is left empty."""
+    """An RS+ line; with a leafnode's cluster, an LS+ line. A dedicated account is left empty."""
     names = _named(account, pattern)
     start = b"LS+ %b %b" % (origin, names) if origin else b"RS+ " + names
     return b"%b %b %d\r\n" % (start, queue, weight) if queue else start + b"\r\n"
 
 
 def lostLine(account: bytes, pattern: bytes, queue: bytes, origin: bytes = b"") -> bytes:
-    """As L{interestLine}."""
+    """An RS- or LS- line, as L{interestLine}."""
     names = _named(account, pattern)
     start = b"LS- %b %b" % (origin, names) if origin else b"RS- " + names
     return b"%b %b\r\n" % (start, queue) if queue else start + b"\r\n"
 
 
 def unnamedLostLine(account: bytes, pattern: bytes, queue: bytes) -> bytes:
-    """An LS- line for peers that do not name the origin there."""
+    """An LS- line for peers whose LS- lines do not name the origin."""
     line = lostLine(account, pattern, queue)
     return b"L" + line[1:]
 

@@ -1,12 +1,12 @@
 """
-Following a log with tables: from servers, or an archive, to the files of tables, each message
-exactly once.
+Following a log with tables: messages from servers, or from an archive, go to the files of tables,
+each exactly once.
 
-A table's log is the checkpoint: the next messages are those that it does not account for. Tasks
-copy ranges into files that no reader sees; then one commit adds all of them to the table, or none.
-So any number of jobs may run, and die. Several tables have a log each; the next range begins at the
-end of the one that is furthest behind, and stops where another one ends, so that they go on
-together from there.
+A table's own log is the checkpoint: the next messages are those that it does not contain. Tasks
+copy ranges into files that no reader sees. Then one commit adds all of them to the table, or none.
+So any number of jobs may run, and die. Each of several tables has its own log. The next range
+begins at the end of the table that is furthest behind, and stops where another one ends, so that
+both continue from there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LogOrigin:
         )
 
     def now(self) -> LogOrigin:
-        """The same source, with the messages that came since it was made."""
+        """The same source, including messages that have come since it was made."""
         return self
 
 
@@ -109,9 +109,9 @@ Origin = LogOrigin | ArchiveOrigin
 @dataclass(frozen=True)
 class FilePlan:
     """
-    @ivar rowsPerFile: how many sequences a file accounts for, at most.
-    @ivar filesPerVersion: how many files a version adds, at most; more if days end in them.
-    @ivar partitionBy: of an archive that is begun: C{date} for files of one day each.
+    @ivar rowsPerFile: the most sequences of a file.
+    @ivar filesPerVersion: the most files that a version adds; more if days end in them.
+    @ivar partitionBy: the partition of a new archive: C{date} for files of one day each.
     """
 
     rowsPerFile: int = 1_000_000
@@ -152,13 +152,14 @@ def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
     if mine.identity != log.identity:
         raise DataLoss(
             f"{log.kind} {log.name} was deleted and made again since it was archived: its"
-            " sequences are others; archive it elsewhere"
+            " sequences belong to other messages now; archive it elsewhere"
         )
 
 
 class LogFollower:
     """
-    Adds a log to tables, from where they stop: to one, which has no name, as it is.
+    Adds a log to tables, from where they stop. A single table has no name, and gets messages
+    unchanged.
 
     @ivar added: how many rows it has added, by the names of tables.
     @ivar lost: the ranges that it recorded as lost.
@@ -194,7 +195,7 @@ class LogFollower:
 
     def follow(self) -> dict[str, TableSnapshot]:
         """
-        @return: the versions that hold then, without their files.
+        @return: the current versions afterwards, without their files.
         @raise DataLoss: if a table is of another log.
         """
         self.origin = self.origin.now()
@@ -273,7 +274,7 @@ class Archiver(LogFollower):
     ) -> None:
         oneName(options, " to archive")
         if options["subject"]:
-            raise OptionError("subject: an archive has every message of its log")
+            raise OptionError("subject: an archive must have every message of its log")
         super().__init__(LogOrigin(options), {"": table}, run, plan)
         self.table = table
         self._options = options

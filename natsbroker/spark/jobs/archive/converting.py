@@ -34,7 +34,7 @@ ROWS, _FILES = 1_000_000, 16
 
 @dataclass(frozen=True)
 class FormerArchive(ArchiveOrigin):
-    """An earlier version's archive; C{digests} are the SHA-256 of files, by path."""
+    """An earlier version's archive. C{digests} are the SHA-256 of files, by path."""
 
     root: Path
     digests: Mapping[str, str]
@@ -44,7 +44,7 @@ class FormerArchive(ArchiveOrigin):
         place = directoryOf(root)
         versions = place / FORMER
         if any(versions.glob("columns-*.ddl")):
-            raise TableError(f"{place}: is a table of decode: decode the log or its archive again")
+            raise TableError(f"{place} is a table of the job decode: run decode again instead")
         try:
             version = json.loads(max(versions.glob("*.json")).read_bytes())
             # A range without messages has no path.

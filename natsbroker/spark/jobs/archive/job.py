@@ -98,8 +98,8 @@ def follow(
     stop: Stop,
 ) -> None:
     """
-    Do one round, or with C{--every} rounds until a signal comes. With C{--every}, passing errors do
-    not end it once it has begun; before, they do after C{reconnectTimeout}.
+    Do one round; with C{--every}, rounds until a signal comes. With C{--every}, temporary errors
+    end it only before the first round, after C{reconnectTimeout}.
     """
     name = given.stream or given.channel or getattr(given, "archive", "")
     lost = 0
@@ -137,12 +137,14 @@ def _read(job: JobRun) -> argparse.Namespace:
     job.addSource()
     job.addMaster()
     job.add_argument("--to", required=True, help="the directory or URL of the archive")
-    job.option("--format", "", "of a new archive", choices=FORMATS)
-    text = "of a new Iceberg table; one of its own without"
+    job.option("--format", "", "the format of a new archive", choices=FORMATS)
+    text = "the catalog of a new Iceberg table (default: one of its own)"
     job.option("--catalog", "", text, metavar="CATALOG:NAMESPACE.TABLE")
-    job.option("--partition-by", "", "of a new archive: files of one day", choices=("date",))
-    job.option("--hold", False, "have the broker keep what is not archived yet")
-    job.duration("--hold-for", 0.0, "how long without renewal")
+    job.option(
+        "--partition-by", "", "partitions of a new archive: one for each day", choices=("date",)
+    )
+    job.option("--hold", False, "tell the broker to keep messages that are not archived yet")
+    job.duration("--hold-for", 0.0, "how long the hold lasts without renewal")
     text = "with --every: tidy the archive after that many versions; 0 for never"
     job.option("--compact-after", 100, text, type=lambda text: _count(text, 0), metavar="N")
     addRetention(job)
@@ -154,9 +156,9 @@ def _read(job: JobRun) -> argparse.Namespace:
 
 
 def readPace(job: JobRun) -> argparse.Namespace:
-    job.duration("--every", 0.0, "go on, this often")
-    job.option("--once", False, "end when all is done, as without")
-    job.option("--metrics", "", "serve numbers for Prometheus there", metavar="[HOST:]PORT")
+    job.duration("--every", 0.0, "archive again and again, at this interval")
+    job.option("--once", False, "end when everything is archived (default)")
+    job.option("--metrics", "", "serve metrics for Prometheus on this port", metavar="[HOST:]PORT")
     job.option("--rows-per-file", 1_000_000, type=_count)
     job.option("--files-per-version", 4, type=_count)
     given = job.given()

@@ -1,6 +1,6 @@
 """
-Tidying an archive: old messages go, and during a series of rounds a thread joins small files and
-vacuums old versions.
+Tidying an archive: old messages are removed. During a series of rounds, a thread joins small files
+and vacuums old versions.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ AGE = 86400.0
 
 
 def addRetention(job: JobRun) -> None:
-    job.duration("--keep", 0.0, "give up what is older than this: 30d")
-    text = "but nothing that this streaming query has not read yet"
+    job.duration("--keep", 0.0, "remove versions that are older than this: 30d")
+    text = "but keep what this streaming query has not read yet"
     job.option("--needed-by", [], text, metavar="CHECKPOINT")
 
 
@@ -61,9 +61,9 @@ def expire(
     clock: Callable[[], float] = time.time,
 ) -> int:
     """
-    Give up files of which every message is too old, and that nobody needs any more.
+    Remove files whose messages are all too old, and that nobody needs any more.
 
-    @param keep: the age from which messages go, in seconds.
+    @param keep: the age from which messages are removed, in seconds.
     @param checkpoints: of streaming queries that may still need messages.
     @param options: of the data source, for the holds on a channel; C{None} to ask no server.
     @return: how many files.
@@ -95,7 +95,7 @@ def _neededFrom(
     if options is not None and log.kind == "channel":
         with connected(options) as connection:
             info = ChannelApi(connection, log.scope).call("INFO", log.name)
-        with sensible(f"channel {log.name}: its holds make no sense"):
+        with sensible(f"channel {log.name}: the answer about its holds is malformed"):
             limits += [int(hold["floor"]) for hold in info.get("holds", ())]
     return min(limits)
 

@@ -1,4 +1,4 @@
-"""An archive and what its log has behind it, as one DataFrame."""
+"""An archive and the newer messages of its log, as one DataFrame."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
 
 def frameOf(spark: Any, root: Location, snapshot: TableSnapshot, columns: Sequence[str]) -> Any:
     """
-    The messages of a version. Spark reads the files of a directory itself, so that it can pass over
-    most of their content; tasks check them before, once in a process. Tasks read the files of an
+    The messages of a version. Spark reads the files of a directory itself, so that it can skip most
+    of their content. Tasks check them before that, once in a process. Tasks read the files of an
     object store, for which Spark would need jars.
 
     @raise ArchiveDamaged: if a file is not as it was written.
@@ -79,7 +79,7 @@ def tiered(
     spark: Any, archive: str, options: Mapping[str, str], columns: Sequence[str] = _COLUMNS
 ) -> Any:
     """
-    The messages of an archive, and those that its log has behind it.
+    The messages of an archive, and newer ones of its log.
 
     @param options: of the data source: C{servers}, and the login; the archive names the log.
     @raise DataLoss: if the log is another one, or begins behind the end of the archive.
@@ -107,7 +107,7 @@ def main(job: JobRun) -> int:
     job.addServers()
     job.addArchive()
     job.option("--sql", "SELECT count(*) AS rows, max(seq) AS last FROM log", "about log")
-    job.option("--master", "", "where Spark runs; local[*] without")
+    job.option("--master", "", "where Spark runs (default: local[*])")
     given = job.given()
     sourceOptions(given)
     if given.master == "inline":

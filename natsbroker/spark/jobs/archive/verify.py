@@ -143,7 +143,7 @@ def compareFiles(
 def _blocks(
     root: Location, tile: Tile, start: int, block: int, findings: list[Difference]
 ) -> Iterator[tuple[int, int, Any]]:
-    """The rows from a sequence on, in the broker's blocks or to the end of a table."""
+    """The rows from a sequence on, up to the end of a block of the broker, or of the table."""
     seq, rest = pc.field("seq"), STORED.empty_table()
     for table, wrong in chain(examined(root, tile.files), [(rest, [])]):
         findings += wrong
@@ -160,7 +160,7 @@ def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: Any) 
     name, stop = bounds.stream, bounds.stop
     question = {"start": bounds.start, "stop": stop, "identity": bounds.created, "block": block}
     answer = channels.call("DIGEST", name, question)
-    with sensible(f"channel {name}: its fingerprints make no sense"):
+    with sensible(f"channel {name}: the answer with its fingerprints is malformed"):
         [fingerprint] = answer["blocks"]
         theirs = fingerprint["sha256"], fingerprint["stop"], bool(fingerprint.get("damaged"))
     sha256 = hashlib.sha256()
@@ -214,13 +214,13 @@ def differenceReport(summary: Mapping[str, Any]) -> JobReport:
 
 def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     """
-    The place of a streaming query that reads with our data source: for each log of its sources the
-    identity, and the next sequence behind the last ended micro-batch.
+    The place of a streaming query that reads with our data source: for each log of its sources, the
+    identity and the sequence after the last ended micro-batch.
 
     @param checkpoint: the query's C{checkpointLocation}.
     """
     try:
-        # What is in offsets/ alone is planned, and perhaps not done.
+        # An entry that is only in offsets/ is planned, and perhaps not done.
         ended = [int(x.name) for x in (checkpoint / "commits").iterdir() if x.name.isdigit()]
         lines = (checkpoint / "offsets" / str(max(ended))).read_text("utf-8").splitlines()
     except (OSError, ValueError):

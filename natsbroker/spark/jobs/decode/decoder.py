@@ -1,7 +1,7 @@
 """
 Decoding a log: from messages to tables with columns, each message exactly once. Each mapping has a
-table, and one of dead letters with the error, the bytes and the place. Tables are made as archives
-are, by L{LogFollower}.
+table, and a table of dead letters with the error, the bytes and the place. L{LogFollower} makes the
+tables, as it does archives.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class DecodePlan:
     The plan of a job; it passes to workers.
 
     @ivar columns: of the table of each mapping, without those of its message.
-    @ivar clashes: why tables cannot take what is decoded, by their names.
+    @ivar clashes: the reasons why tables cannot take decoded values, by their names.
     """
 
     root: Location
@@ -91,7 +91,7 @@ class DecodePlan:
 class TableDecoder(LogFollower):
     """
     @ivar first: the sequence and reason of the first dead letter, if there is one.
-    @ivar clashes: why a table cannot take what its schema decodes, by the names of tables.
+    @ivar clashes: the reasons why tables cannot take decoded values, by their names.
     """
 
     def __init__(
@@ -146,8 +146,8 @@ class TableDecoder(LogFollower):
         for column in codecOf(mapping).columns:
             if column.name.lower() in names:
                 raise OptionError(
-                    f"schema: {mapping.text} has a column {column.name}, as each table has: say"
-                    " --prefix, for the names of those"
+                    f"schema: {mapping.text} has a column {column.name}, and so has each table:"
+                    " rename the table's with --prefix"
                 )
             fields.append(pa.field(column.name, nullable(column.type)))
         return pa.schema(fields)
@@ -221,12 +221,12 @@ class _MappingTask:
         self.first: tuple[int, str] | None = None
         self._prefix = plan.options.prefix
         self._stream = stream
-        self._why = "no schema is for its subject"
+        self._why = "there is no schema for its subject"
         self._schema = None
         if place >= 0:
             mapping, self._type = plan.mappings[place], plan.columns[place]
             clash = plan.clashes.get(mapping.table)
-            self._why = f"the schema does not go with the table: {clash}" if clash else ""
+            self._why = f"the schema does not fit the table: {clash}" if clash else ""
             self._schema = mapping.text
             self._codec = codecOf(mapping)
             self._shape = shapeOf(self._type)
@@ -247,7 +247,7 @@ class _MappingTask:
             self.write(batch)
 
     def _row(self, data: bytes) -> tuple[Any, int]:
-        """The value of a payload, and how many values its arrays take in columns."""
+        """The value of a payload, and the number of values that its arrays take in columns."""
         if self._why:
             raise BadPayload(self._why)
         row = self._codec.decode(data)
@@ -301,10 +301,10 @@ _FEW = 8
 
 def shapeOf(kind: Any) -> Any:
     """
-    The parts of a type whose values in columns may be many more than its payload has bytes.
+    The parts of a type that may have many more values in columns than its payload has bytes.
 
-    @return: of a struct the shapes of such fields; of an array or a map the number of columns of an
-        item, the item's shape, and whether it is a map; C{None} if there are no such parts.
+    @return: for a struct, the shapes of such fields; for an array or a map, the number of columns
+        of an item, the item's shape, and whether it is a map; C{None} if there are no such parts.
     """
     if pa.types.is_struct(kind):
         return {member.name: shape for member in kind if (shape := shapeOf(member.type))} or None

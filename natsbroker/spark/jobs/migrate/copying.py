@@ -3,12 +3,12 @@ Copying a log into a JetStream stream, in order, each message once: the jobs C{m
 C{restore}.
 
 Every message has its origin in its headers, and is published with the sequence that the target must
-end with. So the end of the target says where to go on after any interruption; and of two copiers at
-once, one is refused.
+end with. So the end of the target shows where to continue after any interruption, and one of two
+simultaneous copiers is refused.
 
 A channel of a server without requests for ranges, such as nats-streaming-server, is read by a
-subscription. The protocol cannot ask for its size: the end is the message that a subscription to
-the last one brings, and a channel without any for a while counts as empty.
+subscription. The protocol has no request for its size. So the end is the message that a
+subscription to the last one brings. If none comes for a while, the channel counts as empty.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ChannelReader(StanClient):
 
         @param known: when the message before C{start} was stored, in nanoseconds since 1970; 0 if
             the channel is read from its beginning.
-        @param onLoss: called with what is not stored any more; by default that is an error.
+        @param onLoss: called with ranges that are not stored any more; by default that is an error.
         @param window: how many messages the server may send before they are acknowledged.
         @raise DataLoss: if something is missing, or the channel is another one.
         """
@@ -278,7 +278,7 @@ def migrateMain(job: JobRun) -> int:
 
 def _read(job: JobRun) -> Any:
     job.addTarget()
-    job.option("--prefix", "", "put before each subject")
+    job.option("--prefix", "", "a prefix for each subject")
     return job.given()
 
 

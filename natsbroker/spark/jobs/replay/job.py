@@ -143,21 +143,24 @@ def _speed(text: str) -> float:
 
 def _read(job: JobRun) -> argparse.Namespace:
     source = job.add_mutually_exclusive_group(required=True)
-    source.add_argument("--archive", help="from an archive: its directory")
-    source.add_argument("--stream", help="from a JetStream stream of --servers")
-    source.add_argument("--channel", help="from a channel of our broker, at --servers")
-    source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
-    source.add_argument("--sql", help="from the result of a query, with the same columns")
+    source.add_argument("--archive", help="the directory of an archive to publish from")
+    source.add_argument("--stream", help="a JetStream stream of --servers to publish from")
+    source.add_argument("--channel", help="a channel of a natsbroker at --servers to publish from")
+    source.add_argument(
+        "--parquet",
+        help="the directory of Parquet files with seq, subject and data to publish from",
+    )
+    source.add_argument("--sql", help="a query to publish from, whose result has these columns")
     job.addServers(isRequired=False)
-    job.option("--origin", "", "what Parquet files or SQL are called")
+    job.option("--origin", "", "a name for the messages of Parquet files or SQL")
     job.addTarget()
-    job.option("--where", "", "a condition in SQL: these rows only")
+    job.option("--where", "", "publish only rows that meet this SQL condition")
     job.option("--map", [], "subjects", metavar="OLD=NEW", dest="maps")
     job.option("--order", "stream", choices=tuple(ORDERS))
-    job.option("--tasks", 4, "for --order subject and none")
-    job.option("--speed", 0.0, "10x: with the gaps, but faster", type=_speed)
-    job.option("--job", "", "what the ledger knows this job by")
-    text = "trust the duplicate window"
+    job.option("--tasks", 4, "the number of tasks for --order subject and none")
+    job.option("--speed", 0.0, "keep the gaps between messages, but run faster: 10x", type=_speed)
+    job.option("--job", "", "the name of this job in the ledger")
+    text = "keep no ledger: trust the stream's duplicate window"
     job.add_argument("--no-ledger", dest="hasLedger", action="store_false", help=text)
     job.option("--dry-run", False, "publish nothing")
     job.addMaster()

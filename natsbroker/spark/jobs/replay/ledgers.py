@@ -19,8 +19,8 @@ _IS_THERE, _WRONG_LAST = 10058, 10071
 
 class LedgerEntry(msgspec.Struct, frozen=True):
     """
-    @ivar plan: what is published where, in short.
-    @ivar created: which stream of that name it is published to.
+    @ivar plan: a digest of what is published where.
+    @ivar created: the creation time of the target stream, which identifies it.
     @ivar row: the last row up to which the stream has all.
     @ivar at: up to this sequence, the stream has no row behind C{row}.
     @ivar inbox: a subject of the connection that publishes now; empty if none does.

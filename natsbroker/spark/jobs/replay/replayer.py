@@ -1,10 +1,10 @@
 """
-Publishing the rows of one task to a stream, each once, also if the task is killed and started again
+Publishing the rows of one task to a stream, each once, even if the task is killed and started again
 long afterwards.
 
-A task records its progress in a L{ReplayLedger}, a little late. A repeated task first makes sure
-that the connection before it is gone, and that the stream has dealt with what came by it; then it
-looks for the rows behind the entry in the end of the stream.
+A task records its progress in a L{ReplayLedger}, a little late. A repeated task first ensures that
+the former connection is gone, and that the stream has handled its messages. Then it searches the
+end of the stream for the rows after the entry.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def renamer(texts: Sequence[str]) -> Callable[[str], str]:
                 return made.decode("utf-8")
             if made is not None:
                 shown = transform.destination.decode("utf-8", "replace")
-                raise DataSourceError(f"{shown} makes no subject of {subject}")
+                raise DataSourceError(f"{shown} does not turn {subject} into a subject")
         return subject
 
     return rename
@@ -92,7 +92,7 @@ class ReplayOptions:
     @ivar order: C{stream}: as the sequences; C{subject}: within each subject; C{none}.
     @ivar rate: messages a second at most, of all tasks; 0 for any number.
     @ivar hasLedger: whether tasks note what they have done.
-    @ivar job: its name in the ledger; by default made of all that is wanted.
+    @ivar job: its name in the ledger; by default made from all options.
     """
 
     where: str = ""
@@ -188,7 +188,8 @@ class Replayer:
 
     def _waitUntilGone(self, inbox: str) -> None:
         """
-        Wait until the server has nothing more from a connection: until nobody hears of its subject.
+        Wait until the server has nothing more from a connection, which is when nobody is subscribed
+        to its subject.
         """
         deadline = time.monotonic() + self._task.patience
         while time.monotonic() < deadline:
@@ -232,9 +233,9 @@ class Replayer:
         Publish rows with ascending sequences, from L{next} on.
 
         @param isOver: whether to end before the next row.
-        @param onProgress: told now and then which row all are published up to.
-        @return: how many it has published, how many of them the stream had already, by their ids,
-            how many it found published, and where it began.
+        @param onProgress: called from time to time with the row up to which all are published.
+        @return: the numbers of rows that it has published, of those that the stream had already by
+            their ids, and of those that it found published; and the sequence at which it began.
         """
         for row in self._ascending(rows):
             if isOver() or not self._waited(row[4] or 0, isOver):

@@ -1,8 +1,8 @@
 """
 Sources of a replay: archives, logs, directories of Parquet files, and SQL queries. Without Spark,
-DuckDB chooses rows. What it reads otherwise than Spark without an error is refused or rewritten:
-C{"text"}, a column to it, C{\\}, which escapes nothing in C{LIKE}, functions such as C{dayofweek},
-operators such as C{^}, and C{TIMESTAMP} with an offset.
+DuckDB selects rows. Expressions that it silently reads in another way than Spark are refused or
+rewritten: C{"text"}, a column to it, C{\\}, which escapes nothing in C{LIKE}, functions such as
+C{dayofweek}, operators such as C{^}, and C{TIMESTAMP} with an offset.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NEEDED = ("seq", "subject", "data")
 
 class StoredSource:
     """
-    An archive, or a log as far as it goes now. All sources have its attributes.
+    An archive, or a log up to its present end. All sources have these attributes.
 
     @ivar identity: tells it from another one of that name.
     @ivar stop: behind its last sequence; 0 if that is not known.
@@ -63,7 +63,7 @@ class ArchiveSource(StoredSource):
         super().__init__(origin.state(), f"archive {origin.snapshot.table}", origin.batches)
 
     def frame(self, spark: Any, start: int) -> Any:
-        """A DataFrame of at least the rows from a sequence on."""
+        """A DataFrame with the rows from a sequence on, and perhaps earlier ones."""
         return frameOf(spark, self._archive.root, self._archive.snapshot, COLUMNS)
 
 
@@ -120,7 +120,7 @@ class SqlSource:
         self.identity = f"sql {query}"
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        raise OptionError("--sql needs Spark: it does not go with --master inline")
+        raise OptionError("--sql needs Spark: it cannot run with --master inline")
 
     def frame(self, spark: Any, start: int) -> Any:
         return spark.sql(self._query)
@@ -247,7 +247,7 @@ def _kept(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Any]:
 
 
 def _forDuckDB(where: str, schema: Any) -> tuple[str, Any]:
-    """A condition as DuckDB understands the same, and the columns that it needs."""
+    """A condition with the same meaning in DuckDB, and the columns that it needs."""
     needed = {"seq": schema.field("seq")}
     parts: list[str] = []
     zones: set[bool] = set()

@@ -1,4 +1,4 @@
-"""The job C{interest}: publications without subscriptions, and advice about them."""
+"""The job C{interest}: messages without subscriptions, and advice about them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NoInterest(NamedTuple):
     Messages of one account that a cluster sent another in vain.
 
     @ivar refusals: how often the other one answered that it has no interest.
-    @ivar sent: how many messages it sent there in all, as far as it published events.
+    @ivar sent: the number of all messages that it sent there, if it published events.
     @ivar mode: how it sends there now; empty if it published no events.
     @ivar patterns: how many patterns the other cluster is subscribed to.
     """
@@ -52,8 +52,8 @@ class NoInterest(NamedTuple):
 
 class InterestFindings:
     """
-    @ivar prefixes: messages, bytes and refusals of what was sent in vain, by way and prefix.
-    @ivar noInterest: the same by way.
+    @ivar prefixes: messages, bytes and refusals of traffic sent in vain, by way and prefix.
+    @ivar noInterest: the traffic sent in vain, by way.
     @ivar subscribed: clusters with a subscription, by account and prefix of patterns.
     @ivar unsubscribed: published without any subscription: account, prefix, messages, bytes.
     @ivar unpublished: subscribed to and never published: account, prefix, clusters.
@@ -109,10 +109,11 @@ class InterestFindings:
         """
         Entries of a policy; see L{natsbroker.gateways.advice.PolicyAdvice}.
 
-        @param least: the least messages without interest that are worth it.
-        @param share: the least part of all messages that these must be, from 0 to 1.
-        @param quiet: a cluster with more patterns than this, and fewer messages in vain than a
-            tenth of that, stays optimistic: few refusals are not worth the announcement of all.
+        @param least: the least number of messages without interest for advice.
+        @param share: the least share of these in all messages, from 0 to 1.
+        @param quiet: a cluster with more patterns than this, and with fewer messages in vain than a
+            tenth of its patterns, stays optimistic. Few refusals do not justify announcing all
+            patterns.
         """
         for waste in self.noInterest:
             way = dict(zip(WAY, waste.way, strict=True))
@@ -200,7 +201,7 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
             try:
                 apiFields(connection.request(subject, json.dumps(asked).encode()), subject)
             except ApiError as error:
-                nobody = "no broker of ours there, or not in this account"
+                nobody = "there is no natsbroker, or not in this account"
                 text = f"no responders for {subject}: {nobody}" if error.code == 503 else str(error)
                 one.update(applied=False, error=text)
     return done
@@ -208,8 +209,8 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
 
 def replayed(findings: InterestFindings, policy: Mapping[str, Any]) -> dict[str, int]:
     """
-    The most that a policy would have saved, had it been there all the time; messages that are on
-    their way when a connection begins come in any case.
+    The most messages that a policy would have saved, had it been in force all the time. Messages
+    that are under way when a connection begins are sent in any case.
     """
     advised = [entry for entry in policy["policy"] if entry["mode"] == "interest-only"]
     ways = {tuple(entry[name] for name in WAY) for entry in advised}
@@ -238,7 +239,7 @@ def reportOf(
             Chart("bars", {"": bars}, "B"),
         ),
         ReportSection(
-            "Sent in vain, by subjects",
+            "Sent in vain, by subject",
             ("to", "account", "from", "subjects", "messages", "bytes", "told so"),
             [
                 (*way, prefix, messages, bytesOf(size), refusals)
@@ -271,12 +272,12 @@ def reportOf(
 def main(job: JobRun) -> int:
     addEvents(job)
     job.option("--policy", "", "a file for the advice, as JSON")
-    job.option("--least", _LEAST, "messages in vain worth advice")
-    job.option("--share", _SHARE, "and what part of all sent")
+    job.option("--least", _LEAST, "the least messages in vain for which there is advice")
+    job.option("--share", _SHARE, "and their least share of all messages sent")
     job.duration("--until", 86400.0, "how long advice is to hold")
     job.option("--apply", False, "advise the brokers that run")
     job.option("--api-servers", "", "where to advise, if not at --servers")
-    job.pairs("--api-option", "what logs in there, to the system account, in place of --option")
+    job.pairs("--api-option", "the login there, to the system account, in place of --option")
     job.option("--replay-against", "", "a policy: what would it have saved?")
     given = job.given()
     if given.top < 1 or given.least < 1 or not 0 <= given.share <= 1:

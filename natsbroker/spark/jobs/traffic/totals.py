@@ -1,4 +1,4 @@
-"""The broker's own events, and sums of them, which tasks read from where they are stored."""
+"""The closed windows, to which no more events can be added."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ class EventRow(NamedTuple):
 
 
 class BrokerEvent(NamedTuple):
-    """
-    @ivar seconds: the time that its counts cover.
-    """
+    """An event of a broker."""
 
     kind: str
     time: int
@@ -61,9 +59,9 @@ def readEvent(data: bytes) -> BrokerEvent:
         rows = [_row(row) for row in document["rows"]]
         event = BrokerEvent(kind, time, float(document["seconds"]), server, cluster, rows)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise ValueError("no event of a broker") from None
+        raise ValueError("not an event of a broker") from None
     if event.kind not in ("traffic", "interest") or not 0 <= event.seconds < 1e6:
-        raise ValueError("no event that is known")
+        raise ValueError("not a known event")
     return event
 
 
@@ -113,8 +111,8 @@ class TimeWindows:
 
 class EventTotals:
     """
-    @ivar sums: counts for each window, or without windows for each cluster, by who it was.
-    @ivar sizes: for each account how many messages of clients had which mean size, in bytes.
+    @ivar sums: counts for each window, or without windows for each cluster, by their source.
+    @ivar sizes: for each account, the numbers of clients' messages by mean size in bytes.
     @ivar interest: the newest event of what is subscribed to, by the server.
     @ivar first: when the earliest event of traffic began, in nanoseconds since 1970; 0 without.
     @ivar last: when the latest one was made.

@@ -1,7 +1,7 @@
 """
 The form in which the database and the journal keep values: plain or encrypted.
 
-Everything above sees plain records, subjects and values. Below, checksums are over the stored bytes
+The layers above see plain records, subjects and values. Checksums are over the stored bytes
 (docs/reference/store-format.md), so that damage is found without a key.
 """
 
@@ -35,8 +35,8 @@ class PlainCodec:
     """
     Stores everything as it is.
 
-    @ivar isSealed: whether what is stored is encrypted.
-    @ivar overhead: by how many bytes a record is longer when it is stored.
+    @ivar isSealed: whether stored values are encrypted.
+    @ivar overhead: the bytes by which a record is longer when it is stored.
     """
 
     isSealed = False
@@ -61,7 +61,7 @@ class PlainCodec:
     # Values
 
     def fold(self, mark: bytes, generation: int, key: bytes, value: bytes) -> bytes:
-        """The stored form of a value that is no block, under its key in the database."""
+        """The stored form of a value other than a block, under its key in the database."""
         version, stored = self._close(key, generation, value)
         into = wrapTwice if isTwice(key) else wrap
         return into(mark, key[:1], generation, key, stored, version)
@@ -74,21 +74,21 @@ class PlainCodec:
         return stored, self.fold(mark, generation, stored, self._keyed(key, value))
 
     def unfold(self, raw: bytes, key: bytes) -> bytes:
-        """The value in what is stored under a key; L{Damaged} if it is not whole."""
+        """The value in bytes that are stored under a key. L{Damaged} if it is not whole."""
         return self.open(unwrapEither(raw, key)[0] if isTwice(key) else unwrap(raw, key))
 
     def open(self, envelope: Envelope) -> bytes:
-        """Raise L{Damaged} if it cannot be decrypted."""
+        """Decrypt a value. L{Damaged} if it cannot be decrypted."""
         if envelope.version == SEALED:
             raise Damaged("a value is encrypted")
         return envelope.value
 
     def state(self, envelope: Envelope) -> tuple[bytes, bytes]:
-        """The key of a value of state in its space, and the value; may raise L{Damaged}."""
+        """The key of a value of state in its space, and the value. It may raise L{Damaged}."""
         return spaceAndKey(envelope.key)[1], self.open(envelope)
 
     def tally(self, key: bytes, raw: bytes) -> Tally | None:
-        """Return C{None} if it is not whole."""
+        """A tally. C{None} if it is not whole."""
         try:
             return Tally.unpack(self.open(unwrap(raw, key)))
         except Damaged:
@@ -98,7 +98,7 @@ class PlainCodec:
         return VERSION, value
 
     def _keyed(self, key: bytes, value: bytes) -> bytes:
-        """The value of a key that cannot be read from the database's."""
+        """The value of a key that the database's key does not show."""
         return value
 
     # Records
@@ -107,15 +107,15 @@ class PlainCodec:
         return blobs
 
     def openRecord(self, blob: bytes) -> bytes:
-        """Raise L{Damaged} if it is encrypted and not whole."""
+        """A plain record. L{Damaged} if it is encrypted and not whole."""
         return blob
 
     def openBlock(self, raw: bytes, identity: int) -> bytes:
-        """The same block with plain records. Those that are not whole stay so."""
+        """The block with plain records. Records that are not whole stay so."""
         return raw
 
     def closeBlock(self, raw: bytes, identity: int) -> bytes:
-        """As L{openBlock}, the other way."""
+        """The block with encrypted records, the reverse of L{openBlock}."""
         return raw
 
     def block(self, mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:

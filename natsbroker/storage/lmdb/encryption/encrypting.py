@@ -1,4 +1,4 @@
-"""Writing a database again in another form, beside itself."""
+"""Copying of a database into another form, beside itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def rewrite(
     environment: Environment, database: Path, mark: bytes, base: int, codec: PlainCodec
 ) -> None:
     """
-    Write a verified database into another one, without damaged values; damaged records stay so.
+    Write a verified database into another one, without damaged values. Damaged records stay
+    damaged.
 
     @param base: higher than all generations of the database.
     @param codec: the form of the new one.

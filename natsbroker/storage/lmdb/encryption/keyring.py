@@ -167,7 +167,7 @@ def currentKeyring(
     """
     The keys for later records, with a new one after a change of the operator's key or the cipher.
 
-    @param isThere: whether there is a database, which has to be encrypted first.
+    @param isThere: whether there is a database, which must be encrypted first.
     """
     from natsbroker.storage.lmdb.encryption.sealing import CIPHERS, StoreKey
 

@@ -1,10 +1,10 @@
 """
 Encryption of stored values; docs/reference/store-format.md has its form.
 
-Each record and each value is encrypted by itself, so that a flipped bit costs one of them. Keys are
-random, and a new one is used when the operator changes the key or the cipher; all are kept. A nonce
-is 96 random bits. A separate key for each L{SEGMENT} of sequences, or of generations, keeps the
-number of nonces under one key far below that at which two might be the same.
+Each record and each value is encrypted by itself, so that a flipped bit damages one of them. Keys
+are random. A new one is used when the operator changes the key or the cipher, and all are kept. A
+nonce is 96 random bits. Each L{SEGMENT} of sequences, or of generations, has a separate key. This
+keeps the number of nonces under one key far below that at which two might be equal.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class SealedCodec(PlainCodec):
         return _CRC.pack(crc32c(body)) + body
 
     def _openOrBreak(self, blob: bytes) -> bytes:
-        """A record; of one that is damaged a part, as long as the record was."""
+        """A decrypted record. For a damaged one, a part of it, as long as the record was."""
         try:
             return self.openRecord(blob)
         except Damaged:

@@ -1,7 +1,7 @@
 """
-The subjects of logs whose tallies lie under keyed hashes, in byte order, for patterns. They are
-read from the database when they are first listed. From then on the thread that writes adds new ones
-before it commits them, so that no subject is missing. Gone ones stay until there are many.
+The subjects of logs whose tallies have keyed hashes as keys. They are in byte order, for patterns.
+They are read from the database when they are first listed. From then on the writing thread adds new
+ones before it commits them, so that none is missing. Removed subjects stay until there are many.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class SubjectNames:
         self, identity: int, search: PatternSearch, start: bytes
     ) -> tuple[list[bytes], bytes] | None:
         """
-        Some of the subjects at or behind a place that a pattern matches, with the place to go on
-        at, empty if that was all; C{None} if L{learn} is to be called first.
+        Some subjects at or behind a place that a pattern matches, and the place to continue at,
+        which is empty at the end. C{None} if L{learn} must be called first.
         """
         with self._lock:
             names = self._known.get(identity)
