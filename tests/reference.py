@@ -1,5 +1,5 @@
 """
-Writes the columns of the reference manual that stand in the table of configuration keys: spellings,
+Writes those columns of the reference manual that are in the table of configuration keys: spellings,
 types, and whether a key is supported. Meanings and the texts of defaults are written by hand::
 
     python -m tests.reference

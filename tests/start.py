@@ -1,6 +1,6 @@
 """
-Starts the broker from a checkout: C{python3 -m tests.start [ARGUMENT...]}, the arguments as for
-C{natsbroker}. The first start makes C{.venv} and installs into it; later ones start at once.
+Starts the broker from a checkout: C{python3 -m tests.start [ARGUMENT...]}, with the arguments of
+C{natsbroker}. The first start creates C{.venv} and installs into it. Later ones start at once.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ class TestChoices:
         assert client.ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_routerFactory(self) -> None:
-        """A router that is given routes; each account has one of its own."""
+        """A given router factory is used. Each account has its own router."""
         made: dict[str, ISubjectRouter] = {}
 
         def make(account: str) -> ISubjectRouter:
@@ -331,7 +331,7 @@ class TestStarting:
     """Letting clients in."""
 
     def test_info(self) -> None:
-        """INFO says who it is and where."""
+        """INFO has its name and address."""
         host = Host("server_name: n\nport: 4222").start()
         info = json.loads(host.dial().receive()[5:])
         assert info["server_id"] == host.broker.serverId
@@ -521,7 +521,7 @@ class TestStopping:
     """The end."""
 
     def test_order(self) -> None:
-        """Clients are closed without a word, and it says so."""
+        """Clients are closed without an error line, and the log has a line about it."""
         host = Host().start()
         client = host.client()
         with logLines() as lines:
@@ -749,7 +749,7 @@ def test_jetStreamStopsFirst() -> None:
 @needsCompiled
 @pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's")
 def test_linksOverHub() -> None:
-    """With a reactor that can do it, routes go through the poller like clients."""
+    """With a reactor that supports it, routes use the poller like clients."""
     from twisted.internet.epollreactor import EPollReactor
 
     makeReactor: Any = EPollReactor

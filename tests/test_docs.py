@@ -205,7 +205,7 @@ Then, in the same session:
 
 
 class TestReaderItself:
-    """The checks, held against a made-up page, so that they cannot pass by seeing nothing."""
+    """The checks themselves, on an invented page, so that they cannot pass by finding nothing."""
 
     def test_rightExamplePasses(self) -> None:
         """Examples of one document share their names and pass when they print the shown output."""

@@ -75,7 +75,7 @@ class TestNames:
     """The two sets of names."""
 
     def test_complete(self) -> None:
-        """Everything that is exported is there."""
+        """All exported names exist."""
         assert all(hasattr(hot, name) for name in hot.__all__)
 
     @needsCompiled

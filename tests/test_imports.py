@@ -511,7 +511,7 @@ class TestImportMap:
         assert refusals == []
 
     def test_rowsNameRoomsBelow(self) -> None:
-        """No row names a room that stands under it, so no two rooms can import each other."""
+        """No row names a room below it, so no two rooms can import each other."""
         below: set[str] = set()
         for name, entry in MAP.items():
             assert entry.ours <= below, name
@@ -634,7 +634,7 @@ def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 
 class TestReaderItself:
-    """The reader, held against made-up modules, so that it cannot pass by seeing nothing."""
+    """The reader itself, on invented modules, so that it cannot pass by finding nothing."""
 
     @pytest.mark.parametrize(("module", "text"), rows(BAD))
     def test_refuses(self, module: str, text: str) -> None:

@@ -328,7 +328,7 @@ class TestSignal:
         assert sent == [("reload", "43")]
 
     def test_unreachable(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """If that is not possible it says so and exits with 1."""
+        """If that is not possible the command reports it and exits with 1."""
 
         def fail(name: str, process: str) -> None:
             raise SignalError("no natsbroker processes running")
@@ -359,7 +359,9 @@ class TestRunning:
         assert program
 
     def test_file(self, process: type[Process], tmp_path: Path) -> None:
-        """The settings come from the file, which can be read again; flags win both times."""
+        """
+        The settings come from the file, which can be read again. Flags take precedence both times.
+        """
         path = tmp_path / "x.conf"
         path.write_text("port: 5000\nmax_payload: $SIZE")
         assert ran("-c", str(path), "-p", "4000", environment={"SIZE": "7"})[0] == 0

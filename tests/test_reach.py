@@ -17,7 +17,7 @@ def inCheckout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("place", [INTEROP, SPARK, POSTGRES])
 def test_placesExist(place: str) -> None:
-    """The directories that decide are there."""
+    """The directories of the decision exist."""
     assert (ROOT / place).is_dir()
 
 

@@ -292,7 +292,7 @@ class TestStreaming:
             ("-clustered", "clusters of NATS Streaming servers"),
             ("-ns nats://", "error parsing NATS server url"),
             ("-encrypt", "not supported yet"),
-            ("-c a -sc b", "one configuration file for both"),
+            ("-c a -sc b", "must name the same configuration file"),
         ],
     )
     def test_unusableLine(self, line: str, message: str) -> None:
@@ -320,7 +320,7 @@ class TestService:
             host.broker.stopService()
 
     def test_settings(self) -> None:
-        """Without endpoints it listens where the settings say."""
+        """Without endpoints it listens at the addresses of the settings."""
         host = self.made().start()
         try:
             assert host.reactor.tcpServers[0][0] == 4222
@@ -337,7 +337,7 @@ class TestService:
             self.made(*arguments)
 
     def test_portsFile(self, tmp_path: Path) -> None:
-        """The ports file is there while it runs."""
+        """The ports file exists while it runs."""
         host = self.made("--ports_file_dir", str(tmp_path)).start()
         assert [file.name for file in tmp_path.iterdir()] == [f"natsbroker_{os.getpid()}.ports"]
         host.broker.stopService()
@@ -361,8 +361,8 @@ class TestWorkers:
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
-            (["--client", "tcp:1"], "--client: endpoints and checkers are of one process"),
-            (["--auth", "memory:a:b"], "--auth: endpoints and checkers are of one process"),
+            (["--client", "tcp:1"], "--client: endpoints and checkers work in one process only"),
+            (["--auth", "memory:a:b"], "--auth: endpoints and checkers work in one process only"),
         ],
     )
     def test_unshared(self, arguments: list[str], reason: str) -> None:

@@ -95,7 +95,7 @@ class RateLimitedLog:
 
 def operation(random: Random) -> bytes:
     """
-    @return: an operation, mostly a right one; or several publishes with the same line.
+    @return: an operation that is valid most of the time, or several publishes with the same line.
     """
     subject = random.choice(ODD if random.random() < 0.1 else SUBJECTS)
     reply = random.choice((b"", b"", b"_INBOX.1 ", b"_R_.x ", b"$JS.ACK.a ", b"r\x01 "))
@@ -315,9 +315,7 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
 
 
 def serve(random: Random, world: World) -> None:
-    """
-    Have a service subscribe to a few subjects; what it posts is none of them.
-    """
+    """Subscribe a service to a few subjects. Its own messages go to other subjects."""
     bus = world.accounts["$G"].busFor(Kind.INTERNAL)
     service = random.choice((Service(bus), RunService(bus, random)))
     for pattern in random.sample((b"a", b"a.b", b"a.*", b"a.>", b"*", b"y" * 600), 2):
@@ -400,7 +398,7 @@ def overTLS(random: Random) -> None:
 
 def push(end: socket.socket, waiting: list[bytes]) -> None:
     """
-    Send the next piece, or what the socket takes of it; nobody there takes all.
+    Send the next piece, or the part of it that the socket takes. The peer does not take everything.
     """
     try:
         sent = end.send(waiting[0])

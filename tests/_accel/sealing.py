@@ -62,7 +62,8 @@ class SealedPeer:
 
     def say(self, data: bytes, random: Random) -> None:
         """
-        Have the client say something. Rarely, what is sent for it is changed on its way.
+        Let the client send something. The bytes that the server sends to it are sometimes changed
+        on the way.
         """
         wires = bytearray(said(self._client, data))
         if random.random() < 0.02:

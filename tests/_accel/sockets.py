@@ -130,7 +130,7 @@ class Client:
         self.push()
 
     def push(self) -> bool:
-        """Send what the socket takes; whether that was all."""
+        """Send what the socket takes. Return whether that was everything."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]

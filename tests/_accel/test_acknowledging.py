@@ -128,7 +128,7 @@ FRAMES = st.one_of(
 
 @given(st.lists(FRAMES, max_size=12), st.integers(0, 400))
 def test_lanes(frames: list[bytes], cut: int) -> None:
-    """Whatever clients send, a consumer gets the same in the same order."""
+    """For any input of the clients, a consumer gets the same messages in the same order."""
     data = b"".join(frames)
     parts = [part for part in (data[:cut], data[cut:]) if part] or [b""]
     _, byLane = outcome(True, parts)

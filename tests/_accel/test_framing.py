@@ -1,6 +1,6 @@
 """
-WebSocket frames between a socket and a session's buffers: what the lane takes, and what it leaves
-to L{natsbroker.websocket.frames}.
+WebSocket frames between a socket and a session's buffers: which frames the lane takes, and which it
+leaves to L{natsbroker.websocket.frames}.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def test_output(size: int) -> None:
 
 
 def test_behindWhatWaits() -> None:
-    """A frame waits behind one of which the socket took only a part."""
+    """A frame waits while an earlier frame was sent only in part."""
     with framed() as (end, theirs):
         reader = FrameReader(False)
         for data in (bytes(1_500_000), b"behind"):

@@ -1,5 +1,6 @@
 """
-Whole conversations with and without the lane, pure and compiled: nobody can tell which it is.
+Whole conversations with and without the lane, in the pure and in the compiled version. The bytes do
+not show which one runs.
 """
 
 from __future__ import annotations
@@ -237,7 +238,7 @@ class TestQueueGroups:
     def test_oneMember(
         self, way: Way, members: list[tuple[int, bytes]], bodies: list[bytes], repeats: int
     ) -> None:
-        """Every message reaches one member of each group, whichever way it goes."""
+        """Every message reaches one member of each group, with and without the lane."""
         steps: list[Any] = [Chunk(number, QUIET) for number in range(CLIENTS)]
         for place, (number, pattern) in enumerate(members):
             steps.append(

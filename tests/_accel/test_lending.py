@@ -1,6 +1,6 @@
 """
-Large payloads are sent from where they were read. What a receiver does not take at once has to be
-there still when it does, and whole, whatever was read into that place meanwhile.
+Large payloads are sent from the buffer that they were read into. The part that a receiver does not
+take at once stays unchanged until the receiver takes it, although more input is read meanwhile.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def test_betweenOthers() -> None:
 
 def test_headers() -> None:
     """
-    A receiver with headers is lent them with the payload; one without gets a copy without them.
+    The headers are lent to a receiver that supports them, with the payload. A receiver without
+    support gets a copy without headers.
     """
     with room() as here:
         old = here.client(QUIET)
@@ -138,9 +139,7 @@ def test_pausedInBetween() -> None:
 
 
 def test_manyAtOnce() -> None:
-    """
-    Payloads beyond the number that can be lent to one connection at a time arrive all the same.
-    """
+    """Payloads beyond the number that can be lent to one connection at a time are delivered too."""
     with room() as here:
         receiver, publisher = here.client(), here.client()
         receiver.say(b"SUB a 1\r\nSUB a 2\r\nSUB > 3\r\n")
@@ -192,7 +191,9 @@ LINES = (b"RS+ A a\r\n", b"RS+ A a q 1\r\n", b"RS+ A a q 1\r\nRS+ A a\r\nRS+ A *
 @pytest.mark.parametrize("reply", [b"", b"_R.1"])
 @pytest.mark.parametrize("hasHeaders", [False, True])
 def test_links(interest: bytes, reply: bytes, hasHeaders: bool) -> None:
-    """A message to another server is whole, whatever is read into its buffer meanwhile."""
+    """
+    A message to another server is complete, although other data is read into its buffer meanwhile.
+    """
     assert COMPILED is not None
     block = b"NATS/1.0\r\nA: b\r\n\r\n" if hasHeaders else b""
     names = b"a %b" % reply if reply else b"a"
@@ -235,7 +236,10 @@ class Unsure(SubscribePermissions):
 
 
 def test_raised(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """An exception in the middle of a delivery ends the publisher; who was served loses nothing."""
+    """
+    An exception in the middle of a delivery ends the publisher. Receivers that were served before
+    lose no message.
+    """
     grants = [Grant(), Grant(subscribe=Unsure(None, [b"a.b"])), Grant(), Grant()]
     with room(authorizer=Doorkeeper(lambda hello: grants.pop(0))) as here:
         receiver, unsure = here.client(sendBuffer=2048), here.client()

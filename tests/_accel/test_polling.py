@@ -124,7 +124,7 @@ class TestExceptions:
     def test_inAnAuthorizer(
         self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """An authorizer that raises one denies; other clients are served."""
+        """An authorizer that raises an exception denies the login. Other clients are served."""
 
         def answer(hello: Any) -> Grant:
             if hello.options["name"] == "evil":
@@ -143,7 +143,9 @@ class TestExceptions:
     def test_inASubscriber(
         self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """A subscriber in this process that raises one does not end the publisher's turn."""
+        """
+        A subscriber in this process that raises an exception does not end the publisher's turn.
+        """
         with room() as here:
 
             def fail(message: Any) -> None:
@@ -209,7 +211,10 @@ class Signals:
             os.eventfd_write(self._descriptor, 1)
 
     def send(self, count: int) -> None:
-        """Make it readable C{count} times, one after the other; then let a wait be in vain."""
+        """
+        Make it readable C{count} times, one after the other. Then let one wait end without an
+        event.
+        """
         self._left = count - 1
         os.eventfd_write(self._descriptor, 1)
         while self._left:
@@ -241,7 +246,10 @@ class TestEager:
     """Waits that begin without sleeping."""
 
     def test_shortWaits(self) -> None:
-        """Waits do so after sixteen short ones, until one is in vain."""
+        """
+        After sixteen short waits, waits begin without sleeping, until one of them ends without an
+        event.
+        """
         with signals(True) as here:
             for _ in range(1000):
                 here.send(100)
@@ -296,7 +304,7 @@ class TestPaused:
             assert not publisher.peer.isOpen
 
     def test_reset(self) -> None:
-        """The same holds for a connection that was reset."""
+        """A connection that was reset is not reported again before it is read."""
         listener = socket.create_server(("127.0.0.1", 0))
         theirs = socket.create_connection(listener.getsockname())
         ours, _ = listener.accept()

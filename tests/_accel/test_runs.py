@@ -1,5 +1,6 @@
 """
-Runs of publishes with the same line, which the compiled lane forwards together: nobody can tell.
+Runs of publishes with the same line, which the compiled lane forwards together. The receivers get
+the same bytes as without it.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def inOrder(seen: list[Any]) -> list[Any]:
 
 
 def bySid(data: bytes) -> dict[bytes, list[bytes]]:
-    """The messages of each sid, in order; what is no message under no sid."""
+    """The messages of each sid in order. Lines that are no messages have no sid."""
     results: dict[bytes, list[bytes]] = {}
     while data:
         line, _, rest = data.partition(b"\r\n")
@@ -127,7 +128,7 @@ def test_overflow() -> None:
 
 
 def test_permissions() -> None:
-    """A receiver that has to be asked for each message is asked for each."""
+    """A receiver whose permissions depend on each message is checked for each message."""
     assert COMPILED is not None
     asked = []
 
@@ -155,8 +156,7 @@ def test_permissions() -> None:
 )
 def test_workOfARun(subscription: bytes, least: float, most: float) -> None:
     """
-    A message of a run costs a part of the work of a single one, also where a receiver counts its
-    messages.
+    A message in a run costs less work than a single one, also where a receiver counts its messages.
 
     @param least: units of work for each message.
     """

@@ -88,7 +88,7 @@ def scheduling(thread: int) -> tuple[int, int, int]:
     platform.machine() != "x86_64" or kernel() < (6, 12), reason="slices of threads need Linux 6.12"
 )
 def test_shortSlices(files: Files) -> None:
-    """The thread asks for short slices, so that it has its turn soon; nothing else changes."""
+    """The thread asks for short slices, so that it has its turn soon. No other setting changes."""
     files.write(PIECE, 0)
     files.wait()
     schedulings = [scheduling(int(thread)) for thread in os.listdir("/proc/self/task")]
@@ -155,7 +155,7 @@ def test_onePieceAtATime(files: Files) -> None:
 
 
 def test_tooLongPiece(files: Files) -> None:
-    """A piece that is longer than was said is refused, and the writer goes on."""
+    """A piece that is longer than announced is refused, and the writer goes on."""
     with pytest.raises(ValueError, match="too long"):
         files.write(bytes(8193), 0)
     files.write(bytes(8192), 0)
@@ -242,7 +242,10 @@ def test_threadEndsWithItsWriter() -> None:
 
 
 def test_forkedProcess(files: Files) -> None:
-    """A forked process, in which the thread is not, can close its copy; the other one goes on."""
+    """
+    A forked process does not have the thread. It can close its copy of the file, and the parent
+    goes on.
+    """
     child = os.fork()
     if child == 0:
         files.writer.close()

@@ -1,5 +1,5 @@
 """
-Whatever is left over for later is done: when nothing is ready, nothing waits.
+Work that is postponed is done later: when no socket is ready, no work is left over.
 
 Real sockets, poller, transports and sessions; the order in which they have their turns is chosen by
 Hypothesis. Sockets are local ones: what is sent is there at once, so that "ready" is a fact.
@@ -180,7 +180,9 @@ class Client:
         self._socket.close()
 
     def owes(self) -> str:
-        """The part of the session that waits although nothing is ready; empty if nothing does."""
+        """
+        The part of the session that waits although no socket is ready; empty if no part waits.
+        """
         session, transport = self.session, self.transport
         if session.reason or not transport.connected:
             return ""
@@ -318,7 +320,7 @@ class Turns(RuleBasedStateMachine):
 
     @invariant()
     def nothingIsForgotten(self) -> None:
-        """When nothing is ready, what is left over waits for a reason."""
+        """When no socket is ready, work that is left over waits for a reason."""
         calls = self.reactor.getDelayedCalls()
         if self.soon or any(call.getTime() <= self.reactor.seconds() for call in calls):
             return

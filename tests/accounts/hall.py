@@ -1,6 +1,4 @@
-"""
-An account for the tests of what happens in one.
-"""
+"""An account for tests of events in an account."""
 
 from __future__ import annotations
 

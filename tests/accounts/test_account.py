@@ -60,7 +60,7 @@ class TestPlain:
         assert hall.publish(b"bar") == 0
 
     def test_sameMessage(self, hall: Hall) -> None:
-        """Everybody gets the very message that was published."""
+        """Every subscriber gets the same message object that was published."""
         one, two = Recorder(), Recorder()
         hall.bus.subscribe(b"foo", one)
         hall.bus.subscribe(b"foo", two)
@@ -93,7 +93,7 @@ class TestPlain:
         assert len(hall.account) == 0
 
     def test_accountsAreApart(self, hall: Hall) -> None:
-        """Nothing passes from one account to another."""
+        """No message passes from one account to another."""
         other, recorder = Hall(), Recorder()
         other.bus.subscribe(b">", recorder)
         assert hall.publish(b"foo") == 0
@@ -109,7 +109,10 @@ class TestPlain:
         assert answers.bodies == [b"hi!"]
 
     def test_raising(self, hall: Hall) -> None:
-        """A subscriber that raises is reported; the others get the message, as it does later."""
+        """
+        A subscriber that raises an exception is reported. Others get the message, and it gets later
+        ones.
+        """
         failing, others = Recorder(lambda message: 1 // 0), Recorder()
         hall.bus.subscribe(b"foo", failing)
         hall.bus.subscribe(b"*", others)
@@ -240,7 +243,10 @@ class TestEnding:
     """The end of subscriptions."""
 
     def test_cancel(self, hall: Hall) -> None:
-        """A cancelled subscription gets nothing more and is not said to have ended by itself."""
+        """
+        A cancelled subscription gets no more messages and is not reported as one that ended by
+        itself.
+        """
         recorder = Recorder()
         subscription = hall.bus.subscribe(b"foo", recorder, "tag")
         subscription.cancel()
@@ -331,7 +337,7 @@ class TestConnections:
         assert len(other.got) == 20
 
     def test_closedOutbox(self, hall: Hall) -> None:
-        """A connection whose outbox is closed gets nothing and does not count."""
+        """A connection whose outbox is closed gets no message and does not count."""
         connection = Connection(hall.batch)
         hall.bus.subscribe(b"foo", connection, b"1")
         connection.outbox.close()
@@ -398,7 +404,7 @@ class TestBatches:
         assert hall.failures == ["A batch subscriber failed"]
 
     def test_everyTurn(self, hall: Hall) -> None:
-        """Each turn that brings something is one batch; a turn that brings nothing is none."""
+        """Each turn with messages is one batch. A turn without messages is none."""
         recorder = BatchRecorder()
         hall.bus.subscribe(b"foo", recorder)
         for bodies in ([b"1"], [], [b"2", b"3"]):
@@ -471,10 +477,10 @@ class TestBatches:
 
 @onEach
 class TestWatching:
-    """Interest as the buses tell it."""
+    """Interest as the watchers of the buses see it."""
 
     def test_edges(self, hall: Hall) -> None:
-        """A watcher hears of subscriptions as they come and end, in whatever way."""
+        """A watcher learns of subscriptions that come and of all that end, for any reason."""
         watcher = WatchRecorder()
         recorder = Recorder()
         first = hall.bus.subscribe(b"foo", recorder)
@@ -493,7 +499,7 @@ class TestWatching:
         assert watcher.told == []
 
     def test_anyDoor(self, hall: Hall) -> None:
-        """All buses of an account tell the same."""
+        """All buses of an account report the same interest."""
         watcher = WatchRecorder()
         hall.busFor(Kind.ROUTE).watchInterest(watcher)
         hall.busFor(Kind.INTERNAL).subscribe(b"foo", Recorder())
@@ -515,7 +521,10 @@ class TestRouterChanges:
     """Routers whose answers change by themselves."""
 
     def test_changes(self, names: Names) -> None:
-        """When a router says that answers for a pattern changed, they are asked for afresh."""
+        """
+        When a router reports that its answers for a pattern changed, the answers are asked for
+        again.
+        """
 
         class Moody(Router):
             hides = False
@@ -556,7 +565,7 @@ def test_reweigh() -> None:
 
 
 def test_busContract() -> None:
-    """A bus keeps its contract and knows which account and kind it is of."""
+    """A bus keeps its contract and knows its account and kind."""
     account = Market("A")["A"]
     for kind in Kind:
         bus = account.busFor(kind)

@@ -26,7 +26,7 @@ class TestMappings:
     """Where subjects lead."""
 
     def test_withoutMappings(self) -> None:
-        """Without mappings everything goes where it says, and lanes need not ask."""
+        """Without mappings every message keeps its subject, and lanes do not ask."""
         account = Market("A")["A"]
         assert account.mapped(b"a") == b"a"
         assert account.matcher.mapSubject is None
@@ -101,7 +101,7 @@ class TestImports:
         assert len(market["B"]) == 1
 
     def test_untouched(self) -> None:
-        """An account that exchanges nothing keeps nothing."""
+        """An account without exports and imports keeps no data about them."""
         account = Market("A")["A"]
         assert account.importStreams([]) == account.importServices([]) == []
         account.refresh()
@@ -110,7 +110,7 @@ class TestImports:
 
 
 def test_noClock() -> None:
-    """An account without a clock says so when time matters, and not before."""
+    """An account without a clock raises an error when it needs the time, and not before."""
     clock = Account("A", Router(), AccountDependencies(hot.FlushBatch(lambda call: None))).clock
     with pytest.raises(RuntimeError, match="without a clock"):
         clock.seconds()

@@ -42,7 +42,7 @@ class TestQueueGroups:
     """Queue groups."""
 
     def test_oneMember(self, hall: Hall) -> None:
-        """Of each group exactly one member gets a message; plain subscriptions get it too."""
+        """Exactly one member of each group gets a message. Plain subscriptions get it too."""
         plain = Recorder()
         members = {queue: [Recorder() for _ in range(3)] for queue in (b"q", b"r")}
         hall.bus.subscribe(b"foo", plain)
@@ -104,7 +104,9 @@ class TestServices:
     @pytest.mark.parametrize("service", [Recorder, BatchRecorder])
     @pytest.mark.parametrize("queue", [b"", b"q"])
     def test_origin(self, hall: Hall, service: type[Recorder], queue: bytes) -> None:
-        """A service receives messages that have an origin; clients beside it receive all."""
+        """
+        A service receives messages with an origin. Clients with the same subscription receive all.
+        """
         asked, client = service(), Connection(hall.batch)
         bus = hall.busFor(Kind.INTERNAL)
         bus.serve(b"ask.*", asked, "tag", queue)
@@ -128,7 +130,7 @@ class TestServices:
         assert hall.publish(b"ask", kind=kind) == 0
 
     def test_filtered(self, hall: Hall) -> None:
-        """A filter that makes another message of one takes away no right."""
+        """A filter that replaces a message does not change permissions."""
 
         @implementer(IPublishFilter)
         class Louder:
@@ -147,8 +149,8 @@ class TestServices:
     @pytest.mark.parametrize("queue", [b"", b"q"])
     def test_otherBrokers(self, hall: Hall, subject: bytes, kind: Kind, queue: bytes) -> None:
         """
-        A message that is no request here does not become a request of this broker's users
-        elsewhere.
+        A message that is no request here does not become a request of this broker's users at
+        another broker.
         """
         link = LinkRecorder()
         hall.busFor(kind).subscribe(b">", link, b"", queue)
@@ -170,7 +172,7 @@ class TestServices:
         assert bus.hasInterest(b"ask")
 
     def test_outbox(self, hall: Hall) -> None:
-        """A connection that serves is asked by the readable path as well."""
+        """A connection with a service is delivered to by the readable path as well."""
         connection = Connection(hall.batch)
         hall.bus.serve(b"ask", connection, b"1")
         assert hall.busFor(Kind.INTERNAL).publishInternal(b"ask", b"x") == 0
@@ -212,8 +214,8 @@ class TestLinks:
     @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.HUB, Kind.SPOKE])
     def test_lastMemberGone(self, hall: Hall, kind: Kind) -> None:
         """
-        A message for a queue group from another server is handed over when the last member here is
-        gone.
+        A message for a queue group from another server is passed to another link when the last
+        member here is gone.
         """
         member, sender, other = Recorder(), LinkRecorder(), LinkRecorder()
         subscription = hall.bus.subscribe(b"foo", member, b"", b"q")
@@ -270,7 +272,10 @@ class TestLinks:
         assert 5 < len(light.got) < 50 < len(heavy.got)
 
     def test_plainAndQueuesInOne(self, hall: Hall) -> None:
-        """Plain interest and chosen groups of one link are one message with all the groups."""
+        """
+        Plain subscriptions and chosen groups of one link get one message, which names all the
+        groups.
+        """
         link = LinkRecorder()
         for queue in (b"", b"q", b"r"):
             hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", queue)
@@ -364,7 +369,7 @@ class TestLinks:
         assert (len(recorder.got), hall.busFor(kind).hasInterest(b"foo")) == (isHeard, isHeard)
 
     def test_localConnection(self, hall: Hall) -> None:
-        """Lanes, which do not ask where a message comes from, leave such a connection alone."""
+        """Lanes do not ask where a message comes from. They leave such a connection alone."""
         connection = Connection(hall.batch)
         hall.busFor(Kind.LOCAL).subscribe(b"foo", connection, b"1")
         assert hall.publish(b"foo", b"no", kind=Kind.ROUTE) == 0
@@ -373,7 +378,7 @@ class TestLinks:
 
     @pytest.mark.parametrize("kind", LINKS)
     def test_localStays(self, hall: Hall, kind: Kind) -> None:
-        """A message that a service for this broker alone publishes goes over no link."""
+        """A message that a service publishes for this broker only is sent over no link."""
         link, here = LinkRecorder(), Recorder()
         hall.busFor(kind).subscribe(b"foo", link, b"", b"")
         hall.bus.subscribe(b"foo", here)
@@ -412,7 +417,7 @@ class TestFilters:
     """Decisions for every message."""
 
     def test_decides(self, hall: Hall) -> None:
-        """A filter passes a message, drops it, or puts another in its place."""
+        """A filter passes a message, drops it, or replaces it."""
         here, elsewhere, decider = Recorder(), Recorder(), Filter()
         hall.bus.subscribe(b"foo", here)
         hall.bus.subscribe(b"elsewhere", elsewhere)
@@ -427,7 +432,9 @@ class TestFilters:
         ]
 
     def test_raising(self, hall: Hall) -> None:
-        """A filter that raises lets nothing through, and is reported."""
+        """
+        A filter that raises an exception lets no message through, and the exception is reported.
+        """
 
         @implementer(IPublishFilter)
         class Failing:
@@ -446,7 +453,7 @@ class TestFilters:
         [
             (True, "returned bool, not a Message: return the message, or None"),
             (b"x", "returned bytes, not a Message: return the message, or None"),
-            (Deferred(), "returned Deferred, not a Message: it cannot wait for an answer"),
+            (Deferred(), "returned Deferred, not a Message: a filter cannot wait for an answer"),
         ],
     )
     def test_noMessage(self, returned: Any, cure: str, hall: Hall) -> None:

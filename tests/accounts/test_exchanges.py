@@ -1,6 +1,4 @@
-"""
-From what the settings say that accounts exchange, to accounts that do.
-"""
+"""The exports and imports of accounts, from their settings to their messages."""
 
 from __future__ import annotations
 
@@ -130,7 +128,7 @@ class TestApplied:
         assert (town.mapped("B", b"in"), town.mapped("A", b"in")) == (b"out", b"in")
 
     def test_clusterMappings(self) -> None:
-        """Destinations that are meant for a cluster count there, and nowhere else."""
+        """Destinations that are configured for a cluster apply in that cluster only."""
         text = "mappings { a: [ {dest: b, weight: 100}, {dest: c, weight: 100, cluster: X} ] }\n"
         assert Town(text).mapped("$G", b"a") == b"b"
         for block in ("cluster", "gateway"):
@@ -139,7 +137,7 @@ class TestApplied:
                 assert town.mapped("$G", b"a") == mapped
 
     def test_systemAccount(self) -> None:
-        """The system account knows that it is."""
+        """The system account has that property."""
         town = Town(ACCOUNTS)
         assert town.registry["$SYS"].isSystem
         assert not town.registry["A"].isSystem
@@ -160,7 +158,10 @@ class TestJetStream:
     IN_CLUSTER = 'cluster { name: C1, listen: "127.0.0.1:6222" }\n'
 
     def test_import(self) -> None:
-        """Requests of an account that has it come to the system account, with who asks."""
+        """
+        A request of an account with the import reaches the system account, with the name of the
+        requesting account.
+        """
         town = Town("accounts { SYS {}, A { jetstream: enabled }, B {} }\nsystem_account: SYS")
         api = town.subscribe("SYS", b"$JS.API.>")
         assert town.publish("A", b"$JS.API.INFO", b"inbox") == 1
@@ -194,7 +195,7 @@ class TestJetStream:
         assert apiImports(Town(text + "\nport: 4222"), "$G") == [b"$JS.API.>"] * isThere
 
     def test_ownImport(self) -> None:
-        """An account that imports the API by itself does not have it twice."""
+        """An account that imports the API by itself does not import it a second time."""
         town = Town(
             """
             system_account: SYS
@@ -236,7 +237,7 @@ class TestReload:
     """A reload applies the changed settings, and touches nothing else."""
 
     def test_streams(self) -> None:
-        """Streams come and go under subscriptions that are there."""
+        """Streams are imported and removed while subscriptions exist."""
         town = Town(ACCOUNTS)
         recorder = town.subscribe("B", b">")
         town.publish("A", b"s.1")
@@ -265,7 +266,7 @@ class TestReload:
         assert len(inbox.got) == 1
 
     def test_otherTerms(self) -> None:
-        """A service with other terms has them for the requests to come; older ones are answered."""
+        """New terms of a service apply to later requests. Earlier requests are still answered."""
         town = Town(ACCOUNTS)
         service, inbox = town.subscribe("A", b"q.*"), town.subscribe("B", b"inbox")
         town.publish("B", b"p.1", b"inbox")
@@ -289,7 +290,7 @@ class TestReload:
         assert town.clock.getDelayedCalls() == []
 
     def test_close(self) -> None:
-        """A registry that is closed waits for nothing."""
+        """A closed registry has no timers."""
         town = Town(ACCOUNTS)
         town.subscribe("A", b"q.*")
         town.publish("B", b"p.1", b"inbox")
@@ -356,7 +357,7 @@ class TestBroker:
             )
 
     def test_stops(self) -> None:
-        """A broker that stops leaves nothing for later."""
+        """A broker that stops leaves no timers."""
         with MemoryBroker(configText=ACCOUNTS) as broker:
             b = broker.connect({"user": "b", "pass": "x", "verbose": False})
             a = broker.connect({"user": "a", "pass": "x", "verbose": False, "headers": True})

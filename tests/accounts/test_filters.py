@@ -23,7 +23,7 @@ class Renaming:
 
 
 def test_trace() -> None:
-    """A message that takes another's place is traced as that one."""
+    """A message that replaces another one is traced under the name of the first one."""
     filters = PublishFilters(hot.Matcher(Router()), lambda kind, text: None)
     remove = filters.add(Renaming())  # type: ignore[arg-type]
     message = Message(b"a", b"b")

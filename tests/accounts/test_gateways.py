@@ -160,7 +160,7 @@ class TestTargets:
         assert bool(far.take()) is reached
 
     def test_changes(self, hall: Hall) -> None:
-        """A remembered answer is forgotten when the table says that it changed."""
+        """A remembered answer is forgotten when the table reports a change."""
         far, policy = Far(hall), SwitchingPolicy()
         table = policy.connected("there", "A", False)
         output = hall.gate.openGateway(far, table)
@@ -185,7 +185,7 @@ class TestTargets:
         assert not hall.bus.hasInterest(b"a")
 
     def test_hasInterest(self, hall: Hall) -> None:
-        """The interest of another cluster is interest, for those whose messages reach it."""
+        """The interest of another cluster counts as interest for messages that can reach it."""
         hall.gate.openGateway(Far(hall), wanting(b"a"))
         assert hall.bus.hasInterest(b"a") and not hall.bus.hasInterest(b"b")
         assert not hall.account.busFor(Kind.ROUTE).hasInterest(b"a")
@@ -204,7 +204,7 @@ class TestGroups:
     """Queue groups across clusters."""
 
     def test_onlyThere(self, hall: Hall) -> None:
-        """A group that has members only in another cluster is served there."""
+        """A group with members in another cluster only is served there."""
         far = Far(hall)
         hall.gate.openGateway(far, wanting(b"a", queue=b"q"))
         assert hall.say(b"a", b"r") == 1
@@ -240,7 +240,9 @@ class TestGroups:
         assert (far.take(), len(route.got)) == (b"", 20)
 
     def test_onlyOneCluster(self, hall: Hall) -> None:
-        """Of several clusters the nearest gets it, and no other; which that is may change."""
+        """
+        The nearest of several clusters gets the message, and no other. The nearest one may change.
+        """
         one, other = Far(hall), Far(hall, b"c")
         near = hall.gate.openGateway(one, wanting(b"a", queue=b"q"))
         far = hall.gate.openGateway(other, wanting(b"a", queue=b"q"))
@@ -272,8 +274,8 @@ class TestArriving:
 
     def test_spreads(self, hall: Hall) -> None:
         """
-        A message from another cluster goes to clients and members here; to queue groups only if the
-        sender chose them.
+        A message from another cluster goes to clients and members here. Queue groups get it only if
+        the sender chose them.
         """
         plain, member, route = Recorder(), Recorder(), LinkRecorder()
         hall.bus.subscribe(b"a", plain)
@@ -334,7 +336,7 @@ class TestReplies:
         assert far.take() == b"RMSG A a %br 1\r\nx\r\n" % HERE
 
     def test_debt(self, hall: Hall) -> None:
-        """An answer to who was asked so goes where the request came from, for a while."""
+        """An answer for a gateway goes back to the cluster of the request, for a limited time."""
         far, third, here = Far(hall), Far(hall, b"c"), Recorder()
         hall.gate.openGateway(far, wanting())
         hall.gate.openGateway(third, wanting(b"r"))
@@ -353,7 +355,7 @@ class TestReplies:
 
     @pytest.mark.parametrize("subject", [b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"$JS.API.INFO"])
     def test_pulled(self, hall: Hall, subject: bytes) -> None:
-        """An account knows whether it has asked other clusters for messages of streams."""
+        """An account records whether it has requested messages of streams from other clusters."""
         gateways = hall.account.gateways
         hall.say(subject)
         assert not gateways.hasPulled
@@ -362,7 +364,9 @@ class TestReplies:
         assert gateways.hasPulled is (b"NEXT" in subject)
 
     def test_debtToHub(self, hall: Hall) -> None:
-        """A leafnode leads answers back through its hub, and not to those who hear everything."""
+        """
+        A leafnode sends answers back through its hub, and not to peers that receive everything.
+        """
         hub, everything = LinkRecorder(), Recorder()
         bus = hall.account.busFor(Kind.HUB)
         bus.subscribe(b"_GR_.>", hub)
@@ -429,8 +433,8 @@ class TestKnown:
 
     def test_newWatcher(self, hall: Hall) -> None:
         """
-        A new watcher learns the known interest: all of it while the list is incomplete, and none
-        after the end.
+        A new watcher learns the known interest: everything while the list is incomplete, and no
+        subject after its end.
         """
         told: dict[tuple[bytes, bytes], int] = {}
         watcher: Any = Watcher(told)

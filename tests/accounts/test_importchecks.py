@@ -80,7 +80,7 @@ class TestExports:
         ],
     )
     def test_latency(self, export: ServiceExport, reason: str) -> None:
-        """Measurements go to a subject that is no service, and only of single answers."""
+        """Latency is published to a subject that is no service, and only for single answers."""
         assert export.latency is not None
         settings = accounts(export, ServiceExport("b.*"))
         assert messages(settings) == [
@@ -130,7 +130,7 @@ class TestAuthorization:
         assert (ExportTable(settings["A"].exports).find(wanted, "B") is not None) == isAllowed
 
     def test_services(self) -> None:
-        """The same holds for services."""
+        """An import of a service needs an export that covers it and admits its account."""
         public, private = ServiceExport("a.>"), ServiceExport("b", ("C",))
         settings = accounts(public, private)
         assert (
@@ -169,7 +169,7 @@ class TestSubjects:
         ],
     )
     def test_importSubjectsThatDoNotFit(self, wanted: Import, reason: str) -> None:
-        """A subject here that does not lead there and back is refused."""
+        """A local subject that cannot be mapped to the exported one and back is refused."""
         kind = "service" if isinstance(wanted, ServiceImport) else "stream"
         settings = accounts(StreamExport(">"), ServiceExport(">"), imports=(wanted,))
         assert messages(settings) == [f'Error adding {kind} import "{wanted.subject}": {reason}']
@@ -309,7 +309,7 @@ class TestServices:
         ["out.$1", "out.{{wildcard(1)}}", "out.{{partition(3,1)}}", "out.{{split(1,-)}}", "out.x"],
     )
     def test_mutated(self, destination: str) -> None:
-        """Whatever function a mapping uses, it is followed."""
+        """A mapping with any function is followed."""
         verdicts = cycles(
             AccountSettings(
                 "A",
@@ -360,7 +360,7 @@ class TestServices:
         assert verdicts == [True, True]
 
     def test_boundedTime(self) -> None:
-        """A search that would take too long says that there is a cycle."""
+        """A search for cycles that would take too long reports a cycle."""
         names = [f"A{number}" for number in range(30)]
         settings = [
             AccountSettings(

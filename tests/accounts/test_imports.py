@@ -43,7 +43,7 @@ class TestRequests:
     def test_renamed(
         self, market: Market, theirs: bytes, ours: bytes, asked: bytes, received: bytes
     ) -> None:
-        """A request has the subject that its service knows, and a reply subject of its own."""
+        """A request has the subject that the service expects, and its own reply subject."""
         market.service("B", "A", theirs, ours)
         service = market.subscribe("A", b">")
         assert market.publish("B", asked, b"hi", b"inbox.1") == 1
@@ -52,7 +52,7 @@ class TestRequests:
         assert REPLY.fullmatch(message.reply)
 
     def test_noReply(self, market: Market) -> None:
-        """A request that wants no answer has no reply subject there either."""
+        """A request without a reply subject has none in the other account either."""
         market.service("B", "A", b"req")
         service = market.subscribe("A", b"req")
         assert market.publish("B", b"req", b"hi") == 1
@@ -60,7 +60,10 @@ class TestRequests:
         assert market["A"].responses.isOpen is False
 
     def test_acknowledgement(self, market: Market) -> None:
-        """The reply subject of a stream's message is kept: it would acknowledge nothing else."""
+        """
+        The reply subject of a stream's message is kept, because another one would acknowledge
+        nothing.
+        """
         market.service("B", "A", b"req")
         service = market.subscribe("A", b"req")
         market.publish("B", b"req", reply=b"$JS.ACK.S.C.1.1.1.1.0")
@@ -80,7 +83,7 @@ class TestRequests:
         assert len(service.got) == len(here.got) == 1
 
     def test_queueGroup(self, market: Market) -> None:
-        """Of several that share the work, one gets it."""
+        """One member of a queue group gets the request."""
         market.service("B", "A", b"req")
         members = [market.subscribe("A", b"req", b"q") for _ in range(3)]
         for _ in range(30):
@@ -132,7 +135,7 @@ class TestRequestor:
         assert message.headerLength == len(message.headers)
 
     def test_shared(self, market: Market) -> None:
-        """If it is shared, all there is."""
+        """If the import is shared, the service learns everything about the client."""
         market.service("B", "A", b"req", share=True)
         service = market.subscribe("A", b"req")
         market.publish("B", b"req", origin=Person("B", "bob"))
@@ -156,7 +159,9 @@ class TestRequestor:
 
     @pytest.mark.parametrize("isShared", [False, True])
     def test_location(self, market: Market, isShared: bool) -> None:
-        """With the server goes its cluster, and the clusters that are joined to it."""
+        """
+        The server's name is followed by its cluster and the clusters of its leafnode connections.
+        """
         market["A"].isSystem = True
         market["B"].location = lambda: ("C1", ("near", "far"))
         market.service("B", "A", b"req", share=isShared)
@@ -196,7 +201,7 @@ class TestRequestor:
 
 
 class TestChains:
-    """Services that ask other services' accounts."""
+    """Services that send requests to services of other accounts."""
 
     def chain(self, market: Market, *shares: bool) -> Any:
         """
@@ -263,7 +268,7 @@ class TestChains:
         assert requestor(service.got[0][0]) == told
 
     def test_circle(self, market: Market) -> None:
-        """A request that passes the same export twice reaches no receiver there."""
+        """A request that passes the same export twice reaches no receiver behind it."""
         market.service("A", "B", b"b", b"a")
         market.service("B", "A", b"a", b"b")
         here = market.subscribe("A", b"a")
@@ -295,7 +300,7 @@ class TestInterest:
     """Interest in imported services."""
 
     def test_notTold(self, market: Market) -> None:
-        """Other brokers are not told of imports: they import by themselves."""
+        """Other brokers do not learn of imports, because they import by themselves."""
         market.service("B", "A", b"req")
         watcher = WatchRecorder()
         market["B"].busFor(Kind.ROUTE).watchInterest(watcher)
@@ -361,7 +366,7 @@ def test_describedBySystemAndShare() -> None:
 
 
 class TestJetStream:
-    """The system account's service that stands for JetStream on other servers."""
+    """The system account's service for JetStream on other servers."""
 
     def reached(self, market: Market, subject: bytes, system: str = "A") -> tuple[int, list[bytes]]:
         """The number of a request's receivers, and the messages that the exporter gets for it."""
@@ -373,7 +378,7 @@ class TestJetStream:
         return count, subjects(service)
 
     def test_imported(self, market: Market) -> None:
-        """Requests about streams and consumers go there."""
+        """Requests about streams and consumers are sent to this service."""
         subject = b"$JS.API.STREAM.INFO.S"
         assert self.reached(market, subject) == (1, [subject])
 

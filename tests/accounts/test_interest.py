@@ -1,6 +1,4 @@
-"""
-Interest edges: what other brokers must be told.
-"""
+"""Interest edges: the changes of interest that other brokers need."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ class Book:
 
 
 class TestEdges:
-    """The changes that a watcher hears."""
+    """The changes of interest that a watcher receives."""
 
     def test_firstAndLast(self) -> None:
         """A watcher hears of the first and of the last plain subscription to a pattern."""
@@ -124,7 +122,9 @@ class TestWatchers:
         }
 
     def test_raises(self) -> None:
-        """A watcher that raises is reported, and those after it are called all the same."""
+        """
+        A watcher that raises an exception is reported, and the watchers after it are called too.
+        """
 
         class Failing(WatchRecorder):
             def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
@@ -143,7 +143,9 @@ class TestWatchers:
         assert reported == ["An interest watcher failed"]
 
     def test_stopped(self) -> None:
-        """A watcher that has stopped hears nothing more; others do; stopping twice is harmless."""
+        """
+        A watcher that has stopped is not called again, and others are. Stopping twice does no harm.
+        """
         book, gone, there = Book(), WatchRecorder(), WatchRecorder()
         stop = book.interest.watch(gone)
         book.interest.watch(there)
@@ -239,7 +241,7 @@ class TestPatience:
         return book, [book.add(b"a.%d" % number) for number in range(self.COUNT)]
 
     def finish(self, book: Book) -> int:
-        """Let turns go on until nothing is left, and count them."""
+        """Let turns pass until no work is left, and count them."""
         rounds = 0
         while book.soon:
             book.soon.pop(0)()
@@ -298,7 +300,7 @@ class TestPatience:
         assert (one.taken(), len(other.taken())) == ([], self.COUNT)
 
     def test_atOnce(self) -> None:
-        """An impatient one receives all at once, also while another one waits."""
+        """An impatient watcher receives everything at once, also while another one waits."""
         book, _ = self.crowded()
         one, other = WatchRecorder(), WatchRecorder()
         book.interest.watch(one, None, True)
@@ -339,7 +341,7 @@ class TestPatience:
         assert [change for change in watcher.taken() if change[1] == b"q"][-1][3] == 7
 
     def test_standIns(self) -> None:
-        """A stand-in for other interest, a new object each time, ends while others wait."""
+        """An object that represents other interest, a new one each time, ends while others wait."""
         book, _ = self.crowded()
         watcher = WatchRecorder()
         book.interest.watch(watcher, None, True)

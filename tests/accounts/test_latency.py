@@ -94,7 +94,7 @@ class TestEvents:
         assert event["start"] == "1970-01-01T00:00:09.999999Z"
 
     def test_neverNegative(self) -> None:
-        """An answer that came faster than a round trip took no time."""
+        """An answer that came faster than a round trip has a latency of 0."""
         event = answeredEvent(None, Person("A", "ann", 10**9), False, {}, 10.0, 10.1)
         assert event["service"] == 0
         assert "requestor" not in event

@@ -1,6 +1,4 @@
-"""
-Which links take what a queue group here cannot take any more.
-"""
+"""The choice of links for the messages that a queue group here cannot take any more."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ class TestDeserted:
         [(Kind.CLIENT, Recorder), (Kind.INTERNAL, Recorder), (Kind.SPOKE, LinkRecorder)],
     )
     def test_members(self, account: Account, kind: Kind, make: Callable[[], Any]) -> None:
-        """A member that the sender knows counts until it is gone."""
+        """A member that the sender knows counts as a member until it has gone."""
         sender = LinkRecorder()
         join(account, Kind.ROUTE, sender)
         member = join(account, kind, make())
@@ -67,7 +65,7 @@ class TestDeserted:
         assert isDeserted(Kind.ROUTE, group, message)
 
     def test_imported(self, account: Account) -> None:
-        """A member of another account that imports the stream is gone with its subscription."""
+        """A member of another account that imports the stream is removed with its subscription."""
         importer = Account("B", Router(), AccountDependencies(hot.FlushBatch(lambda call: None)))
         member = join(importer, Kind.CLIENT, Recorder())
         account.attach(hot.Shadow(account, b"foo", Recorder(), member))
@@ -83,7 +81,10 @@ class TestDeserted:
         assert isDeserted(Kind.ROUTE, groupOf(account), Message(b"foo", queues=(b"q",)))
 
     def test_forbidden(self, account: Account) -> None:
-        """A member that may not have the message stays one: it would come back for ever."""
+        """
+        A member that may not have the message still counts as one. Otherwise the message would come
+        back for ever.
+        """
         member = join(account, Kind.CLIENT, Recorder())
         member.permissions = SubscribePermissions(None, [b"foo"])
         join(account, Kind.ROUTE, LinkRecorder())
@@ -178,7 +179,10 @@ class TestNeighbours:
 
     @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.GATEWAY, Kind.SPOKE])
     def test_weights(self, account: Account, kind: Kind) -> None:
-        """Each member is as likely; other members of a cluster have none while there are these."""
+        """
+        All members have the same probability. Other members of a cluster have none while these
+        exist.
+        """
         member, neighbour, other, plain = Recorder(), Neighbour(), Neighbour(), LinkRecorder()
         join(account, Kind.CLIENT, member)
         join(account, Kind.ROUTE, plain)

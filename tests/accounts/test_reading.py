@@ -146,7 +146,7 @@ class TestExports:
                 "{service: a, stream: b}",
                 ".stream: Detected stream but already saw a service",
             ),
-            ("{stream: a, accounts: []}", ".accounts: an empty list of accounts is nobody"),
+            ("{stream: a, accounts: []}", ".accounts: an empty list of accounts exports to nobody"),
             ("{stream: 'a..b'}", ': subject "a..b" is not a valid subject'),
             (
                 "{stream: a, threshold: '1s'}",
@@ -196,7 +196,7 @@ class TestImports:
         )
 
     def test_services(self) -> None:
-        """A service keeps its subject or is called something else; a prefix means nothing."""
+        """A service keeps its subject or gets another one. A prefix has no effect."""
         imports = imported(
             """
             {service: {account: A, subject: "a"}, prefix: x}

@@ -44,7 +44,7 @@ class TestNames:
         assert list(registry().names()) == ["$G", "$SYS"]
 
     def test_noSystemAccount(self) -> None:
-        """The system account is not there if it is not wanted."""
+        """The system account does not exist if it is disabled."""
         accounts = registry("no_system_account: true")
         assert list(accounts.names()) == ["$G"]
         assert (accounts.systemAccount, accounts.system) == ("", None)
@@ -79,7 +79,7 @@ class TestNames:
     @pytest.mark.parametrize(
         ("name", "text"),
         [
-            ("A", r'no account "A" \(there is \$G, \$SYS\): .* makes one of accounts { A {} }'),
+            ("A", r'no account "A" \(there is \$G, \$SYS\): .* as accounts { A {} }'),
             (b"$G", "the name of an account is a str, not bytes"),
             (Random(), "the name of an account is a str, not Random"),
         ],
@@ -99,7 +99,7 @@ class TestAdmission:
     """Counting connections."""
 
     def test_countsIn(self) -> None:
-        """A connection that is let in counts, in its account only."""
+        """A connection that is accepted is counted, in its account only."""
         accounts = registry(TWO)
         bus = accounts.admit(Grant("B"))
         assert bus.account == "B"
@@ -114,7 +114,9 @@ class TestAdmission:
         assert accounts.connections("B") == 0
 
     def test_limit(self) -> None:
-        """An account takes as many as its limit, and again one when one has gone."""
+        """
+        An account accepts as many connections as its limit, and another one when one has gone.
+        """
         accounts = registry(TWO)
         accounts.admit(Grant("A"))
         with pytest.raises(errors.ConnectionLimit) as refused:
@@ -156,14 +158,17 @@ class TestChange:
         assert accounts["A"] is before
 
     def test_goesAtOnce(self) -> None:
-        """An account that is no longer named and has no connections is gone at once."""
+        """
+        An account that is not in the settings any more and has no connections is removed at once.
+        """
         accounts = registry(TWO)
         accounts.configure(settingsOf("port: 4222"))
         assert list(accounts.names()) == ["$G", "$SYS"]
 
     def test_goesWithItsLastConnection(self) -> None:
         """
-        An account that is no longer named takes no new connections, and goes with the last one.
+        An account that is not in the settings any more accepts no connections, and is removed with
+        the last one.
         """
         accounts = registry(TWO)
         accounts.admit(Grant("B"))
@@ -175,7 +180,9 @@ class TestChange:
         assert "B" not in accounts.names()
 
     def test_goneForGood(self) -> None:
-        """The memory of one that is gone is free, although a service still has its subscription."""
+        """
+        The memory of a removed account is free, although a service still has its subscription.
+        """
         accounts = registry(TWO)
         account = ref(accounts["A"])
         held = Recorder()
@@ -206,7 +213,7 @@ class TestIncluded:
     """Accounts that the settings do not name."""
 
     def test_included(self) -> None:
-        """An account is there, with its limits, whatever the settings say."""
+        """An included account exists with its limits, independently of the settings."""
         accounts = registry()
         accounts.include("A", AccountLimits(max_connections=1))
         accounts.configure(settingsOf("port: 4222"))
@@ -217,7 +224,7 @@ class TestIncluded:
         accounts.admit(Grant("A"))
 
     def test_excluded(self) -> None:
-        """An excluded account takes no connections, and goes with its last one."""
+        """An excluded account accepts no connections, and is removed with its last one."""
         accounts = registry()
         accounts.include("A", AccountLimits())
         accounts.admit(Grant("A"))
@@ -229,7 +236,7 @@ class TestIncluded:
         accounts.exclude("A")
 
     def test_comesBack(self) -> None:
-        """An excluded account that is included again before that is there again."""
+        """An excluded account that is included again before it is removed exists again."""
         accounts = registry()
         accounts.include("A", AccountLimits())
         accounts.admit(Grant("A"))
@@ -267,7 +274,7 @@ class TestIncluded:
         assert heard.bodies == [b"1"]
 
     def test_watched(self) -> None:
-        """A watcher learns of accounts that are there, and of those that come."""
+        """A watcher learns of existing accounts and of new ones."""
         accounts, told = registry(), list[str]()
         accounts.watch(lambda account: told.append(account.name))
         accounts.include("A", AccountLimits())

@@ -64,7 +64,7 @@ class TestRelay:
 
 
 def test_originOf() -> None:
-    """Only clients are origins that can be asked who they are."""
+    """Only clients have an identity as origins."""
     person = Person("A")
     assert originOf(Message(b"a", origin=person)) is person
     assert originOf(Message(b"a", origin=Recorder())) is None

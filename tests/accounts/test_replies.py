@@ -68,10 +68,10 @@ class TestFreshPatterns:
 
 
 class TestDebts:
-    """Answers that are to go back where requests came from."""
+    """Debts: the answers that go back to the clusters of their requests."""
 
     def test_prefixPeriod(self, clock: Any) -> None:
-        """A reply prefix is known for one to two periods; both ends are announced."""
+        """A reply prefix is known for one to two periods. Both ends of this time are announced."""
         told: list[bytes] = []
         debts = GatewayReplyMap(clock, told.append)
         assert not debts and debts.viaOf(b"r") == b""
@@ -83,7 +83,7 @@ class TestDebts:
         assert told == [b"r", b"r"]
 
     def test_lastRequestCounts(self, clock: Any) -> None:
-        """Of several requests with one reply subject, the last one determines where answers go."""
+        """Of several requests with one reply subject, the last one decides where answers go."""
         told: list[bytes] = []
         debts = GatewayReplyMap(clock, told.append)
         debts.add(b"r", b"1")
@@ -103,7 +103,7 @@ class TestDebts:
         assert not debts
 
     def test_forgotten(self, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A reply that has lost its interest is not known any more."""
+        """A reply without interest is not known any more."""
         changed: list[bytes] = []
         debts = GatewayReplyMap(clock, changed.append)
         for subject in (b"r.1", b"r.2", b"s"):

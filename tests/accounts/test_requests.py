@@ -69,7 +69,7 @@ class TestAnswers:
     """Requests that are answered."""
 
     def test_atOnce(self) -> None:
-        """An answer may come while the question is published; the first one counts."""
+        """An answer may come while the request is being published. The first answer counts."""
         desk = Desk()
         service = desk.answer(Message(b"", b"first"), Message(b"", b"second"))
         desk.ask(payload=b"question")
@@ -101,7 +101,7 @@ class TestAnswers:
         assert Headers.fromBlock(desk.outcomes[0].headers).items() == [("b", "2")]
 
     def test_emptyHeaders(self) -> None:
-        """Headers without any are none."""
+        """Empty headers count as no headers."""
         desk = Desk()
         service = desk.answer(Message(b"", b""))
         desk.ask(headers=Headers())
@@ -142,7 +142,7 @@ class TestFailures:
         assert desk.failure.subject == b"ask"
 
     def test_timeout(self) -> None:
-        """A request without an answer fails at the timeout; later answers are dropped."""
+        """A request without an answer fails at the timeout. Later answers are dropped."""
         desk = Desk()
         service = Recorder()
         desk.bus.subscribe(b"ask", service)
@@ -172,7 +172,7 @@ class TestFailures:
 
 
 def test_services() -> None:
-    """A service answers a program that names itself; others have no responders."""
+    """A service answers a program that gives its name. Others have no responders."""
     desk = Desk()
     service = Recorder(lambda message: desk.bus.publish(Message(message.reply, b"answer")))
     desk.bus.serve(b"ask", service)

@@ -67,7 +67,7 @@ class TestSingle:
         assert counter.owed == (0, 0)
 
     def test_secondAnswer(self) -> None:
-        """A second answer is dropped; the service is not told."""
+        """A second answer is dropped, and the service does not learn of it."""
         counter = Counter()
         reply = counter.ask()
         assert [counter.answer(reply) for _ in range(3)] == [1, 1, 1]
@@ -91,7 +91,7 @@ class TestSingle:
         assert counter.inbox.bodies == replies[::-1]
 
     def test_replyToTheAnswer(self) -> None:
-        """An answer that wants an answer gets one the same way."""
+        """An answer with a reply subject gets an answer in the same way."""
         counter = Counter()
         back = counter.market.subscribe("A", b"back")
         counter.market.publish("A", counter.ask(), b"who?", b"back")
@@ -118,7 +118,7 @@ class TestSingle:
         assert subjects(counter.inbox) == [b"inbox.2"]
 
     def test_atOnce(self) -> None:
-        """A service may answer while it is asked."""
+        """A service may answer during the call."""
         counter = Counter()
 
         def answer(message: Any) -> None:
@@ -137,7 +137,7 @@ class TestSingle:
         assert len(counter.inbox.got) == 1
 
     def test_unknown(self) -> None:
-        """An answer to nothing is taken and dropped."""
+        """An answer without a request is accepted and dropped."""
         counter = Counter()
         reply = counter.ask()
         assert counter.answer(reply[:-1] + b"!") == 1
@@ -159,7 +159,7 @@ class TestStream:
 
     @pytest.mark.parametrize("responseType", [STREAM, CHUNKED])
     def test_untilEmpty(self, responseType: str) -> None:
-        """All answers come, until one is empty, which comes too."""
+        """All answers come until one is empty. The empty one comes too."""
         counter = Counter(responseType=responseType)
         reply = counter.ask()
         for body in (b"1", b"2", b"", b"3"):
@@ -201,7 +201,7 @@ class TestTime:
         assert counter.inbox.bodies == [b"2"]
 
     def test_expiresExactly(self) -> None:
-        """Each takes its own time, and when nothing is owed nothing is waited for."""
+        """Each response expires after its own time. When no answer is expected, no timer is set."""
         counter = Counter(threshold=5.0)
         for _ in range(3):
             counter.ask()
@@ -214,7 +214,7 @@ class TestTime:
         assert counter.market.clock.getDelayedCalls() == []
 
     def test_streamGoesOn(self) -> None:
-        """While answers come, there is time for more."""
+        """Each answer extends the time for further ones."""
         counter = Counter(threshold=5.0, responseType=STREAM)
         reply = counter.ask()
         for _ in range(4):
@@ -225,7 +225,7 @@ class TestTime:
         assert counter.owed == (0, 0)
 
     def test_close(self) -> None:
-        """An account that is closed waits for nothing."""
+        """A closed account has no timers."""
         counter = Counter()
         counter.ask()
         counter.market["A"].responses.close()

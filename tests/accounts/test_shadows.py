@@ -58,7 +58,7 @@ class TestDelivery:
         published: bytes,
         received: bytes,
     ) -> None:
-        """An imported message has the name that it has here, whatever was subscribed to."""
+        """An imported message has its name in this account, with any subscription."""
         market.stream("B", "A", theirs, ours)
         recorder = market.subscribe("B", pattern)
         assert market.publish("A", published, b"hi", b"reply") == 1
@@ -112,7 +112,7 @@ class TestDelivery:
         assert subjects(recorder) == [b"b.x"]
 
     def test_noRequests(self, market: Market) -> None:
-        """A request that came from another account does not leave as a stream."""
+        """A request that came from another account is not exported as a stream."""
         market.service("C", "A", b"a.x", b"c.x")
         market.stream("B", "A", b"a.>")
         recorder = market.subscribe("B", b"a.>")
@@ -145,7 +145,7 @@ class TestDelivery:
         assert subjects(recorder) == [b"a", b"x.b"]
 
     def test_queues(self, market: Market) -> None:
-        """A queue group has members in both accounts, one of which gets each message."""
+        """A queue group has members in both accounts. One of them gets each message."""
         market.stream("B", "A", b"a", b"b")
         members = [
             market.subscribe("B", b"b", b"q"),
@@ -160,7 +160,8 @@ class TestDelivery:
 
     def test_echo(self, market: Market) -> None:
         """
-        A subscriber without echo does not hear itself, and its queue group has another member.
+        A subscriber without echo does not get its own messages. Another member of its queue group
+        gets them.
         """
         market.stream("A", "A", b"a", b"b")
         person = Connection(market["A"]._batch)
@@ -170,7 +171,7 @@ class TestDelivery:
         assert market.publish("A", b"a", origin=Person("A")) == 1
 
     def test_denied(self, market: Market) -> None:
-        """A subject that a subscriber may not have under its own name is left out."""
+        """A subject that the subscriber may not read under its own name is left out."""
         market.stream("B", "A", b"a.>", b"b.>")
         person: Any = Connection(market["B"]._batch)
         market.subscribe("B", b"b.>", who=person)
@@ -180,7 +181,7 @@ class TestDelivery:
 
     @pytest.mark.parametrize("kind", list(Kind))
     def test_anyOrigin(self, market: Market, kind: Kind) -> None:
-        """Wherever a message comes from, those who import it get it."""
+        """A message reaches the importing accounts from any origin."""
         market.stream("B", "A", b"a")
         recorder = market.subscribe("B", b"a")
         assert market.publish("A", b"a", kind=kind) == 1
@@ -201,7 +202,7 @@ class TestLife:
         assert market.publish("A", b"a.x") == 0
 
     def test_maximum(self, market: Market) -> None:
-        """A subscription that ends after some messages counts those of all accounts."""
+        """A subscription with a maximum counts the messages of all accounts."""
         market.stream("B", "A", b"a", b"b")
         recorder = market.subscribe("B", b"b")
         recorder.subscription.cancelAfter(3)
@@ -220,7 +221,7 @@ class TestLife:
         assert len(recorder.got) == 1
 
     def test_noLongerImported(self, market: Market) -> None:
-        """A subject that is no longer imported ends, and one that still is continues."""
+        """The import of a subject that is no longer imported ends. Other imports continue."""
         market.stream("B", "A", b"a")
         market.stream("B", "C", b"c")
         recorder = market.subscribe("B", b">")
@@ -233,7 +234,10 @@ class TestLife:
         assert (len(market["A"]), len(market["C"]), len(market["B"])) == (0, 0, 1)
 
     def test_routerIsFull(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-        """If the exporter takes no more subscriptions, there is none, here neither."""
+        """
+        If the exporting account takes no more subscriptions, the subscription is refused in the
+        importing account too.
+        """
         market.stream("B", "C", b"c")
         market.stream("B", "A", b"a.>")
 
@@ -353,8 +357,8 @@ class TestLeafnodes:
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_permissions(self, market: Market, kind: Kind, ours: bytes) -> None:
         """
-        A subject that a leafnode may not have does not go there, by its name in the leafnode's
-        account.
+        A subject that is denied to a leafnode is not sent to it. The subject is that of the
+        leafnode's account.
         """
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, b">")
@@ -382,7 +386,7 @@ class TestLeafnodes:
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_notBack(self, market: Market, kind: Kind, ours: bytes) -> None:
         """
-        A request of a leafnode that arrives in the other account does not go back to the leafnode.
+        A request of a leafnode that arrives in the other account is not sent back to the leafnode.
         """
         market.stream("B", "A", b"a.>", ours)
         market.service("B", "A", b"a.x", b"ask")
@@ -401,7 +405,7 @@ class TestLeafnodes:
 
 @onEach
 class TestInterest:
-    """Interest that other brokers learn of."""
+    """The interest that other brokers learn."""
 
     def test_interestInBothAccounts(self, market: Market) -> None:
         """Other brokers learn of the interest in the exporter, in both accounts."""
@@ -431,7 +435,10 @@ class TestInterest:
 @onEach
 @given(PATTERNS, LITERALS)
 def test_sameAsAPublisherHere(names: Names, pattern: bytes, subject: bytes) -> None:
-    """A subscription gets an imported message exactly if it would get it published here."""
+    """
+    A subscription gets an imported message exactly if it would get the message when it is published
+    here.
+    """
     with using(names):
         market = Market("A", "B")
         market.stream("B", "A", b">", b"x.>")

@@ -104,7 +104,7 @@ def test_document(tracing: Tracing) -> None:
 
 
 def test_hops(tracing: Tracing) -> None:
-    """Forwards are counted; each copy carries the number behind that of the message."""
+    """Forwards are counted. Each copy carries the next number after that of the message."""
     message = tracing.traced(b"Nats-Trace-Dest: t", b"Nats-Trace-Hop: 2", peer=ROUTE)
     links = Link(ROUTER, 1, "r"), Link(LEAF, 2, "l"), Link(GATEWAY, 3, "g")
     copies = [message.trace.forwarded(link, message, "B") for link in links]
@@ -180,7 +180,7 @@ def test_invalidDestination(tracing: Tracing) -> None:
 
 
 def test_originAccount(tracing: Tracing) -> None:
-    """A message with the trace header of old servers goes on as an untraced one."""
+    """A message with the trace header of old servers is passed on as an untraced one."""
     origin = b"Nats-Trace-Origin-Account: A"
     message = tracing.traced(b"Nats-Trace-Dest: t", origin)
     assert message.trace is None
@@ -205,8 +205,8 @@ class TestParent:
 
     def test_sampling(self, tracing: Tracing) -> None:
         """
-        A message in a hundred more than the settings say is traced; the others are traced by no
-        server.
+        The share of traced messages is the configured one plus one percent. The other messages are
+        traced by no server.
         """
         tracing.dest, tracing.sampling = b"t", 1
         messages = [tracing.traced(self.LINE) for _ in range(2000)]

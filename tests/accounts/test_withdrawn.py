@@ -29,7 +29,7 @@ def test_isPull() -> None:
 
 
 def test_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest are forgotten; nothing but single responses is remembered."""
+    """The oldest requests are forgotten. Only single responses are remembered."""
     monkeypatch.setattr(withdrawn, "_MOST", 2)
     known = WithdrawnResponses()
     for pattern in (b"_R_.a.1", b"_R_.a.>", b"inbox", b"_R_.a.2", b"_R_.a.3"):
@@ -78,13 +78,13 @@ class Importer:
         return client
 
     def give(self) -> int:
-        """Send what was asked for, as JetStream; returns the number of receivers."""
+        """Send what was asked for, as JetStream does. Return the number of receivers."""
         return self.services.publish(Message(self.reply, b"job", b"$JS.ACK.S.c.1.1.1.1.0"))
 
 
 @pytest.mark.parametrize("pattern", [b"inbox.1", b"inbox.*"])
 def test_nobodyLeft(pattern: bytes) -> None:
-    """JetStream learns that the client behind an import is gone, and peers of it do too."""
+    """JetStream learns that the client behind an import is gone, and so do its peers."""
     here = Importer()
     client = here.ask(PULL, b"inbox.1", pattern)
     assert here.services.hasInterest(here.reply)
@@ -96,7 +96,7 @@ def test_nobodyLeft(pattern: bytes) -> None:
 
 
 def test_otherRequests() -> None:
-    """Nothing is sent for a request that no message is given away for."""
+    """Nothing is sent for a request whose message is not given away."""
     here = Importer()
     client = here.ask(b"$JS.API.STREAM.INFO.S", b"inbox.1")
     client.subscription.cancel()
@@ -131,7 +131,9 @@ def test_chain() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.SPOKE, Kind.HUB])
 def test_atAnotherBroker(kind: Kind) -> None:
-    """A response that a link has withdrawn gets nothing from services here; others go on."""
+    """
+    A response that a link has withdrawn gets nothing from services here. Other responses go on.
+    """
     account = Market("JS")["JS"]
     link, services = LinkRecorder(), account.busFor(Kind.INTERNAL)
     links = account.busFor(kind)

@@ -1,5 +1,6 @@
 """
-A broker with every service that one broker has, and what its services have received.
+A broker with every service that one broker can have, and the messages that its services have
+received.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class AttackedBroker:
         user: str = "",
     ) -> None:
         """
-        Publish as a client, and let happen what follows.
+        Publish as a client, and let the reactor finish.
 
         @param user: one who may not.
         """
@@ -129,7 +130,7 @@ class AttackedBroker:
         self.settle()
 
     def ask(self, subject: str, body: bytes | Mapping[str, Any] = b"", account: str = "A") -> bytes:
-        """Ask as a client, and give the payload of the answer."""
+        """Send a request as a client, and return the payload of the answer."""
         self._number += 1
         inbox = f"_INBOX.{self._number}"
         self.heard(account)

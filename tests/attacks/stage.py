@@ -134,7 +134,7 @@ class Attacked:
 
     def attack(self, data: bytes, inbox: bytes = b"", turns: int = 30) -> None:
         """
-        Send something as a client that takes nothing of what comes.
+        Send something as a client that does not read its input.
 
         @param inbox: what it subscribes to.
         @param turns: that pass, as far as there is anything to do.

@@ -1,6 +1,7 @@
 """
-Work for nobody ends: each long request to read, many times, whose client is gone or listens no
-more, or whose stream is deleted. What they still cost is counted as the broker counts it.
+Work without a receiver ends. Each kind of long request to read is sent many times, and then its
+client disconnects or unsubscribes, or its stream is deleted. The broker counts the rest of the
+work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """
-Each way in which the broker sends something under a subject that a client chose, tried with each
-subject that its services answer: none of it is a request, here or for another broker.
+Each way in which the broker publishes to a subject that a client chose. It is tried with each
+subject that its services answer. None of these messages becomes a request, here or at another
+broker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
-A permission holds the same everywhere: a user who may do little, tried at the broker that has the
-streams, over WebSocket, at another member of its cluster and in another cluster.
+A permission has the same effect at every place. A user with few permissions tries the broker that
+has the streams, WebSocket, another member of the cluster and another cluster.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Client:
         self._socket.sendall(data if self._frames is None else self._frames[0].frames(data))
 
     def until(self, pattern: bytes) -> bytes:
-        """All that comes, up to what a pattern matches."""
+        """All input up to a match of the pattern."""
         while (match := re.search(pattern, self._rest)) is None:
             more = self._socket.recv(1 << 16)
             assert more, self._rest
@@ -201,7 +201,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
 @pytest.mark.realtime
 @pytest.mark.parametrize("place", ["hub", "websocket", "member", "other cluster"])
 def test_sameEverywhere(clients: dict[str, Client], place: str) -> None:
-    """A denied request changes nothing and reveals nothing, wherever it is made."""
+    """A denied request changes nothing and reveals nothing, at every place."""
     owner, client = clients["owner"], clients[place]
     shown = [
         ("$JS.API.STREAM.INFO.S", rb'"state":(\{.*?\})'),

@@ -101,9 +101,7 @@ ATTACKS = [
 
 
 class Client:
-    """
-    A client over a socket, which measures what the broker works while it waits.
-    """
+    """A client over a socket, which measures the broker's CPU time while the client waits."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._broker = broker
@@ -129,7 +127,7 @@ class Client:
         self.wait(requests(subject, body, b"_A", 1), b"MSG _A")
 
     def attack(self, data: bytes) -> None:
-        """Send, and take nothing of what comes, until it ends or is cut."""
+        """Send, and read nothing until the connection is closed or cut."""
         with suppress(OSError):
             self.socket.sendall(data)
 
@@ -141,8 +139,8 @@ def worked(broker: BrokerProcess) -> float:
 
 def slowness() -> float:
     """
-    The seconds here for one of the bounds' machine, at least 1: a slower machine, or one whose
-    caches other tests share, works longer for the same.
+    The factor between this machine and the machine of the bounds, at least 1. A slower machine, or
+    one whose caches other tests share, needs longer.
     """
     begun = time.thread_time()
     table = {b"s.%d" % number: number for number in range(20_000)}

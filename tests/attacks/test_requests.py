@@ -318,7 +318,7 @@ def _archive(count: int) -> bytes:
 
 
 def _restore(stage: Attacked, client: MemoryConnection, data: bytes) -> None:
-    """Have a client send an archive; what the end of it leads to is still to come."""
+    """Let a client send an archive. The effects of its end happen later."""
     allowed = {"allow_msg_schedules": True, "allow_rollup_hdrs": True}
     body = {"config": {"name": "R", "subjects": ["r.>"], "storage": "memory", **allowed}}
     asked = requests("$JS.API.STREAM.RESTORE.R", json.dumps(body).encode(), b"_I.q", 1)

@@ -1,6 +1,6 @@
 """
-Which tests hold the rules for whatever the broker answers and stores: a service, a store or a
-module that writes has a row here, or a test fails.
+The tests for everything that the broker answers and stores. Each service, each store and each
+module that writes needs a row here, or a test fails.
 
 B4: work for nobody ends. H1: what must happen later is remembered. H2: a read is one consistent
 statement. That of origins (A1) is in L{tests.attacks.test_origins}.
@@ -127,12 +127,12 @@ def _writers() -> Iterator[str]:
 
 
 def test_services() -> None:
-    """Each module that serves requests says how work ends when the requester has gone."""
+    """Each module that serves requests declares how work ends when the requester has gone."""
     assert set(ENDS) == set(SERVING)
 
 
 def test_writes() -> None:
-    """Each module that writes says how a failed write is handled."""
+    """Each module that writes declares how a failed write is handled."""
     assert set(WRITES) == set(_writers())
 
 

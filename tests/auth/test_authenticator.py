@@ -20,7 +20,7 @@ from tests.server.support import logLines
 
 
 def test_tellsEverybody() -> None:
-    """Everybody who watches is called, each time."""
+    """Every watcher is called, each time."""
     told: list[str] = []
     revocations = Revocations()
     revocations.watchRevocations(lambda: told.append("a"))
@@ -156,7 +156,7 @@ class TestExplanations:
         assert "return the user's name or a Grant" in line
 
     def test_overridesNothing(self) -> None:
-        """An authenticator that overrides nothing gives a warning."""
+        """An authenticator that overrides no method gives a warning."""
 
         class Misspelt(Authenticator):
             def authentificate(self, request: ConnectRequest) -> Any:
@@ -186,7 +186,7 @@ class TestOverriding:
         assert outcome(Named()) == [Grant(user="alice")]
 
     def test_authenticateDenies(self) -> None:
-        """Unauthorized reaches who asked."""
+        """The login fails with Unauthorized."""
         with pytest.raises(errors.Unauthorized):
             Named().grantFor(ConnectRequest())
 
@@ -298,9 +298,7 @@ def login(broker: MemoryBroker) -> MemoryConnection:
 
 
 class Custom(Authenticator):
-    """
-    Gives the test's answers in one of its steps.
-    """
+    """Gives the test's answers in one of its methods."""
 
     def __init__(self, step: str, answer: Any) -> None:
         super().__init__()

@@ -82,7 +82,7 @@ class TestSubjects:
         assert nameOf(x509.Name.from_rfc4514_string("CN=bob,O=acme")) == (BOB, ACME)
 
     def test_repeated(self) -> None:
-        """A part that stands there twice counts twice."""
+        """A part that occurs twice counts twice."""
         name = nameOf(x509.Name.from_rfc4514_string("CN=bob,CN=bob"))
         assert name == readName("CN=bob,CN=bob") != readName("CN=bob")
 
@@ -138,7 +138,7 @@ class TestSubject:
     """The distinguished name."""
 
     def test_sameDistinguishedName(self) -> None:
-        """The certificate's user is the one with the same distinguished name."""
+        """The certificate's user is the user with the same distinguished name."""
         assert first([SUBJECT], subject=SUBJECT) == SUBJECT
 
     def test_spelling(self) -> None:
@@ -171,8 +171,10 @@ class TestSubject:
         assert first(["CN=bob,OU=8,O=acme"], subject=subject) is None
 
     def test_unknown(self) -> None:
-        """Where the subject has an attribute that nats-server does not know, only the text that Go
-        prints counts, which is without it."""
+        """
+        If the subject has an attribute that nats-server does not know, it is compared by the text
+        that Go prints. That text leaves the attribute out.
+        """
         subject = "CN=bob,UID=7,O=acme"
         assert first([subject], subject=subject) is None
         assert first(["CN=bob,O=acme"], subject=subject) is not None
@@ -183,7 +185,7 @@ class TestSubject:
 
     @pytest.mark.parametrize("user", ["", "=", "CN", "CN=", "a=b", "CN=a,", "CN=\\zz", "=x,=y"])
     def test_noName(self, user: str) -> None:
-        """A user whose name cannot be read as one is no distinguished name."""
+        """A user's name that cannot be parsed is no distinguished name."""
         assert first([user], subject=SUBJECT) is None
 
 
@@ -200,7 +202,7 @@ class TestPrinted:
         assert first([user, "CN=bob,OU=eng,O=acme"], subject=SUBJECT) == user
 
     def test_orderAsInGo(self) -> None:
-        """Go sorts the parts in its own way, and joins values of one kind."""
+        """Go sorts the parts in its own order, and joins values of one kind."""
         subject = "C=CH,ST=ZH,L=Zurich,O=acme,OU=b+OU=a,CN=bob"
         user = "CN=bob,OU=b+OU=a,O=acme,L=Zurich,ST=ZH,C=CH"
         assert user in set(CertificateNames([user]).namesIn(certificate(subject)))

@@ -85,7 +85,7 @@ async def coroutine(value: Any) -> Any:
 
 
 def outcome(authenticator: CheckerAuthenticator, asked: ConnectRequest = ANNA) -> Any:
-    """The grant, or the type of the failure; C{None} while there is no answer."""
+    """The grant, or the type of the failure. It is C{None} while there is no answer."""
     answer: Any = authenticator.grantFor(asked)
     errors: list[Any] = []
     if not isinstance(answer, Deferred):
@@ -109,11 +109,11 @@ class TestTwisted:
         ],
     )
     def test_memory(self, user: str, password: str, expected: Any) -> None:
-        """C{memory:} lets in who has the password."""
+        """C{memory:} accepts users with the right password."""
         assert outcome(memory(), hello(user=user, **{"pass": password})) == expected
 
     def test_file(self, tmp_path: Path) -> None:
-        """C{file:} lets in who stands in the file; names and passwords are UTF-8."""
+        """C{file:} accepts the users in the file. Names and passwords are UTF-8."""
         path = tmp_path / "users"
         path.write_text("anna:apple\n\u00fcte:\u00e4pfel\n", "utf-8")
         authenticator = CheckerAuthenticator([makeChecker(f"file:{path}")])
@@ -148,7 +148,7 @@ class TestTwisted:
         assert outcome(authenticator, hello(user="anna", **{"pass": "x"})) is Unauthorized
 
     def test_unsupported(self) -> None:
-        """A checker of nothing that a client can bring is refused when it is given."""
+        """A checker for credentials that no client has is refused at the start."""
         with pytest.raises(ValueError, match="Scripted checks no credentials"):
             CheckerAuthenticator([Scripted(b"x", CramMD5Credentials)])
 
@@ -175,7 +175,7 @@ class TestCredentials:
         assert credentials.request.host == "::1"
 
     def test_tokenIsAConnection(self) -> None:
-        """A token is neither a login nor nothing, but can be checked by who wants it all."""
+        """A token is neither a login nor a guest. A checker for whole connections can check it."""
 
         @implementer(ICredentials)
         class Tokens(Scripted):
@@ -225,7 +225,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize("error", [UnauthorizedLogin, LoginFailed, LoginDenied])
     def test_denials(self, error: type[Exception]) -> None:
-        """A checker that does not know a user leaves it to the next."""
+        """A checker that does not know a user leaves the login to the next one."""
         for answer in (
             error(),
             lambda: fail(error()),

@@ -165,12 +165,12 @@ class TestKeys:
         return ConnectRequest(options=options, nonce="AAAA")
 
     def test_nonce(self) -> None:
-        """There is a nonce to sign where there are keys, and only there."""
+        """There is a nonce if there are keys, and otherwise none."""
         assert self.made().nonce and self.made().required
         assert not authorizer(ALICE).nonce
 
     def test_signed(self) -> None:
-        """A client that signs the nonce gets in, whatever else it says."""
+        """A client that signs the nonce is accepted with any other options."""
         assert self.made(ALICE).grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
         greeting = self.hello(self.ANN, **{"user": "alice", "pass": "x"})
         assert self.made(ALICE).grantFor(greeting) == self.IDENTITY.grant
@@ -360,7 +360,7 @@ class TestNobody:
         assert refuses(authorizer(ALICE, noAuthUser="alice"), greeting)
 
     def test_otherUser(self) -> None:
-        """Right ones of another user are taken."""
+        """Correct credentials of another user are accepted."""
         made = authorizer(ALICE, UserEntry("e", Grant(user="eve")), noAuthUser="alice")
         assert made.grantFor(hello("eve", "e")) == Grant(user="eve")
 
@@ -400,7 +400,7 @@ class TestCertificates:
         assert grant == Grant("A", "alice@example.com")
 
     def test_passwordsCount(self) -> None:
-        """A password must be that of the certificate's user, who may have none."""
+        """A password must be that of the certificate's user. The user may have none."""
         given = certificate(emails=["alice@example.com"])
         assert refuses(self.made(), hello("bob", "pw", certificate=given))
         assert refuses(self.made(), hello("alice@example.com", "x", certificate=given))
@@ -423,7 +423,7 @@ class TestCertificates:
         assert refuses(self.made(), hello("bob", "pw", certificate=given))
 
     def test_withoutCertificate(self) -> None:
-        """A connection without a certificate is refused; a name alone never gets in."""
+        """A connection without a certificate is refused. A name alone is never enough."""
         assert refuses(self.made(), hello("alice@example.com"))
         assert refuses(self.made(), hello("bob", "pw"))
 
@@ -538,7 +538,7 @@ class TestSingles:
             grantOf(text, user="t")
 
     def test_noAuthUser(self) -> None:
-        """Without credentials one is the user that the settings name."""
+        """A client without credentials is the user of the setting."""
         text = USERS + "\nno_auth_user: small"
         assert grantOf(text).account == "A"
         assert not authorizerOf(text).required

@@ -79,7 +79,10 @@ class TestParse:
         [b'{"a":1,"a":1}', b'{"a":1,"A":2}', '{"\u017f":1,"s":2}'.encode(), b'{"a":null,"a":1}'],
     )
     def test_doubleNames(self, text: bytes) -> None:
-        """A name that stands twice, in whatever case, is refused: readers differ about it."""
+        """
+        A name that occurs twice, in any case of its letters, is refused. Different parsers would
+        read different values.
+        """
         with pytest.raises(FieldError):
             Fields.parse(text)
 

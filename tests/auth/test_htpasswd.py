@@ -75,7 +75,7 @@ def test_againstOpenSSL(form: str, password: str) -> None:
     ],
 )
 def test_otherTextsMatchNothing(secret: str) -> None:
-    """Nothing else is one, and nothing is right for it."""
+    """Other texts are no hashes, and no password matches them."""
     assert not isCrypt(secret)
     assert problemOf(secret) == "a damaged hash"
     assert not checkCrypt(secret, secret)
@@ -111,7 +111,7 @@ class TestParsing:
     """The lines of a file."""
 
     def test_understood(self) -> None:
-        """bcrypt of every spelling and SHA are taken; blank lines and remarks mean nothing."""
+        """All spellings of bcrypt, and SHA, are accepted. Blank lines and comments are ignored."""
         entries = {
             "a": blowfish("x", b"2a"),
             "b": blowfish("x"),
@@ -124,8 +124,8 @@ class TestParsing:
     @pytest.mark.parametrize(
         ("line", "complaint"),
         [
-            ("anna", "not a name, a colon and a hash"),
-            (":" + sha("x"), "not a name, a colon and a hash"),
+            ("anna", "expected a name, a colon and a hash"),
+            (":" + sha("x"), "expected a name, a colon and a hash"),
             ("anna:", "neither bcrypt nor {SHA}"),
             ("anna:apple", "neither bcrypt nor {SHA}"),
             ("anna:fV9m.FZ/T3zms", "neither bcrypt nor {SHA}"),
@@ -139,7 +139,7 @@ class TestParsing:
             ("anna:" + blowfish("x")[:-1], "a damaged bcrypt hash"),
             ("anna:" + blowfish("x").replace("$04$", "$15$"), "a bcrypt cost of 15"),
             ("anna:" + blowfish("x").replace("$04$", "$03$"), "a bcrypt cost of 3"),
-            ("bob:" + sha("y"), "a name that an earlier line has"),
+            ("bob:" + sha("y"), "the name is on an earlier line already"),
         ],
     )
     def test_otherLinesAreReported(self, line: str, complaint: str) -> None:
@@ -190,7 +190,7 @@ class TestChecking:
         ],
     )
     def test_apache(self, name: bytes, password: bytes, expected: Any) -> None:
-        """A file of Apache's lets in who is in it."""
+        """The users in a file of Apache's are accepted."""
         entries, complaints = parseHtpasswd(APACHE)
         assert complaints == []
         checker = HtpasswdChecker(htpasswdChecks(atOnce), entries)
@@ -329,7 +329,7 @@ def test_prepared(world: World) -> None:
 
 
 def test_missing(world: World) -> None:
-    """Without the file it is not prepared."""
+    """Without the file the plugin cannot be prepared."""
     world.path.unlink()
     results: list[Any] = []
     world.authenticator.whenPrepared().addErrback(results.append)

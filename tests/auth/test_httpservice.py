@@ -118,7 +118,7 @@ class TestQuestion:
         assert asked["certificate"].encode() == made.public_bytes(Encoding.PEM)
 
     def test_sameQuestion(self) -> None:
-        """Equal connections make the same question, whatever the order of their options."""
+        """Equal connections make the same request, in any order of their options."""
         one = ConnectRequest(options={"user": "a", "pass": "b"})
         other = ConnectRequest(options={"pass": "b", "user": "a"})
         assert question(one) == question(other)
@@ -173,7 +173,10 @@ class TestAnswer:
         ],
     )
     def test_permissions(self, permissions: Any, publish: Any, subscribe: Any) -> None:
-        """Absent is everything, an empty list nothing; who may answer may do only that."""
+        """
+        A missing list allows everything, and an empty one nothing. A user who may only answer has
+        no other permissions.
+        """
         grant = answered({"user": "x", "permissions": permissions})
         assert (grant.publish, grant.subscribe) == (publish, subscribe)
         assert (grant.responses is not None) == ("allow_responses" in permissions)
@@ -282,7 +285,7 @@ class World:
 
 
 def told(world: World, happens: Callable[[], object]) -> str:
-    """Ask, let something happen that denies, and give the reason in the log."""
+    """Send a request, cause a denial, and return the reason in the log."""
     answer = world.ask()
     with logLines() as lines:
         happens()
@@ -350,7 +353,7 @@ class TestAsking:
         }
 
     def test_nonce(self) -> None:
-        """The nonce is asked for and told where the service wants it."""
+        """The nonce is requested and sent if the service requires it."""
         world = World()
         assert world.authorizer.required and not world.authorizer.nonce
         world = World(nonce=True)
@@ -368,7 +371,7 @@ class TestAsking:
 
     @pytest.mark.parametrize("status", [401, 403])
     def test_denial(self, status: int) -> None:
-        """401 and 403 deny, whatever else is said."""
+        """The codes 401 and 403 deny, with any body."""
         world = World()
         answer = world.ask()
         world.agent.answer(status, b'{"user":"anna"}')
@@ -471,7 +474,7 @@ class TestFlood:
         assert second == [Grant(user="b")]
 
     def test_timeOfThoseWhoWait(self) -> None:
-        """Each has its own time, which begins when the service is asked."""
+        """Each login has its own time limit, which begins when the service is asked."""
         world = World(atATime=1, waiting=1, timeout=1.0)
         first, second = world.ask(), world.ask()
         world.clock.advance(1.0)
@@ -485,7 +488,7 @@ class TestRemembering:
     """The same question again."""
 
     def again(self, world: World, hello: ConnectRequest = ANNA) -> int:
-        """Ask, and count the questions that come through."""
+        """Send logins, and count the requests that reach the service."""
         before = len(world.agent.requests)
         world.ask(hello)
         return len(world.agent.requests) - before
@@ -532,7 +535,7 @@ class TestRemembering:
         ],
     )
     def test_otherLoginsAreAskedAbout(self, hello: ConnectRequest) -> None:
-        """A question about another password, host or kind of connection is another one."""
+        """A login with another password, host or kind of connection is another request."""
         assert self.again(self.known(cacheFor=10.0), hello) == 1
 
     def test_bounded(self) -> None:

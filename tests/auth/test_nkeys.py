@@ -91,7 +91,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("role", KNOWN)
     def test_knownAnswers(self, role: Role) -> None:
-        """Keys have the text that the Go library gives them."""
+        """Keys have the same text as in the Go library."""
         assert Signer(role, b"\3" * 32).publicKey == KNOWN[role]
         assert encodeKey(role, decodeKey(KNOWN[role], role)) == KNOWN[role]
 
@@ -104,7 +104,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("role", KNOWN)
     def test_otherRolesAreRefused(self, role: Role) -> None:
-        """A key of one role is none of another, although its checksum is right."""
+        """A key of one role is refused as a key of another role, although its checksum is right."""
         for other in Role:
             assert isKey(KNOWN[role], other) == (other is role)
 
@@ -136,7 +136,7 @@ class TestKeys:
 
     @given(st.text(), st.sampled_from(Role))
     def test_anyText(self, text: str, role: Role) -> None:
-        """No text makes anything but an answer."""
+        """Any text gets an answer without an exception."""
         isKey(text, role)
         isKey((text * 56)[:56], role)
 
@@ -145,14 +145,14 @@ class TestSignatures:
     """Signatures."""
 
     def test_knownAnswer(self) -> None:
-        """Signatures are those of the Go library, and hold."""
+        """Signatures are the same as those of the Go library, and are valid."""
         signer = Signer(Role.USER, b"\3" * 32)
         signature = signer.sign(b"nonce")
         assert base64.urlsafe_b64encode(signature).decode() == SIGNATURE + "=="
         assert isSignature(signature, b"nonce", decodeKey(signer.publicKey, Role.USER))
 
     def test_otherDataOrKey(self) -> None:
-        """A signature holds for nothing else, and with no other key."""
+        """A signature is not valid for other data or another key."""
         signer, other = Signer(Role.USER), Signer(Role.USER)
         signature = signer.sign(b"nonce")
         assert not isSignature(signature, b"nonces", decodeKey(signer.publicKey, Role.USER))
@@ -160,7 +160,7 @@ class TestSignatures:
 
     @pytest.mark.parametrize("length", [*range(0, 40), 63, 65, 128])
     def test_lengths(self, length: int) -> None:
-        """Signatures and keys of other lengths hold for nothing, without an exception."""
+        """Signatures and keys of other lengths are invalid, without an exception."""
         signer = Signer(Role.USER)
         key = decodeKey(signer.publicKey, Role.USER)
         signature = signer.sign(b"nonce")
@@ -170,7 +170,7 @@ class TestSignatures:
             assert not isSignature(signature, b"nonce", (key * 4)[:length])
 
     def test_malleable(self) -> None:
-        """A signature whose second half was changed to an equivalent one does not hold."""
+        """A signature whose second half was changed to an equivalent one is invalid."""
         signer = Signer(Role.USER)
         signature = signer.sign(b"nonce")
         scalar = int.from_bytes(signature[32:], "little") + ORDER

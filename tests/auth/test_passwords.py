@@ -1,6 +1,4 @@
-"""
-Comparing what a client said with what the settings hold.
-"""
+"""Comparing a client's password with the one in the settings."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ class TestKinds:
 
     @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2x$", "$2y$"])
     def test_hash(self, prefix: str) -> None:
-        """A bcrypt hash is known by its beginning."""
+        """A bcrypt hash is recognized by its beginning."""
         assert isHash(prefix + "04$" + "x" * 53)
 
     @pytest.mark.parametrize("secret", ["", "secret", "$2a$", "$1$aa$bb", "$2c$04$x", "$2a$4$x"])
@@ -45,7 +43,7 @@ class TestKinds:
         assert not isHash(secret)
 
     def test_sameText(self) -> None:
-        """Texts are compared as bytes, whatever characters stand in them."""
+        """Texts are compared as bytes, with any characters."""
         assert sameText("pässword\udcff", "pässword\udcff")
         assert not sameText("password", "pässword")
         assert not sameText("", "x")
@@ -99,7 +97,7 @@ class TestQueue:
         assert result == [True]
 
     def test_atATime(self) -> None:
-        """Only a few run at a time; the others follow in order."""
+        """Only a few checks run at the same time. The others follow in order."""
         threads = Threads()
         checks = PasswordChecks(threads)
         outcomes = [outcome(checks, HASH, given) for given in ("secret", "x", "secret")]
@@ -119,8 +117,10 @@ class TestQueue:
             checks.check(HASH, "secret")
 
     def test_fullLater(self) -> None:
-        """With a clock, those who are too many wait for their denial, so that they come no more
-        often."""
+        """
+        With a clock, logins beyond the limit wait for their denial, so that the client does not
+        retry more often.
+        """
         clock, threads = Clock(), Threads()
         checks = PasswordChecks(threads, clock)
         for _ in range(checks.AT_A_TIME + checks.WAITING):
@@ -201,5 +201,5 @@ def test_noUsers() -> None:
 
 
 def test_anyName() -> None:
-    """Names that are no Unicode text get one, too."""
+    """A name that is not Unicode text gets a hash too."""
     assert DummySecrets(["a"]).secretFor("\ud800\udcff\x00") == "a"

@@ -99,7 +99,7 @@ def test_guests() -> None:
 
 
 def test_reload() -> None:
-    """Other settings hold from then on."""
+    """Changed settings apply from then on."""
     host = SettingsHost()
     provider = avatars(host)
     assert provider.grantOf("bob", ConnectRequest()).publish == PermissionSet([b"bobs"])
@@ -155,16 +155,16 @@ def test_provide() -> None:
         ("plugin: htpasswd, file: 1", "file must be a string"),
         ("plugin: htpasswd, file: x, files: y", 'unknown option "files"'),
         ("plugin: cred", "checkers is missing"),
-        ("plugin: cred, checkers: 'nothing:x'", 'no checker "nothing" can be made'),
-        ("plugin: cred, checkers: 'memory:s3cret'", 'no checker "memory" can be made'),
+        ("plugin: cred, checkers: 'nothing:x'", 'checker "nothing" cannot be made'),
+        ("plugin: cred, checkers: 'memory:s3cret'", 'checker "memory" cannot be made'),
         ("plugin: cred, checkers: ['sshkey']", "no checker|checks no cred"),
         ("plugin: cred, checkers: 'memory:a:b', x: 1", 'unknown option "x"'),
         ("plugin: http", "url is missing"),
-        ("plugin: http, url: 'ftp://x/'", "is not one of https"),
-        ("plugin: http, url: 'https://'", "is not one of https"),
-        ("plugin: http, url: 'https://a:b@x/'", "is not one of https"),
-        ("plugin: http, url: 'https://x:99999/'", "is not one of https"),
-        ("plugin: http, url: 'https://x/#y'", "is not one of https"),
+        ("plugin: http, url: 'ftp://x/'", "url must use https"),
+        ("plugin: http, url: 'https://'", "url must use https"),
+        ("plugin: http, url: 'https://a:b@x/'", "url must use https"),
+        ("plugin: http, url: 'https://x:99999/'", "url must use https"),
+        ("plugin: http, url: 'https://x/#y'", "url must use https"),
         ("plugin: http, url: 'http://10.0.0.1/'", "insecure_http"),
         ("plugin: http, url: 'http://example.com/'", "insecure_http"),
         ("plugin: http, url: 'https://x/', cache: -1", "cache must be"),
@@ -302,7 +302,7 @@ class TestCred:
             assert login(broker, "bob", "").closed == "lost"
 
     def test_guests(self) -> None:
-        """C{no_auth_user} is who brings nothing, whatever the checkers say."""
+        """C{no_auth_user} is the user for a client without credentials, with any checkers."""
         text = "no_auth_user: bob\n" + ACCOUNTS
         plugin = CredPlugin([makeChecker("memory:anna:apple")])
         with MemoryBroker(configText=text, authorizer=plugin) as broker:
@@ -361,7 +361,7 @@ class TestHTTP:
             flushLoggedErrors(Exception)
 
     def test_serviceHangs(self, agent: FakeAgent) -> None:
-        """A service that does not answer denies the login, and the log says so."""
+        """A service that does not answer denies the login, and the log has the reason."""
         text = "authorization { plugin: http, url: 'https://x/' }"
         with logLines() as lines, MemoryBroker(configText=text) as broker:
             anna = login(broker, "anna", "apple")
@@ -372,13 +372,13 @@ class TestHTTP:
         assert any("authorization service failed" in line for line in lines)
 
     def test_reload(self, agent: FakeAgent) -> None:
-        """A reload takes another URL, and nothing if it is malformed."""
+        """A reload takes another URL. It changes nothing if the URL is malformed."""
         text = "authorization { plugin: http, url: '%s' }"
         with MemoryBroker(configText=text % "https://x/") as broker:
             reload(broker, text % "https://y/")
             login(broker, "anna", "apple")
             assert agent.requests[-1][1] == "https://y/"
-            with pytest.raises(ReloadError, match="is not one of https"):
+            with pytest.raises(ReloadError, match="url must use https"):
                 reload(broker, text % "nothing")
             login(broker, "anna", "apple")
             assert agent.requests[-1][1] == "https://y/"

@@ -37,7 +37,7 @@ class TestTrusted:
 
     @pytest.mark.parametrize("signer", [PROXY, OTHER])
     def test_knownKey(self, signer: Signer) -> None:
-        """The trusted key that signed the nonce is found, whatever its role."""
+        """The trusted key that signed the nonce is found, with any role."""
         proxies = TrustedProxies([PROXY.publicKey, OTHER.publicKey])
         assert proxies.seen(signed(signer)).proxy == signer.publicKey
 
@@ -70,7 +70,7 @@ class TestTrusted:
         assert not TrustedProxies() and TrustedProxies([PROXY.publicKey])
 
     def test_proxyIsRemoved(self) -> None:
-        """A client that came through a proxy that is no longer trusted is cut."""
+        """A client that came through a proxy is cut when the proxy is no longer trusted."""
         proxies = TrustedProxies([PROXY.publicKey])
         options = signed().options
         stays = ConnectRequest(options=options, nonce=NONCE, granted=Grant(proxy=PROXY.publicKey))
@@ -82,13 +82,13 @@ class TestTrusted:
             assert caught.value.error is errors.PROXY_NOT_TRUSTED
 
     def test_noKey(self) -> None:
-        """A key that is none is refused."""
+        """A malformed key is refused."""
         with pytest.raises(NkeyError):
             TrustedProxies(["x"])
 
 
 def test_require() -> None:
-    """A client that must come through a proxy and does not is refused, with the reason."""
+    """A client that must come through a proxy is refused without one, with the reason."""
     requireProxy(ConnectRequest(proxy="x"))
     with pytest.raises(Unauthorized) as caught:
         requireProxy(ConnectRequest())
@@ -115,7 +115,7 @@ def test_require() -> None:
     ],
 )
 def test_settings(text: str, options: bytes) -> None:
-    """A login that is right counts through a proxy only; one that is wrong has its own reason."""
+    """A correct login is accepted through a proxy only. A wrong one has its own reason."""
     settings = settingsOf(text)
     authorizer = authorizerFrom(settings, PasswordChecks(maybeDeferred))
     said = parseConnect(b"{" + options + b"}")

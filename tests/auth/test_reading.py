@@ -251,7 +251,7 @@ def test_nkeyWithPassword() -> None:
 
 
 def test_nkeyUsers() -> None:
-    """A user with an nkey has its key for a name; permissions and accounts are as for others."""
+    """A user with an nkey has the key as its name. Permissions and accounts work as for others."""
     users = f"[ {{nkey: {KEY}, connection_types: [standard]}}, {{user: a}} ]"
     settings = settingsOf(f"accounts {{ A {{ users: {users} }} }}")
     key, name = settings.users()
@@ -267,7 +267,7 @@ def test_notNkeys(key: str) -> None:
 
 
 def test_sameNkeyTwice() -> None:
-    """A key stands for one user only."""
+    """A key belongs to one user only."""
     (complaint,) = complaintsOf(
         f"accounts {{ A {{ users: [{{nkey: {KEY}}}] }}, B {{ users: [{{nkey: {KEY}}}] }} }}"
     )
@@ -315,7 +315,9 @@ def test_emptyPasswordOfListedUser() -> None:
 @pytest.mark.parametrize("name", ["user", "pass", "token"])
 @pytest.mark.parametrize("text", ["$EMPTY", '""'])
 def test_emptyLogin(name: str, text: str) -> None:
-    """An empty variable where a login stands is an error, and does not open the broker."""
+    """
+    An empty variable in the place of a login is an error. It does not open the broker to everyone.
+    """
     with pytest.raises(ConfigErrors) as raised:
         buildText(f"authorization {{ {name}: {text} }}", {"EMPTY": ""}, "x.conf")
     message = f"x.conf:1:17: authorization.{name}: is empty: everybody would be let in"
@@ -371,7 +373,10 @@ def test_calloutMistakes(text: str, complaint: str) -> None:
 
 
 def test_operators() -> None:
-    """In operator mode accounts say who is asked, and the configuration does not."""
+    """
+    In operator mode the accounts decide which callout service is asked, and the configuration does
+    not.
+    """
     problems = complaintsOf(
         f"operator: eyJ\nauthorization {{ auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
     )
@@ -382,7 +387,7 @@ def test_plugin() -> None:
     """A plugin and a service together are refused."""
     text = f"authorization {{ plugin: p, auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
     (problem,) = complaintsOf(text)
-    assert "auth_callout does not go with a plugin" in problem
+    assert "auth_callout and a plugin exclude each other" in problem
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class World:
         return outcome
 
     def look(self, times: int = 1) -> list[str]:
-        """Look for changes, and give what was taken since the last time."""
+        """Look for changes, and return the content that was taken since the last time."""
         for _ in range(times):
             self.file.look()
             self.run()
@@ -77,7 +77,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_fileChanges(world: World) -> None:
-    """A change is taken at the second look that finds it, and once."""
+    """A change is taken at the second look that finds it, and only once."""
     world.write("two")
     assert world.look() == []
     assert world.look() == ["two"]
@@ -120,7 +120,7 @@ def test_changedWhileRead(world: World, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_fileIsRemoved(world: World) -> None:
-    """The content of a removed file still holds; when the file is back it is read again."""
+    """The content of a removed file stays in force. When the file comes back it is read again."""
     world.path.unlink()
     assert world.look(3) == []
     world.write("two")
@@ -134,7 +134,7 @@ def test_complaint(world: World) -> None:
         assert world.look(4) == []
         world.path.unlink()
         assert world.look(2) == []
-    told = [line for line in lines if "its earlier content holds" in line]
+    told = [line for line in lines if "its earlier content stays in force" in line]
     assert ["UTF-8" in line for line in told] == [True, False]
 
 

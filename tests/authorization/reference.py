@@ -22,9 +22,7 @@ __all__ = ["Rules", "covers", "fits", "may"]
 
 @dataclass(frozen=True)
 class Rules:
-    """
-    The permissions of a user; C{None} is no list.
-    """
+    """The permissions of a user. C{None} means that there is no list."""
 
     publish: tuple[str, ...] | None = None
     notPublish: tuple[str, ...] = ()

@@ -160,7 +160,7 @@ class Leaves:
         return bool(self.wire.closed)
 
     def gets(self, subject: str) -> bool:
-        """Whether a message came since it was asked last."""
+        """Whether a message came since the last call."""
         return b"LMSG %b " % subject.encode() in self.wire.take()
 
 
@@ -364,9 +364,7 @@ class Scene:
         return f"-ERR 'Permissions Violation for Subscription to \"{pattern}\"{using}'\r\n".encode()
 
     def _hears(self, wire: Wire, sid: str, pattern: str, queue: str, isMade: bool) -> None:
-        """
-        Have somebody publish, and compare what is delivered to one subscription.
-        """
+        """Let a client publish, and compare what is delivered to one subscription."""
         subjects = sorted({somePattern(self._rng, 0) for _ in range(6)} | {"s.a", "s.a.b", "s.b"})
         subjects = [subject for subject in subjects if "*" not in subject]
         wire.receive()
@@ -381,18 +379,14 @@ class Scene:
             self._agree(isDelivered is expected, subject, "for", pattern, queue, self.rules)
 
     def _feed(self, subject: bytes) -> None:
-        """
-        Somebody who may do everything publishes: over its own lane, or from inside.
-        """
+        """A user with all permissions publishes, over its own lane or from inside."""
         if self._rng.random() < 0.5:
             self.source.ask(b"PUB %b 1\r\nx\r\n" % subject)
         else:
             self._busOf(self.kind.hears).publish(Message(subject, b"x"))
 
     def _asService(self, wire: Wire, subjects: list[str]) -> None:
-        """
-        The same grant, in the hands of a service of the broker: NATS Streaming asks for channels.
-        """
+        """The same grant for a service of the broker: NATS Streaming asks for channels."""
         requester = requesterOf(wire.session)
         for subject in subjects:
             if not subject.startswith("s.") or "*" in subject:
@@ -405,8 +399,8 @@ class Scene:
 
     def _asRoute(self, subjects: list[str]) -> None:
         """
-        The same lists as the permissions of a cluster: what is advertised to others, and what is
-        accepted from them.
+        The same lists as the permissions of a cluster: what is advertised to other members, and
+        what is accepted from them.
         """
         grant = grantOf(replace(self.rules, answers=False), "A")
         permissions = RoutePermissions(grant.publish, grant.subscribe)
@@ -423,8 +417,8 @@ class Scene:
 
     def _asLeaf(self, subjects: list[str]) -> None:
         """
-        The same grant, of a leafnode that dialled us: what it sends, what it wants, and what it
-        gets of all that it wants.
+        The same grant for a leafnode that connected to us: the messages that it sends, its
+        subscriptions, and the messages that it receives for them.
         """
         grant = grantOf(replace(self.rules, answers=False), "A")
         rules = replace(self.rules, answers=False)

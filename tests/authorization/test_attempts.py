@@ -97,7 +97,7 @@ class TestLogin:
         ],
     )
     def test_withoutPassword(self, host: Host, said: bytes) -> None:
-        """No password, an empty one, or something that is none, is not the right one."""
+        """No password, an empty one, or a value that is no password is refused."""
         client = host.dial()
         client.receive()
         client.ask(said)
@@ -195,7 +195,7 @@ class TestRoundabout:
         ],
     )
     def test_headers(self, host: Host, name: bytes) -> None:
-        """No header sends anything anywhere: only its subject says where a message goes."""
+        """A header never changes where a message goes. Only the subject does."""
         a, picky = host.client(hello("a")), host.client(hello("picky"))
         a.ask(b"SUB secret 1\r\nSUB secret.> 2\r\nSUB free 3\r\n")
         block = b"NATS/1.0\r\n%b: secret\r\n%b: secret.deep\r\n\r\n" % (name, name)
@@ -307,14 +307,14 @@ WORDS = st.text(alphabet="ab.*>\r\n \t\0$_", min_size=1, max_size=8).map(str.enc
 
 
 class TestInjection:
-    """Bytes that would be a command for others."""
+    """Bytes that would be a command for other clients."""
 
     @settings(max_examples=60)
     @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
     def test_othersGetWholeMessages(self, operations: list[tuple[bytes, bytes, bytes]]) -> None:
         """
-        Whatever one client puts into subjects, queues, sids and replies, other clients get whole
-        messages only, each with a subject that is one word.
+        With any input of one client in subjects, queues, sids and replies, other clients get whole
+        messages only. Each has a subject that is one word.
         """
         host = Host(CONFIG).start()
         victim = host.client(hello("a"))

@@ -1,6 +1,6 @@
 """
-No client learns which users exist: those that do and those that do not take the same work, and get
-the same answer. No login waits for the password of another.
+No client learns which users exist. Logins of existing and of unknown users take the same work and
+get the same answer. No login waits for the password of another.
 
 What is counted here can be measured too, on a quiet machine: C{python -m
 tests.authorization.timing}.
@@ -63,7 +63,7 @@ class Work:
 
     def of(self, hello: ConnectRequest) -> tuple[list[str], bool]:
         """
-        @return: the work for one login, and whether it came to something.
+        @return: the work for one login, and whether it was accepted.
         """
         self.done.clear()
         outcome: list[Any] = []
@@ -101,8 +101,10 @@ class TestSameWork:
         assert work.of(password(NAMES[0], "secret")) == (["hash"], True)
 
     def test_mixed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where there are both, a name that does not exist takes the path of some that does, and
-        always the same: neither path tells anything."""
+        """
+        If the users have hashes and plain texts, an unknown name takes the path of one fixed user,
+        always the same. The time does not show whether the name exists.
+        """
         work = Work(monkeypatch, ["secret", HASH])
         kinds = [tuple(work.of(password(name))[0]) for name in NAMES]
         assert kinds == [tuple(work.of(password(name))[0]) for name in NAMES]
@@ -177,13 +179,13 @@ def login(host: Host, user: str, given: str) -> Client:
 
 
 class TestSameAnswer:
-    """The answer to a login does not tell either whether the user exists."""
+    """The answer to a login does not show whether the user exists."""
 
     HASHED = USERS.replace("{user: plain, password: p}", "")
 
     @pytest.mark.parametrize("user", ["hashed", "nobody", "HASHED", "hashed ", "\\u0000"])
     def test_wire(self, user: str) -> None:
-        """The same bytes, after the same work, and not before."""
+        """The answers have the same bytes, after the same work, and not earlier."""
         host = Host(self.HASHED).start()
         gate = Gate(host)
         client = login(host, user, "wrong")

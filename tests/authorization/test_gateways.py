@@ -51,8 +51,8 @@ class TestDelivery:
 
     def test_denied(self, names: Names) -> None:
         """
-        A subject that a client may not hear within a wider subscription does not come from another
-        cluster either, plainly or in a queue group.
+        A subject that is denied to a client within a wider subscription does not reach it from
+        another cluster, as a plain subscription or in a queue group.
         """
         with using(names):
             rules = SubscribePermissions([b"s.>"], [b"s.secret", b"s.group q"])
@@ -65,8 +65,8 @@ class TestDelivery:
 
     def test_anotherAccount(self, names: Names) -> None:
         """
-        A message in one account is not heard in another, whose interest is not reported as that of
-        the first.
+        A message in one account does not reach another one, whose interest is not reported as that
+        of the first.
         """
         with using(names):
             border = Border(Grant("A", "u"))
@@ -79,7 +79,7 @@ class TestDelivery:
             assert SENT.fullmatch(border.out.take())
 
     def test_trace(self, names: Names) -> None:
-        """A message from there that asks for a trace is not traced."""
+        """A message from another cluster that requests a trace is not traced."""
         with using(names):
             border = Border(Grant("A", "u"))
             heard = border.heard("A")
@@ -117,8 +117,8 @@ class TestSending:
 @given(operations=st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
 def test_injection(names: Names, operations: list[tuple[bytes, bytes, bytes]]) -> None:
     """
-    Whatever a client puts into subjects, replies and queues, other clusters get whole messages
-    only, each with a subject that is one word.
+    With any input of a client in subjects, replies and queues, other clusters get whole messages
+    only. Each has a subject that is one word.
     """
     with using(names):
         border = Border(Grant("A", "u"))

@@ -1,6 +1,6 @@
 """
-Attempts of leafnodes to get where they may not: before they are let in, about who asks, and with
-input that nobody would send.
+Attempts of leafnodes to get more than they may: before the login, about the requestor, and with
+invalid input.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ WORDS = [
 
 
 def garbage(random: Random) -> bytes:
-    """
-    Lines that a leafnode may say, and what is left of them after something went wrong.
-    """
+    """Lines that a leafnode may send, and remains of lines after an error."""
     data = b"".join(
         random.choice([*[word + b"\r\n" for word in WORDS], b"x\r\n", connect(), info()])
         for _ in range(random.randrange(1, 8))
@@ -59,7 +57,7 @@ def garbage(random: Random) -> bytes:
 
 
 def waiting(broker: Broker) -> Wire:
-    """Somebody who dialled us and has said nothing."""
+    """A leafnode that connected to us and has sent nothing."""
     return broker.accepted()
 
 
@@ -105,8 +103,10 @@ def test_garbage(state: Callable[[Broker], Wire]) -> None:
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_forged(forged: bytes) -> None:
-    """A leafnode's claims about the requestor are left out, however often and however spelled: the
-    service learns the account that the leafnode is in (CVE-2026-33246)."""
+    """
+    A leafnode's claims about the requestor are left out, in any number and any spelling. The
+    service learns the account of the leafnode (CVE-2026-33246).
+    """
     broker = Broker()
     ours, theirs = broker.buses.accounts["A"], broker.buses.accounts["B"]
     service = ImportedService(ours, theirs, ServiceExport("ask"), Renaming(b"ask", b"ask"), True)

@@ -45,8 +45,10 @@ def test_scenesAreRepeatable() -> None:
 
 @pytest.mark.parametrize("verb", ["publish", "subscribe", "hear"])
 def test_disagreementsAreFound(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
-    """A product that decides otherwise in one verb is found out: with a reference that is wrong in
-    it, some scene disagrees."""
+    """
+    An implementation that decides differently for one verb is found: with a reference that is wrong
+    about the verb, some scene disagrees.
+    """
 
     def wrong(rules: Rules, asked: str, subject: str, queue: str = "") -> bool:
         return may(rules, asked, subject, queue) or asked == verb

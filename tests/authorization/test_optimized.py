@@ -53,7 +53,7 @@ def test_matrix() -> None:
 
 
 def test_disagreement() -> None:
-    """There, it finds a product that lets everything pass."""
+    """The comparison finds an implementation that allows everything."""
     sabotage = (
         "import sys; sys.argv[1:] = ['--scenes', '60']\n"
         "from natsbroker.wire.grants import Grant\n"

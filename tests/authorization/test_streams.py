@@ -58,7 +58,7 @@ class Streams:
         return client
 
     def asked(self, client: Client, subject: str, body: Any = None, headers: str = "") -> Any:
-        """The answer to a request of the API; C{None} without one."""
+        """The answer to a request of the API. It is C{None} without an answer."""
         block = f"NATS/1.0\r\n{headers}\r\n\r\n" if headers else ""
         text = block + ("" if body is None else json.dumps(body))
         size = f"{len(block)} {len(text)}" if block else f"{len(text)}"
@@ -92,8 +92,10 @@ class TestPermissions:
     """Attempts to get around the permissions of a user of the account."""
 
     def test_publish(self, streams: Streams) -> None:
-        """Nothing is stored on a subject that is denied, and no part of the API that is denied is
-        reached, by a mapping neither."""
+        """
+        No message is stored on a denied subject, and no denied part of the API is reached. A
+        mapping does not change that.
+        """
         picky = streams.client("picky")
         for asked, reached in (
             (b"secret", b"secret"),
@@ -178,7 +180,7 @@ class TestAccounts:
         assert streams.messages == 1
 
     def test_names(self, streams: Streams) -> None:
-        """A list holds the streams of the own account, whatever account a header names."""
+        """A list has the streams of the own account, although a header names another account."""
         b = streams.client("b")
         forged = 'Nats-Request-Info: {"acc":"A","user":"a"}'
         assert streams.asked(b, "STREAM.NAMES", None, forged)["streams"] is None

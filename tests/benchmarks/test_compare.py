@@ -49,7 +49,10 @@ def summaries(results: Results, statistic: Statistic = Statistic.MEDIAN) -> list
 
 
 def test_mediansAreCompared() -> None:
-    """Each lane is compared with nats-server, the fast one with the old one too, by the medians."""
+    """
+    Each lane is compared with nats-server by the medians. The fast one is also compared with the
+    old one.
+    """
     assert summaries(rateResults("one-128", RATES)) == [
         ("fast", "reference", 4.0, True),
         ("fast", "old", 2.5, True),

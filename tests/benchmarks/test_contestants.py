@@ -1,6 +1,4 @@
-"""
-The servers that take part, and the report when one cannot.
-"""
+"""The servers that take part, and the report when a server is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ def test_version(text: str) -> None:
 
 
 def test_noVersion() -> None:
-    """A program that says nothing is no server."""
+    """A program without a version is no server."""
     with pytest.raises(Absent, match="no answer"):
         versionIn("")
 
@@ -40,7 +38,7 @@ def test_lanes() -> None:
 
 
 def test_withoutCompiledLane(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the compiled lane is missing, nothing is measured under its name, and that is said."""
+    """Without the compiled lane, no row has its name, and the report gives the reason."""
     answer = ("1.0", "natsbroker/__init__.py", False, "not built")
     monkeypatch.setattr(contestants, "probe", lambda environment: answer)
     ours = findOurs(["fast", "pure"])

@@ -1,6 +1,4 @@
-"""
-Units, bounds and what stands for several rounds.
-"""
+"""Units, bounds and the value that represents several rounds."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def test_bounds(bound: Bound, kept: tuple[float, float], broken: float) -> None:
 
 
 def test_boundText() -> None:
-    """A bound is written as one would say it."""
+    """A bound is written in words that people use."""
     assert (str(atLeast(4.0)), str(atMost(0.85))) == (">= 4", "<= 0.85")
 
 

@@ -56,7 +56,7 @@ def test_noCompiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_tlsMissing() -> None:
-    """A generator that was built without TLS says so instead of measuring something else."""
+    """A generator without TLS reports that instead of measuring something else."""
     plain = Generator(Path("load"), tls=False)
     with pytest.raises(GeneratorMissing, match="libssl-dev"):
         plain.command("traffic", 4222, 1, ["--tls"])

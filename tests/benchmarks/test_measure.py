@@ -19,9 +19,7 @@ from benchmarks.servers import Server
 
 @dataclass(frozen=True)
 class Canned(Generator):
-    """
-    A generator whose operations cost as much as it is made with, for each stream that is there.
-    """
+    """A generator whose operations have given costs, for each stream that exists."""
 
     cost: float = 0.0
     loads: list[Sequence[str]] = field(default_factory=list)
@@ -63,7 +61,9 @@ def test_operations() -> None:
 
 
 def test_operationsWithoutDisk() -> None:
-    """A row that stores nothing does not time the disk, one with a given rate does not show it."""
+    """
+    A row that stores no message does not time the disk. A row with a given rate does not show it.
+    """
     (row,) = choose(["operation-sparse"])
     sample = measure(generator(60.0), Server(7, 4222), row, row.setting, 0.5)
     assert sample.figures == {"cost": 60.0}

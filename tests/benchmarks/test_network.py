@@ -29,7 +29,7 @@ else:
 
 
 def test_isolated() -> None:
-    """A process gets a loopback of its own that is not paced, or hears why not."""
+    """A process gets its own loopback that is not paced, or the reason why not."""
     before = network.congestionControl()
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
     if done.stdout.startswith("refused"):
@@ -50,7 +50,7 @@ def test_pacedLoopback(
 
 
 def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kernel does not say, that is said."""
+    """If the kernel does not give the value, the report says that."""
     monkeypatch.setattr(network, "CONTROL", tmp_path / "none")
     assert network.congestionControl() == "unknown"
 
@@ -58,7 +58,7 @@ def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_namespaceNotPermitted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that cannot be isolated is none."""
+    """A run that cannot be isolated is refused."""
 
     def refuse() -> None:
         raise network.NotIsolated("it takes root")

@@ -35,7 +35,7 @@ def test_costTargets(name: str, sync: str) -> None:
     ],
 )
 def test_syncs(sync: str, ours: str | None, theirs: str | None) -> None:
-    """Each row is there for each interval; ours syncs always by default."""
+    """Each row exists for each interval. Our server syncs always by default."""
     setting = SETTINGS[SYNCS[sync]]
     for text, wanted in ((setting.text, ours), (setting.theirs, theirs)):
         interval = re.search(r"sync_interval: \S+", text)

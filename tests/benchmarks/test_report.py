@@ -1,6 +1,4 @@
-"""
-The report: what the tables and the JSON say about canned figures.
-"""
+"""The report: the tables and the JSON for given figures."""
 
 from __future__ import annotations
 

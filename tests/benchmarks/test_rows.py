@@ -65,7 +65,9 @@ def test_latencyTargets(key: str, most: float) -> None:
 
 
 def test_permissionsAreComparedWithOurs() -> None:
-    """With permissions on, ours is compared with ours without them, and may lose 15 percent."""
+    """
+    With permissions, our server is compared with itself without them, and may lose 15 percent.
+    """
     permissions = row("permissions-one-128")
     assert permissions.settings == ("permissions", "plain")
     assert permissions.figures[0].fast == Bound(0.85, least=True)
@@ -99,8 +101,8 @@ def test_linkTargets(kind: str, size: int) -> None:
 
 def test_jetstreamTargets() -> None:
     """
-    The JetStream rows serve JetStream on both sides; only the base may sync later than it
-    acknowledges.
+    The JetStream rows serve JetStream on both sides. Only the base may sync after its
+    acknowledgements.
     """
     assert row("jetstream-publish").figures[0].fast == Bound(1.5, least=True)
     assert row("jetstream-one-synced").figures[0].fast == Bound(1.0, least=True)
@@ -146,7 +148,7 @@ def test_streamTargets() -> None:
 
 
 def test_chooseKeepsOrder() -> None:
-    """Rows come in the table's order, each once, whatever the order of the patterns."""
+    """Rows come in the table's order, each once, for any order of the patterns."""
     assert [entry.key for entry in choose(["storm", "request-*", "request-1"])] == [
         "request-1",
         "request-16",

@@ -29,7 +29,7 @@ def test_portFromPortsFile() -> None:
 
 @pytest.mark.parametrize("text", ["", '{"nats": [', '{"nats": []}', "[]", "7"])
 def test_portsFileInTheMaking(text: str) -> None:
-    """A ports file that is not whole yet tells nothing, and is no error."""
+    """A ports file that is only partly written is read as missing, without an error."""
     assert parsePort([text], "") is None
 
 
@@ -42,7 +42,7 @@ def test_portFromLog() -> None:
 
 @pytest.mark.parametrize("kind", ["route", "gateways", "leafnode"])
 def test_portForLinks(kind: str) -> None:
-    """The line that announces a listener for links tells its port, whatever links they are."""
+    """The line that announces a listener for links has its port, for all kinds of links."""
     clients = "[INF] Listening for client connections on 127.0.0.1:41234\n"
     line = f"[INF] Listening for {kind} connections on 127.0.0.1:41235\n"
     assert parseLinkPort(clients) is None
@@ -57,7 +57,7 @@ def test_farServerIsNamed() -> None:
 
 
 def test_commandLine() -> None:
-    """Ours and theirs get the same command line, with a configuration only if there is one."""
+    """Both servers get the same command line, with a configuration only if there is one."""
     server = NatsServer("fast", "ours", ("python", "-m", "natsbroker"))
     folder = Path("folder")
     words = ["python", "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1"]
@@ -124,7 +124,7 @@ def test_farSettingIsWritten(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrongLane(log: str, fine: bool) -> None:
-    """A server that says that it runs another lane is not measured under the wrong name."""
+    """A server that reports another lane is not measured under the wrong name."""
     fast = NatsServer("fast", "ours", ("x",), lane="compiled")
     assert (fast.objection(log) == "") == fine
     assert NatsServer("reference", "theirs", ("x",)).objection(log) == ""

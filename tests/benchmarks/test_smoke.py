@@ -46,7 +46,8 @@ SMALL = {
 
 def inSmall(key: str) -> Row:
     """
-    @return: the row of that key with small numbers; traffic by count, so that time is no matter.
+    @return: the row of that key with small numbers. Traffic is counted, so that time does not
+    matter.
     """
     (row,) = choose([key])
     words = list(row.load)
@@ -183,7 +184,7 @@ def test_streamAgainstOurs(key: str, generator: Generator, ours: Contestant) -> 
 
 @pytest.mark.realtime
 def test_operationsAgainstOurs(generator: Generator, ours: Contestant) -> None:
-    """Each operation of JetStream is done by our server, one after the other by the same one."""
+    """Each operation of JetStream is done on our server, one after the other on the same one."""
     with started(ours, SETTINGS["jetstream-relaxed"], []) as server:
         for key in (name for name in OPERATIONS if name.endswith("-2m")):
             row = inSmall(key)
@@ -240,7 +241,7 @@ def test_refusedLineIsAnError(generator: Generator, plain: Server) -> None:
 
 @pytest.mark.parametrize("key", ["publish-16", "one-128", "fan8-16", "eight-16", "others-wild-16"])
 def test_mirror(key: str, generator: Generator) -> None:
-    """The stand-in server lets through all that it is sent."""
+    """The stand-in server passes on all of its input."""
     row = inSmall(key)
     with started(mirror(generator), SETTINGS["plain"], row.load) as server:
         sample = measure(generator, server, row, "plain", 0.05)
@@ -257,7 +258,9 @@ def test_relay(key: str, generator: Generator) -> None:
 
 
 def test_roundsInterleave(generator: Generator) -> None:
-    """Servers take turns; one that fails is tried twice and then left out, the others go on."""
+    """
+    Servers take turns. A server that fails is tried twice and then left out. The others go on.
+    """
     broken = NatsServer("reference", "broken", ("false",))
     told: list[str] = []
     rounds = Rounds(generator, [broken, mirror(generator)], 2, 0.05, frozenset(), told.append)

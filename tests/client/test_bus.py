@@ -81,7 +81,7 @@ class BatchListener(Listener):
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    """A bus that is connected; nothing is left of it afterwards."""
+    """A bus that is connected. It is closed after the test."""
     made = Stage()
     made.start()
     assert made.prepared == [None]
@@ -166,10 +166,10 @@ class TestMessages:
 
 
 class TestBatches:
-    """Subscribers that want all that a turn brings at once."""
+    """Subscribers that get all messages of a turn in one call."""
 
     def test_runs(self, stage: Stage) -> None:
-        """Messages that are alike come as one run, all subjects in one call and in order."""
+        """Equal messages come as one run, all subjects in one call and in order."""
         listener = RunListener()
         stage.bus.subscribe(b"a", listener, 1)
         stage.bus.subscribe(b"b", listener, 2)
@@ -196,7 +196,7 @@ class TestSubscriptions:
     """Their end."""
 
     def test_cancel(self, stage: Stage) -> None:
-        """After its end nothing comes; ending it twice does no harm."""
+        """No message comes after the end of a subscription. Ending it twice does no harm."""
         listener = Listener()
         subscription = stage.bus.subscribe(b"a", listener)
         stage.settle()
@@ -270,7 +270,7 @@ class TestSubscriptions:
 
 
 class TestConnection:
-    """Its loss, and its return."""
+    """The loss of the connection, and its restoration."""
 
     def test_reconnects(self, stage: Stage) -> None:
         """
@@ -298,13 +298,16 @@ class TestConnection:
         assert len(stage.clients) == 2
 
     def test_cluster(self, stage: Stage) -> None:
-        """The members of the server's cluster that it told last are known to the next attempt."""
+        """The next attempt knows the last reported members of the server's cluster."""
         stage.clients[-1].protocol.info["connect_urls"] = ["10.0.0.1:4222", 5]
         stage.cut()
         assert stage.heardOf == [[], ["10.0.0.1:4222"]]
 
     def test_pauses(self, stage: Stage) -> None:
-        """The first attempt follows at once, the next ones soon, later ones every two seconds."""
+        """
+        The first attempt follows at once, the next ones after short pauses, and later ones every
+        two seconds.
+        """
         stage.isDown = True
         stage.cut()
         counts = []
@@ -314,7 +317,10 @@ class TestConnection:
         assert counts == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
     def test_firstLater(self) -> None:
-        """The first connection may take some attempts: both servers may start at once."""
+        """
+        The first connection may take some attempts, because both servers may start at the same
+        time.
+        """
         stage = Stage()
         stage.isDown = True
         stage.start()
@@ -328,7 +334,7 @@ class TestConnection:
         stage.broker.stop()
 
     def test_firstFails(self) -> None:
-        """Without a first connection it is not prepared, and no further attempt is made."""
+        """If the first connection fails the bus is not prepared, and no further attempt is made."""
         stage = Stage()
         stage.isDown = True
         stage.start()
@@ -340,7 +346,7 @@ class TestConnection:
         assert stage.broker.reactor.getDelayedCalls() == []
 
     def test_stoppedWhileDown(self, stage: Stage) -> None:
-        """Stopped between two attempts, it makes none."""
+        """If it is stopped between two attempts, it makes no more."""
         stage.isDown = True
         stage.cut()
         attempts = len(stage.heardOf)
@@ -377,7 +383,7 @@ class TestOrigin:
     """Whose messages they are."""
 
     def test_requests(self, stage: Stage) -> None:
-        """The other server gets only the requests that a service here makes in its own name."""
+        """The other server gets only requests that a service here makes in its own name."""
         got: list[bytes] = []
         subject = b"$JS.API.STREAM.DELETE.S"
         stage.client().subscribe(b"$JS.>", lambda message: got.append(message.payload))

@@ -136,7 +136,7 @@ class TestMessages:
         assert room.subscriptions == 0
 
     def test_echo(self, room: Room) -> None:
-        """A client that wants no echo gets others' messages only."""
+        """A client without echo gets other clients' messages only."""
         client = room.client(echo=False)
         got: list[Message] = []
         client.subscribe(b"foo", got.append)
@@ -146,7 +146,9 @@ class TestMessages:
         assert [message.payload for message in got] == [b"theirs"]
 
     def test_callbackFails(self, room: Room, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A callback that fails is logged; it is called again for the next message."""
+        """
+        A callback that raises an exception is logged. It is called again for the next message.
+        """
         client = room.client()
         calls: list[Message] = []
 
@@ -225,7 +227,7 @@ class TestRequests:
         assert error.subject == b"no.one"
 
     def test_timeout(self, room: Room) -> None:
-        """Without an answer the request fails at the timeout; a late answer is dropped."""
+        """Without an answer the request fails at the timeout. A late answer is dropped."""
         client = room.client()
         got: list[Message] = []
         client.subscribe(b"ask", got.append)
@@ -311,13 +313,13 @@ class TestTheEnd:
             assert str(room.result(deferred)) == "User Authentication Revoked"
 
     def test_connectingTwice(self, room: Room) -> None:
-        """Whether it is connected is asked once."""
+        """The attempt to connect can be read only once."""
         client = room.client()
         with pytest.raises(ClientError):
             assert client.connecting
 
     def test_cancelledAfterTheEnd(self, room: Room) -> None:
-        """A subscription may be cancelled when there is no connection any more."""
+        """A subscription can be cancelled after its connection has ended."""
         client = room.client()
         subscription = client.subscribe(b"foo", print)
         room.result(client.close())

@@ -83,7 +83,7 @@ class TestEndpoint:
     """Over an endpoint."""
 
     def test_connected(self) -> None:
-        """The client is there when the server has let it in; no timer but its own is left."""
+        """The client is ready when the server has accepted it. The only timer left is its own."""
         dialling = Dialling(options=ConnectOptions(name="me"))
         dialling.endpoint.open()
         dialling.endpoint.transport.send(INFO)
@@ -105,7 +105,7 @@ class TestEndpoint:
         assert dialling.clock.getDelayedCalls() == []
 
     def test_endpointFailsAtOnce(self) -> None:
-        """The same if the endpoint knows it at once."""
+        """The login fails in the same way if the endpoint fails at once."""
 
         @implementer(IStreamClientEndpoint)
         class Closed:
@@ -117,7 +117,7 @@ class TestEndpoint:
         assert isinstance(outcomes[0].value, ConnectionRefusedError)
 
     def test_denied(self) -> None:
-        """Where the server does not let us in it fails with the server's word."""
+        """If the server does not accept the login, the call fails with the server's text."""
         dialling = Dialling()
         dialling.endpoint.open()
         dialling.endpoint.transport.send(INFO + b"-ERR 'Authorization Violation'\r\n")
@@ -129,7 +129,7 @@ class TestEndpoint:
         """An endpoint that takes too long is given up."""
         dialling = Dialling(timeout=3.0)
         dialling.clock.advance(3.1)
-        assert str(dialling.error) == "not let in within 3s"
+        assert str(dialling.error) == "the login took longer than 3s"
         assert dialling.endpoint.cancelled
         assert dialling.clock.getDelayedCalls() == []
 
@@ -159,7 +159,7 @@ class TestInProcess:
     """To a broker in this process."""
 
     def test_connected(self) -> None:
-        """The broker authorizes it as any other client, and knows where it comes from."""
+        """The broker authorizes it like any other client, and knows its address."""
         asked: list[ConnectRequest] = []
 
         def answer(hello: ConnectRequest) -> Grant:

@@ -9,7 +9,7 @@ from natsbroker.errors import BrokerError
 
 
 def test_family() -> None:
-    """All errors of the client can be caught by one name, and with those of the package."""
+    """All errors of the client have one base class, and also the package's base class."""
     for error in (ConnectionEnded("x"), ServerError("x"), TLSError("x")):
         assert isinstance(error, ClientError)
         assert isinstance(error, BrokerError)

@@ -29,7 +29,9 @@ class TestFields:
     """The fields of CONNECT."""
 
     def test_defaults(self) -> None:
-        """A client that names nothing says how it speaks, and nothing about who it is."""
+        """
+        A client without a name sends its language and version, and nothing that identifies it.
+        """
         assert connectFields(ConnectOptions(), "nonce", False) == {
             "verbose": False,
             "pedantic": False,
@@ -51,7 +53,7 @@ class TestFields:
         assert base64.urlsafe_b64decode(said["sig"] + "==") == b"<abc>"
 
     def test_onlyKnownKeys(self) -> None:
-        """Whatever is given, CONNECT has keys of the protocol only: nothing else can leak."""
+        """With any options, CONNECT has keys of the protocol only. No other value can leak."""
         for options in (ConnectOptions(), FULL):
             said = connectFields(options, "abc", True)
             assert set(said) <= set(DEFAULTS)

@@ -1,6 +1,4 @@
-"""
-The client's side of one connection, against a server that says what the test wants.
-"""
+"""The client's side of one connection. The test decides what the server sends."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ class Call:
         self.transport.connect()
 
     def say(self, data: bytes) -> bytes:
-        """Let the server say something, and give what the client answers."""
+        """Let the server send something, and return what the client answers."""
         self.transport.send(data)
         return self.hear()
 
@@ -157,14 +155,14 @@ class TestBeginning:
 
     @pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad\r\n", b"MSG a 1 x\r\n", b"\x16\x03\r\n"])
     def test_noServer(self, data: bytes) -> None:
-        """Something that is no NATS server is the end, and nothing is said to it."""
+        """If the peer is no NATS server, the connection ends, and nothing is sent to it."""
         call = Call()
         assert call.say(data) == b""
         [reason] = call.events
         assert "not a NATS server" in str(reason)
 
     def test_notYet(self) -> None:
-        """Nothing can be sent before we are in, nor afterwards."""
+        """A message cannot be sent before the login or after the end."""
         call = Call()
         with pytest.raises(ConnectionEnded):
             call.protocol.write(b"x")
@@ -184,7 +182,7 @@ class TestTLS:
 
     @pytest.mark.parametrize("field", ["tls_required", "tls_available"])
     def test_upgrade(self, field: str) -> None:
-        """Where we want TLS and the server does it, CONNECT comes after the handshake."""
+        """If TLS is required and the server offers it, CONNECT comes after the handshake."""
         call = Call(tls="creator")
         assert call.say(b'INFO {"%b":true}\r\n' % field.encode()) == b""
         assert call.started == ["creator"]
@@ -219,7 +217,7 @@ class TestTLS:
         assert call.say(self.REQUIRED).startswith(b"CONNECT")
 
     def test_serverDoesNot(self) -> None:
-        """Where we want TLS and the server does not do it, nothing is said in clear text."""
+        """If we require TLS and the server does not offer it, nothing is sent in clear text."""
         call = Call(tls="creator", options=ConnectOptions(password="secret"))
         assert call.say(INFO) == b""
         [reason] = call.events
@@ -326,7 +324,7 @@ class TestTheEnd:
         assert call.clock.getDelayedCalls() == []
 
     def test_talkativeServer(self) -> None:
-        """A server that sends anything is not taken for dead."""
+        """A server that sends any bytes is not considered dead."""
         call = Call(pingInterval=10.0)
         call.begin()
         for number in range(100):

@@ -41,12 +41,12 @@ class TestPlain:
         assert talking(natsbroker.port) == "heard 300000 bytes, TLS False"
 
     def test_wantsTLS(self, natsbroker: BrokerProcess, tmp_path: Path) -> None:
-        """Where it wants TLS and the server does not do it, it does not go on."""
+        """If the options require TLS and the server does not offer it, the client disconnects."""
         writeCertificates(tmp_path)
         assert talking(natsbroker.port, tmp_path / "ca.pem").startswith("TLSError")
 
     def test_nobodyListens(self, natsbroker: BrokerProcess) -> None:
-        """Without a listener the error says so."""
+        """Without a listener, that is the text of the error."""
         natsbroker.stop()
         assert talking(natsbroker.port).startswith("ConnectionRefusedError")
 
@@ -78,5 +78,5 @@ class TestTLS:
         assert talking(server.port, other / "ca.pem").startswith("ConnectionEnded")
 
     def test_cannot(self, server: BrokerProcess) -> None:
-        """Without an authority nothing is said to a server that requires TLS."""
+        """Without an authority, nothing is sent to a server that requires TLS."""
         assert talking(server.port) == "TLSError: the server requires TLS"

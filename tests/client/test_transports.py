@@ -85,7 +85,10 @@ def test_producer() -> None:
 
 
 def test_oneProducer() -> None:
-    """There is one streaming producer at a time, and none where the connection is gone."""
+    """
+    Only one streaming producer can be registered at a time, and none after the connection has
+    ended.
+    """
     end, producer = End(), Producer()
     with pytest.raises(NotImplementedError):
         end.registerProducer(producer, False)
@@ -101,8 +104,7 @@ def test_oneProducer() -> None:
 
 def test_reading() -> None:
     """
-    A transport reads when its protocol wants it to, unless it is closing; to stop it is to close
-    it.
+    A transport reads when its protocol wants input, unless it is closing. Stopping it closes it.
     """
     end = End()
     reading = []
@@ -188,7 +190,10 @@ class TestBackPressure:
         assert [len(event) for event in pipe.other.events] == [(1 << 16) + 1]
 
     def test_producers(self) -> None:
-        """There is one producer at a time, a streaming one; one that comes too late is stopped."""
+        """
+        Only one producer can be registered at a time, and it must be a streaming one. A producer
+        that is registered too late is stopped.
+        """
         pipe = Pipe()
         pipe.left.registerProducer(pipe.one, True)
         with pytest.raises(RuntimeError):
@@ -220,7 +225,7 @@ class TestTheEnd:
         assert pipe.clock.getDelayedCalls() == []
 
     def test_lostWaits(self) -> None:
-        """An end that does not read keeps it open until it does."""
+        """If the peer does not read, the connection stays open until it does."""
         pipe = Pipe()
         pipe.right.pauseProducing()
         pipe.left.write(b"bye")
@@ -242,7 +247,7 @@ class TestTheEnd:
         assert pipe.clock.getDelayedCalls() == []
 
     def test_aborted(self) -> None:
-        """Aborting drops bytes on their way; the other end sees the connection lost."""
+        """Aborting drops bytes on their way. The other end sees a lost connection."""
         pipe = Pipe()
         pipe.right.registerProducer(pipe.other, True)
         pipe.left.write(b"bye")

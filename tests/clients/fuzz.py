@@ -147,9 +147,7 @@ STATES = (
 
 
 class Broken(Exception):
-    """
-    A promise was broken. The text tells the state, the input and what happened.
-    """
+    """A rule of the protocol was violated. The text has the state, the input and the output."""
 
 
 def inputs(random: Random) -> Iterator[bytes]:
@@ -200,7 +198,7 @@ def _forgetfulWorld(state: State, seed: int) -> World:
 
 class Fuzzer:
     """
-    One world for each state, with connections that come and go.
+    One world for each state, with connections that open and close.
 
     @ivar count: how many inputs there were.
     """

@@ -68,7 +68,7 @@ class TestLogin:
     def test_denied(
         self, error: Exception, later: bool, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """A denied client gets one and the same text, for any reason, and is closed."""
+        """A denied client gets the same text for every reason, and is closed."""
 
         def answer(hello: ConnectRequest) -> Any:
             if later:
@@ -84,7 +84,7 @@ class TestLogin:
 
     @pytest.mark.parametrize("answer", [None, "$G", True, {}])
     def test_garbage(self, answer: object) -> None:
-        """An answer that is no grant lets nobody in."""
+        """An answer that is no grant denies the login."""
         _, wire = self.connect(lambda hello: answer)
         assert wire.ask(b"CONNECT {}\r\n") == DENIED
 
@@ -99,13 +99,13 @@ class TestLogin:
         assert wire.ask(b"CONNECT {}\r\n") == b"+OK\r\n"
 
     def test_unknownAccount(self) -> None:
-        """A grant for an account that does not exist lets nobody in."""
+        """A grant for an account that does not exist denies the login."""
         _, wire = self.connect(lambda hello: Grant("nowhere"))
         assert wire.ask(b"CONNECT {}\r\n") == DENIED
         assert wire.closed == "lost"
 
     def test_accountIsFull(self) -> None:
-        """An account that takes no more connections says so."""
+        """An account that takes no more connections answers with that error."""
         world, wire = self.connect(lambda hello: Grant())
         world.accounts.maximum = 1
         assert wire.ask(QUIET + b"PING\r\n") == b"PONG\r\n"
@@ -115,7 +115,7 @@ class TestLogin:
         assert world.accounts.counts["$G"] == 1
 
     def test_accountsFail(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A failure in letting somebody in closes that connection, and nothing escapes."""
+        """A failure during a login closes that connection, and no exception escapes."""
         for later in (False, True):
             grant: Deferred[Grant] = Deferred()
             world, wire = self.connect(lambda hello, grant=grant: grant)
@@ -154,7 +154,9 @@ class TestLogin:
         assert wire.reads()
 
     def test_neverAnswers(self) -> None:
-        """An authorizer that never answers lets nobody in; its answer is cancelled and ignored."""
+        """
+        An authorizer that never answers denies the login. Its answer is cancelled and ignored.
+        """
         cancelled: list[object] = []
         grant: Deferred[Grant] = Deferred(cancelled.append)
         world, wire = self.connect(lambda hello: grant)
@@ -177,7 +179,7 @@ class TestLogin:
         assert world.clock.getDelayedCalls() == []
 
     def test_timeout(self) -> None:
-        """A client that must log in and does not gets an error when the time is over."""
+        """A client that does not log in within the time gets an error."""
         world, wire = self.connect(lambda hello: Grant())
         wire.send(b"CONN")
         world.advance(1.9)
@@ -203,7 +205,9 @@ class TestLogin:
         assert world.authorizer.asked == []
 
     def test_withoutConnect(self) -> None:
-        """Where none is required the authorizer is asked with nothing at the first operation."""
+        """
+        If CONNECT is not required, the authorizer is asked without options at the first operation.
+        """
         world, wire = self.connect(lambda hello: Grant(), required=False)
         assert world.authorizer.asked == []
         assert wire.ask(b"PING\r\n") == b"PONG\r\n"
@@ -233,8 +237,10 @@ class TestLogin:
 
     @pytest.mark.parametrize("first", [b"", b"c", b"CONNECT {"])
     def test_silentGuest(self, first: bytes) -> None:
-        """Where guests are somebody, who says nothing, or begins a CONNECT, has the time of a
-        login."""
+        """
+        If guests have a user, a silent client, or one that begins a CONNECT, has the time limit of
+        a login.
+        """
         world, wire = self.greeted()
         wire.send(first)
         world.advance(1.9)
@@ -271,7 +277,7 @@ class TestConnectAgain:
     """CONNECT after something else."""
 
     def test_keepsEarlySubscriptions(self) -> None:
-        """Subscriptions from before the first CONNECT stay, with the options that it says."""
+        """Subscriptions from before the first CONNECT stay, with the options of the CONNECT."""
         wire = World().dial()
         wire.receive()
         assert wire.ask(b"SUB foo 1\r\n") == b"+OK\r\n"
@@ -296,7 +302,7 @@ class TestConnectAgain:
         assert wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"hi")) == msg(b"foo", b"1", b"hi")
 
     def test_switchesAccount(self) -> None:
-        """A second CONNECT may lead to another account; the books are right."""
+        """A second CONNECT may lead to another account. The counts of both are correct."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant(hello.text("user") or "A")))
         wire = world.client()
         other = world.client(b'CONNECT {"verbose":false,"pedantic":false,"user":"B"}\r\n')
@@ -318,7 +324,7 @@ class TestConnectAgain:
         assert len(world.accounts["$G"]) == 0
 
     def test_secondWaits(self) -> None:
-        """While a second CONNECT waits, nothing is done in the first one's name."""
+        """While a second CONNECT waits, no operation is carried out with the first grant."""
         world = World()
         wire, other = world.client(), world.client()
         other.ask(b"SUB foo 1\r\n")
@@ -332,14 +338,14 @@ class TestConnectAgain:
 
 @onEach
 class TestReauthorizing:
-    """Grants that may no longer hold."""
+    """Grants that may have lost their validity."""
 
     def world(self, grant: Any) -> World:
         """A world that grants that."""
         return World(authorizer=Doorkeeper(lambda hello: grant))
 
     def test_same(self) -> None:
-        """A client that is still let in notices nothing."""
+        """A client that is still accepted notices no change."""
         world = self.world(Grant())
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -348,7 +354,7 @@ class TestReauthorizing:
         assert world.accounts.counts["$G"] == 1
 
     def test_denied(self) -> None:
-        """A client that is no longer let in gets an error and is closed."""
+        """A client that is no longer accepted gets an error and is closed."""
         world = self.world(Grant())
         wire = world.client()
         world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no"))
@@ -357,7 +363,10 @@ class TestReauthorizing:
 
     @pytest.mark.parametrize("error", [errors.AUTH_REVOKED, errors.ACCOUNT_EXPIRED])
     def test_deniedForAReason(self, error: errors.WireError) -> None:
-        """A client learns why it is no longer let in; one that never was learns only that."""
+        """
+        A client learns why it is no longer accepted. A client that never was accepted learns only
+        that it is not.
+        """
         world = self.world(Grant())
         wire = world.client()
         world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no", error))
@@ -372,8 +381,10 @@ class TestReauthorizing:
         ("grant", "told"), [(Grant("A", "me"), b""), (Grant(), b""), (Grant(user="other"), DENIED)]
     )
     def test_somebodyElse(self, grant: Grant, told: bytes) -> None:
-        """A client that would be another user now must connect again, and is closed only as by
-        nats-server: not if it is another account, or nobody."""
+        """
+        A client that would now be another user must connect again. It is closed only in the cases
+        of nats-server: not if the account differs, or if it becomes a guest.
+        """
         world = self.world(Grant(user="me"))
         wire = world.client()
         world.authorizer.answer = lambda hello: grant
@@ -391,7 +402,10 @@ class TestReauthorizing:
         assert wires[0].session.grant == Grant(user="me")
 
     def test_newPermissions(self) -> None:
-        """Subscriptions that are no longer allowed end and are named; publishing follows too."""
+        """
+        Subscriptions that are no longer allowed end with an error that names them. Publishing
+        follows the new permissions too.
+        """
         world = self.world(Grant())
         wire = world.client()
         wire.ask(b"SUB foo 1\r\nSUB bar 2\r\nSUB baz.* 3\r\n" + pub(b"foo", b"x"))
@@ -437,7 +451,10 @@ class TestReauthorizing:
         assert b"Permissions Violation" in wire.ask(pub(b"here", b"2"))
 
     def test_waits(self) -> None:
-        """While the authorizer thinks nothing is done; what came is done in order afterwards."""
+        """
+        No operation is carried out while the authorizer decides. The input is handled in order
+        afterwards.
+        """
         world = self.world(Grant())
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n" + b"PUB foo 4\r\n12")
@@ -459,7 +476,7 @@ class TestReauthorizing:
         assert (wire.receive(), wire.closed) == (DENIED, "lost")
 
     def test_changedMeanwhile(self) -> None:
-        """A change that comes while the authorizer thinks makes it be asked afresh."""
+        """If the settings change while the authorizer decides, it is asked again."""
         world = self.world(Grant())
         wire = world.client()
         first: Deferred[Grant] = Deferred()

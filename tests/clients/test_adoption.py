@@ -26,7 +26,7 @@ if sys.platform == "linux":
 
 @onEach
 class TestSessions:
-    """Sessions that go on where another process has stopped."""
+    """Sessions that continue those of another process."""
 
     pytestmark = pytest.mark.usefixtures("implementation")
 
@@ -40,7 +40,10 @@ class TestSessions:
         return protocol, transport
 
     def test_introduced(self) -> None:
-        """A client that has had INFO gets no other one before its CONNECT, and signs its nonce."""
+        """
+        A client that has received INFO gets no other one before its CONNECT, and signs the nonce of
+        the first.
+        """
         keeper = Doorkeeper(required=True, nonce=True)
         protocol: Any = World(authorizer=keeper).factory.buildProtocol(None)
         protocol.adoption = Adoption(77, "NONCE")
@@ -52,7 +55,7 @@ class TestSessions:
         assert (keeper.asked[0].nonce, keeper.asked[0].cid) == ("NONCE", 77)
 
     def test_unintroduced(self) -> None:
-        """Another one is greeted here, with the number that it was given."""
+        """A client without INFO gets one here, with its assigned number."""
         world = World()
         protocol, transport = self.begun(world, Adoption(77))
         assert re.match(rb'INFO .*"client_id":77,', transport.take())
@@ -90,7 +93,7 @@ def server() -> Iterator[Server]:
 
 
 class TestSockets:
-    """Sockets that were accepted elsewhere."""
+    """Sockets that another process accepted."""
 
     pytestmark = POLLED
 
@@ -110,7 +113,7 @@ class TestSockets:
         return peer, made
 
     def test_polled(self, server: Server) -> None:
-        """The input that was read comes first; the rest goes through the poller."""
+        """Input that was read before comes first. Later input comes through the poller."""
         peer, protocol = self.adopted(server, QUIET + b"SUB foo 1\r\nPUB foo 4\r\nno")
         assert type(protocol.transport) is PolledServer
         assert (protocol.host, protocol.port) == ("127.0.0.7", 5)
@@ -139,7 +142,7 @@ class TestSockets:
         assert ends == [1]
 
     def test_left(self, server: Server) -> None:
-        """A client that has left before is let go."""
+        """A client that has already disconnected is dropped."""
         peer, protocol = self.adopted(server, QUIET)
         session = protocol.session
         peer.socket.close()

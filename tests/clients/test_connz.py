@@ -50,7 +50,7 @@ class TestConnz:
         assert Stage().refusal("/connz", sort="bogus") == "invalid sorting option: bogus"
 
     def test_noSecrets(self) -> None:
-        """Whatever is asked for, no credential is shown, of those who are here or gone."""
+        """No option shows a credential, of open or of closed connections."""
         stage = Stage()
         stage.client("shown@A", **CANARIES).ask(b"SUB foo 1\r\n")
         stage.client("shown@A", **CANARIES).transport.hangUp()
@@ -71,7 +71,7 @@ class TestConnz:
         assert not {b"<", b"\x1b", b"\r", b"\x07"} & {body[n : n + 1] for n in range(len(body))}
 
     def test_leavesMeanwhile(self) -> None:
-        """A connection that goes while the page is made is still a row."""
+        """A connection that closes while the page is made is still a row."""
         stage = Stage()
         wires = [stage.client("a@A") for _ in range(200)]
         body = stage.answer("/connz").body
@@ -84,11 +84,11 @@ class TestConnz:
         assert page["num_connections"] == len(page["connections"]) == 200
 
     def test_isLong(self) -> None:
-        """The page is one of those of which only a few are made at once."""
+        """The page is one of the long pages, of which only a few are made at once."""
         assert Stage().answer("/connz").isLong
 
     def test_withoutHttp(self) -> None:
-        """The same is there as a list for others."""
+        """Other services get the same data as a list."""
         stage = Stage()
         stage.client()
         listing = complete(Connz(stage.world.context).steps(Selection(), Detail()))
@@ -160,7 +160,7 @@ class TestConnectionRow:
         assert "stop" not in row
 
     def test_timesOfGone(self) -> None:
-        """The times of a connection that is gone ended with it."""
+        """The times of a closed connection ended with it."""
         stage = Stage()
         wire = stage.client()
         stage.world.clock.advance(5)

@@ -37,13 +37,13 @@ class TestConnections:
         assert connections.total == 3
 
     def test_linksShareNumbers(self) -> None:
-        """A link takes a number that no client gets, and is no client."""
+        """A link takes a number that no client gets, and does not count as a client."""
         connections = Connections()
         assert (connections.nextClient(), connections.nextNumber()) == (1, 2)
         assert (connections.nextClient(), connections.total) == (3, 2)
 
     def test_comeAndGo(self) -> None:
-        """A connection is found by its number while it is there."""
+        """An open connection is found by its number."""
         connections = Connections()
         session = object()
         connections.add(1, session)
@@ -72,7 +72,7 @@ class TestConnections:
         assert len(connections) == 0
 
     def test_remembersTheLast(self) -> None:
-        """Only the last ones of those that are gone are remembered."""
+        """Only the last closed connections are remembered."""
         connections = Connections(remember=3)
         for number in range(5):
             connections.remove(number, closed(str(number)), (0, 0, 0, 0))
@@ -123,7 +123,7 @@ class TestContext:
         ("maximum", "there", "room"), [(0, 5, True), (2, 1, True), (2, 2, False)]
     )
     def test_room(self, maximum: int, there: int, room: bool) -> None:
-        """There is room below the limit, and always without one."""
+        """There is room below the limit, and always if there is no limit."""
         context = self.make(settings=Settings(max_connections=maximum))
         for number in range(there):
             context.connections.add(number, object())

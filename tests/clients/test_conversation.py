@@ -102,7 +102,7 @@ class TestTheEnd:
         assert wire.receive() == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_linger(self) -> None:
-        """A closed connection whose peer does not take the rest is cut after a second."""
+        """A closed connection is cut after a second if its peer does not read the rest."""
         world = World()
         wire = world.client()
         wire.transport.taking = False
@@ -133,7 +133,7 @@ class TestTheEnd:
         assert wire.closed == "lost"
 
     def test_books(self) -> None:
-        """When a client goes, its subscriptions end and its account counts one less."""
+        """When a client goes, its subscriptions end and its account has one connection less."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\n" + pub(b"foo", b"xyz"))
@@ -148,7 +148,7 @@ class TestTheEnd:
         assert world.advisories[-1] == ClientDisconnected(1, "$G", "", "Client Closed")
 
     def test_booksOfOneThatWasClosed(self) -> None:
-        """The books of a client that we closed are as before it came."""
+        """The counts after closing a client are the same as before it connected."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\nFOO\r\n")
@@ -157,7 +157,7 @@ class TestTheEnd:
         assert world.advisories[-1] == ClientDisconnected(1, "$G", "", "Protocol Violation")
 
     def test_closedByTheServer(self) -> None:
-        """The server may close a connection for a reason of its own; the first reason counts."""
+        """The server may close a connection for another reason. The first reason counts."""
         wire = World().client()
         wire.session.close(errors.AUTH_REVOKED)
         wire.session.close(errors.STALE)
@@ -165,7 +165,9 @@ class TestTheEnd:
         assert wire.session.reason == "Credentials Revoked"
 
     def test_subscriberOfAnotherKindFails(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A service that fails while it gets a message does not let that escape."""
+        """
+        A service that raises an exception while it gets a message does not affect the publisher.
+        """
         world = World()
 
         def fail(message: Message) -> None:
@@ -177,7 +179,10 @@ class TestTheEnd:
         assert len(flushLoggedErrors(ZeroDivisionError)) == 1
 
     def test_batchFails(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A service that fails at the end of a turn harms neither the client nor other services."""
+        """
+        A service that raises an exception at the end of a turn harms neither the client nor other
+        services.
+        """
 
         class Broken(BatchRecorder):
             def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:

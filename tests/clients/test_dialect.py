@@ -150,7 +150,7 @@ def implementation(names: Names) -> Iterator[Names]:
 
 
 def granting(**fields: Any) -> Doorkeeper:
-    """An authorizer that gives everybody the same grant."""
+    """An authorizer that gives every client the same grant."""
     return Doorkeeper(lambda hello: Grant(user="u", **fields))
 
 
@@ -159,7 +159,7 @@ class TestRights:
     """A client has the rights of its user on every path."""
 
     def test_login(self) -> None:
-        """The authorizer sees options, address and kind; nothing is handled before it answers."""
+        """The authorizer gets options, address and kind. No input is handled before it answers."""
         answer: Deferred[Grant] = Deferred()
         world = Dialects(None, Doorkeeper(lambda hello: answer))
         wire = world.dial()
@@ -228,7 +228,7 @@ class TestRights:
         assert b"Maximum Payload" in wire.ask(call("publish", "a", "x" * 20, "", {"a": "b"}))
 
     def test_subscribe(self) -> None:
-        """Permissions and the number hold for subscriptions; parts that are denied are left out."""
+        """Permissions and the limit apply to subscriptions. Denied parts are left out."""
         allowed = SubscribePermissions(None, (b"a.secret", b"b"))
         world = Dialects(None, granting(subscribe=allowed, maxSubscriptions=1))
         wire, sender = world.member(), world.user()
@@ -239,7 +239,7 @@ class TestRights:
         assert wire.receive() == b"1 a.b y\n"
 
     def test_review(self) -> None:
-        """Another grant ends subscriptions; a denial ends the connection."""
+        """A new grant ends subscriptions. A denial ends the connection."""
         world = Dialects(None, granting())
         wire = world.member()
         wire.ask(call("subscribe", "a", "1") + call("subscribe", "b", "2"))
@@ -252,7 +252,7 @@ class TestRights:
         assert wire.receive() == b"bye: Client Closed\n"
 
     def test_will(self) -> None:
-        """A will of a client that is gone needs the permission of its user."""
+        """The will of a disconnected client needs the permission of its user."""
         world = Dialects(None, granting(publish=PermissionSet((b"a",))))
         listener = world.user()
         listener.ask(b"SUB > 1\r\n")
@@ -273,7 +273,7 @@ class TestMessages:
     """Messages in both directions."""
 
     def test_delivery(self) -> None:
-        """Each message is put into bytes by the dialect, whatever path it took, and is counted."""
+        """Each message is encoded by the dialect, on every path, and is counted."""
         world = Dialects()
         wire, sender = world.member(), world.user(HEADERS)
         wire.ask(call("subscribe", "a.*", "1") + call("subscribe", "q", "2", "group"))
@@ -290,7 +290,7 @@ class TestMessages:
         assert listener.receive() == b"HMSG a 1 r 18 19\r\nNATS/1.0\r\nk: v\r\n\r\nx\r\n"
 
     def test_echo(self) -> None:
-        """A client may do without its own messages."""
+        """A client may exclude its own messages."""
         world = Dialects()
         for echo, expected in ((True, b"1 a x\n"), (False, b"")):
             wire = world.dial()
@@ -307,7 +307,7 @@ class TestMessages:
         assert b"inbox.x NATS/1.0 503\r\nNats-Subject: service\r\n\r\n" in answer
 
     def test_ending(self) -> None:
-        """A subscription ends after its last message, and at once if that is wanted."""
+        """A subscription ends after its last message, or at once on request."""
         world = Dialects()
         wire = world.member()
         wire.ask(call("subscribe", "a", "1") + call("unsubscribe", "1", 1))
@@ -353,7 +353,7 @@ class TestLimits:
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
     def test_malformed(self) -> None:
-        """Input that is none ends the connection."""
+        """Malformed input ends the connection."""
         assert Dialects().member().ask(b"{\n") == b"bye: Protocol Violation\n"
 
     def test_endless(self) -> None:
@@ -382,7 +382,7 @@ class TestLimits:
         assert wire.receive().endswith(b"bye: Stale Connection\n")
 
     def test_full(self) -> None:
-        """A broker without room says so."""
+        """A broker without room answers with that error."""
         world = Dialects(Settings(max_connections=1))
         world.member()
         assert world.dial().receive() == b"bye: Maximum Connections Exceeded\n"
@@ -422,7 +422,9 @@ class TestSettings:
     """The settings of a kind."""
 
     def test_overlay(self) -> None:
-        """Limits of the kind hold for its clients alone, and logins stay those of all."""
+        """
+        Limits of the kind apply to its clients only. Their logins are the same as for all clients.
+        """
         world = Dialects()
         world.use(lambda settings: replace(settings, max_payload=3))
         wire = world.member()

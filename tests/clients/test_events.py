@@ -1,6 +1,4 @@
-"""
-The events about clients that come and go, for the system account.
-"""
+"""The events about connecting and disconnecting clients, for the system account."""
 
 from __future__ import annotations
 
@@ -135,7 +133,9 @@ class TestEvents:
         assert events(listener) == []
 
     def test_papers(self) -> None:
-        """A user with a JWT is described with it and its issuer, also when it is gone."""
+        """
+        A user with a JWT is described with the JWT and its issuer, also after it has disconnected.
+        """
         grant = Grant("A", "u", jwt="eyJ.x.y", issuer="AKEY", tags=("t:1",))
         host = Host(ACCOUNTS, authorizer=Doorkeeper(lambda request: grant)).start()
         recorder = Recorder()
@@ -152,7 +152,7 @@ class TestEvents:
         assert ["stop" in peer for peer in clients] == [False, True]
 
     def test_refusedByCallout(self) -> None:
-        """An account learns which client its auth callout service has not let in, and why."""
+        """An account learns which client its auth callout service has denied, and why."""
         denial = Unauthorized("no way")
         denial.asked = "A"
 
@@ -185,7 +185,7 @@ class TestEvents:
         assert event["server"]["seq"] == 1
 
     def test_noSystemAccount(self) -> None:
-        """Without a system account there is nobody to tell, and clients come and go."""
+        """Without a system account no event is published, and clients connect as usual."""
         host = Host("no_system_account: true").start()
         client = host.client(b"CONNECT {}\r\nSUB > 1\r\n")
         client.receive()
@@ -195,7 +195,7 @@ class TestEvents:
 
 
 def test_nobodyListens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a client that comes and goes, nothing is put together that nobody reads or logs."""
+    """No event of a client is composed if there is no subscriber and no log."""
     host = Host(ACCOUNTS).start()
     made = Mock(wraps=clientLabel)
     monkeypatch.setattr(labels, "clientLabel", made)

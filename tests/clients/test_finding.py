@@ -27,7 +27,7 @@ def test_sessions() -> None:
 
 
 def test_closeExcess() -> None:
-    """The youngest of an account go, as many as are too many; others stay."""
+    """The newest connections of an account are closed, as many as exceed the limit. Others stay."""
     host = Host("accounts { A { users: [{user: a, password: p}] } }\nno_auth_user: a")
     clients = [host.client() for _ in range(4)]
     context, accounts = host.broker.clientContext, host.broker.accounts
@@ -41,7 +41,7 @@ def test_closeExcess() -> None:
 
 
 def test_closeAll() -> None:
-    """Each is closed without a word, after what waits for it."""
+    """Each is closed without an error line, after its waiting output."""
     host = Host()
     clients = [host.client() for _ in range(2)]
     clients[0].transport.send(b"PING\r\n")
@@ -68,5 +68,5 @@ def test_slow() -> None:
 
 
 def test_none() -> None:
-    """Without clients it is done at once."""
+    """Without clients the close ends at once."""
     assert fired(closeAll(Host().broker.clientContext.connections)) == [None]

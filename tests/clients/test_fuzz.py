@@ -72,7 +72,7 @@ class TestCommand:
     """The long form's command line."""
 
     def test_good(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """A run that finds nothing says so and succeeds."""
+        """A run that finds no fault reports that and succeeds."""
         assert fuzz.main(["--inputs", "50", "--seed", "2"]) == 0
         assert "50 inputs" in capsys.readouterr().out
 

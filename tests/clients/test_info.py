@@ -29,7 +29,7 @@ class TestLine:
     """One line."""
 
     def test_plain(self) -> None:
-        """A plain server's INFO has the fields that are always there, and what it is."""
+        """A plain server's INFO has the fields that are always present, and its identity."""
         fields = read(INFO.line(7, "10.0.0.1"))
         assert fields == {
             "server_id": "NID",
@@ -48,7 +48,7 @@ class TestLine:
         }
 
     def test_everything(self) -> None:
-        """All fields come in nats-server's order, ours last."""
+        """The fields come in nats-server's order, followed by our own."""
         full = INFO.changed(
             git_commit="abc",
             auth_required=True,
@@ -103,7 +103,7 @@ class TestLine:
         assert read(INFO.changed(headers=False).line(1, ""))["headers"] is False
 
     def test_oneLine(self) -> None:
-        """Whatever the server is called, INFO is one line without blanks between its parts."""
+        """With any server name, INFO is one line without blanks between its parts."""
         line = INFO.changed(server_name='a\r\n"b" \u00e9 \ud800').line(1, "")
         assert line.count(b"\n") == 1
         assert b'", "' not in line

@@ -63,7 +63,7 @@ class TestOpening:
         assert [listener.address.port for listener in made] == [1, 2]
 
     def test_taken(self) -> None:
-        """If one place is taken, it is named, and none listens."""
+        """If one address is in use, the error names it, and no listener is open."""
         made = listeners(1, Taken(), 3)
         [failure] = outcome(made.open(None))
         assert failure.check(StartError)
@@ -85,7 +85,7 @@ class TestOpening:
         assert made.closed() == []
 
     def test_nowhere(self) -> None:
-        """Without any place there is nothing to open, and no address."""
+        """Without any address there is no listener."""
         made = listeners()
         assert outcome(made.open(None)) == [None]
         assert made.urls() == []
@@ -128,14 +128,14 @@ class TestFactories:
         assert self.kinds(listeners(1)) == [ClientFactory]
 
     def test_tls(self) -> None:
-        """With it the other one, with the terms."""
+        """With TLS the other port is used, with its terms."""
         made = listeners(1, terms=TERMS)
         [factory] = [listener.factory for listener in made]
         assert isinstance(factory, TLSClientFactory)
         assert factory.terms is TERMS
 
     def test_otherTerms(self) -> None:
-        """Other terms hold for the connections to come; the factory stays."""
+        """Other terms apply to later connections. The factory stays the same."""
         made = listeners(1, terms=TERMS)
         [before] = [listener.factory for listener in made]
         other = TLSTerms(None, Begin.FIRST)
@@ -157,7 +157,7 @@ class TestFactories:
         assert port.factory is listener.factory
 
     def test_stays(self) -> None:
-        """Where there is none before and after, nothing changes."""
+        """If there is no listener before and after, nothing changes."""
         made = listeners(1)
         [before] = [listener.factory for listener in made]
         made.planTerms(None)()
@@ -221,7 +221,7 @@ class TestSecured:
         assert self.termsOf(made)[0].begin is Begin.FIRST
 
     def test_reloadFails(self, description: str, tmp_path: Path) -> None:
-        """If a file is no good any more, nothing changes."""
+        """If a file has become invalid, nothing changes."""
         made = listeners(description, 8)
         before = self.termsOf(made)
         (tmp_path / "server.pem").write_text("nothing")
@@ -230,6 +230,6 @@ class TestSecured:
         assert self.termsOf(made) == before
 
     def test_missing(self) -> None:
-        """A file that is not there is named."""
+        """A missing file is named in the error."""
         with pytest.raises(ValueError, match="/missing"):
             listeners("ssl:7:privateKey=/missing")

@@ -98,7 +98,7 @@ class TestAnswers:
     def test_broken(
         self, answer: Callable[[ConnectRequest], Any], flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """An authorizer that fails lets nobody in, and its failure is logged."""
+        """An authorizer that fails denies the login, and its failure is logged."""
         _, outcomes = ask(answer)
         assert outcomes == [None]
         assert len(flushLoggedErrors(ZeroDivisionError)) == 1
@@ -160,7 +160,7 @@ class TestAnswers:
         loop.close()
 
     def test_noGrant(self) -> None:
-        """An answer that is no grant is logged with the place of what gave it."""
+        """An answer that is no grant is logged with the place of the method that returned it."""
 
         class Yes(Authenticator):
             def grant(self, avatar: Any, request: ConnectRequest) -> Any:
@@ -181,7 +181,7 @@ class TestAnswers:
             assert outcomes == [None]
 
     def test_later(self) -> None:
-        """An answer may come later; until then the login waits."""
+        """An answer may come later. The login waits until then."""
         answer: Deferred[Grant] = Deferred()
         login, outcomes = ask(lambda hello: answer)
         assert (outcomes, login.waiting) == ([], True)
@@ -189,7 +189,7 @@ class TestAnswers:
         assert (outcomes, login.waiting) == ([GRANT], False)
 
     def test_hello(self) -> None:
-        """The authorizer is asked once, with what is known of the connection."""
+        """The authorizer is asked once, with the known facts of the connection."""
         keeper = Doorkeeper()
         hello = ConnectRequest(host="1.2.3.4")
         Login(lambda grant: None, PluginCalls()).ask(keeper, hello)
@@ -224,7 +224,7 @@ class TestCalls:
         flushLoggedErrors(ZeroDivisionError)
 
     def test_open(self) -> None:
-        """A question counts before its answer comes."""
+        """A login counts as open before its answer comes."""
         calls = PluginCalls()
         answer: Deferred[Grant] = Deferred()
         Login(lambda grant: None, calls).ask(Doorkeeper(lambda hello: answer), ConnectRequest())
@@ -246,7 +246,7 @@ class TestCancelling:
         assert (outcomes, login.waiting) == ([], False)
 
     def test_giveUp(self) -> None:
-        """A login that takes too long is cancelled, and that is logged."""
+        """A login that takes too long is cancelled, and the log has a line about it."""
         answer: Deferred[Grant] = Deferred()
         login, outcomes = ask(lambda hello: answer)
         with logLines() as lines:
@@ -257,7 +257,7 @@ class TestCancelling:
 
     @pytest.mark.parametrize("late", [GRANT, Unauthorized("no"), ZeroDivisionError(), "garbage"])
     def test_answerAfterwards(self, late: Any) -> None:
-        """An answer that comes although nobody waits changes nothing and fails nobody."""
+        """An answer that comes after the login was given up has no effect and raises no error."""
         answer: Deferred[Any] = Deferred()
         login, outcomes = ask(lambda hello: answer)
         login.cancel()
@@ -268,7 +268,7 @@ class TestCancelling:
         assert outcomes == []
 
     def test_cancellerThatRaises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A canceller that raises is logged and keeps nothing from going on."""
+        """A canceller that raises an exception is logged and stops nothing else."""
 
         def fail(deferred: Deferred[Grant]) -> None:
             raise SystemExit
@@ -303,7 +303,7 @@ class TestCancelling:
         assert (stopped, outcomes) == (["stopped"], [])
 
     def test_cancelAfterTheAnswer(self) -> None:
-        """Cancelling what is decided does nothing."""
+        """Cancelling after the decision does nothing."""
         login, outcomes = ask(lambda hello: GRANT)
         login.cancel()
         assert outcomes == [GRANT]

@@ -44,7 +44,7 @@ class TestPermissions:
         return world, world.client(hello)
 
     def test_publish(self) -> None:
-        """A denied publish is refused by name every time; an allowed one is not."""
+        """A denied publish gets an error with its subject each time. An allowed one gets none."""
         _, wire = self.client(Grant(publish=PermissionSet([b"ok"])))
         wire.ask(b"SUB > 1\r\n")
         answer = wire.ask(pub(b"no", b"1") + pub(b"ok", b"2") + pub(b"no", b"3"))
@@ -52,7 +52,7 @@ class TestPermissions:
         assert answer == refusal + msg(b"ok", b"1", b"2") + refusal
 
     def test_subscribe(self) -> None:
-        """A subscription that is denied does not stand; its sid stays free."""
+        """A subscription that is denied is not created. Its sid stays free."""
         _, wire = self.client(Grant(subscribe=SubscribePermissions([b"ok"])))
         refusal = b"-ERR 'Permissions Violation for Subscription to \"no\"'\r\n"
         assert wire.ask(b"SUB no 1\r\nSUB ok 1\r\n" + pub(b"ok", b"x")) == refusal + msg(
@@ -60,7 +60,10 @@ class TestPermissions:
         )
 
     def test_filtered(self) -> None:
-        """A subscription that covers something denied stands; that is not delivered."""
+        """
+        A subscription that includes a denied subject is accepted. Messages on this subject are not
+        delivered.
+        """
         _, wire = self.client(Grant(subscribe=SubscribePermissions(None, [b"a.secret"])))
         wire.ask(b"SUB a.* 1\r\n")
         assert wire.ask(pub(b"a.secret", b"x") + pub(b"a.b", b"y")) == msg(b"a.b", b"1", b"y")
@@ -166,7 +169,10 @@ class TestMapped:
         assert wire.ask(pub(b"in.a", b"x", b"r")) == b"MSG out.a 1 r 1\r\nx\r\n"
 
     def test_permissions(self) -> None:
-        """Where it leads decides whether it may be published: nats-server asks nothing else."""
+        """
+        The destination of a mapping decides whether a message may be published. nats-server checks
+        nothing else.
+        """
         grant = Grant(publish=PermissionSet([b"out"], []))
         world = self.world(Doorkeeper(lambda hello: grant), **{"in": "out", "out": "else"})
         wire = world.client()
@@ -186,7 +192,7 @@ class TestMapped:
         )
 
     def test_noResponders(self) -> None:
-        """A request without responders is answered with the subject that it was mapped to."""
+        """A request without responders is answered with its mapped subject."""
         wire = self.world(None, **{"in": "out"}).client(HEADERS)
         wire.ask(b"SUB r 1\r\n")
         assert b"Nats-Subject: out\r\n" in wire.ask(pub(b"in", b"x", b"r"))

@@ -117,14 +117,14 @@ class TestAuthorization:
         assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
 
     def test_user(self) -> None:
-        """Somebody who is gone is cut without a word, as by nats-server."""
+        """A removed user is cut without an error line, as by nats-server."""
         host = Host(USERS).start()
         client = host.client(HELLO)
         host.reload(USERS.replace("user: u", "user: v"))
         assert (client.receive(), bool(client.closed)) == (b"", True)
 
     def test_unconcerned(self) -> None:
-        """Everybody else stays and notices nothing."""
+        """All other clients stay and notice nothing."""
         two = USERS.replace("users: [", "users: [{user: w, password: w}, ")
         host = Host(two).start()
         client = host.client(b'CONNECT {"verbose":false,"user":"w","pass":"w"}\r\n')
@@ -133,7 +133,7 @@ class TestAuthorization:
         assert client.ask(b"PUB foo 1\r\nx\r\n") == b"MSG foo 1 1\r\nx\r\n"
 
     def test_account(self) -> None:
-        """An account that is gone takes its users with it; a new one has its own."""
+        """The users of a removed account are gone too. A new account has its own users."""
         text = "accounts { A { users: [{user: u, password: p}] } }"
         host = Host(text).start()
         client = host.client(HELLO)
@@ -172,7 +172,7 @@ class TestAuthorization:
         assert (client.receive(), client.closed) == (answer, "lost")
 
     def test_becomesSomebody(self) -> None:
-        """A client that had no user, and has one of the same account now, stays."""
+        """A client without a user that now has one of the same account stays connected."""
         host = Host("server_tags: [a]").start()
         client, nobody = host.client(HELLO), host.client()
         host.reload("authorization { users: [{user: u, password: p}] }")
@@ -243,7 +243,7 @@ class TestOwnAuthorizer:
     @pytest.mark.parametrize("reloadable", [True, False])
     def test_section(self, reloadable: bool) -> None:
         """
-        A given authorizer takes its own section if it can; otherwise the change needs a restart.
+        A given authorizer takes its own section if it can. Otherwise the change needs a restart.
         """
         taken: list[Any] = []
 

@@ -78,7 +78,7 @@ class TestProxied:
         assert wire.ask(FIRST * 2) == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_late(self) -> None:
-        """A connection that says nothing is closed, even if nobody has to log in."""
+        """A connection that sends nothing is closed, even if no login is required."""
         world = Proxied()
         wire = world.dial()
         world.advance(TIMEOUT + 0.1)
@@ -117,7 +117,7 @@ class TestProxied:
         assert asked == ["1.2.3.4"]
 
     def test_notAsked(self) -> None:
-        """Without the setting nobody is believed."""
+        """Without the setting no header is accepted."""
         world = World()
         wire = world.dial()
         wire.receive()

@@ -65,7 +65,7 @@ class TestReservedNames:
         "reply", [b"rep.*", b">", b"foo..", b"$SYS.x", b"$NRG.x", b"_R_", b"$JS.ACK"]
     )
     def test_otherReplies(self, reply: bytes) -> None:
-        """Any other reply subject is passed on, even one that nobody can publish to."""
+        """Any other reply subject is passed on, even one that no client can publish to."""
         assert told(PublishRules(Grant(), False, Time()), b"foo", reply) == b""
 
 
@@ -110,7 +110,7 @@ class TestResponses:
         assert told(rules, b"_INBOX.a") == denied
 
     def test_besides(self) -> None:
-        """Answers are allowed besides what is permitted, and do not count there."""
+        """Answers are allowed in addition to the permissions, and do not count in them."""
         grant = Grant(publish=PermissionSet([b"pub"]), responses=ResponsePermission(1, 0))
         rules = PublishRules(grant, False, Time())
         assert rules.replies is not None
@@ -180,7 +180,7 @@ class TestTracker:
 
 
 def fewer(isInLane: bool) -> type[PublishRules]:
-    """Rules with one more, by which a connection may publish to C{a} twice."""
+    """Rules with one more, which lets a connection publish to C{a} twice."""
 
     class Fewer(PublishRules):
         __slots__ = ("_left",)
@@ -215,7 +215,10 @@ class TestLane:
         assert answer == msg(b"a", b"1", b"x") * 2 + msg(b"b", b"1", b"x") + refusal * 2
 
     def test_mistaken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A rule that is said to be in the lane is not asked about what that takes."""
+        """
+        A rule that is declared as handled by the lane is not asked about messages that the lane
+        takes.
+        """
         monkeypatch.setattr(admission, "PublishRules", fewer(isInLane=True))
         wire = World().client()
         wire.ask(b"SUB > 1\r\n")
@@ -226,7 +229,7 @@ class TestLane:
         [(b"_GR_.x", b""), (b"no", b""), (b"$NRG.x", b""), (b"a", b"_R_.x")],
     )
     def test_usual(self, subject: bytes, reply: bytes) -> None:
-        """The lane leaves each publish that breaks one of the rules which it holds."""
+        """The lane does not take a publish that breaks one of its rules."""
         grant = Grant(publish=PermissionSet(None, [b"no"]))
         wire = World(authorizer=Doorkeeper(lambda hello: grant)).client(HEADERS)
         wire.ask(b"SUB > 1\r\n")

@@ -17,9 +17,7 @@ NOW = 1000.0
 
 
 def factsWith(cid: int, **changes: Any) -> ConnectionFacts:
-    """
-    Facts of a connection; what is not given is nothing.
-    """
+    """Facts of a connection. A fact that is not given has no value."""
     facts = ConnectionFacts(
         cid, "nats", "127.0.0.1", 1, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, "", "", "", "", ""
     )
@@ -58,9 +56,7 @@ class Open:
 
 
 def connectionsOf(*open: Open, closed: tuple[ClosedClient, ...] = ()) -> Connections:
-    """
-    Connections with some that are there and some that are gone.
-    """
+    """Connections, some open and some closed."""
     connections = Connections()
     for connection in open:
         connections.add(connection.facts().cid, connection)
@@ -106,7 +102,7 @@ class TestSorting:
         ],
     )
     def test_descending(self, sort: str, member: str) -> None:
-        """Most orders begin with the most; equal ones stand by number."""
+        """Most orders begin with the largest value. Equal ones are sorted by number."""
         values = [2, 9, 2, 5]
         connections = connectionsOf(
             *(Open(factsWith(cid, **{member: value})) for cid, value in enumerate(values, 1))
@@ -120,14 +116,14 @@ class TestSorting:
         assert cids(connections, sort=sort, state="all") == [1, 2, 3]
 
     def test_idle(self) -> None:
-        """The one that has been quiet longest stands first."""
+        """The connection that has been idle for the longest time comes first."""
         connections = connectionsOf(
             Open(factsWith(1, lastActivity=900.0)), Open(factsWith(2, lastActivity=100.0))
         )
         assert cids(connections, sort="idle") == [2, 1]
 
     def test_uptime(self) -> None:
-        """The shortest stands first; that of a connection that is gone ended with it."""
+        """The shortest uptime comes first. The uptime of a closed connection ended with it."""
         connections = connectionsOf(
             Open(factsWith(1, started=990.0)),
             Open(factsWith(2, started=100.0)),
@@ -136,7 +132,7 @@ class TestSorting:
         assert cids(connections, sort="uptime", state="any") == [3, 1, 4, 2]
 
     def test_stop(self) -> None:
-        """The one that ended last stands first."""
+        """The connection that ended last comes first."""
         connections = connectionsOf(closed=(gone(1, 5.0), gone(2, 9.0), gone(3, 7.0)))
         assert cids(connections, sort="stop", state="closed") == [2, 3, 1]
 
@@ -160,7 +156,7 @@ class TestSorting:
 
 
 class TestStates:
-    """Which are wanted: those that are there, those that are gone, or all."""
+    """The state selects open connections, closed ones, or all."""
 
     @pytest.mark.parametrize(
         ("state", "wanted"),
@@ -200,17 +196,17 @@ class TestFilters:
     )
 
     def test_account(self) -> None:
-        """Only the account's connections are there, and only they count."""
+        """Only the account's connections are listed and counted."""
         assert cids(self.connections, acc="A", state="all") == [1, 2, 5]
         assert total(self.connections, acc="A", state="all") == 3
 
     def test_globalAccount(self) -> None:
-        """Before it is let in, a connection counts for the global account."""
+        """Before its login a connection counts for the global account."""
         assert cids(self.connections, acc="$G") == [3, 4]
         assert accountOf(factsWith(4)) == "$G"
 
     def test_user(self) -> None:
-        """Only the user's connections are there, but all count."""
+        """Only the user's connections are listed, but all are counted."""
         assert cids(self.connections, user="a", state="all") == [1, 5, 6]
         assert total(self.connections, user="a", state="all") == 6
 
@@ -241,17 +237,19 @@ class TestFilters:
         assert Selection.fromQuery({"cid": "2", "limit": "50"}).limit == 1
 
     def test_subject(self) -> None:
-        """A subject chooses those with a subscription that has messages in common with it."""
+        """A subject selects the connections with a subscription that can match it."""
         assert cids(self.connections, acc="A", filter_subject="foo.1") == [1]
         assert cids(self.connections, acc="A", filter_subject="*", state="all") == [1, 2]
         assert cids(self.connections, acc="A", filter_subject="foo.*", state="all") == [1, 5]
 
     def test_everySubject(self) -> None:
-        """All subjects are no filter, not even for those without subscriptions."""
+        """
+        The filter for all subjects selects every connection, also those without subscriptions.
+        """
         assert cids(self.connections, filter_subject=">") == [1, 2, 3, 4]
 
     def test_noSubject(self) -> None:
-        """A text that is no subject has nothing in common with any."""
+        """A text that is no subject matches no subscription."""
         assert cids(self.connections, acc="A", filter_subject="a..b") == []
 
     def test_subjectWithoutAccount(self) -> None:
@@ -270,7 +268,7 @@ class TestWindow:
         [("", DEFAULT_LIMIT), ("0", DEFAULT_LIMIT), ("-5", DEFAULT_LIMIT), ("7", 7)],
     )
     def test_limit(self, limit: str, given: int) -> None:
-        """Without a sensible limit there is one all the same."""
+        """Without a valid limit the default limit applies."""
         assert limitFrom({"limit": limit}) == given
 
     def test_largestLimit(self) -> None:
@@ -312,7 +310,7 @@ class TestSteps:
         assert most <= 64
 
     def test_manySubscriptions(self) -> None:
-        """A connection with many subscriptions does not hold up the others."""
+        """A connection with many subscriptions does not delay the others."""
         patterns = tuple(b"foo.%d" % n for n in range(5_000))
         connections = connectionsOf(Open(factsWith(1, account="A"), patterns))
         selection = Selection(acc="A", filter_subject="foo.4999")
@@ -320,7 +318,7 @@ class TestSteps:
         assert cids(connections, acc="A", filter_subject="foo.4999") == [1]
 
     def test_changesMeanwhile(self) -> None:
-        """A connection that comes or goes during the walk does not disturb it."""
+        """A connection that opens or closes during the walk does not disturb it."""
         connections = connectionsOf(*(Open(factsWith(cid)) for cid in range(1, 201)))
         steps: Iterator[Any] = choose(connections, Selection(), NOW)
         next(steps)

@@ -1,5 +1,5 @@
 """
-The session of one client: its options, changes, and what others learn of it.
+The session of one client: its options, its changes, and what other clients learn of it.
 
 The rows of the conformance table are played elsewhere; here is what they leave open.
 """
@@ -92,7 +92,7 @@ class TestOptions:
         assert answer == b"-ERR 'no responders requires headers support'\r\n"
 
     def test_pedantic(self) -> None:
-        """A pedantic client learns of a bad subject before its payload is there."""
+        """A pedantic client learns of a bad subject before its payload has arrived."""
         wire = World().client(b'CONNECT {"verbose":false}\r\n')
         assert wire.ask(b"PUB foo.* 2\r\n") == b"-ERR 'Invalid Publish Subject'\r\n"
         assert wire.ask(b"hi\r\nPING\r\n") == b"PONG\r\n"
@@ -150,7 +150,7 @@ class TestChanges:
         assert wire.receive() == b"PING\r\n"
 
     def test_beforeLogin(self) -> None:
-        """A connection that is not let in yet takes new limits too."""
+        """A connection before its login takes new limits too."""
         world = World()
         wire = world.dial()
         wire.receive()
@@ -161,7 +161,7 @@ class TestChanges:
         )
 
     def test_lameDuck(self) -> None:
-        """Clients that understand it learn that the server is a lame duck; others do not."""
+        """Clients that support lame duck mode learn of it. Others do not."""
         world = World()
         new = world.client(b'CONNECT {"verbose":false,"protocol":1}\r\n')
         old, silent = world.client(), world.dial()
@@ -203,7 +203,9 @@ class TestClientInfo:
         assert session.clientInfo(False).rtt > info.rtt
 
     def test_firstEstimate(self) -> None:
-        """Until it was measured, the round trip is how long the client took to say hello."""
+        """
+        Before the first measurement, the round trip is the time until the client sent CONNECT.
+        """
         world = World()
         wire = world.dial()
         world.clock.advance(0.25)

@@ -45,7 +45,7 @@ class TestDescriptions:
         ],
     )
     def test_read(self, text: str, expected: SSLEndpoint) -> None:
-        """Arguments stand in order or have names; a backslash takes a sign for what it is."""
+        """Arguments have an order or names. A backslash makes the next character literal."""
         assert read(text) == expected
 
     @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ class TestDescriptions:
             ("ssl:1:a:b:c", "another argument"),
             ("ssl:1:colour=red", "colour"),
             ("ssl:1\\", "backslash"),
-            ("ssl:1:sslmethod=SSLv23_METHOD", "sslmethod is not taken: .*min_version"),
-            ("ssl:1:dhParameters=dh.pem", "dhParameters is not taken: .*elliptic"),
+            ("ssl:1:sslmethod=SSLv23_METHOD", "sslmethod is not supported: .*min_version"),
+            ("ssl:1:dhParameters=dh.pem", "dhParameters is not supported: .*elliptic"),
         ],
     )
     def test_unusableDescriptionIsRefused(self, text: str, reason: str) -> None:
@@ -76,7 +76,7 @@ class TestDescriptions:
         assert not SSLEndpoint.isMeant("sslx:1") and not SSLEndpoint.isMeant("tcp:1")
 
     def test_endpoint(self) -> None:
-        """A described endpoint listens there, with the usual backlog unless it names one."""
+        """An endpoint listens at its address, with the usual backlog unless it names one."""
         for text, backlog in (("ssl:5:interface=127.0.0.1", BACKLOG), ("ssl:5:backlog=3", 3)):
             reactor: Any = MemoryReactor()
             read(text).endpoint(reactor).listen(FACTORY)
@@ -100,7 +100,10 @@ class TestTerms:
         return creator._context
 
     def test_first(self, described: SSLEndpoint) -> None:
-        """The handshake comes first and is not optional, whatever the settings say of others."""
+        """
+        The handshake comes first and is not optional, independently of the settings of other
+        listeners.
+        """
         for policy in (
             TLSSettings(),
             TLSSettings(handshake_first=True, handshake_first_fallback=3.0),
@@ -109,7 +112,7 @@ class TestTerms:
             assert (terms.begin, terms.optional) == (Begin.FIRST, False)
 
     def test_demands(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """A certificate that is demanded of clients elsewhere is demanded here."""
+        """If other listeners require a certificate of clients, this one does too."""
         policy = TLSSettings(verify=True, ca_file=str(tmp_path / "ca.pem"))
         context = self.contextOf(described, policy)
         assert Handshake(context, clientContext()).refused()
@@ -132,7 +135,7 @@ class TestTerms:
             assert len(done.client.get_peer_cert_chain() or ()) == length
 
     def test_chainMissing(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """A chain that is none is named."""
+        """A missing chain is named in the error."""
         for name in ("missing.pem", "server-key.pem"):
             path = str(tmp_path / name)
             with pytest.raises(TLSSettingsError, match=name):

@@ -67,7 +67,7 @@ class TestTable:
     """One table."""
 
     def test_subscribe(self) -> None:
-        """A subscription delivers under its sid; the table counts and lists it."""
+        """A subscription delivers under its sid. The table counts and lists it."""
         desk = Desk()
         assert desk.refusal(b"foo.*", sid=b"1") == desk.refusal(b"bar", b"q", b"two") == ""
         assert desk.publish(b"foo.x") == [b"1"]
@@ -174,7 +174,7 @@ class TestEnding:
 
     @pytest.mark.parametrize("count", [0, 1, 2])
     def test_atOnce(self, count: int) -> None:
-        """UNSUB without a count, or with one that is reached, frees the sid at once."""
+        """UNSUB without a count, or with a count that is reached, frees the sid at once."""
         desk = Desk()
         desk.table.subscribe(b"foo", b"", b"1")
         desk.publish(b"foo")
@@ -184,7 +184,7 @@ class TestEnding:
         assert desk.refusal(b"bar") == ""
 
     def test_later(self) -> None:
-        """UNSUB with a count to come keeps the sid until that has come."""
+        """UNSUB with a higher count keeps the sid until the count is reached."""
         desk = Desk()
         desk.table.subscribe(b"foo", b"", b"1")
         desk.table.unsubscribe(b"1", 2)
@@ -215,7 +215,7 @@ class TestEnding:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestPermit:
-    """Other permissions for subscriptions that stand."""
+    """Changed permissions of existing subscriptions."""
 
     def test_endsWhatIsDenied(self) -> None:
         """A subscription that is no longer allowed ends and is named; the others stay."""

@@ -59,7 +59,7 @@ class TestDeadlines:
             assert b"PING" not in wire.ask(data)
 
     def test_beforeLogin(self) -> None:
-        """A client that never says CONNECT is asked too."""
+        """A client that never sends CONNECT gets a PING too."""
         world = World(Settings(ping_interval=1.0, ping_max=1))
         wire = world.dial()
         wire.receive()
@@ -77,7 +77,7 @@ class TestDeadlines:
         assert wire.receive() == b"-ERR 'User Authentication Expired'\r\n"
 
     def test_expiredAlready(self) -> None:
-        """A grant that has ended already lets nobody stay."""
+        """A grant that has already ended closes the connection."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant(expires=50.0)))
         world.clock.advance(100)
         wire = world.dial()
@@ -89,7 +89,7 @@ class TestDeadlines:
         assert wire.receive() == b"-ERR 'User Authentication Expired'\r\n"
 
     def test_writeDeadline(self) -> None:
-        """A client that takes nothing for too long is cut without a word."""
+        """A client that reads nothing for too long is cut without an error line."""
         world = World(Settings(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -111,7 +111,7 @@ class TestDeadlines:
         assert wire.closed == "aborted"
 
     def test_takesInTime(self) -> None:
-        """A client that takes what waits before that stays."""
+        """A client that reads the waiting output before that stays connected."""
         world = World(Settings(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -138,8 +138,8 @@ class TestDeadlines:
 
 def lagging(world: World, messages: int = 0) -> tuple[Wire, Wire]:
     """
-    @return: a receiver that takes nothing any more, and a publisher that has sent it some messages
-        of 600 kB.
+    @return: a receiver that reads nothing any more, and a publisher that has sent it some messages
+    of 600 kB.
     """
     slow, publisher = world.client(), world.client()
     slow.ask(b"SUB foo 1\r\n")
@@ -151,10 +151,12 @@ def lagging(world: World, messages: int = 0) -> tuple[Wire, Wire]:
 
 @onEach
 class TestSlowReceivers:
-    """Receivers that lag, and those who publish to them."""
+    """Receivers that lag, and their publishers."""
 
     def test_cut(self) -> None:
-        """A receiver for which too much waits is cut without a word; others notice nothing."""
+        """
+        A receiver with too much waiting output is cut without an error line. Others notice nothing.
+        """
         world = World(Settings(max_pending=300_000, no_fast_producer_stall=True))
         slow, good, publisher = (world.client() for _ in range(3))
         for client in (slow, good):
@@ -197,7 +199,7 @@ class TestSlowReceivers:
         assert publisher.ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_patienceEnds(self) -> None:
-        """A publisher goes on after a while; the receiver is not waited for again."""
+        """A publisher goes on after a while, and does not wait for the receiver again."""
         world = World()
         slow, publisher = lagging(world, 3)
         world.advance(PATIENCE + 0.05)
@@ -223,7 +225,7 @@ class TestSlowReceivers:
             assert publisher.reads()
 
     def test_receiverGoes(self) -> None:
-        """A publisher that waits goes on when the receiver goes away."""
+        """A publisher that waits goes on when the receiver disconnects."""
         world = World()
         slow, publisher = lagging(world, 3)
         slow.transport.hangUp()
@@ -231,7 +233,7 @@ class TestSlowReceivers:
         assert publisher.reads()
 
     def test_publisherGoes(self) -> None:
-        """A publisher that waits may go away; nothing is left of the wait."""
+        """A publisher that waits may disconnect. The wait then leaves nothing behind."""
         world = World()
         slow, publisher = lagging(world, 3)
         publisher.transport.hangUp()
@@ -241,7 +243,7 @@ class TestSlowReceivers:
         assert len(slow.receive()) > 1_800_000
 
     def test_switchedOff(self) -> None:
-        """Where the settings say so no publisher waits for anybody."""
+        """If the setting switches it off, no publisher waits."""
         world = World(Settings(no_fast_producer_stall=True))
         _, publisher = lagging(world, 4)
         assert publisher.reads()
@@ -264,7 +266,7 @@ class TestSlowReceivers:
         )
 
     def test_itsOwnMessages(self) -> None:
-        """A client that publishes to itself and takes nothing waits for itself, then is cut."""
+        """A client that publishes to itself and reads nothing waits for itself, and then is cut."""
         world = World(Settings(max_pending=4 * MIB))
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")

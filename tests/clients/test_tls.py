@@ -1,5 +1,5 @@
 """
-TLS on client connections: when it begins, and what becomes of those who do not begin it.
+TLS on client connections: when it begins, and how a client without it is treated.
 
 The handshakes themselves are tried in tests/connections/test_tlscontext.py and, with sockets, by
 the rows of the conformance table; here a transport only writes down that it is to shake hands.
@@ -92,7 +92,7 @@ class Terms:
 
 
 class TestVetted:
-    """The client's authority is asked whether its certificate still counts."""
+    """The authority of the client's certificate is asked whether it is still valid."""
 
     def peer(self, folder: Path, begin: Begin = Begin.AFTER_INFO) -> tuple[Peer, Terms]:
         """A client whose handshake is done."""
@@ -109,7 +109,9 @@ class TestVetted:
 
     @pytest.mark.parametrize("begin", [Begin.AFTER_INFO, Begin.FIRST])
     def test_waits(self, begin: Begin, tmp_path: Path) -> None:
-        """Until the answer is there nothing is read, greeted or handled."""
+        """
+        Until the answer comes no input is read, no INFO is sent and no operation is carried out.
+        """
         peer, terms = self.peer(tmp_path, begin)
         assert not peer.transport.isReading
         peer.protocol.dataReceived(QUIET + b"PING\r\n")
@@ -130,14 +132,14 @@ class TestVetted:
         assert any("TLS handshake error: OCSP: CN=x: revoked" in line for line in lines)
 
     def test_gone(self, tmp_path: Path) -> None:
-        """The question about a client that is gone is given up."""
+        """The check for a client that has disconnected is cancelled."""
         peer, terms = self.peer(tmp_path)
         peer.transport.hangUp()
         peer.world.settle()
         assert terms.isCancelled
 
     def test_broken(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A check that fails lets nobody in."""
+        """A check that fails denies the client."""
         peer, terms = self.peer(tmp_path)
         terms.asking.errback(RuntimeError("broken"))
         assert peer.closed == "aborted" and len(flushLoggedErrors(RuntimeError)) == 1
@@ -149,7 +151,7 @@ class TestProxied:
     @pytest.mark.parametrize("split", [0, 9, len(FIRST) - 1])
     @pytest.mark.parametrize("begin", [Begin.AFTER_INFO, Begin.FIRST, Begin.FIRST_OR_INFO])
     def test_handshake(self, begin: Begin, split: int) -> None:
-        """The handshake begins behind the header, with the bytes that came with it."""
+        """The handshake begins after the header, with the bytes that came with it."""
         peer = Peer(begin, isProxied=True)
         peer.transport.send(FIRST[:split])
         before = peer.isShaking
@@ -169,7 +171,7 @@ class TestProxied:
         assert peer.protocol.host == "127.0.0.1"
 
     def test_fallback(self) -> None:
-        """INFO goes out if neither comes in time, and the header may still come."""
+        """INFO is sent if neither comes in time. The header may still come later."""
         peer = Peer(Begin.FIRST_OR_INFO, isProxied=True)
         peer.transport.send(FIRST[:9])
         peer.world.advance(0.06)
@@ -200,7 +202,7 @@ class TestProxied:
         assert peer.ask(header + QUIET + b"PING\r\n") == b"PONG\r\n"
 
     def test_malformed(self) -> None:
-        """A header that is wrong, or does not come, ends the connection without a word."""
+        """A header that is malformed or missing ends the connection without an error line."""
         for begin in (Begin.AFTER_INFO, Begin.FIRST, Begin.FIRST_OR_INFO, Begin.BY_CLIENT):
             peer = Peer(begin, isProxied=True)
             peer.receive()
@@ -211,7 +213,7 @@ class TestProxied:
             assert peer.reason == "Protocol Violation"
 
     def test_gone(self) -> None:
-        """A connection that ends before leaves nothing."""
+        """A connection that ends earlier leaves nothing behind."""
         peer = Peer(Begin.AFTER_INFO, isProxied=True)
         peer.transport.hangUp()
         peer.world.settle()
@@ -286,7 +288,7 @@ class TestFirst:
     """The handshake, then INFO."""
 
     def test_order(self) -> None:
-        """Nothing is written before the handshake; INFO comes after it."""
+        """Nothing is sent before the handshake. INFO comes after it."""
         peer = Peer(Begin.FIRST)
         assert peer.isShaking and peer.transport.clear == b""
         assert peer.receive() == b""
@@ -310,10 +312,10 @@ class TestFirst:
 
 
 class TestFirstOrInfo:
-    """The handshake if it comes soon, else INFO."""
+    """The handshake if the client begins it soon, and INFO otherwise."""
 
     def test_quick(self) -> None:
-        """A client that begins gets INFO after it; nothing of the handshake is lost."""
+        """A client that begins at once gets INFO afterwards. No byte of the handshake is lost."""
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         assert peer.ask(HELLO) == b""
         assert (peer.isShaking, peer.transport.handshake) == (True, HELLO)
@@ -362,7 +364,7 @@ class TestByClient:
         assert not peer.isShaking
 
     def test_tls(self) -> None:
-        """Input that is a handshake is answered with TLS; nothing of it is lost."""
+        """Input that is a handshake is answered with TLS. No byte of it is lost."""
         peer = Peer(Begin.BY_CLIENT)
         peer.receive()
         peer.ask(HELLO)
@@ -380,7 +382,7 @@ class TestByClient:
 
 
 class TestBeforeUs:
-    """A transport that does TLS by itself, whatever the terms say."""
+    """A transport that does TLS by itself, with any terms."""
 
     def test_afterHandshake(self) -> None:
         """The client is greeted when the handshake is over."""
@@ -411,7 +413,7 @@ class TestCertificates:
         assert world.authorizer.asked[0].certificate == shown.certificate
 
     def test_none(self) -> None:
-        """Without one it is shown none."""
+        """Without a certificate, the client sees none."""
         world = World()
         peer = Peer(Begin.AFTER_INFO, world)
         peer.receive()
@@ -429,7 +431,7 @@ class TestCertificates:
 
     @pytest.mark.parametrize("shown", [None, Given()])
     def test_notPinned(self, shown: Any) -> None:
-        """A client with a key that is not pinned, or without one, is cut before it is greeted."""
+        """A client whose key is not pinned, or that has none, is cut before INFO is sent."""
         peer = Peer(Begin.FIRST, pinned_certs=frozenset({"00" * 32}))
         peer.shake(shown)
         assert (peer.closed, peer.receive()) == ("aborted", b"")
@@ -498,7 +500,7 @@ class TestInfo:
 
     @pytest.mark.parametrize("begin", [Begin.FIRST, Begin.BEFORE_US])
     def test_inside(self, begin: Begin) -> None:
-        """Inside TLS it says that TLS is required, also where that holds for this place only."""
+        """Inside TLS, INFO has C{tls_required}, also if only this listener requires it."""
         peer = Peer(begin)
         peer.shake()
         info = json.loads(peer.receive()[5:])
@@ -506,7 +508,7 @@ class TestInfo:
         assert "tls_available" not in info
 
     def test_available(self) -> None:
-        """Where the settings leave it to the client, INFO says only that."""
+        """If TLS is optional, INFO has that value only."""
         peer = Peer(Begin.FIRST_OR_INFO, optional=True)
         peer.world.context.info = peer.world.context.info.changed(tls_available=True)
         peer.ask(HELLO)
@@ -516,7 +518,7 @@ class TestInfo:
         assert "tls_required" not in info
 
     def test_plain(self) -> None:
-        """A plain listener's says nothing of it."""
+        """The INFO of a plain listener does not mention TLS."""
         assert b"tls_" not in World().dial().receive()
 
 
@@ -579,7 +581,7 @@ class TestRate:
         assert transport.started == []
 
     def test_unlimited(self) -> None:
-        """Without a rate there is none."""
+        """Without a configured rate there is no limit."""
         factory = TLSClientFactory(World().context, TLSTerms(CREATOR))
         assert all(factory.allowHandshake(1.0) for _ in range(1000))
 
@@ -599,7 +601,7 @@ class TestTerms:
 
 
 def test_interfaces() -> None:
-    """The protocol provides what Twisted asks for."""
+    """The protocol provides the interfaces that Twisted requires."""
     world = World()
     factory = TLSClientFactory(world.context, TLSTerms(CREATOR))
     verifyObject(IHandshakeListener, TLSClientProtocol(world.context, factory))

@@ -71,7 +71,7 @@ def login(broker: MemoryBroker, user: str) -> MemoryConnection:
     ],
 )
 def test_told(user: str, account: str, permissions: Any) -> None:
-    """Each learns who it is, in which account, and what it may do."""
+    """Each client learns its user, its account and its permissions."""
     with MemoryBroker(configText=CONFIG) as broker:
         info = asked(login(broker, user))
     expected = {"user": user, "account": account, "account_name": account}
@@ -82,7 +82,7 @@ def test_told(user: str, account: str, permissions: Any) -> None:
 
 
 def test_operatorMode() -> None:
-    """A user with a JWT learns the names in its JWTs, and when its own expires."""
+    """A user with a JWT learns the names in its JWTs, and when its own one expires."""
     text = configOf(
         OPERATOR, (ONE, ONE.jwt(name="first")), (SYSTEM, SYSTEM.jwt()), system_account=SYSTEM.key
     )
@@ -118,7 +118,7 @@ def test_notAClient() -> None:
 
 
 def test_untold() -> None:
-    """Other brokers are not told of it: each answers its own clients."""
+    """Other brokers do not learn of it. Each broker answers its own clients."""
     with MemoryBroker(configText=CONFIG) as broker:
         watcher = WatchRecorder()
         broker.bus("A").watchInterest(watcher)

@@ -22,7 +22,7 @@ READABLE = [
 
 @pytest.mark.parametrize(("text", "expected"), READABLE)
 def test_readable(text: str, expected: tuple[str, int]) -> None:
-    """A host and a port stand around the last colon; brackets protect those of IPv6."""
+    """The last colon separates host and port. An IPv6 address has brackets."""
     assert splitAddress(text) == expected
 
 

@@ -58,7 +58,7 @@ class TestValues:
         ]
 
     def test_blockOrEmpty(self) -> None:
-        """In the place of a block that is not there stands an empty one with its path."""
+        """A missing block is read as an empty one with its path."""
         reading, _ = readingOf("tls { verify: true }")
         assert reading.blockOrEmpty("tls") is reading.block("tls")
         empty = reading.blockOrEmpty("cluster")
@@ -70,12 +70,12 @@ class TestValues:
         assert (reading.integer("port", 4222), reading.seconds("ping_interval", 2.0)) == (4222, 2)
 
     def test_oneStringForMany(self) -> None:
-        """Where strings are wanted, one is enough."""
+        """If a list of strings is expected, one string is enough."""
         reading, _ = readingOf("server_tags: a")
         assert reading.texts("server_tags") == ("a",)
 
     def test_aliases(self) -> None:
-        """A value is found by the canonical name, whatever the spelling; the last one counts."""
+        """A value is found by the canonical name, with every spelling. The last one counts."""
         reading, _ = readingOf("MAX_CONN: 5\nmax_connections: 6")
         assert reading.integer("max_connections") == 6
         assert reading.place("max_connections") == Position("s.conf", 2, 1)
@@ -180,7 +180,7 @@ class TestErrors:
         ]
 
     def test_notSupportedYetInside(self) -> None:
-        """The same holds for keys below names and items."""
+        """Keys below names and items are reported in the same way."""
         _, findings = readingOf(
             "leafnodes { remotes: [ {jetstream_cluster_migrate: true}, {url: b} ] }"
         )
@@ -220,13 +220,13 @@ class TestErrors:
     )
 )
 def test_anyTree(keys: dict[str, str]) -> None:
-    """Whatever stands behind the keys, the reader reports and does not fail."""
+    """With any values of the keys, the reader reports errors and does not fail."""
     _, findings = readingOf("\n".join(f"{key}: {value}" for key, value in keys.items()))
     assert all(str(error).startswith("s.conf:") for error in findings.errors)
 
 
 def test_fieldsOf() -> None:
-    """Keys go to the fields that their rows name; a number of 0 is left out, or is one."""
+    """Keys set the fields that their rows name. A number of 0 is left out, or is taken as it is."""
     root, _ = readingOf(
         "ping_max: 0, server_tags: a, server_metadata { b: c }, listen: 5, max_payload: 7, "
         "leafnodes { isolate: true, authorization { pass: p } }"

@@ -70,7 +70,7 @@ def test_users() -> None:
 
 
 def test_tlsComes() -> None:
-    """A block that appears is one change; what follows from it is another."""
+    """A new block is one change. Changes that follow from it are others."""
     changed = changes("port: 4222", f"tls {{ {CERTIFICATE} }}")
     assert [change.path for change in changed] == ["tls", "authorization.timeout"]
 
@@ -144,7 +144,7 @@ def test_pathsBelow() -> None:
 
 
 def test_clusterName() -> None:
-    """Keys of features to come are known already."""
+    """Keys of future features are known already."""
     before = replace(Settings(), deferred={"cluster": {"name": "a", "token": "canary"}})
     after = replace(Settings(), deferred={"cluster": {"name": "b", "routes": ["canary"]}})
     changed = differences(before, after)

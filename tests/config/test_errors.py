@@ -22,7 +22,7 @@ class TestText:
     """The text of an error."""
 
     def test_placeAndPath(self) -> None:
-        """An error says file, line, column, dotted path and what is wrong."""
+        """An error has file, line, column, dotted path and the reason."""
         error = ConfigError("is negative", "authorization.timeout", PLACE)
         assert str(error) == "s.conf:2:1: authorization.timeout: is negative"
 
@@ -63,7 +63,7 @@ class TestOneLine:
 
     @given(st.text(st.characters()))
     def test_alwaysOneLine(self, text: str) -> None:
-        """Whatever the text, the error is one printable line that can be encoded."""
+        """With any text, the error is one printable line that can be encoded."""
         line = str(ConfigError(text, text))
         assert line.isprintable() or not line
         line.encode("utf-8")

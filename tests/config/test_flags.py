@@ -50,7 +50,7 @@ def test_spellings() -> None:
 
 
 def test_oneMeaning() -> None:
-    """No spelling stands for two flags."""
+    """No spelling means two flags."""
     assert sum(len(flag.names) for flag in EVERY_FLAG) == len(FLAG_TYPES)
 
 

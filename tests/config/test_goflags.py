@@ -40,7 +40,7 @@ READABLE: list[tuple[str, dict[str, FlagValue], list[str]]] = [
 
 @pytest.mark.parametrize(("line", "values", "rest"), READABLE)
 def test_readable(line: str, values: dict[str, FlagValue], rest: list[str]) -> None:
-    """Flags stand before everything else, with one dash or two, and the last value counts."""
+    """Flags come first, with one dash or two. The last value of a flag counts."""
     flags, left = parseFlags(line.split(), KINDS)
     assert (flags, left) == (values, rest)
     assert list(flags) == list(values)

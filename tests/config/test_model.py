@@ -74,7 +74,7 @@ def test_secretsStayOut() -> None:
 
 @pytest.mark.parametrize("name", model.__all__)
 def test_everyNameLoads(name: str) -> None:
-    """Each public name is there, also those of modules that load with their first use."""
+    """Each public name exists, also the names of modules that are loaded at their first use."""
     assert getattr(model, name) is not None
 
 

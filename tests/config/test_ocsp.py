@@ -46,7 +46,7 @@ def test_ocsp(text: str, expected: OCSP) -> None:
     ],
 )
 def test_cache(text: str, expected: OCSPCache) -> None:
-    """Without a word answers are kept in memory; with one in a file, or not at all."""
+    """By default answers are kept in memory. A value keeps them in a file, or not at all."""
     assert built(text or "port: 1").settings.ocsp_cache == expected
 
 

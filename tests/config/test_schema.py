@@ -174,4 +174,6 @@ class TestCommand:
         stdout, stderr = io.StringIO(), io.StringIO()
         assert main(words, stdout, stderr) == 2
         assert stderr.getvalue().startswith("Usage:")
-        assert stderr.getvalue().splitlines()[-1].startswith("natsbroker config: there is no ")
+        assert (
+            stderr.getvalue().splitlines()[-1].startswith("natsbroker config: there is no command ")
+        )

@@ -19,7 +19,9 @@ from tests.config.support import PEM, built, complaintsOf, filesystem, settingsO
 
 
 def test_defaults() -> None:
-    """A block without keys asks for no certificates of clients, and takes nothing on trust."""
+    """
+    A block without keys asks for no client certificates, and trusts nothing without verification.
+    """
     tls = TLSSettings()
     assert (tls.verify, tls.insecure, tls.timeout, tls.min_version) == (False, False, 2.0, "1.2")
 
@@ -143,7 +145,7 @@ def test_mistakes(text: str, complaint: str) -> None:
 
 
 def test_notPEM() -> None:
-    """A file that holds something else is refused before a client meets it."""
+    """A file with other content is refused before a client connects."""
     files = filesystem({"cert.pem": "", "key.pem": PEM})
     with pytest.raises(ConfigErrors, match=r"cert\.pem holds no certificate"):
         built(f"tls {{ {PAIR} }}", files)

@@ -59,12 +59,15 @@ class Stage(Protocol):
         """
 
     def sleep(self, seconds: float) -> None:
-        """Let C{seconds} really pass, with nothing to wait for."""
+        """Let C{seconds} of real time pass."""
 
 
 class Step(Protocol):
     def perform(self, replay: Replay) -> None:
-        """Raise L{TranscriptMismatch} when the broker did not do what this step says."""
+        """
+        Carry out the step. Raise L{TranscriptMismatch} if the broker did not do what the step
+        expects.
+        """
 
 
 class _Conversation:

@@ -118,9 +118,7 @@ class Reload(ProcessStep):
 
 @dataclass(frozen=True)
 class Refused(ProcessStep):
-    """
-    A new connection is refused by the kernel: nothing listens any more.
-    """
+    """A new connection is refused by the kernel because no listener is open."""
 
     def performOn(self, replay: Replay, server: ProcessServer) -> None:
         """

@@ -1,6 +1,4 @@
-"""
-Frames of a server's output, and what may be expected of one.
-"""
+"""Frames of a server's output, and the expectations of a frame."""
 
 from __future__ import annotations
 

@@ -15,9 +15,7 @@ from tests.testing.texts import INFO
 
 
 class ScriptedPeer:
-    """
-    Says what it was told to say, whatever it hears; C{None} ends the output for good.
-    """
+    """Sends what the test gave it, for any input. C{None} ends the output for good."""
 
     def __init__(self, *output: bytes | None) -> None:
         self.output = deque(output)

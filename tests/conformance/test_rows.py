@@ -41,7 +41,7 @@ def test_processSteps() -> None:
 
 
 def test_processStepsRefuseMemory() -> None:
-    """A step that needs a process says so where there is none."""
+    """A step that needs a process fails with that reason where there is no process."""
 
     class Nowhere:
         def dial(self) -> None:

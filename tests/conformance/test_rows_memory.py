@@ -48,9 +48,7 @@ class MemoryPeer:
             self._connection.send(data)
 
     def read(self) -> bytes:
-        """
-        Take what there is: with a clock that stands still, nothing more will come.
-        """
+        """Read the available output. The clock stands still, so no more comes."""
         data = self._connection.receive()
         if not data and not self._connection.closed:
             raise TimeoutError
@@ -127,7 +125,7 @@ def test_everySplit(row: Row) -> None:
 
 
 def test_nothingIsEarly() -> None:
-    """A client that says nothing has all of the time that it has to log in."""
+    """A client that sends nothing has the whole login time."""
     with MemoryBroker(configText=ONE_USER) as broker:
         client = broker.connect()
         assert client.receive().startswith(b"INFO ")

@@ -1,6 +1,6 @@
 """
-NATS Streaming, byte by byte: what the protocol's description says, and what nats-streaming-server
-0.25.6 was seen to do, is what this broker does.
+NATS Streaming, byte by byte. The broker does what the protocol's description says and what
+nats-streaming-server 0.25.6 does.
 
 The messages are made by hand from the numbers of their fields.
 """
@@ -123,8 +123,10 @@ class TestConnecting:
         assert decode(answer.payload) == {5: b"stan: clientID already registered"}
 
     def test_replaced(self, me: Wire) -> None:
-        """If it has not answered after half a second, the other one replaces it; it learns this
-        when it pings or publishes."""
+        """
+        If the first client has not answered after half a second, the second one replaces it. The
+        first client learns this when it pings or publishes.
+        """
         me.publish(DISCOVER, encode({**ME, 4: b"other"}), "me.reply.second")
         me.broker.advance(0.4)
         assert me.came("me.reply") == []
@@ -142,7 +144,9 @@ class TestHeartbeats:
     """Heartbeats and pings."""
 
     def test_interval(self, me: Wire) -> None:
-        """A heartbeat comes every 30 seconds, empty, with a reply subject; any answer counts."""
+        """
+        A heartbeat comes every 30 seconds. It is empty and has a reply subject. Any answer counts.
+        """
         for _ in range(15):
             me.broker.advance(30.0)
             [beat] = me.came("me.beats")
@@ -193,8 +197,8 @@ class TestPublishing:
     )
     def test_accepted(self, me: Wire, request_: Request) -> None:
         """
-        A client id or a connection id is enough; data may be empty; the message names its channel;
-        a wrong checksum of the data is ignored.
+        A client id or a connection id is enough. Data may be empty. The channel is in the message.
+        A wrong checksum of the data is ignored.
         """
         assert me.fields(f"{PUBLISH}.foo", request_) == {1: b"guid1"}
 
@@ -225,7 +229,10 @@ class TestPublishing:
         assert published(me)[2] == b"stan: invalid publish request"
 
     def test_sameGuid(self, me: Wire) -> None:
-        """A guid tells PubAcks apart; that a message was published before is not looked for."""
+        """
+        A guid distinguishes PubAcks. The server does not check whether a message was published
+        before.
+        """
         subscribed(me)
         assert published(me) == published(me) == {1: b"guid1"}
         assert len(me.came("me.foo")) == 2
@@ -325,8 +332,10 @@ class TestSubscribing:
         ],
     )
     def test_startPosition(self, me: Wire, position: Request, expected: list[int]) -> None:
-        """NewOnly, LastReceived, TimeDeltaStart in nanoseconds, SequenceStart and First begin where
-        they say; the answer comes before the first message."""
+        """
+        NewOnly, LastReceived, TimeDeltaStart in nanoseconds, SequenceStart and First begin at their
+        positions. The answer comes before the first message.
+        """
         for _ in range(3):
             published(me)
             me.broker.advance(5.0)
@@ -340,8 +349,10 @@ class TestDelivery:
     """MsgProto and Ack."""
 
     def test_message(self, me: Wire) -> None:
-        """A message has sequence, subject, data and timestamp, its reply subject if it was given
-        one, no checksum, and no NATS reply subject."""
+        """
+        A message has sequence, subject, data and timestamp, and its reply subject if it has one. It
+        has neither a checksum nor a NATS reply subject.
+        """
         subscribed(me)
         before = me.broker.reactor.seconds()
         published(me)
@@ -354,8 +365,10 @@ class TestDelivery:
         assert decode(second.payload)[3] == b"a.reply"
 
     def test_redelivery(self, me: Wire) -> None:
-        """Without acknowledgements all comes again each time that the ack wait has passed, counted
-        in field 7; acknowledging one makes room for the next."""
+        """
+        Without acknowledgements all messages come again after each ack wait. Field 7 counts the
+        redeliveries. An acknowledgement makes room for the next message.
+        """
         for _ in range(3):
             published(me)
         ackInbox = subscribed(me, f5=2, f6=1)
@@ -375,8 +388,8 @@ class TestDelivery:
 
     def test_closed(self, me: Wire) -> None:
         """
-        The unacknowledged messages of a closed durable subscription come first when it is resumed,
-        whatever start position the request names.
+        A durable subscription that is resumed first gets its unacknowledged messages, with any
+        start position in the request.
         """
         published(me)
         published(me)
@@ -417,7 +430,7 @@ class TestLeaving:
         assert me.fields(subject, b"\xff\xff") == {3: b"stan: invalid unsubscribe request"}
 
     def test_close(self, me: Wire) -> None:
-        """A close is answered with an empty message; errors stand in field 1."""
+        """A close is answered with an empty message. Errors are in field 1."""
         assert me.ask(CLOSE, {1: "me"}) == b""
         assert me.fields(CLOSE, {1: "me"}) == {1: b"stan: unknown clientID"}
         assert me.fields(CLOSE, b"\xff\xff") == {1: b"stan: invalid close request"}

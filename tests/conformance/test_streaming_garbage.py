@@ -47,8 +47,10 @@ payloads = messages | st.binary(max_size=60)
 @given(st.lists(st.tuples(st.sampled_from(sorted(ERRORS)), payloads), max_size=12))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_garbage(requests: list[tuple[str, bytes]]) -> None:
-    """Whatever is asked in whatever order, answers are answers of the protocol, errors are texts
-    of the documentation, nothing is logged as a failure, and other clients go on."""
+    """
+    With any requests in any order, answers are answers of the protocol and errors are texts of the
+    documentation. No failure is logged, and other clients go on.
+    """
     with MemoryBroker(configText=CONFIG) as broker:
         broker.advance(1000.0)
         good, bad = Wire(broker, "good"), Wire(broker)

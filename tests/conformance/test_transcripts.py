@@ -36,7 +36,9 @@ def test_linesBecomePackets() -> None:
 
 
 def test_namesAndRawBytes() -> None:
-    """A name is another connection; a bar instead of the colon adds nothing; escapes are bytes."""
+    """
+    A name means another connection. A bar instead of the colon adds no line end. Escapes are bytes.
+    """
     text = "S: INFO\nSbob: INFO\nCbob| PING\\n\\xff\\x00 \nC: \\tx\nSbob: é\n[EOF bob]\n[open bob]"
     assert parseTranscript(text) == [
         Open(),
@@ -50,12 +52,12 @@ def test_namesAndRawBytes() -> None:
 
 
 def test_infoStandsAlone() -> None:
-    """A packet after INFO is another one."""
+    """A packet after INFO is a separate one."""
     assert parseTranscript("S: INFO\nS: +OK") == [Open(), Expect(b"+OK\r\n")]
 
 
 def test_unknownLine() -> None:
-    """A line that is neither side's is refused with its number."""
+    """A line of neither side is refused with its number."""
     with pytest.raises(ValueError, match="line 2 of the transcript is not understood: 'PING'"):
         parseTranscript("C: PING\nPING")
 

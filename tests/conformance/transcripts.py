@@ -93,7 +93,7 @@ class Expect:
 @dataclass(frozen=True)
 class Alive:
     """
-    The connection is open and has nothing more to say: a PING is answered by PONG and that only.
+    The connection is open and has no more output: a PING is answered by PONG and nothing else.
     """
 
     on: str = "a"
@@ -105,7 +105,7 @@ class Alive:
 
 @dataclass(frozen=True)
 class Closed:
-    """The broker closes the connection, and says nothing more before."""
+    """The broker closes the connection and sends nothing before that."""
 
     on: str = "a"
 

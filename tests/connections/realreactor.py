@@ -43,7 +43,7 @@ class RealReactor:
         """Called after each iteration."""
 
     def end(self) -> list[Any]:
-        """Let go of everything; give the calls that were still to come."""
+        """Release everything. Return the calls that were still scheduled."""
         for _ in range(3):
             self.reactor.iterate(0)
         for reader in self.reactor.removeAll():

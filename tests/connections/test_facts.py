@@ -30,7 +30,7 @@ class TestFactsOf:
     """Facts of an open connection."""
 
     def test_beforeLogin(self) -> None:
-        """A connection that said nothing yet has a place, a start, and no account."""
+        """A connection that has sent nothing yet has a place, a start, and no account."""
         world = World()
         world.clock.advance(7)
         facts = world.dial("192.0.2.1").session.facts()
@@ -96,7 +96,7 @@ class TestFactsAtEnd:
         assert facts.outMessages == 1
 
     def test_pending(self) -> None:
-        """Nothing waits for a connection that has ended, whatever had not been sent."""
+        """A connection that has ended has no pending bytes, although some were not sent."""
         world = World()
         wire = world.client()
         session = wire.session
@@ -136,7 +136,9 @@ class TestFactsAtEnd:
         assert sum(len(subscription.pattern) for subscription in kept) <= MOST_SUBJECT_BYTES
 
     def test_sessionIsNotKept(self) -> None:
-        """The memory of a closed connection is plain values: its session can go."""
+        """
+        The record of a closed connection has plain values only, so that its session can be freed.
+        """
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -152,7 +154,7 @@ class TestFactsAtEnd:
                 assert deferred is None or type(deferred) in (str, bytes, int, float)
 
     def test_refusedIsRemembered(self) -> None:
-        """A connection that was one too many is remembered with its reason, and counted by it."""
+        """A connection beyond the limit is remembered with the reason, and counted under it."""
         world = World(Settings(max_connections=1))
         world.client()
         refused = world.dial()
@@ -177,7 +179,7 @@ class TestClientInfo:
         assert clientInfoOf(facts, "server", False) == ClientInfo(acc="A", rtt=500_000_000)
 
     def test_all(self) -> None:
-        """With it, who and where it is; never a secret."""
+        """With the option, the user and the address are shown, and never a secret."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant("A", "alice")))
         world.clock.advance(7)
         wire = world.client(hello(name="n", lang="l", version="v", auth_token="t"))

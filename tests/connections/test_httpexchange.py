@@ -74,7 +74,7 @@ def test_longEnough() -> None:
 
 
 def test_lateStatus() -> None:
-    """A server that says nothing is given up."""
+    """A server that sends nothing is given up."""
     world = World()
     world.clock.advance(5)
     assert (world.outcome, world.agent.cancelled) == ([Late], 1)
@@ -94,7 +94,9 @@ def test_lateBody() -> None:
 
 
 def test_brokenOff() -> None:
-    """An answer that breaks off is none; one whose end is that of the connection is one."""
+    """
+    An answer that breaks off is an error. An answer without a length ends with the connection.
+    """
     for error, outcome in (
         (ConnectionLost(), ConnectionLost),
         (PotentialDataLoss(), (200, b"x")),

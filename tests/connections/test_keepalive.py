@@ -30,7 +30,7 @@ class TestKeepalive:
         assert FIRST_PING == 2.0
 
     def test_notBeforeItIsDue(self) -> None:
-        """Nothing is to be done before it is due, and that changes nothing."""
+        """No action is due before its time, and asking changes nothing."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         assert keepalive.timePassed(101.9, 100.0, 2) is NOTHING
         assert keepalive.due == 102.0
@@ -44,7 +44,7 @@ class TestKeepalive:
         assert keepalive.roundTrip == 0.25
 
     def test_estimate(self) -> None:
-        """Until the round trip is measured, something else stands for it, and is never nothing."""
+        """Until the round trip is measured, an estimate replaces it, which is never 0."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         keepalive.estimate(0.0)
         assert 0 < keepalive.roundTrip < 1e-6
@@ -54,7 +54,7 @@ class TestKeepalive:
         assert keepalive.roundTrip == 0.25
 
     def test_trafficIsEnough(self) -> None:
-        """A peer that was heard within the interval is not asked again."""
+        """A peer that sent something within the interval gets no PING."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         keepalive.timePassed(102.0, 100.0, 2)
         keepalive.ponged(102.1)
@@ -81,7 +81,7 @@ class TestKeepalive:
         assert keepalive.timePassed(142.0, 100.0, 2) is STALE
 
     def test_pongWithoutPing(self) -> None:
-        """A PONG that nobody asked for measures nothing."""
+        """A PONG without a PING measures no round trip."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         keepalive.ponged(101.0)
         assert keepalive.roundTrip == 0.0

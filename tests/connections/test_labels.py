@@ -49,7 +49,7 @@ class TestQuoted:
 
     @given(st.binary())
     def test_anyBytes(self, data: bytes) -> None:
-        """Whatever the bytes, it is printable ASCII between two quotes."""
+        """For any bytes, the result is printable ASCII between two quotes."""
         shown = inQuotes(data)
         assert shown[0] == shown[-1] == '"'
         assert all(" " <= character <= "~" for character in shown)

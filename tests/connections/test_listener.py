@@ -59,7 +59,7 @@ class TestEndpoints:
         assert isinstance(addressEndpoint(reactor, "0.0.0.0", -1), AnywhereEndpoint)
 
     def test_anywhereTaken(self) -> None:
-        """A taken port is reported with the address that was asked for."""
+        """A port in use is reported with its configured address."""
         reactor = memory()
 
         def listenTCP(*arguments: Any, **more: Any) -> Any:
@@ -127,7 +127,7 @@ class TestListener:
         assert listener.address is None
 
     def test_closeTwice(self) -> None:
-        """Closing what is closed does nothing."""
+        """Closing twice does nothing."""
         closed: list[Any] = []
         listener = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
         listener.close().addCallback(closed.append)
@@ -185,7 +185,7 @@ class TestAcceleration:
         assert "transport" in vars(port)
 
     def test_otherFactory(self) -> None:
-        """The poller does not take a port whose factory puts anything in between."""
+        """The poller does not take a port whose factory wraps its protocols."""
 
         class Between(ClientFactory):
             pass

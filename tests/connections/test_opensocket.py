@@ -34,7 +34,7 @@ def test_listens() -> None:
 
 
 def test_everywhere() -> None:
-    """The host for all addresses stands for those of IPv6 too, where the machine has them."""
+    """The host for all addresses includes those of IPv6, if the machine has them."""
     opened = openSocket(ANYWHERE, freePort())
     assert opened is not None
     with opened:
@@ -55,13 +55,13 @@ def test_addressOf(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "127.0.0.1"])
 def test_cannotListen(host: str) -> None:
-    """An address that cannot be had gives no socket; what listens in the ordinary way says why."""
+    """An address that cannot be used gives no socket. The ordinary listener reports the reason."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert openSocket(host, taken.getsockname()[1]) is None
 
 
 def test_standardLibraryOnly() -> None:
-    """The module loads nothing that takes long."""
+    """The module imports no slow modules."""
     program = "import natsbroker.connections.opensocket, sys; print('twisted' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
@@ -69,7 +69,7 @@ def test_standardLibraryOnly() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", ANYWHERE])
 def test_adopted(host: str) -> None:
-    """The reactor takes the socket over, and the address is the one of the settings."""
+    """The reactor adopts the socket, and the address is the one of the settings."""
     opened = openSocket(host, freePort())
     assert opened is not None
     family, number, factory = opened.family, opened.fileno(), Factory()

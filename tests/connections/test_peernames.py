@@ -89,7 +89,7 @@ class TestDialling:
         hostname: str,
         expected: bool,
     ) -> None:
-        """Only for those that it names, and never when its names cannot be read."""
+        """The certificate is valid only for its names, and never if they cannot be read."""
         shown = issue(AUTHORITY, "CN=localhost", names=names, addresses=addresses)
         assert reached(tmp_path, shown, hostname) is expected
 
@@ -99,11 +99,11 @@ class TestDialling:
 
 
 class TestCheckNames:
-    """Certificates that were taken by somebody else's judgement."""
+    """Certificates that another component accepted."""
 
     @pytest.mark.parametrize("names", [["localhost"], ["*.example.com"], ["a.b", "c.d"]])
     def test_good(self, names: list[str]) -> None:
-        """Names that can be compared are enough: that was done."""
+        """Names that can be compared are enough, since the other component compared them."""
         checkNames(certificate(names=names))
 
     @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ class TestCheckNames:
         ],
     )
     def test_bad(self, shown: Any) -> None:
-        """Nothing can have been compared with none, or with nonsense."""
+        """A certificate without names, or with malformed ones, is refused."""
         with pytest.raises(NamelessCertificate):
             checkNames(shown)

@@ -42,7 +42,7 @@ class Owner:
 
 class Taker(PeerSession):
     """
-    Our side of a conversation of which nothing is known.
+    Our side of a conversation, without knowledge of its protocol.
 
     @ivar closed: for which reasons it was closed.
     @ivar waited: the outboxes that it had to wait for.
@@ -115,7 +115,7 @@ def test_turn() -> None:
 
 
 def test_congested() -> None:
-    """A session that fills an outbox that holds much has to wait for it, once."""
+    """A session that fills an outbox with much waiting output must wait for it, once."""
     taker = Taker()
     taker.outbox.pause()
     taker.take(taker.outbox.write, b"x" * (2 << 20))
@@ -125,7 +125,7 @@ def test_congested() -> None:
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_exits(error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
-    """An exception that is meant to end the process ends the connection, and the turn is over."""
+    """An exception that is meant to end the process ends the connection and the turn."""
     taker = Taker()
 
     def call() -> None:
@@ -198,9 +198,7 @@ FLOODS = [
 
 
 class Room(World):
-    """
-    A world whose turns wait until they are let go on, a round at a time.
-    """
+    """A world whose turns wait until the test starts them, one round at a time."""
 
     def __init__(
         self,
@@ -241,7 +239,7 @@ class Room(World):
 @onEach
 @pytest.mark.parametrize("fastLane", [True, False], ids=["lane", "readable"])
 class TestShares:
-    """The share of work of one client: others do not wait for it."""
+    """The share of work of one client. Others do not wait for it."""
 
     @pytest.mark.parametrize(("first", "flood", "echo"), FLOODS)
     def test_otherClientsAreServedBetweenShares(
@@ -333,7 +331,10 @@ class TestShares:
             assert len(list(room.accounts["$G"].subscriptions())) == 1
 
     def test_permissions(self, names: Names, fastLane: bool) -> None:
-        """Other permissions take hold of many subscriptions in turns; the last ones count."""
+        """
+        New permissions are applied to many subscriptions in several turns. The last permissions
+        count.
+        """
         with using(names):
             allowed = [b">"]
             keeper = Doorkeeper(lambda hello: Grant(subscribe=SubscribePermissions(allowed)))
@@ -416,7 +417,9 @@ class TestStall:
             assert slow.clock.getDelayedCalls() == []
 
     def test_patienceEnds(self, names: Names) -> None:
-        """The publisher goes on after a while, and nobody waits for that receiver any more."""
+        """
+        The publisher goes on after a while, and no publisher waits for that receiver any more.
+        """
         with using(names):
             slow = Slow()
             slow.clock.advance(PATIENCE)
@@ -424,7 +427,10 @@ class TestStall:
             assert slow.outbox.lagging
 
     def test_lateRelief(self, names: Names) -> None:
-        """A receiver that catches up later may be waited for again; the publisher hears nothing."""
+        """
+        Publishers may wait again for a receiver that catches up later. The publisher is not
+        notified.
+        """
         with using(names):
             slow = Slow()
             slow.clock.advance(PATIENCE)

@@ -59,7 +59,7 @@ class RecordingSession:
 
 class Desk:
     """
-    A socket over one end of a pair of sockets.
+    A polled socket over one end of a socket pair.
 
     @ivar ends: with what it was ended.
     """
@@ -80,7 +80,7 @@ class Desk:
 
     @property
     def watched(self) -> str:
-        """The events that the kernel is asked to report of the socket, in its own words."""
+        """The events of the socket that the kernel reports, as the kernel's flags."""
         lines = Path(f"/proc/self/fdinfo/{self.poller.fileno()}").read_text().splitlines()
         [events] = [
             line.split()[3]
@@ -161,7 +161,7 @@ def test_shortPause(desk: Desk) -> None:
 
 
 def test_finish(desk: Desk) -> None:
-    """An orderly end comes when all was sent: later, once, and however often it is asked for."""
+    """An orderly end comes once, after all output was sent, for any number of calls."""
     desk.fill()
     assert desk.run() == ["blocked"]
     desk.socket.finish()
@@ -173,7 +173,7 @@ def test_finish(desk: Desk) -> None:
 
 
 def test_finishAtOnce(desk: Desk) -> None:
-    """Where nothing waits, the end does not come from within the call that asks for it."""
+    """If no output waits, the end does not come within the call that asks for it."""
     desk.socket.finish()
     assert desk.ends == []
     desk.run()

@@ -104,7 +104,7 @@ class SecureClient:
         self.waiting = b""
 
     def carry(self) -> None:
-        """Send a packet of what waits, and take what came."""
+        """Send a packet of the waiting output, and read the input."""
         self.waiting += self.output.read()
         if self.waiting:
             try:
@@ -278,7 +278,7 @@ def test_slowReader(place: SecurePlace) -> None:
 
 
 def test_pendingCountsBothLayers(place: SecurePlace) -> None:
-    """Encrypted output that waits counts towards the limit: a peer that does not read is cut."""
+    """Encrypted output that waits counts towards the limit. A peer that does not read is cut."""
     place.world.context.settings = Settings(max_pending=1 << 21)
     slow, publisher = place.client(receiveBuffer=4096), place.client()
     slow.send(b"SUB a.* 1\r\nPING\r\n")

@@ -204,7 +204,7 @@ def test_routeGetsTheReasonBeforeTheEnd(place: Place) -> None:
 
 @pytest.mark.parametrize("isAbrupt", [False, True])
 def test_peerGoes(place: Place, isAbrupt: bool) -> None:
-    """A peer that goes, politely or not, is forgotten at once, with its socket."""
+    """A peer that closes the connection in any way is forgotten at once, with its socket."""
     peer = place.dialled()
     peer.send(b"RS+ A foo\r\nPING\r\n")
     place.read(peer, b"PONG\r\n")
@@ -217,7 +217,7 @@ def test_peerGoes(place: Place, isAbrupt: bool) -> None:
 
 
 def test_cut(place: Place) -> None:
-    """A peer that takes nothing is cut when too much waits for it."""
+    """A peer that reads nothing is cut when too much output waits for it."""
     context = place.node.context
     context.settings = replace(context.settings, max_pending=1_000_000)
     peer = place.dialled()
@@ -231,7 +231,7 @@ def test_cut(place: Place) -> None:
 
 
 def test_paused(place: Place) -> None:
-    """Input that is not wanted now is there later."""
+    """Input during a pause is available later."""
     peer = place.dialled()
     place.stream.pauseProducing()
     peer.send(b"PING\r\n")
@@ -292,7 +292,7 @@ class TestRelay:
 
     @pytest.mark.parametrize("isAbrupt", [False, True])
     def test_peerGoes(self, place: Place, isAbrupt: bool) -> None:
-        """A peer that goes is forgotten at once, with its socket."""
+        """A peer that closes the connection is forgotten at once, with its socket."""
         peer = place.compressing()
         if isAbrupt:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -300,7 +300,7 @@ class TestRelay:
         place.until(lambda: not len(place.node.cluster) and not len(place.poller.sockets))
 
     def test_cut(self, place: Place) -> None:
-        """A peer that takes nothing is cut when too much waits for it."""
+        """A peer that reads nothing is cut when too much output waits for it."""
         context = place.node.context
         context.settings = replace(context.settings, max_pending=1_000_000)
         peer = place.compressing()
@@ -313,7 +313,7 @@ class TestRelay:
         assert len(place.poller.sockets) == 0
 
     def test_paused(self, place: Place) -> None:
-        """Input that is not wanted now is there later."""
+        """Input during a pause is available later."""
         peer = place.compressing()
         (route,) = place.node.cluster
         route.peer.pauseReading()
@@ -346,7 +346,10 @@ def serverOver(end: socket.socket) -> Any:
 
 
 def test_unsent(ends: tuple[socket.socket, socket.socket]) -> None:
-    """All that the peer cannot have yet counts: given lately, or lying there, or partly sent."""
+    """
+    All output that the peer cannot have yet counts: new output, waiting output, and partly sent
+    output.
+    """
     transport = serverOver(ends[0])
     assert unsentBy(transport) == 0
     transport.write(b"x" * 300_000)
@@ -369,7 +372,7 @@ def test_layers(ends: tuple[socket.socket, socket.socket]) -> None:
 
 
 def test_otherTransportsHoldNothing() -> None:
-    """Of a transport that does not tell nothing counts."""
+    """A transport that does not report its pending bytes counts as empty."""
     transport = StringTransport()
     transport.write(b"abc")
     assert unsentBy(transport) == 0

@@ -62,7 +62,7 @@ def test_hasSpareProcessor(
     limits: dict[str, str],
     expected: bool,
 ) -> None:
-    """There is one with two processors, if no control group limits them."""
+    """With two processors there is a spare one, if no control group limits them."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(processors)))
     groups, file = tmp_path / "groups", tmp_path / "own"
     for name, text in limits.items():
@@ -141,7 +141,7 @@ class Peer:
             self.ended = True
 
     def read(self, count: int) -> bytes:
-        """At least that many bytes, and what has come with them."""
+        """At least that many bytes, and all that arrived with them."""
 
         def enough() -> bool:
             self._poll()
@@ -220,7 +220,9 @@ class TestTalk:
     """Bytes in both directions."""
 
     def test_isFast(self, server: Server) -> None:
-        """Connections of a port that was taken over are ours; the session cannot tell."""
+        """
+        Connections of a port that the poller took over are polled. The session sees no difference.
+        """
         peer = server.client()
         assert type(peer.session.peer.transport) is poller.PolledServer
         assert len(server.poller.sockets) == 1
@@ -306,7 +308,7 @@ class TestTalk:
 
     @pytest.mark.parametrize("waiting", [b"", b"x" * 20_000_000])
     def test_lingers(self, server: Server, waiting: bytes) -> None:
-        """A peer that takes nothing more is cut soon."""
+        """A peer that reads nothing more is cut soon."""
         session = server.client().session
         session.outbox.write(waiting)
         session.peer.finish()
@@ -344,7 +346,7 @@ class TestSlowReceivers:
         return slow, publisher, message
 
     def test_nothingIsLost(self, server: Server) -> None:
-        """Output that the socket does not take at once is sent when it does."""
+        """Output that the socket does not take at once is sent later."""
         slow, publisher, message = self.fill(server)
         server.until(lambda: slow.session.outbox.pending > 0)
         total = 60 * len(b"MSG foo 1 100000\r\n" + message[-100_002:])
@@ -365,7 +367,7 @@ class TestSlowReceivers:
 
     @pytest.mark.parametrize("limits", [Settings(write_deadline=0.3, no_fast_producer_stall=True)])
     def test_writeDeadline(self, server: Server, limits: Settings) -> None:
-        """A receiver that takes nothing for too long is cut."""
+        """A receiver that reads nothing for too long is cut."""
         slow, _, _ = self.fill(server)
         server.until(lambda: slow.session.reason)
         assert slow.session.reason == "Slow Consumer (Write Deadline)"
@@ -607,7 +609,7 @@ def test_sendNow(server: Server) -> None:
 
 
 def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
-    """A reader that raises disturbs neither clients nor its own next call."""
+    """A reader that raises an exception disturbs neither clients nor its own next call."""
     client = server.client()
     reader = Reader(lambda: 1 / 0)
     server.poller.addReader(reader)  # type: ignore[arg-type]
@@ -652,7 +654,7 @@ def test_callsFromThreads(server: Server, flushLoggedErrors: FlushLoggedErrors) 
 
 
 def test_callsWhenClosed(server: Server) -> None:
-    """Calls of threads that are left, or come later, are made by the reactor."""
+    """Calls of threads that are left over at the end, or come later, are made by the reactor."""
     calls: list[int] = []
     another = poller.SocketPoller(server.reactor, server.batch)
     another.callFromThread(calls.append, 1)
@@ -701,7 +703,7 @@ class TestLingering:
         calls[0].cancel()
 
     def test_otherReadersComeFirst(self, server: Server) -> None:
-        """The reactor has its turn at once if anything of its own is readable."""
+        """The reactor has its turn at once if one of its own descriptors is readable."""
         other = Reader(lambda: None)
         server.reactor.addReader(other)
         other.theirs.send(b"x")
@@ -735,7 +737,7 @@ class TestLingering:
             watched.close()
 
     def test_closedWhileHeld(self, server: Server, tmp_path: Path) -> None:
-        """A writer that is closed in the turn in which it holds a piece writes that, once."""
+        """A writer that holds a piece and is closed in the same turn writes the piece, once."""
         held = HeldPiece(tmp_path / "pieces")
 
         def then() -> None:

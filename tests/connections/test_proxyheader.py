@@ -35,7 +35,7 @@ def read(*pieces: bytes) -> tuple[ProxiedPeer | None, bytes | None]:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("given", [*NAMED, *UNNAMED])
 def test_pieces(given: bytes, size: int) -> None:
-    """A header is read in whatever pieces it comes, and not a byte more."""
+    """A header is read in any pieces, and no byte more is read."""
     data = given + HELLO
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     peer, rest = read(*pieces)
@@ -46,7 +46,7 @@ def test_pieces(given: bytes, size: int) -> None:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("given", WRONG)
 def test_malformed(given: bytes, size: int) -> None:
-    """Input that begins as a header and is none is an error, however it comes."""
+    """Input that begins like a header and is malformed is an error, in any pieces."""
     data = given + HELLO * 20
     with pytest.raises(ProxyHeaderError):
         read(*[data[start : start + size] for start in range(0, len(data), size)])

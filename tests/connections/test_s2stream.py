@@ -1,6 +1,4 @@
-"""
-S2 streams: what nats-server sends is read, what it refuses is refused, and what we send is S2.
-"""
+"""S2 streams. What nats-server sends is read, and what it refuses is refused. Our output is S2."""
 
 from __future__ import annotations
 
@@ -153,7 +151,10 @@ def test_malformedStreams(stream: bytes, why: str) -> None:
 
 
 def test_idle() -> None:
-    """Chunks without content are bounded, skipped ones by their length and empty ones by number."""
+    """
+    Chunks without content are bounded: skipped ones by their length, and empty ones by their
+    number.
+    """
     skipped = chunk(0xFE, bytes(1000))
     assert decoded(BEGIN + skipped * 5 + plain(b"x") + skipped * 5, 1000) == b"x"
     for idle in (skipped, plain(b""), BEGIN):
@@ -162,7 +163,7 @@ def test_idle() -> None:
 
 
 def test_smallLimit() -> None:
-    """The limit on content may be lower, and hold from one chunk to the next."""
+    """The limit on content may be lower, and may apply from one chunk to the next."""
     decoder = S2Decoder(100)
     decoder.feed(BEGIN + plain(bytes(100)) + plain(bytes(101)))
     assert decoder.read(MOST) == bytes(100)
@@ -214,7 +215,7 @@ def test_byteByByte(names: Names) -> None:
 
 @onEach
 def test_damage(names: Names) -> None:
-    """Whatever is done to streams of one chunk, each is read whole or not at all."""
+    """A damaged stream of one chunk is read whole or not at all."""
     chance = random.Random(1)
     whole = [flush for flush in FLUSHES if len(flush[1]) < 1 << 20]
     with using(names):
@@ -245,7 +246,9 @@ def test_encoded(level: str, content: bytes) -> None:
 
 
 def test_levels() -> None:
-    """The levels of compression: one compresses nothing, and the others what is worth it."""
+    """
+    The levels of compression: one does not compress, and the others compress what becomes smaller.
+    """
     content = b"RMSG $G t 300\r\n" + b"a" * 300 + b"\r\n"
     assert S2Encoder(UNCOMPRESSED).encode(content) == BEGIN + plain(content)
     for level in LEVELS[1:]:

@@ -66,7 +66,7 @@ def test_provides() -> None:
     ],
 )
 def test_events(event: str, calls: list[str]) -> None:
-    """The session learns what happens to the transport, as long as there is one."""
+    """The session gets the events of the transport, as long as there is a transport."""
     spoken = Spoken()
     session = spoken.session
     getattr(spoken, event)()
@@ -77,14 +77,14 @@ def test_events(event: str, calls: list[str]) -> None:
 
 
 def test_deafPeer() -> None:
-    """A peer that takes nothing more is cut at once."""
+    """A peer that reads nothing more is cut at once."""
     spoken = Spoken()
     spoken.writeConnectionLost()
     assert spoken.sent == ["abortConnection"]
 
 
 def test_lingers() -> None:
-    """A peer that does not take the rest within a second is cut."""
+    """A peer that does not read the rest within a second is cut."""
     spoken = Spoken()
     spoken.finish()
     spoken.reactor.advance(0.9)

@@ -32,7 +32,7 @@ from tests.interop.certificates import writeCertificates
 
 
 def test_isPinned() -> None:
-    """A key that is pinned is accepted; where some are, another one and none are not."""
+    """A pinned key is accepted. If there are pinned keys, another key or no key is refused."""
     shown = certificate("CN=alice")
     key = shown.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     pin, other = hashlib.sha256(key).hexdigest(), "00" * 32
@@ -41,7 +41,9 @@ def test_isPinned() -> None:
 
 
 def test_creator() -> None:
-    """A creator provides what Twisted asks for, and gives a client its connection."""
+    """
+    A creator provides the interfaces that Twisted requires, and makes a connection for a client.
+    """
     creator = ConnectionCreator(SSL.Context(SSL.TLS_SERVER_METHOD))
     verifyObject(IOpenSSLServerConnectionCreator, creator)
     client = SimpleNamespace(connection=None)
@@ -65,7 +67,7 @@ def test_names(theirs: str, standard: str) -> None:
 
 
 def test_unknown() -> None:
-    """Of a transport that does TLS by itself, the certificate is known."""
+    """For a transport that does TLS by itself, the certificate is known."""
     shown = certificate("CN=alice")
     assert securityOf(None, shown) == Security(chain=(shown,), shown=(shown,))
     assert securityOf(None, None) == Security()
@@ -98,7 +100,7 @@ def test_older(tmp_path: Path) -> None:
 
 
 def test_expiry(tmp_path: Path) -> None:
-    """The end of the certificate that is shown is known, and there is none without one."""
+    """The expiry of the shown certificate is known. Without a certificate there is none."""
     writeCertificates(tmp_path)
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     wanted = load_pem_x509_certificate((tmp_path / "server.pem").read_bytes()).not_valid_after_utc

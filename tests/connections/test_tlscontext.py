@@ -110,7 +110,7 @@ class TestCiphers:
         assert done.client.get_cipher_name() == "TLS_AES_128_GCM_SHA256"
 
     def test_notOffered(self, folder: Path) -> None:
-        """A client that offers only others is refused."""
+        """A client that offers only other ciphers is refused."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         client.set_cipher_list(b"ECDHE-ECDSA-AES256-GCM-SHA384")
@@ -119,20 +119,20 @@ class TestCiphers:
         assert Handshake(context, client).refused()
 
     def test_staticKeys(self, folder: Path) -> None:
-        """Without forward secrecy nothing is taken by default."""
+        """By default no cipher without forward secrecy is used."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         client.set_cipher_list(b"AES128-GCM-SHA256:AES256-SHA")
         assert Handshake(contextFrom(settings(folder)), client).refused()
 
     def test_curve(self, folder: Path) -> None:
-        """A curve that settings name is the one that is used."""
+        """A configured curve is used."""
         context = contextFrom(settings(folder, curve_preferences=("CurveP384",)))
         done = Handshake(context, clientContext()).run()
         assert (done.client.get_group_name() or "").lower() in ("secp384r1", "p-384")
 
     def test_unknown(self, folder: Path) -> None:
-        """A name that OpenSSL does not know is refused by that name."""
+        """A name that OpenSSL does not know is refused, with the name in the error."""
         with pytest.raises(TLSSettingsError, match=r"curve_preferences.*CurveP999"):
             contextFrom(settings(folder, curve_preferences=("CurveP999",)))
         with pytest.raises(TLSSettingsError, match="cipher_suites"):
@@ -143,7 +143,9 @@ class TestClients:
     """Certificates of clients."""
 
     def test_notAsked(self, folder: Path) -> None:
-        """By default no client needs one, and one that is there is not looked at."""
+        """
+        By default a client needs no certificate, and the certificate of a client is not verified.
+        """
         context = contextFrom(settings(folder))
         assert Handshake(context, clientContext()).run()
         done = Handshake(context, clientContext(folder / "other")).run()
@@ -164,7 +166,10 @@ class TestClients:
         assert Handshake(contextFrom(verifying(folder)), client).refused()
 
     def test_noResumption(self, folder: Path) -> None:
-        """A session of a listener that asks for nothing is no way into one that does."""
+        """
+        A session of a listener without client certificates cannot be resumed at one that requires
+        them.
+        """
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         done = Handshake(contextFrom(settings(folder)), client).run()
@@ -219,7 +224,10 @@ class TestNames:
         assert certificate.to_cryptography() == expected
 
     def test_failing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """If choosing fails, so does the handshake (CVE-2026-27448): nobody comes in by it."""
+        """
+        If the choice raises an exception, the handshake fails (CVE-2026-27448). No client is
+        accepted by it.
+        """
 
         def fail(*arguments: object) -> None:
             raise ZeroDivisionError("chosen badly")
@@ -234,7 +242,7 @@ class TestNames:
             shaking.run()
 
     def test_library(self) -> None:
-        """The package demands a pyOpenSSL that fails so."""
+        """The package requires a version of pyOpenSSL that fails in this way."""
         needed = [
             requirement
             for requirement in requires("natsbroker") or ()
@@ -248,7 +256,7 @@ class TestFiles:
     """Files that are no good."""
 
     def test_missing(self, folder: Path) -> None:
-        """A file that is not there is named."""
+        """A missing file is named in the error."""
         broken = TLSSettings(certs=((str(folder / "none.pem"), str(folder / "server-key.pem")),))
         with pytest.raises(TLSSettingsError, match=r"cert_file .*none\.pem"):
             contextFrom(broken)
@@ -280,7 +288,7 @@ class TestFiles:
 
     @pytest.mark.parametrize(("mode", "isTold"), [(0o600, False), (0o400, False), (0o644, True)])
     def test_readers(self, folder: Path, mode: int, isTold: bool) -> None:
-        """A key that others can read is used, as by nats-server, and the log says so."""
+        """A key that other users can read is used, as by nats-server, with a warning in the log."""
         key = folder / "server-key.pem"
         key.chmod(mode)
         try:

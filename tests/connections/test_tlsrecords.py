@@ -72,7 +72,7 @@ class TestRecords:
         assert layer.wires == []
 
     def test_failure(self, names: Names, shaken: Handshake) -> None:
-        """Where OpenSSL refuses, the layer meets that with the rest; what went before is sent."""
+        """If OpenSSL reports an error, the layer raises it with the rest. Earlier data is sent."""
         layer = Layer()
         shaken.server.shutdown()
         assert self.records(names, shaken, layer).write(b"x") == b"x"
@@ -105,7 +105,7 @@ class TestRecords:
 
 class Reader:
     """
-    The server's end, with a decoder that takes what comes.
+    The server's end, with a decoder that takes the input.
 
     @ivar came: what was in the decoder, each time that there was something.
     """
@@ -141,7 +141,7 @@ def publishes(*payloads: bytes) -> bytes:
 
 @needsCompiled
 class TestReading:
-    """Decrypting all that came at once."""
+    """Decrypting all available input at once."""
 
     @given(st.data())
     def test_anySplit(self, context: SSL.Context, data: st.DataObject) -> None:
@@ -168,7 +168,7 @@ class TestReading:
         assert reader.decoder.pending == 0
 
     def test_answer(self, shaken: Handshake) -> None:
-        """Handled input may be answered over the same connection meanwhile."""
+        """A decoder may answer over the same connection while it handles input."""
         reader = Reader(shaken)
         layer = Layer()
         records = Records(shaken.server, layer, reader.seal)
@@ -185,7 +185,7 @@ class TestReading:
         assert drained(shaken.client.recv) == b"one" + b"x" * 300_000
 
     def test_another(self, context: SSL.Context, shaken: Handshake) -> None:
-        """The input of another connection may come while one's is handled: they do not mix."""
+        """The input of another connection may come while one is handled. The two do not mix."""
         other = shake(context)
         reader, second = Reader(shaken), Reader(other)
 
@@ -212,8 +212,8 @@ class TestReading:
 
     def test_broken(self, context: SSL.Context, shaken: Handshake) -> None:
         """
-        A record that was tampered with is reported as without a decoder, after what came before it,
-        and concerns nobody else.
+        A record that was changed on the way is reported as without a decoder, after the earlier
+        records. It affects no other connection.
         """
         errors = []
         for pair in (shake(context), shaken):
@@ -233,7 +233,7 @@ class TestReading:
             unconcerned.server.recv(1)
 
     def test_after(self, shaken: Handshake) -> None:
-        """A connection that was told to forget the decoder returns what comes."""
+        """A connection whose decoder was removed returns its input."""
         reader = Reader(shaken)
         shaken.server.forget()
         shaken.server.bio_write(said(shaken.client, b"x"))
@@ -257,16 +257,16 @@ class TestReading:
 
 
 class TestSeals:
-    """Whether there is one."""
+    """The cases in which there is a seal."""
 
     def test_notCompiled(self, shaken: Handshake) -> None:
-        """Without the lane there is none."""
+        """Without the lane there is no seal."""
         with using(PURE):
             assert shaken.server.seal() is None
 
     @needsCompiled
     def test_nowhere(self, shaken: Handshake, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where cryptography does not tell where OpenSSL is, there is none either."""
+        """If the cryptography package does not show where OpenSSL is, there is no compiled seal."""
         assert COMPILED is not None
         monkeypatch.setattr("natsbroker.connections.tlsrecords.opensslFunctions", tuple)
         with using(COMPILED):
@@ -274,15 +274,15 @@ class TestSeals:
 
     def test_opensslFunctionsAreKnown(self) -> None:
         """
-        The private parts of cryptography that tell where OpenSSL is are there. Where they vanish,
-        TLS falls back to pyOpenSSL: slower, and this is the test that says so.
+        The private names of the cryptography package that show where OpenSSL is exist. Without them
+        TLS uses pyOpenSSL, which is slower, and only this test reports it.
         """
         functions = opensslFunctions()
         assert len(functions) == 7 and all(functions)
 
     @needsCompiled
     def test_connectionHasASeal(self, shaken: Handshake) -> None:
-        """The private parts of pyOpenSSL that tell where a connection is are there."""
+        """The private names of pyOpenSSL that show where a connection is exist."""
         assert COMPILED is not None
         with using(COMPILED):
             assert shaken.server.seal() is not None
@@ -310,7 +310,9 @@ class TestSeals:
         finally:
             opensslFunctions.cache_clear()
         [line] = lines
-        assert line.startswith("[WRN] TLS goes without the lane: cryptography does not tell")
+        assert line.startswith(
+            "[WRN] TLS connections do not use the lane: cryptography does not tell"
+        )
 
     @needsCompiled
     @pytest.mark.parametrize("missing", range(10))

@@ -118,7 +118,7 @@ class TestSelection:
     """The choice of traced lines."""
 
     def test_off(self) -> None:
-        """Nothing, unless it is asked for."""
+        """No trace line is written unless it is enabled."""
         assert traced(QUIET, b"PING\r\n", tracing=Logging()) == []
 
     def test_longest(self) -> None:
@@ -143,7 +143,7 @@ class TestSelection:
 
     @pytest.mark.parametrize(("system", "shown"), [(False, False), (True, True)])
     def test_system(self, system: bool, shown: bool) -> None:
-        """The system account is left out unless it is asked for, from the login on."""
+        """The system account is left out unless it is asked for. This applies from the login on."""
         lines = traced(
             QUIET,
             b"SUB foo 1\r\n",
@@ -181,7 +181,7 @@ class TestRedaction:
 
     @given(st.text())
     def test_anything(self, secret: str) -> None:
-        """Whatever the password, what is shown does not depend on it."""
+        """With any password, the shown text does not depend on it."""
         argument = json.dumps({"user": "u", "pass": secret}).encode()
         assert redactedConnect(argument) == '{"user":"u","pass":"[REDACTED]"}'
 

@@ -16,7 +16,7 @@ from natsbroker.pure.backlog import LONGEST_BATCH, LOOK, SHARE
 
 class World:
     """
-    Turns whose slices take as long as the test says.
+    Turns whose slices take as long as the test sets.
 
     @ivar done: the names of the slices in their order, with a bar after each turn of the reactor.
     """
@@ -75,7 +75,7 @@ class World:
         return "".join(self.done[before:])
 
     def run(self) -> str:
-        """The work until nothing is left, turn by turn."""
+        """Work until none is left, turn by turn."""
         turns = []
         while self.calls:
             turns.append(self.turn())
@@ -83,7 +83,9 @@ class World:
 
 
 def test_takeAtOnce() -> None:
-    """With nothing else to do a slice begins at once, and none after the round is used up."""
+    """
+    If there is no other work a slice begins at once, and none begins after the round is used up.
+    """
     world = World()
     taken = [world.turns.of("A").take() for _ in range(SHARE // SLICE + 1)]
     assert [deferred.called for deferred in taken] == [True] * (SHARE // SLICE) + [False]
@@ -95,7 +97,7 @@ def test_takeAtOnce() -> None:
 
 
 def test_behindOthers() -> None:
-    """A new task waits behind those that wait."""
+    """A new task waits after the waiting ones."""
     world = World()
     first = world.turns.of("A").turn()
     second = world.turns.of("B").take()
@@ -105,7 +107,10 @@ def test_behindOthers() -> None:
 
 
 def test_fair() -> None:
-    """Accounts take turns, whatever number of tasks each has; so do the connections of each."""
+    """
+    Accounts take turns, for any number of their tasks. The connections of an account take turns
+    too.
+    """
     world = World()
     world.seconds = LONGEST_BATCH
     one, other = object(), object()
@@ -117,7 +122,7 @@ def test_fair() -> None:
 
 
 def test_oldestFirst() -> None:
-    """The first task of a connection is finished first, so that it has only one half answer."""
+    """The first task of a connection is finished first, so that only one answer is incomplete."""
     world = World()
     world.seconds = LONGEST_BATCH
     for name in "abc":
@@ -170,7 +175,7 @@ def test_unwanted() -> None:
 
 
 def test_beginsInItsTurn() -> None:
-    """A task that has to wait for its beginning begins behind those before it, or never."""
+    """A task that must wait for its beginning begins after earlier ones, or never."""
     world = World()
     running: list[Deferred[Any]] = []
     isWanted = [True]
@@ -184,7 +189,7 @@ def test_beginsInItsTurn() -> None:
 
 
 def test_cancelled() -> None:
-    """A task that is cancelled while it waits leaves its place."""
+    """A task that is cancelled while it waits gives up its place."""
     world = World()
     running = world.begin("x")
     world.begin("y")
@@ -195,7 +200,7 @@ def test_cancelled() -> None:
 
 
 def test_own() -> None:
-    """A task begun by another one does not end with it."""
+    """A task that another task started does not end with it."""
     world = World()
 
     async def outer() -> None:
@@ -210,7 +215,7 @@ def test_own() -> None:
 
 
 def test_stop() -> None:
-    """After the end nothing is done, neither what waits nor what is asked for later."""
+    """After the end no task runs, neither a waiting one nor a later one."""
     world = World()
     world.begin("x", 3)
     world.turns.stop()
@@ -232,7 +237,8 @@ class Owner:
 
 def test_receiverLags() -> None:
     """
-    A task that fills the outbox of a receiver resumes when that has drained; others do not wait.
+    A task that fills the outbox of a receiver resumes when the outbox has drained. Others do not
+    wait.
     """
     world = World()
     outbox: Any = hot.Outbox(world.batch, Owner(), lambda data: None, 64 << 20)

@@ -56,7 +56,7 @@ class TestWheel:
         assert called <= when + WIDTH + 0.01
 
     def test_endings(self) -> None:
-        """Of those that a deadline ends, each has a turn of its own; others share one."""
+        """Each session that a deadline ends has its own turn. Other sessions share one."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         turns: list[int] = []
@@ -76,7 +76,10 @@ class TestWheel:
         assert turns == [0, 1, 2]
 
     def test_oneTimer(self) -> None:
-        """However many wait, there is one delayed call; when nobody does there is none."""
+        """
+        For any number of waiting sessions there is one delayed call. Without a waiting session
+        there is none.
+        """
         clock = Clock()
         wheel = DeadlineWheel(clock)
         assert clock.getDelayedCalls() == []
@@ -89,7 +92,7 @@ class TestWheel:
         assert clock.getDelayedCalls() == []
 
     def test_scheduledAgainAfterwardsLater(self) -> None:
-        """A session that is called again much later does not hold up those in between."""
+        """A session that is called again much later does not delay those in between."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         often, between = Sleeper(lambda now: now + 100), Sleeper()
@@ -138,7 +141,7 @@ class TestWheel:
         assert len(hasty.called) == 5
 
     def test_forgottenByAnother(self) -> None:
-        """An entry that another call of the same time forgets is not called."""
+        """An entry that another call at the same time removes is not called."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         sleepers: list[Sleeper] = []
@@ -178,7 +181,7 @@ class TestWheel:
         assert order == [1, 2, 3]
 
     def test_failure(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """Somebody whose call fails does not keep the others from theirs."""
+        """A session whose call raises an exception does not keep the others from theirs."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
 

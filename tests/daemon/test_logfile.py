@@ -106,7 +106,7 @@ class TestRotation:
         file.close()
 
     def test_keep(self, tmp_path: Path) -> None:
-        """No more files are kept than asked for, the newest ones; others' files stay."""
+        """The newest files are kept, up to the configured number. Other programs' files stay."""
         path = tmp_path / "log"
         strange = tmp_path / "log.old"
         strange.write_text("mine")
@@ -139,7 +139,10 @@ class TestRotation:
         file.close()
 
     def test_cannotRename(self, tmp_path: Path) -> None:
-        """If it cannot be put aside, it goes on growing and is tried again at twice the size."""
+        """
+        If the file cannot be renamed, it grows further, and the next attempt comes at twice the
+        size.
+        """
         folder = tmp_path / "folder"
         folder.mkdir()
         path = folder / "log"
@@ -163,7 +166,9 @@ class TestOutput:
         assert stream.getvalue() == "a\n"
 
     def test_file(self, tmp_path: Path) -> None:
-        """With one they go there, and back when the settings say so."""
+        """
+        With a log file, lines go to it, and back to standard error when the settings remove it.
+        """
         stream, path = io.StringIO(), tmp_path / "log"
         output = LogOutput(stream)
         output.prepare(Logging(logfile=str(path)))()
@@ -181,7 +186,7 @@ class TestOutput:
         assert stream.getvalue() == "a\n"
 
     def test_limits(self, tmp_path: Path) -> None:
-        """Other limits for the same file hold from then on."""
+        """New limits for the same file apply from then on."""
         path = tmp_path / "log"
         output = LogOutput(io.StringIO())
         output.prepare(Logging(logfile=str(path)))()
@@ -209,7 +214,7 @@ class TestOutput:
         assert lines == ["[INF] File log re-opened"]
 
     def test_reopenStream(self) -> None:
-        """Without a file there is nothing to open."""
+        """Without a file there is no file to open again."""
         with logLines() as lines:
             LogOutput(io.StringIO()).reopen()
         assert lines == ["[INF] File log re-open ignored, not a file logger"]
@@ -270,7 +275,10 @@ class TestSyslog:
     """A syslog daemon as the destination."""
 
     def test_reload(self, tmp_path: Path) -> None:
-        """The daemon is left when a file is configured, and its socket stays for the same URL."""
+        """
+        The daemon is no longer used when a file is configured. Its socket stays open for the same
+        URL.
+        """
         with socket(AF_INET, SOCK_DGRAM) as daemon:
             daemon.bind(("127.0.0.1", 0))
             daemon.settimeout(5)

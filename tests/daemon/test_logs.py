@@ -164,13 +164,15 @@ class TestSelection:
         assert Log(Logging(logtime=False, debug=True)).emit(LogLevel.debug) != []
 
     def test_otherLibraries(self) -> None:
-        """A mere note of another library counts as debugging; its warnings do not."""
+        """
+        An informational message of another library has the level debug. Its warnings keep theirs.
+        """
         log = Log(namespace="twisted.internet")
         assert log.emit(LogLevel.info) == []
         assert log.emit(LogLevel.warn) == ["[42] [WRN] hi\n"]
 
     def test_settingsChange(self) -> None:
-        """Other settings hold from the next line on."""
+        """Changed settings apply from the next line on."""
         log = Log()
         log.observer.settings = Logging(logtime=False, debug=True)
         assert log.emit(LogLevel.debug) == ["[42] [DBG] hi\n"]
@@ -209,7 +211,9 @@ class TestFailures:
     """Exceptions."""
 
     def test_repeated(self) -> None:
-        """Of the same failure at the same place a few are logged, and the rest is counted."""
+        """
+        A few failures of the same kind at the same place are logged, and the rest are counted.
+        """
         log = Log()
 
         def fail(place: int, error: Exception, when: float) -> list[str]:
@@ -280,7 +284,9 @@ def test_fileWins(tmp_path: Path) -> None:
 
 
 def test_reload(tmp_path: Path) -> None:
-    """A reload moves the log, and back to the default file; a file must be one that opens."""
+    """
+    A reload moves the log, also back to the default file. The file must be one that can be opened.
+    """
     default, other = tmp_path / "default", tmp_path / "other"
     log = ProcessLog(io.StringIO(), Logging(), str(default))
     log.open()

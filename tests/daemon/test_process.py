@@ -135,7 +135,7 @@ class TestLife:
         assert [signal.getsignal(number) for number in signals] == before
 
     def test_files(self, tmp_path: Path) -> None:
-        """Pid file and ports file are there meanwhile."""
+        """The pid file and the ports file exist meanwhile."""
         seen: list[list[str]] = []
         run = Run(
             f'pidfile: "{tmp_path}/pid"\nports_file_dir: "{tmp_path}"',
@@ -151,7 +151,7 @@ class TestCannotStart:
     """Reasons not to start."""
 
     def test_portInUse(self) -> None:
-        """A port in use is fatal: one line says so, and the exit code is 1."""
+        """A port in use is fatal: one line has the reason, and the exit code is 1."""
         run = Run("port: 4222")
 
         def listenTCP(*arguments: Any, **more: Any) -> Any:
@@ -208,7 +208,7 @@ class TestLog:
     """The log while it runs."""
 
     def test_file(self, tmp_path: Path) -> None:
-        """The log goes to a file if the settings say so; USR1 opens it again."""
+        """The log goes to a file if one is configured. USR1 opens it again."""
         path = tmp_path / "log"
 
         def move() -> None:
@@ -284,7 +284,10 @@ class TestLameDuck:
         assert run.lines[-1] == "[INF] Server Exiting.."
 
     def test_client(self) -> None:
-        """With one it takes its time; TERM is no shortcut, as with nats-server."""
+        """
+        With a client, lame duck mode takes its whole time. TERM does not shorten it, as with
+        nats-server.
+        """
         stopped: list[int] = []
         run = Run(
             self.TIMES,
@@ -355,7 +358,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
 
 
 def test_idle(process: Process) -> None:
-    """A pass waits while there is work, and takes place when there is little."""
+    """A pass waits while there is work, and runs when there is little."""
     assert [process.second(0.5, DUE) for _ in range(4)] == [0, 0, 0, 0]
     assert process.second(IDLE / 2, 0) == 1
     assert process.second(IDLE / 2, DUE - 1) == 0
@@ -368,7 +371,7 @@ def test_overdue(process: Process) -> None:
 
 
 def test_part(process: Process) -> None:
-    """Passes that take long are rare: they take a small part of the time."""
+    """Long passes of the collector are rare: they take a small part of the time."""
     process.cost = 0.5
     assert process.second(0.0, DUE) == 1
     assert [process.second(0.0, DUE), process.second(0.9, OVERDUE)] == [0, 0]
@@ -377,7 +380,9 @@ def test_part(process: Process) -> None:
 
 
 def test_automatic(process: Process) -> None:
-    """Meanwhile the collector does not pass over all objects itself, and then it does again."""
+    """
+    Meanwhile the collector does not pass over all objects by itself. Afterwards it does again.
+    """
     during = gc.get_threshold()
     process.passes.stop()
     after = gc.get_threshold()

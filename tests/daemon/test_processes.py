@@ -69,7 +69,7 @@ class TestRunning:
         )
 
     def test_found(self, tmp_path: Path) -> None:
-        """Scripts and modules of ours are found, and nothing else."""
+        """The package's scripts and modules are found, and no others."""
         (tmp_path / "self").mkdir()
         (tmp_path / "cpuinfo").write_text("")
         self.process(tmp_path, 30, "/usr/bin/python3", "/usr/bin/natsbroker", "-p", "-1")

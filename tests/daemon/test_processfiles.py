@@ -40,7 +40,7 @@ class Surrounded:
         return settingsOf(self.text)
 
     def reload(self, text: str) -> list[str]:
-        """Change the file, reload, and give what is logged."""
+        """Change the file, reload, and return the log lines."""
         self.text = text
         with logLines() as lines:
             self.processFiles.reload()
@@ -95,7 +95,10 @@ class TestPidFileOfBroker:
         made.stop()
 
     def test_cannotWrite(self, tmp_path: Path) -> None:
-        """If it cannot be written the broker does not start, and says so as nats-server does."""
+        """
+        If the file cannot be written the broker does not start, and the error is that of
+        nats-server.
+        """
         path = tmp_path / "missing" / "pid"
         with pytest.raises(StartError) as error:
             Surrounded(f'pidfile: "{path}"').host.start()
@@ -216,7 +219,7 @@ class TestPidFile:
     """The process id."""
 
     def test_written(self, tmp_path: Path) -> None:
-        """The file holds the id and nothing else, and no other file is left."""
+        """The file has the id only, and there is no other file."""
         PidFile(str(tmp_path / "pid"), 42).write()
         assert [path.name for path in tmp_path.iterdir()] == ["pid"]
         assert (tmp_path / "pid").read_text() == "42"
@@ -235,7 +238,7 @@ class TestPidFile:
         assert error.value.filename == str(path)
 
     def test_removed(self, tmp_path: Path) -> None:
-        """The pid file is removed; to remove it twice does nothing."""
+        """The pid file is removed. Removing it twice does nothing."""
         file = PidFile(str(tmp_path / "pid"), 42)
         file.write()
         file.remove()
@@ -243,7 +246,7 @@ class TestPidFile:
         assert list(tmp_path.iterdir()) == []
 
     def test_notOurs(self, tmp_path: Path) -> None:
-        """If another process has written it since, it stays."""
+        """If another process has changed it since, it stays."""
         file = PidFile(str(tmp_path / "pid"), 42)
         file.write()
         PidFile(str(tmp_path / "pid"), 43).write()
@@ -271,7 +274,7 @@ class TestPortsFile:
         assert json.loads(file.path.read_text())
 
     def test_removed(self, tmp_path: Path) -> None:
-        """The ports file is removed; to remove it twice does nothing."""
+        """The ports file is removed. Removing it twice does nothing."""
         file = PortsFile(str(tmp_path), "nats", 42)
         file.write({})
         file.remove()
@@ -297,5 +300,5 @@ class TestPortsFile:
     ],
 )
 def test_programName(path: str, name: str) -> None:
-    """The program is named as it was started; a module by its package."""
+    """The program has the name with which it was started. A module has that of its package."""
     assert programName(path) == name

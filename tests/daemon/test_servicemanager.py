@@ -32,7 +32,7 @@ class Managed:
 
 
 def test_life(tmp_path: Path) -> None:
-    """From start to end, each change is one datagram; a reload names the time when it began."""
+    """Each change from start to end is one datagram. A reload has the time when it began."""
     with listeningManager(tmp_path) as manager:
         managed = Managed(manager.environment)
         assert manager.received() == []
@@ -83,7 +83,7 @@ def test_abstractName(tmp_path: Path) -> None:
 
 
 def test_nobodyAsks() -> None:
-    """Without a service manager nothing is sent, and nothing is wrong."""
+    """Without a service manager no notification is sent, and no error is raised."""
     managed = Managed({})
     with logLines() as lines:
         managed.host.start()

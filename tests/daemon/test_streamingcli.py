@@ -108,11 +108,11 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         ("arguments", "text"),
         [
-            (["export", "x"], "there is no 'export', only 'import'"),
+            (["export", "x"], "there is no command 'export', only 'import'"),
             (["import"], "import needs the directory first"),
             (["import", "--check"], "import needs the directory first"),
-            (["import", "x"], "a store is needed that lasts"),
-            (["import", "x", "--store", "memory"], "a store is needed that lasts"),
+            (["import", "x"], "a store that is not in memory"),
+            (["import", "x", "--store", "memory"], "a store that is not in memory"),
             (["import", "x", "--store", "file"], "root directory must be specified"),
             (["import", "x", "--nonsense"], "flag provided but not defined: -nonsense"),
             (["import", "x", "--file_crc_poly", "many"], 'invalid value "many"'),
@@ -133,7 +133,7 @@ class TestImport:
     """The import."""
 
     def test_imports(self, writer: StoreWriter) -> None:
-        """The store has the channels; a second run finds nothing to do."""
+        """The store has the channels. A second run finds no more."""
         figures = {
             "channels": 1, "messages": 3, "subscriptions": 1, "clients": 0, "damaged": 0,
         }  # fmt: skip
@@ -246,7 +246,7 @@ class TestAcknowledge:
     """C{natsbroker streaming acknowledge}."""
 
     def test_acknowledges(self, tmp_path: Path) -> None:
-        """A loss is printed once, and counts as known afterwards; the report stays."""
+        """A loss is printed once, and counts as known afterwards. The report stays."""
         reactor = PumpedReactor()
         store = reactor.wait(openLMDB(reactor, tmp_path))
         keep(tmp_path / "none", ["orders: 3 to 4 may be lost"])

@@ -71,7 +71,7 @@ class TestRemote:
         output.close()
 
     def test_tcp(self, tcp: socket.socket) -> None:
-        """Over TCP a line ends with a line feed; those that wait are sent at the end."""
+        """Over TCP a line ends with a line feed. Waiting lines are sent at the end."""
         output = SyslogOutput(urlOf(tcp))
         connection = accepted(tcp)
         for number in range(100):
@@ -82,7 +82,7 @@ class TestRemote:
         connection.close()
 
     def test_reconnects(self, tcp: socket.socket) -> None:
-        """A connection that breaks is made once more."""
+        """A connection that breaks is opened again."""
         output = SyslogOutput(urlOf(tcp))
         accepted(tcp).close()
         connection = None
@@ -100,7 +100,9 @@ class TestRemote:
         output.close()
 
     def test_tooMany(self, tcp: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Lines that a slow daemon does not take are dropped and counted; nothing waits."""
+        """
+        Lines that a slow daemon does not read are dropped and counted. The broker does not wait.
+        """
         monkeypatch.setattr(syslog, "_MOST", 2)
         monkeypatch.setattr(syslog, "_TIMEOUT", 0.5)
         output = SyslogOutput(urlOf(tcp))
@@ -137,7 +139,7 @@ class TestLocal:
         assert re.fullmatch(r"<29>Nov 2\d \d\d:\d\d:00 \S+\[\d+\]: caf\\xe9\n", text)
 
     def test_noSyslog(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A machine without one is an error."""
+        """A machine without syslog is an error."""
         monkeypatch.setattr(syslog, "_PLACES", ("/nowhere",))
         with pytest.raises(SyslogError, match="no syslog daemon on this machine"):
             SyslogOutput(LOCAL_SYSLOG)

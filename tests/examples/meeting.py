@@ -13,9 +13,7 @@ from nats.errors import TimeoutError
 
 
 async def _arriving(inbox: Subscription) -> set[bytes]:
-    """
-    All that comes until nothing has come for a moment.
-    """
+    """All messages until a moment passes without one."""
     addresses = set()
     while True:
         try:

@@ -1,6 +1,4 @@
-"""
-The authorization service: C{examples/auth_service.py} run as it is, and a broker that asks it.
-"""
+"""The authorization service: C{examples/auth_service.py} runs unchanged, and a broker asks it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ANNA = {"user": "anna", "pass": "apple"}
 
 
 def test_movesOut() -> None:
-    """A shop publishes to its own channel, and from the moment when it moves out to none."""
+    """A shop publishes to its own channel, and to none from the moment when it leaves."""
     authenticator = channels.makeAuthenticator()
     with MemoryBroker(configText="streaming {}", authorizer=authenticator) as broker:
         anna = joined(broker, ANNA)
@@ -45,7 +45,7 @@ def test_movesOut() -> None:
 
 
 def test_warehouse() -> None:
-    """A user that only reads may not write; the service refuses it too."""
+    """A user who may only read is denied to write. The service denies it too."""
     with MemoryBroker(configText="streaming {}", authorizer=channels.makeAuthenticator()) as broker:
         warehouse = joined(broker, {"user": "warehouse", "pass": "walnut"})
         asked = protocol.SubscriptionRequest(

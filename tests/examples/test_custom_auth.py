@@ -80,7 +80,7 @@ class TestInMemory:
 
 
 def test_runs() -> None:
-    """The program serves who is let in and refuses others."""
+    """The program serves valid users and refuses others."""
 
     async def talk(port: int) -> tuple[bytes, bool]:
         url = f"nats://anna:apple@127.0.0.1:{port}"

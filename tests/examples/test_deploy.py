@@ -111,7 +111,7 @@ class TestSystemd:
         assert int(service["TimeoutStopSec"]) > settings.lame_duck_duration
 
     def test_restarted(self) -> None:
-        """A broker that ends at once, as without its database, is started again without an end."""
+        """A broker that ends at once, as without its database, is restarted without limit."""
         mostStarts, within = 5, 10  # Those of systemd, unless its own configuration says otherwise.
         service = self.section("Service")
         assert service["Restart"] == "on-failure"
@@ -192,7 +192,7 @@ class TestImage:
         assert settings.jetstream.store_dir == volume
 
     def test_health(self) -> None:
-        """The configuration starts, on ports that are exposed; the health check finds its page."""
+        """The configuration starts, on ports that are exposed. The health check finds its page."""
         python, option, program = self.words("HEALTHCHECK")
         assert (Path(python).parent, option) == (Path(COMMAND).parent, "-c")
         compile(program, "HEALTHCHECK", "exec")
@@ -207,7 +207,7 @@ class TestImage:
         not (BUILDER and BASE), reason="no buildah, or no base image in NATSBROKER_PYTHON_IMAGE"
     )
     def test_built(self) -> None:
-        """The image is built; its command runs as its user, and its health check finds it."""
+        """The image is built. Its command runs as its user, and its health check succeeds."""
 
         def buildah(*words: str, before: Sequence[str] = ()) -> str:
             command = [*before, str(BUILDER), *words]
@@ -267,8 +267,8 @@ class TestKubernetes:
     @property
     def environment(self) -> dict[str, str]:
         """
-        The variables of the first pod: those of the manifest, and those of the secret that the page
-        has its reader make.
+        The variables of the first pod: those of the manifest, and those of the secret that the
+        reader of the page creates.
         """
         page = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")
         secret = re.findall(r"--from-literal=(\w+)=(\S+)", page)

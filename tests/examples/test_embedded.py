@@ -20,7 +20,9 @@ def visit(port: int, path: str) -> bytes:
 
 
 def test_together() -> None:
-    """The site serves its visitors, and the broker tells of them and answers for it."""
+    """
+    The site serves its visitors, and the broker publishes events about them and answers requests.
+    """
 
     async def talk(web: int, port: int) -> list[bytes]:
         client = await nats.connect(f"nats://127.0.0.1:{port}")

@@ -54,7 +54,7 @@ class TestInMemory:
             assert self.ask(client, b"a.d") == b"HMSG here 1 12 13\r\nNATS/1.0\r\n\r\n4\r\n"
 
     def test_nothingKept(self) -> None:
-        """Where there is no value, a status says so."""
+        """If there is no value, the answer has a status that reports it."""
         broker, client = self.open()
         with broker:
             assert b"NATS/1.0 404 No Value\r\n" in self.ask(client, b"a.b")

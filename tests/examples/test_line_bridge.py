@@ -1,5 +1,5 @@
 """
-The connection kind of a third party: C{examples/line_bridge.py} run as it is, with clients and
+The connection kind of a third party: C{examples/line_bridge.py} runs unchanged, with clients and
 peers over sockets.
 """
 

@@ -111,7 +111,7 @@ def test_type() -> None:
 
 
 def test_reload() -> None:
-    """A reload takes rights away; the section itself waits for a restart."""
+    """A reload removes permissions. A change of the section itself needs a restart."""
     bench = Bench()
     client = bench.dial()
     bench.ask(client, LOGIN + b"SUB orders.>\n")

@@ -35,9 +35,7 @@ def commands() -> list[list[str]]:
 
 
 def move(spoke: Broker, command: list[str]) -> str:
-    """
-    Run a command of the page; give what it prints.
-    """
+    """Run a command of the page. Return its output."""
     url = f"nats://j:j@127.0.0.1:{spoke.port}"
     program = [sys.executable, str(ROOT / "examples/movestreams.py"), *command, url]
     return subprocess.run(program, check=True, capture_output=True, text=True).stdout
@@ -83,8 +81,10 @@ async def use(spoke: Broker) -> None:
 
 
 def test_move(tmp_path: Path) -> None:
-    """Messages, configuration and positions of a nats-server are there after the page's steps; a
-    work queue is left alone."""
+    """
+    The page's steps move the messages, configuration and positions of a nats-server. A work queue
+    is left unchanged.
+    """
     copy, cut = commands()
     hub = Broker(REAL, tmp_path, "hub", top=storage(copy[1]), accounts=ACCOUNT).start()
     spoke = Broker(

@@ -42,7 +42,7 @@ def test_stays(names: Names) -> None:
 
 
 def test_plugin() -> None:
-    """The plugin reads its section, and refuses one that makes no sense."""
+    """The plugin reads its section, and refuses an invalid one."""
     assert IGatewayPolicyPlugin.implementedBy(RegionPlugin)
     plugin: Any = RegionPlugin()
     table = plugin.makePolicy(None, {"shared": {"us": ["asia"]}}).connected("us", "A", False)
@@ -63,7 +63,7 @@ class Client:
         self.ask(b'CONNECT {"verbose":false}')
 
     def ask(self, *lines: bytes) -> list[bytes]:
-        """Say something; what came before the answer to the PING behind it."""
+        """Send lines and a PING. Return the output before the PONG."""
         self._socket.sendall(b"".join(line + b"\r\n" for line in (*lines, b"PING")))
         return list(iter(lambda: self._lines.readline().rstrip(), b"PONG"))
 

@@ -33,7 +33,7 @@ def connected(broker: MemoryBroker) -> MemoryConnection:
 
 
 def test_caseless() -> None:
-    """A subscription hears other spellings of a subject that was published before it came."""
+    """A subscription gets messages of other spellings of a subject that was published earlier."""
     with MemoryBroker(routerFactory=lambda account: CaselessRouter()) as broker:
         listener, publisher = connected(broker), connected(broker)
         publisher.request(b"PUB orders.EU 1\r\n1\r\nPUB ORDERS.eu 1\r\n2\r\n")
@@ -46,7 +46,7 @@ def test_caseless() -> None:
 
 
 def test_audit() -> None:
-    """An auditor hears each message once while it is subscribed, beside its other receivers."""
+    """A subscribed auditor receives each message once, in addition to its other receivers."""
     with MemoryBroker(routerFactory=lambda account: AuditRouter()) as broker:
         auditor, listener, publisher = (connected(broker) for _ in range(3))
         listener.request(b"SUB a.* 1\r\n")
@@ -73,7 +73,7 @@ def test_plugin(name: str) -> None:
 
 
 def test_program() -> None:
-    """The program serves real clients, who hear each other across spellings."""
+    """The program serves real clients, which receive each other's messages in any spelling."""
 
     async def conversation(port: int) -> bytes:
         client = await nats.connect(f"nats://127.0.0.1:{port}")

@@ -65,7 +65,7 @@ class SQLiteStoreTests(
         self.failsWith(StoreLocked, other.start())
 
     def test_fullDisk(self) -> None:
-        """An append that finds no space fails, and so does one that was called behind it."""
+        """An append without disk space fails, and so does a later one."""
         store: Any = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append([(b"s", b"", b"1", 0)]))
@@ -121,7 +121,7 @@ def test_opener(tmp_path: Path) -> None:
 
 
 def test_channelsSurvive(tmp_path: Path) -> None:
-    """The program serves clients of NATS Streaming; their messages are there after a restart."""
+    """The program serves clients of NATS Streaming. Their messages are stored over a restart."""
     path = str(tmp_path / "channels.db")
     with running("sqlitestore.py", "0", path) as (port,):
         asyncio.run(_publish(port, b"1", b"2"))

@@ -118,7 +118,7 @@ class Inbox:
 
 class TurnClock(Clock):
     """
-    A clock that, as the reactor does, leaves what is asked for meanwhile to the next turn.
+    A clock that, like the reactor, leaves calls that are scheduled meanwhile to the next turn.
     """
 
     def advance(self, amount: float) -> None:
@@ -204,7 +204,7 @@ class Stage:
         return answer
 
     def refused(self, call: str, question: Any = None) -> tuple[int, str]:
-        """Ask, and give the number and text of the refusal."""
+        """Send a request, and return the number and text of the refusal."""
         error = self.ask(call, question)["error"]
         assert error["code"] in (400, 404, 410, 429, 500, 501, 503)
         return error["err_code"], error["description"]

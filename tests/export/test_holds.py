@@ -43,7 +43,7 @@ class TestSet:
     """Holding."""
 
     def test_retentionStops(self, stage: Stage) -> None:
-        """Retention does not pass a hold until it moves or is released."""
+        """Retention does not remove a hold's messages until the hold moves or is released."""
         answer = stage.ask(HOLD, {"name": "archive", "floor": 3})
         assert answer == {"hold": {"name": "archive", "floor": 3}, "first": 1}
         log = stage.shelf.logs["c"]
@@ -59,7 +59,7 @@ class TestSet:
         assert stage.ask(RELEASE, {"name": "archive"}) == {"released": "archive"}
 
     def test_survives(self, stage: Stage) -> None:
-        """A hold, and how long it lasts, are known after a restart."""
+        """A hold and its end are known after a restart."""
         stage.ask(HOLD, {"name": "a", "floor": 2})
         stage.ask(HOLD, {"name": "b", "floor": 3, "seconds": 100})
         stage.restart()
@@ -68,7 +68,7 @@ class TestSet:
         assert (left[1]["floor"], 90 <= left[1]["seconds"] <= 100) == (3, True)
 
     def test_unlimited(self, stage: Stage) -> None:
-        """A hold that is set again without an end has none, and nothing is left of the old one."""
+        """A hold that is set again without an end has none. The old end has no effect."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         assert len(states(stage)) == 1
         stage.ask(HOLD, {"name": "a", "floor": 2})
@@ -98,7 +98,7 @@ class TestEnd:
     """Holds that are not renewed."""
 
     def test_holdEnds(self, stage: Stage) -> None:
-        """A hold ends, and its messages may go; other holds stay."""
+        """When a hold ends its messages may be removed. Other holds stay."""
         log = stage.shelf.logs["c"]
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         stage.ask(HOLD, {"name": "b", "floor": 4, "seconds": 50})
@@ -111,7 +111,7 @@ class TestEnd:
         assert (log.holds(), log.bounds().first, states(stage)) == ({"c": 5}, 5, {})
 
     def test_endsAfterARestart(self, stage: Stage) -> None:
-        """A hold whose end came while no broker served ends after the start."""
+        """A hold whose end came while the broker was stopped ends after the start."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         result(stage.service.end())
         stage.settle(20)
@@ -133,7 +133,9 @@ class TestEnd:
 
     @pytest.mark.parametrize("isReleased", [True, False])
     def test_endIsKept(self, stage: Stage, isReleased: bool) -> None:
-        """An end that cannot be deleted with its hold is deleted later, and ends no later hold."""
+        """
+        An end that cannot be deleted with its hold is deleted later. It does not end a later hold.
+        """
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
         kept = stage.shelf.states()
         change, kept.change = kept.change, lambda changes: fail(StoreFull("full"))
@@ -149,7 +151,7 @@ class TestEnd:
         assert holds(stage) == [{"name": "a", "floor": 2}]
 
     def test_logIsGone(self, stage: Stage) -> None:
-        """The holds of a log that is gone are forgotten."""
+        """The holds of a removed log are forgotten."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 1000})
         del stage.shelf.logs["c"]
         stage.restart()
@@ -176,7 +178,9 @@ class TestRefused:
         assert text in said
 
     def test_storesLimits(self, stage: Stage) -> None:
-        """A hold that the store refuses is refused with its reason, and leaves nothing behind."""
+        """
+        A hold that the store refuses is refused with the store's reason, and leaves nothing behind.
+        """
         question = {"name": "x" * 101, "floor": 1, "seconds": 10}
         number, text = stage.refused(HOLD, question)
         assert (number, text.startswith("the hold is refused: the name of a hold")) == (20008, True)
@@ -191,7 +195,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("call", [HOLD, RENEW, RELEASE])
     def test_plainLog(self, stage: Stage, call: str) -> None:
-        """A store that cannot hold says so."""
+        """A store that does not support holds reports that."""
         stage.log("c", isPlain=True)
         expected = 20007, "the store of channel c cannot hold records"
         assert stage.refused(call, {"name": "a"}) == expected

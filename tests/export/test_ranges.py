@@ -26,7 +26,7 @@ def log(request: pytest.FixtureRequest) -> object:
 
 
 def test_bounded(log: object) -> None:
-    """A page is bounded in sequences and bytes, and tells where the next one begins."""
+    """A page is bounded in sequences and bytes, and has the position of the next one."""
     columns = result(page(log, 1, ROWS + 11, 1 << 20))  # type: ignore[arg-type]
     assert len(columns.sequences) <= ROWS
     assert list(columns.sequences[:3]) == [1, 4, 5]
@@ -57,7 +57,7 @@ class TestRange:
     """The messages of a range."""
 
     def test_wholeLog(self, stage: Stage) -> None:
-        """Everything in one frame, which says where the log ends."""
+        """The whole log comes in one frame, which has the end of the log."""
         [frame] = stage.export("c", start=1)
         assert payloadsOf([frame]) == {n: b"%d" % n for n in range(1, 11)}
         place = frame.place
@@ -65,7 +65,7 @@ class TestRange:
         assert (frame.isLast, frame.subject) == (True, b"c")
 
     def test_partOfALog(self, stage: Stage) -> None:
-        """A range begins and stops where it says."""
+        """A range begins and ends at its bounds."""
         frames = stage.export("c", start=4, stop=7)
         assert sorted(payloadsOf(frames)) == [4, 5, 6]
         assert frames[-1].place.next == 7
@@ -77,13 +77,13 @@ class TestRange:
         assert (frame.rows, frame.isLast, frame.place.next) == (0, True, start)
 
     def test_beyondTheEnd(self, stage: Stage) -> None:
-        """A range that goes on behind the last message ends with it."""
+        """A range beyond the last message ends with it."""
         frames = stage.export("c", start=9, stop=1000)
         assert sorted(payloadsOf(frames)) == [9, 10]
         assert frames[-1].place.next == 11
 
     def test_deleted(self, stage: Stage) -> None:
-        """Deleted messages are not there, and their sequences are not given to others."""
+        """Deleted messages are left out, and their sequences are not used again."""
         result(result(stage.store.open("c")).delete([1, 5, 10]))
         frames = stage.export("c", start=1)
         assert sorted(payloadsOf(frames)) == [2, 3, 4, 6, 7, 8, 9]
@@ -101,7 +101,9 @@ class TestParts:
     """A range that is large."""
 
     def test_answerIsBounded(self, stage: Stage) -> None:
-        """An answer ends with the message that goes beyond the bytes, and says where to go on."""
+        """
+        An answer ends with the message that exceeds the number of bytes, and has the next position.
+        """
         start, payloads = 1, {}
         while start < 11:
             frames = stage.export("c", start=start, max_bytes=5)
@@ -134,14 +136,14 @@ class TestParts:
         assert frames[1].place.start == frames[0].place.next
 
     def test_largeMessages(self) -> None:
-        """A message that is larger than a frame should be comes all the same."""
+        """A message that is larger than the usual size of a frame is delivered too."""
         stage = Stage(maxPayload=1000)
         stage.log("c", [b"x" * 5000, b"y"])
         assert payloadsOf(stage.export("c", start=1)) == {1: b"x" * 5000, 2: b"y"}
 
 
 class TestGone:
-    """Somebody who does not wait for the end."""
+    """A client that disconnects before the end."""
 
     def test_unsubscribed(self) -> None:
         """After the requester has unsubscribed, no more is read."""
@@ -209,7 +211,7 @@ def test_exportFieldsChecked(stage: Stage, question: dict[str, object], text: st
 
 
 def test_otherIdentity(stage: Stage) -> None:
-    """A range of a log that is another one now is refused."""
+    """A range of a log that was replaced is refused."""
     question = {"start": 1, "identity": "0" * 16}
     assert stage.refused("EXPORT.test-cluster.c", question)[0] == 20004
 
@@ -221,7 +223,7 @@ def blocks(stage: Stage, **question: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("isPlain", [False, True])
 def test_sameAsTheStores(isPlain: bool) -> None:
-    """Blocks begin at multiples of their size; each has the fingerprint that the store gives it."""
+    """Blocks begin at multiples of their size. Each has the store's fingerprint."""
     stage = Stage()
     log = stage.log("c", [b"%d" % n for n in range(1, 26)], isPlain)
     result(log.delete([3, 20]))
@@ -246,7 +248,7 @@ def test_largeBlocks() -> None:
 
 
 def test_noRecords() -> None:
-    """Where nothing is, there are no blocks; where all is deleted, they are empty."""
+    """An empty range has no blocks. The blocks of deleted messages are empty."""
     stage = Stage()
     log = stage.log("c", [b"x"] * 10)
     assert blocks(stage, start=11, stop=20) == {"blocks": [], "next": 11, "first": 1, "last": 10}
@@ -256,7 +258,7 @@ def test_noRecords() -> None:
 
 
 def test_boundedDigest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer is bounded in blocks and bytes, and tells where to go on."""
+    """An answer is bounded in blocks and bytes, and has the position of the next one."""
     stage = Stage()
     stage.log("c", [b"x"] * 600)
     answer = blocks(stage, start=1, stop=601, block=2)
@@ -317,7 +319,7 @@ class TestSubjects:
         return made
 
     def test_matching(self) -> None:
-        """Only the messages of the given subjects come; the others count as read."""
+        """Only the messages of the given subjects come. The others count as read."""
         frames = self.filled().export("c", start=1, stop=9, subjects=["a.1", "b.>"])
         assert payloadsOf(frames) == {1: b"1", 4: b"4", 7: b"7"}
         assert (frames[0].place.start, frames[-1].place.next) == (1, 9)
@@ -331,7 +333,7 @@ class TestSubjects:
         assert (number, text) == (20001, "bad request: subjects must be a list of subjects")
 
     def test_plainLog(self) -> None:
-        """A log that knows no subjects says so."""
+        """A log without an index of subjects reports that."""
         made = Stage()
         made.log("c", [b"1"], isPlain=True)
         question = {"start": 1, "subjects": ["a"]}

@@ -49,7 +49,7 @@ class TestNames:
         assert answer == {"total": 2, "names": ["orders.eu", "orders.us"], "more": False}
 
     def test_namesOfAPattern(self, stage: Stage) -> None:
-        """The names that a pattern matches are listed, from behind a known one."""
+        """The names that match a pattern are listed, after a given one."""
         assert stage.ask("NAMES.test-cluster", {"pattern": "*.us"})["names"] == ["orders.us"]
         answer = stage.ask("NAMES.test-cluster", {"after": "orders.eu"})
         assert answer == {"total": 2, "names": ["orders.us"], "more": False}
@@ -75,7 +75,8 @@ class TestInfo:
 
     def test_state(self, stage: Stage) -> None:
         """
-        The state of a log has its bounds, and an identity that tells it from others of its name.
+        The state of a log has its bounds, and an identity that distinguishes it from others of its
+        name.
         """
         answer = stage.ask("INFO.test-cluster.orders.eu")
         log = stage.shelf.logs["orders.eu"]
@@ -103,10 +104,11 @@ class TestInfo:
         assert stage.ask("INFO.test-cluster.orders.us")["identity"] != before
         number, text = stage.refused("INFO.test-cluster.orders.us", {"identity": before})
         assert number == 20004
-        assert text == "channel orders.us was deleted and made again: its sequences are others"
+        deleted = "channel orders.us was deleted and made again"
+        assert text == f"{deleted}: its sequences belong to other messages now"
 
     def test_missing(self, stage: Stage) -> None:
-        """There may be none of that name."""
+        """There may be no log of that name."""
         expected = 20003, "there is no channel orders.de"
         assert stage.refused("INFO.test-cluster.orders.de") == expected
 
@@ -116,7 +118,7 @@ class TestFind:
 
     @pytest.mark.parametrize(("when", "sequence"), [(0, 1), (2 * SECOND, 2), (4 * SECOND, 4)])
     def test_sequence(self, stage: Stage, when: int, sequence: int) -> None:
-        """The first sequence that is not older; behind the last if all are."""
+        """The first sequence that is not older, or the one after the last if all are older."""
         answer = stage.ask("FIND.test-cluster.orders.eu", {"time": when})
         assert answer == {"sequence": sequence, "last": 3}
 
@@ -149,7 +151,7 @@ class TestRefused:
         assert stage.send("INFO.other.orders.eu").got == []
 
     def test_stopped(self, stage: Stage) -> None:
-        """A broker that stops answers no request that it has not ended: the connection closes."""
+        """A broker that stops does not answer open requests. The connection closes."""
         stage.log("long", [b"x"] * 5000)
         inbox = stage.send("DIGEST.test-cluster.long", {"start": 1, "stop": 5001})
         assert inbox.got == []
@@ -177,7 +179,7 @@ class TestAskers:
     """The receivers of answers."""
 
     def test_noReply(self, stage: Stage) -> None:
-        """Without a reply subject nothing is done."""
+        """A request without a reply subject is ignored."""
         stage.bus.publish(
             Message(b"$NB.API.CHANNEL.HOLD.test-cluster.orders.eu", b'{"name":"a","floor":1}')
         )
@@ -185,14 +187,16 @@ class TestAskers:
         assert stage.shelf.logs["orders.eu"].holds() == {}
 
     def test_mayListen(self, stage: Stage) -> None:
-        """A requester who may listen to the reply subject gets the answer; another does not."""
+        """
+        A requester with permission for the reply subject gets the answer. Another one does not.
+        """
         grant = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
         assert "names" in stage.ask("NAMES.test-cluster", origin=Connection(grant))
         grant = Grant(subscribe=SubscribePermissions([b"other.>"]))
         assert stage.send("NAMES.test-cluster", origin=Connection(grant)).got == []
 
     def test_readSubjects(self, stage: Stage) -> None:
-        """A log with requests of its own is there for users who may make one of them."""
+        """A log with its own requests is available to users who may send one of them."""
         stage.shelf.needed = (b"$JS.API.STREAM.MSG.GET.S", b"$JS.API.DIRECT.GET.S")
         for allowed in ("$JS.API.DIRECT.GET.*", "$JS.API.STREAM.MSG.GET.S"):
             user = Connection(Grant(publish=PermissionSet([b"$NB.>", allowed.encode()])))

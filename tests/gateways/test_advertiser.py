@@ -72,7 +72,7 @@ class Told:
 
 
 def test_groups() -> None:
-    """Queue groups are always told, whatever the mode, and weigh one."""
+    """Queue groups are always announced, in every mode, with a weight of one."""
     told = Told()
     told.advertiser.interestGained(b"a", b"q", 3)
     told.advertiser.interestWeightChanged(b"a", b"q", 4)
@@ -109,7 +109,9 @@ def test_accountAndGroup() -> None:
 
 
 def test_refusedBefore() -> None:
-    """An account that was refused when it was not known is taken back with the first interest."""
+    """
+    An account that was refused when it was unknown is announced again with its first interest.
+    """
     told = Told(isRefused=True)
     told.advertiser.interestGained(b"a", b"", 1)
     assert told.take() == [b"A+ A\r\n"]
@@ -134,8 +136,8 @@ def test_subjects() -> None:
 
 def test_afterPulls() -> None:
     """
-    Where messages of streams were asked for, a reply subject is refused when nothing wants it any
-    more: the inbox of a client that is gone would take one with it.
+    While messages of streams are asked for, a reply subject without interest is refused. Otherwise
+    the inbox of a client that is gone would get a message.
     """
     told = Told()
     told.subscribe(b"other")

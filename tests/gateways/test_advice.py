@@ -61,7 +61,7 @@ def test_optimistic() -> None:
 
 
 def test_promises() -> None:
-    """A policy that promised to tell everything does so, whatever is advised."""
+    """A policy that promised to announce everything does so, with any advice."""
     times = Times(InterestOnlyPolicy())
     times.policy.advise(PolicyAdvice("A", "b", "optimistic", 110.0))
     assert times.policy.tellsAll
@@ -72,7 +72,7 @@ def test_promises() -> None:
 
 
 def test_withdrawn() -> None:
-    """Advice that is withdrawn or over is no more."""
+    """Advice that is withdrawn or has expired has no effect."""
     times = Times(SwitchingPolicy())
     times.policy.advise(PolicyAdvice("A", "b", "interest-only", 110.0))
     assert times.policy.withdraw("b", "A")
@@ -84,14 +84,16 @@ def test_withdrawn() -> None:
 
 
 def test_bounded() -> None:
-    """Advice has a limit: expired advice makes room, and advice that replaces other needs none."""
+    """
+    Advice has a limit. Expired advice makes room, and advice that replaces other advice needs none.
+    """
     times = Times(SwitchingPolicy())
     for number in range(MOST):
         times.policy.advise(PolicyAdvice(f"A{number}", "b", "optimistic", 110.0))
     with pytest.raises(ValueError, match="advice about 1000 others"):
         times.policy.advise(PolicyAdvice("more", "b", "optimistic", 120.0))
     times.policy.advise(PolicyAdvice("A7", "b", "interest-only", 120.0))
-    with pytest.raises(ValueError, match="its time is over"):
+    with pytest.raises(ValueError, match="until is in the past"):
         times.policy.advise(PolicyAdvice("A8", "b", "interest-only", 100.0))
     times.now = 115.0
     times.policy.advise(PolicyAdvice("more", "b", "optimistic", 120.0))
@@ -154,7 +156,7 @@ class Desk:
 
 def test_interestOnlyByRequest() -> None:
     """
-    A live connection gets all interest at once and shows that mode; wanted messages still come.
+    A live connection gets all interest at once and shows that mode. Wanted messages still come.
     """
     desk = Desk()
     assert desk.sends(b"vain.1") == b"RS- A vain.1\r\n"
@@ -181,7 +183,7 @@ def test_otherAccounts() -> None:
 
 
 def test_newConnections() -> None:
-    """Advice holds for connections that come later, as long as it lasts."""
+    """Advice applies to later connections too, until it expires."""
     desk = Desk()
     desk.advise("interest-only", 20)
     desk.peer.hangUp()

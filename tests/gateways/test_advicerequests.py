@@ -1,6 +1,4 @@
-"""
-Requests about what other clusters send in vain.
-"""
+"""Requests for advice about messages that other clusters send in vain."""
 
 from __future__ import annotations
 
@@ -148,8 +146,8 @@ def test_otherRefusals() -> None:
 
 def test_permissions() -> None:
     """
-    A request without permission to publish is not heard; an answer goes where its reader may
-    listen.
+    A request without permission to publish is not received. An answer goes only to subjects that
+    its reader may read.
     """
     text = """authorization { users: [
         {user: u, password: p, permissions: {publish: "$NB.API.GATEWAY.ADVICE.>"}}

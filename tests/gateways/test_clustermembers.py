@@ -13,9 +13,7 @@ from tests.routes.clusters import Node, everything, info
 
 
 class Heard:
-    """
-    Writes down what a cluster tells gateways.
-    """
+    """Records the lines that a cluster sends to gateways."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
@@ -44,7 +42,7 @@ def test_noCluster() -> None:
 
 
 def test_members() -> None:
-    """Each member gets a line once, over one of its connections, and its name is taken."""
+    """Each member gets a line once, over one of its connections. Its name is known."""
     node = Node()
     members = ClusterMembers(node.cluster, hashOf)
     assert not members.hasName("peer")
@@ -55,7 +53,7 @@ def test_members() -> None:
 
 
 def test_news() -> None:
-    """Members that come and go, and their news of other clusters, are noticed."""
+    """The cluster notices members that come and go, and their news of other clusters."""
     node = Node()
     node.cluster.gateways = heard = Heard()
     wire = node.joined(gateway_url="h:1")
@@ -66,7 +64,7 @@ def test_news() -> None:
 
 
 def test_newMember() -> None:
-    """A new member learns the known gateways; our INFO has the address of ours."""
+    """A new member learns the known gateways. Our INFO has the address of our gateway."""
     node = Node()
     node.cluster.gateways = Heard()
     wire = node.accepted()
@@ -76,7 +74,7 @@ def test_newMember() -> None:
 
 
 def test_notConfigured() -> None:
-    """A member that speaks of gateways to one without is complained of."""
+    """A member that announces gateways to a broker without gateways is logged."""
     wire = Node().joined()
     with everything() as said:
         wire.send(info(server_id="GWx", gateway="B", gateway_cmd=1, gateway_urls=["b:1"]))
@@ -86,7 +84,7 @@ def test_notConfigured() -> None:
 
 
 def test_linkTo() -> None:
-    """A member is found by what stands for its id, with the connection that the account takes."""
+    """A member is found by the hash of its id. The link is the account's connection to it."""
     node = Node()
     members = ClusterMembers(node.cluster, hashOf)
     wire = node.joined()

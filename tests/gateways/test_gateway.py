@@ -143,7 +143,9 @@ class TestAccepting:
         assert wire.closed == "Incorrect Port"
 
     def test_unknown(self) -> None:
-        """With a list of those who may come, others may not; a name on the list is fine."""
+        """
+        With a list of accepted clusters, others are refused. A cluster on the list is accepted.
+        """
         node = Joined(reject_unknown_cluster=True)
         wire = node.accepted()
         with everything() as said:
@@ -155,7 +157,7 @@ class TestAccepting:
         assert not node.arrived().closed
 
     def test_ourName(self) -> None:
-        """No other cluster may have our name: its messages would be taken for our own."""
+        """No other cluster may have our name, because its messages would be taken for our own."""
         wire = Joined().accepted()
         wire.send(connect(gateway="A"))
         assert wire.closed == "Wrong Gateway"
@@ -168,7 +170,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("name", ["A-7222", "neighbour"])
     def test_sameServerName(self, name: str) -> None:
-        """A server that is called as one of our own cluster is not let in."""
+        """A server with the same name as one of our own cluster is refused."""
         node = Joined()
         node.members.names.add("neighbour")
         with everything() as said:
@@ -206,7 +208,7 @@ class TestDialling:
     """We dial somebody."""
 
     def test_silentFirst(self) -> None:
-        """Nothing is said before the peer has said who it is."""
+        """Nothing is sent before the peer has sent its name."""
         assert Joined().dialling().take() == b""
 
     def test_introduction(self) -> None:
@@ -237,7 +239,7 @@ class TestDialling:
         assert node.gateways.connectOptions(link.cluster, link.target)["pass"] == "y"
 
     def test_noGateway(self) -> None:
-        """A peer that is no gateway gets an error that says so."""
+        """A peer that is no gateway gets an error with that reason."""
         node = Joined()
         wire = node.dialling()
         wire.send(info(gateway=""))
@@ -245,7 +247,7 @@ class TestDialling:
         assert wire.closed == "Incorrect Port"
 
     def test_wrongGateway(self) -> None:
-        """A gateway of another name gets an error with the name that was wanted."""
+        """A gateway with another name gets an error with the expected one."""
         node = Joined()
         with everything() as said:
             wire = node.dialling()
@@ -300,7 +302,7 @@ class TestDialling:
         assert wire.take().count(b"PING\r\n") == 3
 
     def test_ends(self) -> None:
-        """The connection is nobody's the moment it ends."""
+        """The connection belongs to no account from the moment when it ends."""
         node = Joined()
         node.reached().hangUp()
         assert not node.gateways.outbound and node.traffic.ended == 1

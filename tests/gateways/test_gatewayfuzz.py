@@ -89,7 +89,7 @@ class FuzzedBuses(FakeBuses):
 
 
 def made() -> tuple[Joined, FuzzedBuses]:
-    """A broker with accounts, in one of which somebody listens."""
+    """A broker with accounts. One of them has a subscription."""
     batch = hot.FlushBatch(lambda call: None)
     clock = Clock()
     buses = FuzzedBuses(batch, clock)
@@ -115,7 +115,7 @@ def opened(node: Joined, state: int) -> GatewayWire:
 
 
 def mutated(random: Random) -> bytes:
-    """Something that a gateway could say, and some things that none would."""
+    """A line that a gateway could send, and some lines that none would send."""
     data = bytearray(b"".join(random.choices(SEEDS, k=random.randint(1, 6))))
     for _ in range(random.choice([0, 0, 1, 3])):
         place = random.randrange(len(data) + 1)
@@ -131,7 +131,7 @@ def mutated(random: Random) -> bytes:
 
 @pytest.mark.parametrize("state", range(4), ids=["accepted", "let-in", "dialling", "reached"])
 def test_survives(state: int) -> None:
-    """Whatever is said, it is dealt with, and forgotten with the connection."""
+    """Any input is handled, and is forgotten with the connection."""
     random = Random(state)
     node, buses = made()
     before = {name: len(account) for name, account in buses.accounts.items()}

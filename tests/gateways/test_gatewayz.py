@@ -101,14 +101,14 @@ def staged() -> Stage:
 
 
 def test_noGateways() -> None:
-    """Without gateways the page is there, and empty."""
+    """Without gateways the page exists and is empty."""
     page = Stage().page("/gatewayz")
     assert (page["outbound_gateways"], page["inbound_gateways"]) == ({}, {})
     assert list(page) == ["server_id", "now", "outbound_gateways", "inbound_gateways"]
 
 
 def test_connections() -> None:
-    """Every connection is there, by the name of the cluster, and those that came in a list."""
+    """All connections are listed under the name of the cluster. The incoming ones are in a list."""
     page = staged().page("/gatewayz")
     assert (page["name"], page["host"], page["port"]) == ("GA", "h", 1)
     assert [(name, row["configured"]) for name, row in page["outbound_gateways"].items()] == [
@@ -217,7 +217,7 @@ def test_link() -> None:
 
 
 def test_otherLink() -> None:
-    """A link that others dialled has no such list, and neither has one that is not agreed on."""
+    """An incoming link has no such list, and neither has a link before the handshake."""
     node = Joined()
     page = LinkPage(node.arrived().link, 7)
     assert not page.isConfigured and page.countInterest() == 0

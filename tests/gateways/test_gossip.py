@@ -46,7 +46,7 @@ def test_toMembers() -> None:
 
 
 def test_fromMembers() -> None:
-    """A cluster that a member tells of is dialled; one that is known gets more places."""
+    """A cluster that a member announces is dialled. A known cluster gets more addresses."""
     node = Joined("A", 1)
     for port in (5, 6):
         text = b'{"gateway":"C","gateway_cmd":1,"gateway_urls":["127.0.0.1:%d"]}' % port
@@ -64,7 +64,7 @@ def test_strangeNews() -> None:
 
 
 def test_newNeighbour() -> None:
-    """A new member learns of the clusters that we reach; other clusters learn of its address."""
+    """A new member learns of the clusters that we reach. Other clusters learn its address."""
     node = Joined("A", 1, [remote("C", 3)])
     wire = node.arrived()
     node.reached("B", server_name="other")
@@ -81,7 +81,7 @@ def test_newNeighbour() -> None:
 
 
 def test_samePlace() -> None:
-    """Two members behind one address are at one place until both are gone."""
+    """Two members behind one address have one place until both are gone."""
     node = Joined("A", 1)
     for _ in range(2):
         node.gateways.gossip.memberJoined("balancer:1", lambda line: None)
@@ -101,7 +101,7 @@ def test_memberWithoutGateway() -> None:
 
 
 def test_leaving() -> None:
-    """A leaving member sends others to the members that stay, if there are any."""
+    """A member that leaves sends other clusters to the members that stay, if there are any."""
     node = Joined("A", 1)
     node.gateways.gossip.memberJoined("127.0.0.1:9", lambda line: None)
     wire = node.arrived()

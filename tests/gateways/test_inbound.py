@@ -88,7 +88,8 @@ class TestTelling:
     )
     def test_atOnce(self, names: Names, policy: Any, promised: bool) -> None:
         """
-        A sender receives all interest at once if it promises the same, or if our policy says so.
+        A sender receives all interest at once if it promises the same, or if our policy requires
+        it.
         """
         with using(names):
             town = Town(policy)
@@ -156,7 +157,7 @@ class TestAccounts:
         assert list(traffic.interests("A")) == []
 
     def test_origin(self) -> None:
-        """The receiver of a request knows where it comes from."""
+        """The receiver of a request knows its origin."""
         origin = GatewayOrigin("A", "there-1")
         assert IOrigin.providedBy(origin)
         assert origin.grant.account == "A"
@@ -172,7 +173,7 @@ class TestReplies:
     """Mapped subjects."""
 
     def test_asked(self, names: Names) -> None:
-        """A client sees the original reply subject; other members get the one with the prefix."""
+        """A client sees the original reply subject. Other members get the one with the prefix."""
         with using(names):
             town = Town()
             ear, member = Ear(names, town), Member(names, town)
@@ -221,7 +222,7 @@ class TestReplies:
     def test_streamSubject(self, names: Names) -> None:
         """
         Clients get a message of a JetStream consumer under its subject in the stream, and their
-        acknowledgement goes back; other members get the reply as it came.
+        acknowledgement goes back. Other members get the reply subject unchanged.
         """
         ack = b"$JS.ACK.S.C.1.2.3.4.5"
         with using(names):
@@ -319,8 +320,7 @@ class TestLanes:
         cuts: list[int],
     ) -> None:
         """
-        Everybody gets the same bytes on either, and so does the peer, as long as no choice is
-        left to chance.
+        All receivers and the peer get the same bytes on both paths, if no random choice is left.
         """
         assert COMPILED is not None
         groups = [interest for interest in mine if interest[1]]
@@ -329,7 +329,7 @@ class TestLanes:
         assert inbound(COMPILED, mine, data, cuts) == inbound(PURE, mine, data, cuts)
 
     def test_takenByTheLane(self) -> None:
-        """The lane really takes what clients and other members want, groups included."""
+        """The lane takes the messages that clients and other members want, groups included."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()
@@ -410,7 +410,9 @@ class TestLanes:
         ids=["unwanted", "mapped reply", "mapped reply, queues", "mapped subject"],
     )
     def test_declines(self, line: bytes) -> None:
-        """The lane leaves alone what somebody has to be told of, or what is mapped."""
+        """
+        The lane does not take messages of which a watcher must learn, or whose subject is mapped.
+        """
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()

@@ -94,7 +94,7 @@ class TestModes:
             assert wire.traffic.figures()["A"]["switched"] == 12.5
 
     def test_promised(self, names: Names) -> None:
-        """A peer that promises to tell everything gets nothing before it has."""
+        """A peer that promises to announce all interest gets no message before it has done so."""
         with using(names):
             town = Town()
             wire = town.leaving(gateway_iom=True)
@@ -161,7 +161,7 @@ class TestPeer:
         assert wire.closed == errors.NO_COMMAND_ACCOUNT.reason
 
     def test_otherCommands(self) -> None:
-        """A command that is no list is left to others."""
+        """A command that is no list is left to other handlers."""
         wire = Town().leaving()
         assert not wire.traffic.commanded(ServerDocument(gateway="THERE", gateway_cmd=1))
 
@@ -191,7 +191,7 @@ class TestAccounts:
         assert wire.take() == b"RMSG B y | q 0\r\n\r\n"
 
     def test_gone(self) -> None:
-        """For an account that is no more, or another one of that name, nothing is sent twice."""
+        """For an account that was removed, or another one of that name, no line is sent twice."""
         town = Town()
         wire = town.leaving()
         old = town.bus()
@@ -229,7 +229,7 @@ class TestReplies:
         assert wire.take() == b"RMSG A a %b_INBOX.1 1\r\nx\r\n" % prefix
 
     def test_answerGoesBack(self) -> None:
-        """An answer goes to the cluster that asked, and to no other."""
+        """An answer goes to the cluster of the request, and to no other."""
         town = Town()
         wire, other = town.leaving(), town.leaving(gateway="ELSEWHERE")
         town.bus(Kind.GATEWAY).publish(Message(b"a", b"", b"r", via=THEIRS.prefix))
@@ -238,7 +238,7 @@ class TestReplies:
         assert other.take() == b""
 
     def test_notWanted(self) -> None:
-        """An answer that the other cluster has said it does not want is not sent back."""
+        """An answer is not sent back if the other cluster has refused its subject."""
         town = Town()
         wire = town.leaving()
         town.bus(Kind.GATEWAY).publish(Message(b"a", b"", b"r", via=THEIRS.prefix))
@@ -258,7 +258,7 @@ def test_headers() -> None:
 
 
 def test_account() -> None:
-    """The way to an account keeps its contract; nothing is put into an outbox that is closed."""
+    """The way to an account keeps its contract. A closed outbox gets no output."""
     town = Town()
     wire = town.leaving()
     made = GatewayAccount(b"A", wire.link.outbox, b"_GR_.c.s.", ())
@@ -339,14 +339,16 @@ class TestLanes:
     @given(STEPS, st.booleans())
     @settings(max_examples=150, deadline=None)
     def test_sameBytesOnBothPaths(self, steps: list[tuple[str, Any]], headers: bool) -> None:
-        """Other clusters and clients get the same bytes on either, whatever the peer has said."""
+        """
+        Other clusters and clients get the same bytes on both paths, for any lines of the peer.
+        """
         assert COMPILED is not None
         members = [step for step in steps if step[0] == "here" and step[1][1]]
         steps = [step for step in steps if step not in members[1:]]
         assert played(COMPILED, steps, headers) == played(PURE, steps, headers)
 
     def test_takenByTheLane(self) -> None:
-        """The lane really takes what other clusters want, groups and requests included."""
+        """The lane takes the messages that other clusters want, groups and requests included."""
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()

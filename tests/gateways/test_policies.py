@@ -28,7 +28,10 @@ TestSwitching = gatewayPolicyTests(SwitchingPolicy)
     ],
 )
 def test_begins(policy: type[ListeningPolicy], modes: list[str]) -> None:
-    """The mode at the beginning, to a cluster that promises nothing, and to one that tells all."""
+    """
+    The mode at the beginning: for a cluster without promises, and for one that announces all
+    interest.
+    """
     made = policy()
     assert [made.connected("there", "A", tellsAll).mode for tellsAll in (False, True)] == modes
 
@@ -103,7 +106,7 @@ def test_refusalOfAWantedGroup() -> None:
 
 
 def test_groupTakesRefusalBack() -> None:
-    """nats-server says no A+ when it tells of a queue group in an account that it refused."""
+    """nats-server sends no A+ when it announces a queue group in an account that it refused."""
     policy = OptimisticPolicy()
     table = policy.connected("there", "A", False)
     policy.accountWanted(table, False)

@@ -44,7 +44,7 @@ def policyOf(interest: str = "", given: Any = None) -> Any:
 
 
 def test_default() -> None:
-    """Without a word all interest is sent at once, and nothing else to who does the same."""
+    """By default all interest is sent at once. A peer that does the same gets nothing else."""
     policy = policyOf()
     assert isinstance(policy, AnnouncingPolicy) and policy.tellsAll
     assert policy.introduces("B", "A", False)
@@ -104,7 +104,7 @@ def test_installedPluginIsChosen() -> None:
 
 
 def test_noCount() -> None:
-    """A truth value is no count, and neither is a negative one."""
+    """A boolean is no count, and neither is a negative number."""
     for value in (True, -1, 1.5):
         with pytest.raises(ValueError, match="count"):
             switchAfterOf({"switch_after": value})

@@ -100,7 +100,7 @@ LOCAL = "name: A, listen: '127.0.0.1:1'"
         (f"{LOCAL}, gateways: [{{name: B}}]", 'gateway "B" has no URL'),
         (
             f"{LOCAL}, gateways: [{{name: B, url: 'b:1'}}, {{name: B, url: 'b:2'}}]",
-            'gateway "B" is there twice',
+            'gateway "B" is listed twice',
         ),
         (
             f"{LOCAL}, gateways: [{{name: B, url: 'nats://u:canary@'}}]",
@@ -165,7 +165,7 @@ def test_notYet(text: str, error: str) -> None:
 
 
 def test_clusterName() -> None:
-    """A cluster without a name has its gateway's; with another one, something is wrong."""
+    """A cluster without a name has its gateway's name. If the two differ there is an error."""
     gateway = f"gateway {{ {LOCAL} }}"
     settings = built(f"cluster {{ port: 1, host: localhost }}\n{gateway}").settings
     assert settings.cluster is not None and settings.cluster.name == "A"

@@ -14,7 +14,7 @@ from tests.server.support import logLines
 
 
 def settled(*nodes: Joined, seconds: float = 3.0) -> None:
-    """Let brokers on one clock find each other."""
+    """Let brokers on one clock connect to each other."""
     for node in nodes:
         node.gateways.solicit()
     nodes[0].settle(seconds)
@@ -43,7 +43,9 @@ class TestFinding:
         assert outbound(two) == inbound(two) == ["A"]
 
     def test_bothDial(self) -> None:
-        """Two that dial each other at once have one connection each way."""
+        """
+        Two clusters that dial each other at the same time have one connection in each direction.
+        """
         one = Joined("A", 1, [remote("B", 2)])
         two = Joined("B", 2, [remote("A", 1)], clock=one.clock)
         internet(one, two)
@@ -51,7 +53,9 @@ class TestFinding:
         assert len(one.gateways) == len(two.gateways) == 2
 
     def test_gossip(self) -> None:
-        """Two that know the same third find each other, and the third is dialled once."""
+        """
+        Two clusters that know the same third one find each other, and the third is dialled once.
+        """
         three = Joined("C", 3)
         one = Joined("A", 1, [remote("C", 3)], clock=three.clock)
         two = Joined("B", 2, [remote("C", 3)], clock=three.clock)
@@ -76,7 +80,7 @@ class TestFinding:
         assert list(node.gateways.remotes) == ["B"] and not node.dialled
 
     def test_placesUnknown(self) -> None:
-        """A cluster that is nowhere is not dialled, and neither is one at no place."""
+        """A cluster without an address is not dialled."""
         node = Joined("A", 1)
         node.arrived(gateway_urls=[])
         node.gateways.learned("C", ["x", "y:0", "z:99999", "[::1"])
@@ -149,7 +153,7 @@ class TestEnding:
         assert node.dialled[-1] == ("B", 1.0)
 
     def test_steadyByGossip(self) -> None:
-        """A cluster that others told of is not dialled more often than that either."""
+        """A cluster that is known from gossip is dialled no more often than a configured one."""
         node = Joined("A", 1)
         node.gateways.learned("C", ["127.0.0.1:3"])
         node.dialled.clear()
@@ -166,8 +170,10 @@ class TestEnding:
         assert node.gateways.outbound == {"B": first.link}
 
     def test_unreachable(self) -> None:
-        """A cluster that others told of and that does not answer is forgotten; the settings' is
-        not, nor one that is connected to us."""
+        """
+        A cluster from gossip that does not answer is forgotten. A configured or a connected one is
+        not.
+        """
         node = Joined("A", 1, [remote("B", 2)])
         node.gateways.learned("C", ["127.0.0.1:3"])
         node.arrived(gateway="D", server_name="d", gateway_urls=["127.0.0.1:4"])
@@ -178,7 +184,7 @@ class TestEnding:
         assert [name for name, _ in node.dialled] == ["D"]
 
     def test_forgottenStays(self) -> None:
-        """A connection to a cluster that was forgotten meanwhile is not made again."""
+        """A connection to a cluster that was forgotten meanwhile is not opened again."""
         node = Joined()
         node.gateways.learned("C", ["127.0.0.1:3"])
         wire = node.dialling("C")
@@ -188,7 +194,7 @@ class TestEnding:
         assert not node.dialled
 
     def test_close(self) -> None:
-        """All connections end at once, and nothing is dialled any more."""
+        """All connections end at once, and no cluster is dialled any more."""
         node = Joined("A", 1, [remote("B", 2)])
         done: list[None] = []
         wires = [node.reached("B"), node.arrived(gateway="C", server_name="c")]
@@ -202,14 +208,14 @@ class TestEnding:
         node.gateways.close(lambda: done.append(None))
 
     def test_closeEmpty(self) -> None:
-        """Without connections there is nothing to wait for."""
+        """Without connections the close ends at once."""
         done: list[None] = []
         Joined().gateways.close(lambda: done.append(None))
         assert done == [None]
 
 
 def test_accounts() -> None:
-    """All connections hear that accounts have changed."""
+    """All connections learn that accounts have changed."""
     node = Joined()
     node.reached(), node.arrived(gateway="C", server_name="c"), node.accepted()
     before = node.traffic.changes

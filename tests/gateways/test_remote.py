@@ -60,7 +60,7 @@ def test_certified() -> None:
 
 
 def test_tls() -> None:
-    """A cluster that only others named is dialled as our settings say for all."""
+    """A cluster that only gossip named is dialled with the settings for all clusters."""
     ours, theirs = LinkTLS(*NO_CONTEXTS), LinkTLS(*NO_CONTEXTS)
     terms = GatewayTerms(Settings(), Gateway(name="A"), ours, {"C": theirs})
     assert Remote("B", None).tls(terms) is ours

@@ -59,7 +59,7 @@ class TestListening:
         )
 
     def test_clusterName(self) -> None:
-        """A broker without a cluster is one with the name of its gateway."""
+        """A broker without a cluster has a cluster with the name of its gateway."""
         host = Edge().start()
         assert b'"cluster":"A"' in host.dial().receive()
 
@@ -194,7 +194,9 @@ class TestPassing:
         assert out.take() == b"RMSG $G x 2\r\nhe\r\n"
 
     def test_messages(self) -> None:
-        """Messages go over the connection that we dialled, and come over the other one."""
+        """
+        Messages are sent over the connection that we dialled, and are received over the other one.
+        """
         host = Edge(f"{REMOTES}, interest {{ plugin: optimistic }}").start()
         host.reactor.advance(1.0)
         client = host.client()
@@ -211,7 +213,9 @@ class TestPassing:
         assert out.take() == b"RMSG $G x 2\r\nhe\r\n"
 
     def test_answers(self) -> None:
-        """The answer to what another cluster asked goes back under the name that it gave."""
+        """
+        The answer to a request of another cluster goes back under the reply subject that it gave.
+        """
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
         client = host.client(b'CONNECT {"verbose":false}\r\nSUB svc 1\r\n')
@@ -270,7 +274,7 @@ class TestReloading:
         assert host.service.gateways.terms.tls is after
 
     def test_accounts(self) -> None:
-        """An account that a reload brings is one for other clusters, too."""
+        """An account that a reload adds is announced to other clusters too."""
         host = Edge().start()
         peer = host.peer()
         peer.take()

@@ -1,6 +1,4 @@
-"""
-The data about what is sent to one other cluster.
-"""
+"""The table of the subjects that are sent to one other cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def test_modes(mode: str, answers: list[bool]) -> None:
 
 
 def test_wantedAndRefused() -> None:
-    """A subject that matches a wanted pattern is sent, whatever was refused before."""
+    """A subject that matches a wanted pattern is sent, also if it was refused before."""
     made = table(TRANSITIONING)
     made.refuse(b"a.b")
     made.want(b"a.>", b"")
@@ -51,7 +49,7 @@ def test_wantedAndRefused() -> None:
 
 
 def test_wantedTwice() -> None:
-    """A pattern is wanted or not; there is no counting."""
+    """A pattern is wanted or not. It is not counted."""
     made = table(INTEREST_ONLY)
     made.want(b"a.*", b"")
     made.want(b"a.*", b"")
@@ -100,7 +98,9 @@ def test_readmit() -> None:
 
 
 def test_switch() -> None:
-    """A change of the mode is counted and dated; refusals mean nothing when interest is known."""
+    """
+    A change of the mode is counted and has a time. Refusals have no effect when interest is known.
+    """
     made = table()
     made.refuse(b"a")
     made.switch(OPTIMISTIC, 1.0)

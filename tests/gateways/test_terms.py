@@ -63,7 +63,7 @@ def test_info() -> None:
 
 
 def test_connect() -> None:
-    """A target's user wins over ours, and no password is shown."""
+    """A target's user replaces ours, and no password is shown."""
     ours = terms("A", user="u", password="canary")
     target = RemoteURL("h", 1, "x", "canary")
     assert "canary" not in repr((ours, target))
@@ -72,7 +72,7 @@ def test_connect() -> None:
 
 
 def test_tls(tmp_path: Path) -> None:
-    """A cluster may be dialled with a certificate of its own; a bad one is reported."""
+    """A cluster may be dialled with its own certificate. An invalid one is reported."""
     writeCertificates(tmp_path)
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     own = TLSSettings(certs=(files,), ca_file=str(tmp_path / "ca.pem"))

@@ -1,6 +1,4 @@
-"""
-Two clusters of one broker each, both connections, and what passes in both directions.
-"""
+"""Two clusters of one broker each, with both connections and the traffic in both directions."""
 
 from __future__ import annotations
 
@@ -107,7 +105,7 @@ def test_request(policy: Any) -> None:
 
 
 def test_oldPeer() -> None:
-    """With a peer that knows only the old spelling, reply prefixes have that."""
+    """With a peer that knows only the old spelling, reply prefixes have the old spelling."""
     town = Town()
     wire = town.leaving(gateway_nrp=False)
     town.bus().subscribe(b"r", Recorder())

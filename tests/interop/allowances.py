@@ -34,7 +34,7 @@ class Answer:
 @dataclass(frozen=True)
 class Allowance:
     """
-    One accepted difference. What matches is a regular expression.
+    One accepted difference. The fields that match are regular expressions.
 
     @ivar reason: why it is accepted.
     @ivar script: matches somewhere in the scripts that it is about.
@@ -136,8 +136,8 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
 @dataclass(frozen=True)
 class VerdictAllowance:
     """
-    One accepted difference of verdicts about logins, publications and subscriptions. What matches
-    is a regular expression.
+    One accepted difference of verdicts about logins, publications and subscriptions. The fields
+    that match are regular expressions.
 
     @ivar reason: why it is accepted.
     @ivar sign: matches a frame that only one of the servers sends, where it is that difference.

@@ -19,8 +19,8 @@ MONITORED = 'http: "127.0.0.1:-1"'
 
 def bodies() -> list[bytes]:
     """
-    Payloads of every kind that an encoder treats in its own way: none, short ones, repetitions near
-    and far, long runs, and what cannot be compressed.
+    Payloads of every kind that an encoder treats differently: empty ones, short ones, repetitions
+    near and far, long runs, and data that cannot be compressed.
     """
     noise = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(32000))
     record = b'{"id":%d,"name":"alpha","tags":["a","b"],"ok":true},'
@@ -44,9 +44,7 @@ def bodies() -> list[bytes]:
 
 
 def exchange(circle: Circle, rounds: int = 3) -> None:
-    """
-    Have each client hear all bodies from every other one, in order.
-    """
+    """Let each client receive all bodies from every other one, in order."""
     sent = bodies() * rounds
     for place, client in enumerate(circle.clients):
         ears = [peer.subscribe(b"data.%d" % place) for peer in circle.clients if peer is not client]

@@ -91,7 +91,7 @@ class Crowd:
 
     def receive(self) -> int:
         """
-        Publish one message to everybody who is there.
+        Publish one message to all connected clients.
 
         @return: how many received theirs.
         """
@@ -124,7 +124,8 @@ class Crowd:
 
     def _turn(self) -> list[Client] | None:
         """
-        @return: the clients that have received what they waited for; C{None}: nothing moves.
+        @return: the clients that have received the messages that they waited for; C{None} if none
+        moves.
         """
         events = self._selector.select(PATIENCE)
         if not events:

@@ -1,5 +1,5 @@
 """
-The same bytes to nats-server and to natsbroker, and what they answer, compared::
+The same bytes are sent to nats-server and to natsbroker, and their answers are compared::
 
     python -m tests.interop.differential --cases 100000 --seed 7
 """

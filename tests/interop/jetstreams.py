@@ -92,9 +92,9 @@ async def _awaited(stream: Any) -> None:
 
 async def _reached(request: Callable[[], Awaitable[Any]]) -> Any:
     """
-    The answer to a request, which is repeated while nothing responds: the answer that a stream or
-    consumer was created can overtake its interest, also between two nats-servers. Across gateways
-    the client is not told so.
+    The answer to a request, which is repeated while it has no responder. The answer that a stream
+    or consumer was created can overtake its interest, also between two nats-servers. Across
+    gateways the client does not learn that there was no responder.
     """
     deadline = asyncio.get_running_loop().time() + PATIENCE
     while True:

@@ -21,9 +21,7 @@ BUSY = ("Readloop processing time", "took too long")
 
 
 def filled(text: str, **values: object) -> str:
-    """
-    A configuration in which each C{$NAME} is what it stands for.
-    """
+    """A configuration in which the values replace each C{$NAME}."""
     for key, value in values.items():
         text = text.replace(f"${key}", str(value))
     return text
@@ -56,7 +54,7 @@ class LinkedServer(Server):
 
     def complaints(self, allowed: Sequence[str] = ()) -> list[str]:
         """
-        @return: the lines of the log that are no notices, and that nobody expects.
+        @return: the lines of the log that are neither notices nor expected.
         """
         known = (*self.EXPECTED, *allowed, *(() if self.flavour in OURS else BUSY))
         log = self._before + self.log()
@@ -117,9 +115,7 @@ class Circle:
         self.sync()
 
     def sync(self) -> None:
-        """
-        Wait until every member has worked off what every other one told it before.
-        """
+        """Wait until every member has handled the earlier lines of every other one."""
         self._round += 1
         for place, client in enumerate(self.clients):
             client.flush()

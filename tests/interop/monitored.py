@@ -69,7 +69,7 @@ class AskingClient(Client):
 
     def answers(self, subject: str, body: bytes = b"", patience: float = PATIENCE) -> Any:
         """
-        @return: the first answer, which is JSON; C{None} if nobody serves the subject.
+        @return: the first answer, which is JSON; C{None} if the subject has no responder.
         """
         headers, answer = self.ask(subject, body, patience)
         return None if headers else json.loads(answer)
@@ -156,9 +156,7 @@ def fetched(side: Monitored, path: str) -> Any:
 
 
 def _ordered(value: Any) -> Any:
-    """
-    The same with rows that have names in their order: nats-server's stand in random order.
-    """
+    """The document with rows sorted by name, because nats-server's come in random order."""
     if isinstance(value, dict):
         return {key: _ordered(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -172,7 +170,8 @@ def assertSamePlaces(
     there: Any, here: Any, absent: Container[str] = (), extra: Container[str] = ()
 ) -> None:
     """
-    Compare two documents whose rows may stand in any order: what any row has, with its type.
+    Compare two documents whose rows may be in any order: the members of all rows together, with
+    their types.
     """
     real, ours = (placesOf(document, DATA_PLACES) for document in (there, here))
     for places, excused in ((real - ours, absent), (ours - real, extra)):

@@ -1,6 +1,4 @@
-"""
-Clients of several accounts of one server, and what they see.
-"""
+"""Clients of several accounts of one server, and the messages that they receive."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ def typeOf(value: Any) -> str:
 
 def inOrder(rows: list[Any]) -> list[Any]:
     """
-    Subscriptions by their sids, for nats-server's stand in random order; other rows as they are.
+    Subscriptions sorted by their sids, because nats-server's come in random order. Other rows stay
+    as they are.
     """
     isSubscription = all(isinstance(row, dict) and "sid" in row for row in rows)
     return sorted(rows, key=lambda row: str(row["sid"])) if isSubscription else rows
@@ -31,8 +32,8 @@ def inOrder(rows: list[Any]) -> list[Any]:
 
 def placesOf(value: Any, names: Container[str] = (), place: str = "") -> set[str]:
     """
-    The places of a document, each with its type. Rows of a list stand at one place: what any of
-    them has counts, however many there are.
+    The places of a document, each with its type. The rows of a list count as one place, with the
+    members of all rows together.
 
     @param names: the places of objects whose keys are data; C{*} stands for these.
     """

@@ -23,9 +23,7 @@ class Linked(Protocol):
     def clients(self) -> Sequence[Client]: ...
 
     def sync(self) -> None:
-        """
-        Wait until every server has worked off what every other one told it before.
-        """
+        """Wait until every server has handled the earlier lines of every other one."""
 
 
 def everywhere(linked: Linked, count: int, headers: bytes = HEADERS) -> None:

@@ -34,7 +34,7 @@ _TYPES: Mapping[str, Callable[[Any], object]] = {
 @dataclass(frozen=True)
 class ExpectedAnswer:
     """
-    One page, or one request with its options, and what a tool reads of the answer.
+    One page, or one request with its options, and the members that a tool reads of the answer.
 
     @ivar source: the path of a page, or the subject behind C{$SYS.REQ.}.
     @ivar members: by their types, the members with dots: C{rows[]} for each row of a list,

@@ -1,6 +1,6 @@
 """
-The exchange of accounts, on nats-server and on natsbroker: the same configuration, the same script,
-the same bytes, save for random reply subjects and times.
+The exchange of accounts, on nats-server and on natsbroker. The same configuration and script give
+the same bytes, except for random reply subjects and times.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def service(name: str, pattern: bytes, request: bytes, *answers: bytes) -> Scena
 
 def latency(name: str, request: bytes, *, serves: bytes = b"lat", isTold: bool = True) -> Scenario:
     """
-    @return: somebody in A serves and hears of latency, somebody in B asks, and gets an answer.
+    @return: a scenario in which a client in A serves and receives the latency, and a client in B
+    sends a request and gets an answer.
     """
     return scenario(
         f"latency {name}",
@@ -488,7 +489,7 @@ class TestDeviations:
     """Where natsbroker means to do otherwise."""
 
     def test_autoUnsubscribe(self, ours: Server, oracle: Server) -> None:
-        """A subscription that ends after some messages counts imported ones, too."""
+        """A subscription with a maximum counts imported messages too."""
         played = scenario("", ("b", sub(b"priv.z") + b"UNSUB 1 2\r\n"), ("a", pub(b"priv.z") * 4))
         assert [len(play(server, played)[1]["b"]) for server in (ours, oracle)] == [2, 4]
 
@@ -503,7 +504,7 @@ class TestDeviations:
         assert counts == [1, 4]
 
     def test_noBlock(self, ours: Server, oracle: Server) -> None:
-        """Headers that are none do not go along."""
+        """Malformed headers are not passed on."""
         request = b"HPUB w.z inbox.1 4 5\r\nabcd?\r\n"
         played = service("", b"req.*", request)
         heads = [
@@ -564,7 +565,7 @@ def test_reload(flavour: Flavour, startServer: StartServer) -> None:
 
 @pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
 def test_refusedAtStart(flavour: Flavour, tmp_path: Path) -> None:
-    """An import that leads back to where it came from does not start."""
+    """A configuration with an import that leads back to its origin does not start."""
     config = """
     accounts {
         A { exports: [ {service: f} ], imports: [ {service: {account: B, subject: g}, to: f} ] }

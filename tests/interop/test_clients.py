@@ -59,9 +59,7 @@ REFUSED: list[Line] = [{"refused": True}]
 
 
 class SharedServers:
-    """
-    Servers of one flavour for all the tests of this module, one for each configuration.
-    """
+    """Servers of one flavour for all tests of this module, one for each configuration."""
 
     def __init__(self, flavour: Flavour, directory: Path) -> None:
         self.flavour = flavour
@@ -167,7 +165,7 @@ def test_tls(program: Program, servers: SharedServers, request: pytest.FixtureRe
 def test_reconnect(
     program: Program, servers: SharedServers, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """A client comes back to a server that is started again, with its subscriptions."""
+    """A client reconnects to a restarted server, with its subscriptions."""
     server = Server(servers.flavour, tmp_path, "").start()
     showLogs(request.node, server)
 

@@ -1,5 +1,6 @@
 """
-Many clients at once, and many that come and go. L{tests.interop.crowd} is the command for more.
+Many clients at once, and many that come and go. L{tests.interop.crowd} is the command for larger
+numbers.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def test_webSockets(flavour: Flavour, tmp_path: Path, roomFor: int) -> None:
 
 @pytest.mark.parametrize("flavour", ALL, ids=lambda flavour: flavour.name)
 def test_storm(flavour: Flavour, startServer: StartServer) -> None:
-    """Thousands of clients that come and go as fast as they can are all served."""
+    """Thousands of clients that connect and disconnect at the highest rate are all served."""
     server = startServer(flavour)
     result = crowd(server.port, str(STORM), "--storm")
     assert result["failed"] == {}

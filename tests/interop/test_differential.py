@@ -43,7 +43,9 @@ def test_differencesAreFound(tmp_path: Path) -> None:
 
 
 def test_scriptsAreRepeatable() -> None:
-    """A seed and a number always make the same script, and different numbers different ones."""
+    """
+    One seed and number always make the same script, and different numbers make different ones.
+    """
     world = WORLDS["plain"]
     scripts = [makeScript(world, 5, number) for number in range(50)]
     assert scripts == [makeScript(world, 5, number) for number in range(50)]
@@ -87,7 +89,7 @@ def test_allowances(script: bytes, theirs: bytes, ours: bytes, count: int) -> No
 
 
 def test_reportRepeatsTheCase() -> None:
-    """A difference is reported with the command that makes it again."""
+    """A difference is reported with the command that reproduces it."""
     answer = answerOf(b"")
     report = str(Difference("plain", 3, 17, "ours-pure", b"x", answer, answer))
     assert report.startswith(

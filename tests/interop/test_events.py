@@ -1,6 +1,6 @@
 """
-The events of the system account beside nats-server's under the same clients and leafnodes: the same
-subjects, keys and types.
+The events of the system account, compared with nats-server's under the same clients and leafnodes:
+the same subjects, keys and types.
 """
 
 from __future__ import annotations

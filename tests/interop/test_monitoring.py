@@ -1,6 +1,6 @@
 """
-The monitoring pages beside nats-server's: the same keys in the same order with the same types, and
-the same refusals; each difference stands in a table with its reason.
+The monitoring pages, compared with nats-server's: the same keys in the same order with values of
+the same types, and the same refusals. A table has each difference with its reason.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ class Side(Protocol):
     """
 
     def populate(self) -> None:
-        """
-        Have one client with two subscriptions and a message, and one that is gone.
-        """
+        """Create one client with two subscriptions and a message, and one that has disconnected."""
 
     def get(self, path: str) -> tuple[int, str, bytes]:
         """
@@ -239,9 +237,7 @@ def pageOf(path: str) -> str:
 
 
 def assertSameShape(path: str, real: Side, ours: Side) -> Difference:
-    """
-    Compare a page; what differs must stand in the tables.
-    """
+    """Compare a page. Differences must be in the tables."""
     status, kind, there = real.get(path)
     ourStatus, ourKind, here = ours.get(path)
     assert (ourStatus, ourKind) == (status, kind)
@@ -260,7 +256,7 @@ def test_sameKeys(path: str, real: Process, memory: Memory) -> None:
 
 
 def test_tablesAreNeeded(real: Process, memory: Memory) -> None:
-    """Every line of the tables excuses a difference that is there: none outlives its reason."""
+    """Every line of the tables excuses an existing difference. A line without one fails."""
     missing: set[str] = set()
     extra: set[str] = set()
     for path in PAGES:
@@ -336,7 +332,7 @@ def rowsOf(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("path", "part"), SAME, ids=[path for path, _ in SAME])
 def test_sameValues(path: str, part: Callable[[Any], Any], real: Process, memory: Memory) -> None:
-    """The same clients lead to the same figures."""
+    """The same clients produce the same figures."""
     ours = part(json.loads(memory.get(path)[2]))
     assert ours == part(json.loads(real.get(path)[2]))
 
@@ -402,7 +398,7 @@ def test_certificates(flavour: Flavour, startServer: StartServer, tmp_path: Path
 
 @pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
 def test_guestsAndNames(flavour: Flavour, startServer: StartServer) -> None:
-    """Users are there although guests need none, and a cluster has a name without a port."""
+    """Users are shown although guests need none, and a cluster has a name without a port."""
     config = """
         accounts { A { users: [ {user: a, password: a} ] } }, no_auth_user: a
         cluster { name: hub }

@@ -58,7 +58,7 @@ class Client:
         return self._file.readline()
 
     def until(self, start: bytes) -> bytes:
-        """The next line that begins so; nothing if there is none."""
+        """The next line with this beginning; empty if there is none."""
         for line in self._file:
             if line.startswith(start):
                 return line
@@ -71,7 +71,7 @@ class Client:
 
 
 class TestCommands:
-    """Command lines that end by themselves."""
+    """Command lines of programs that end by themselves."""
 
     @realAndOurs
     def test_version(self, flavour: Flavour) -> None:
@@ -140,7 +140,10 @@ class TestFiles:
 
     @eachOfOurs
     def test_portsFile(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-        """The ports file is named after program and process, says where it listens, and goes."""
+        """
+        The ports file is named after program and process, has the addresses of the listeners, and
+        is removed at the end.
+        """
         server = startServer(flavour, arguments=["-m", "-1", "--ports_file_dir", str(tmp_path)])
         path = tmp_path / f"natsbroker_{server.pid}.ports"
         assert json.loads(path.read_text()) == {
@@ -152,7 +155,7 @@ class TestFiles:
 
     @realAndOurs
     def test_pidFile(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-        """The pid file holds the process that was started; with it that can be told to stop."""
+        """The pid file has the id of the started process, which can be stopped with it."""
         path = tmp_path / "pid"
         server = startServer(flavour, arguments=["-P", str(path)])
         assert path.read_text() == str(server.pid)
@@ -167,8 +170,8 @@ class TestAddresses:
     @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
     def test_anywhere(self, flavour: Flavour, startServer: StartServer) -> None:
         """
-        0.0.0.0 is IPv6's loopback address, too, for clients and for the pages, whose port C{-m}
-        opens where C{-a} says; a client over IPv4 has an IPv4 address all the same.
+        0.0.0.0 includes IPv6's loopback address, for clients and for the pages, whose port C{-m}
+        opens on the address of C{-a}. A client over IPv4 still has an IPv4 address.
         """
         server = startServer(flavour, arguments=["-a", "0.0.0.0", "-m", "-1"])
         assert "Listening for client connections on 0.0.0.0:" in server.log()
@@ -262,7 +265,8 @@ class TestSignals:
     @eachFlavour
     def test_lameDuck(self, flavour: Flavour, startServer: StartServer) -> None:
         """
-        With a client, lame duck mode tells it, refuses new ones, and ends after the grace period.
+        With a client, lame duck mode informs it, refuses new clients, and ends after the grace
+        period.
         """
         times = 'lame_duck_grace_period: "300ms"\nlame_duck_duration: "30s"'
         server = startServer(flavour, times)

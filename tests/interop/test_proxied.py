@@ -1,5 +1,5 @@
 """
-Clients behind proxies: nats-server and natsbroker take and refuse the same headers of the PROXY
+Clients behind proxies: nats-server and natsbroker accept and refuse the same headers of the PROXY
 protocol and the same signatures, and show the same addresses and keys.
 """
 
@@ -44,7 +44,7 @@ def dialled(port: int) -> Iterator[socket.socket]:
 
 def answer(connection: socket.socket) -> bytes:
     """
-    @return: what comes up to a PONG, or to the end.
+    @return: the output up to a PONG, or to the end.
     """
     received = b""
     try:
@@ -125,8 +125,10 @@ def test_tls(flavour: Flavour, isFirst: bool, startServer: StartServer, tmp_path
 
 @flavours
 def test_trusted(flavour: Flavour, startServer: StartServer) -> None:
-    """Where proxies are trusted because they sign the nonce, the same signatures count; pages show
-    which proxy it was, and why others were refused."""
+    """
+    Proxies are trusted because they sign the nonce. The same signatures are accepted. Pages show
+    the proxy of a client, and the reason why others were refused.
+    """
     proxy, stranger = Signer(Role.SERVER), Signer(Role.USER)
     server = startServer(
         flavour,

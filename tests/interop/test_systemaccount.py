@@ -1,6 +1,6 @@
 """
-The system account's requests beside nats-server's under the same clients: the same keys in the same
-order with the same types, and the same refusals. Each difference has its reason.
+The system account's requests, compared with nats-server's under the same clients: the same keys in
+the same order with values of the same types, and the same refusals. Each difference has a reason.
 """
 
 from __future__ import annotations
@@ -199,9 +199,7 @@ class Side(Monitored):
         self.id = self.answer("SERVER.PING.IDZ")["id"]
 
     def answer(self, subject: str, body: bytes = b"", by: AskingClient | None = None) -> Any:
-        """
-        The answer to a request behind C{$SYS.REQ.}; C{None} if nobody serves it.
-        """
+        """The answer to a request behind C{$SYS.REQ.}. C{None} if it has no responder."""
         subject = subject.replace("ID.", f"{self.id}.") if "ID." in subject else subject
         return (by or self.system).answers(f"$SYS.REQ.{subject}", body)
 
@@ -278,8 +276,8 @@ DEBUGGED = ["foo.x", "foo.*", ">", "bar", "bar q", "bar no", "bar  q", " foo.x\n
 @pytest.mark.parametrize("body", DEBUGGED)
 def test_debugSubscribers(body: str, real: Side, ours: Side) -> None:
     """
-    Both servers count the same for an account that imports the service, also under another name,
-    and for the system account; other accounts get no answer.
+    Both servers count the same subscriptions for an account that imports the service, also under
+    another name, and for the system account. Other accounts get no answer.
     """
     for user, subject in (("a", "$SYS.DEBUG.SUBSCRIBERS"), ("d", "count"), ("s", "")):
         answers = []
@@ -294,7 +292,7 @@ def test_debugSubscribers(body: str, real: Side, ours: Side) -> None:
 
 
 def test_notCounted(real: Side, ours: Side) -> None:
-    """There is no answer for an account without connections, and to what cannot be read."""
+    """An account without connections and an unreadable request get no answer."""
     bodies = [b'{"acc":"NO","subject":"foo"}', b'{"acc":"C","subject":"foo"}']
     bodies += [b'{"acc":"A","queue":"q"}', b'{"acc":1}', b"{", b"[]", b""]
     for side in (real, ours):
@@ -339,7 +337,7 @@ def test_pages(path: str, real: Side, ours: Side) -> None:
 
 @pytest.mark.parametrize(("subject", "options"), UNSORTED, ids=lambda value: str(value))
 def test_unsorted(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
-    """The same of answers whose rows stand in any order."""
+    """Answers whose rows have no order are compared without it."""
     there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
     assertSamePlaces(there, here, ABSENT, EXTRA)
 
@@ -347,8 +345,8 @@ def test_unsorted(subject: str, options: dict[str, Any], real: Side, ours: Side)
 @pytest.mark.parametrize(("subject", "body"), SAME, ids=lambda value: str(value))
 def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
     """
-    Refusals are the same, whatever the server says about itself, and in whatever words it refuses
-    options that it cannot read.
+    Refusals are the same, apart from the server's own data and the texts about options that it
+    cannot read.
     """
     answers = [side.answer(subject, body) for side in (real, ours)]
     for answer in answers:
@@ -362,7 +360,7 @@ def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
 @pytest.mark.parametrize("encoding", ["snappy", "s2", "gzip", "br"])
 @pytest.mark.parametrize("subject", COMPRESSED)
 def test_compressed(subject: str, encoding: str, real: Side, ours: Side) -> None:
-    """Answers that can be compressed are, if the request says which encodings it takes."""
+    """An answer is compressed if the request names an encoding that allows it."""
     asked = f"NATS/1.0\r\nAccept-Encoding: {encoding}\r\n\r\n".encode()
     answers = []
     for side in (real, ours):
@@ -398,7 +396,7 @@ def test_ownAccount(subject: str, real: Side, ours: Side) -> None:
 
 
 def test_figures(real: Side, ours: Side) -> None:
-    """The same clients lead to the same figures."""
+    """The same clients produce the same figures."""
     keys = ("conns", "leafnodes", "total_conns", "sent", "received", "slow_consumers")
     rows = []
     for side in (real, ours):
@@ -427,8 +425,10 @@ def test_kick(real: Side, ours: Side) -> None:
 
 @pytest.mark.parametrize(("signal", "event"), [("USR2", "LAMEDUCK"), ("TERM", "SHUTDOWN")])
 def test_ends(signal: str, event: str, tmp_path: Path) -> None:
-    """The event of a server that takes nobody new, and that of one that stops, have the keys and
-    types of nats-server's, under its id."""
+    """
+    The event of a server that accepts no new clients, and the event of one that stops, have the
+    keys and types of nats-server's, under its id.
+    """
     documents = []
     for flavour in (REAL, OURS_FAST):
         directory = tmp_path / flavour.name

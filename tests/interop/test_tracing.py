@@ -208,7 +208,7 @@ class Side:
 
     def outcome(self) -> dict[str, Any]:
         """
-        @return: what has come of the case by now.
+        @return: the result of the case so far.
         """
         for _ in range(2):
             for peer in (*self.clients.values(), self.receiver):
@@ -271,7 +271,7 @@ def masked(headers: bytes) -> bytes:
 
 def assertSame(real: Side | World, other: Side | World) -> None:
     """
-    Assert that the same came of a case at both. nats-server sends traces after a PONG at times.
+    Assert that both servers have the same result. nats-server sometimes sends traces after a PONG.
     """
     deadline = time.monotonic() + PATIENCE
     while (expected := real.outcome()) != (actual := other.outcome()):
@@ -434,7 +434,7 @@ class World:
 
     def outcome(self) -> Any:
         """
-        @return: what has come of the case by now.
+        @return: the result of the case so far.
         """
         self._settle()
         traces: dict[str, list[Any]] = {}

@@ -48,7 +48,7 @@ class Client:
 
     def ask(self, data: bytes) -> None:
         """
-        Send, and wait until it was handled. A PING may come behind the PONG: the server sends one
+        Send, and wait until the input was handled. A PING may follow the PONG: the server sends one
         two seconds after the connection began.
         """
         self.socket.sendall(data + b"PING\r\n")
@@ -59,7 +59,7 @@ class Client:
             got = got[-20:] + more
 
     def flood(self, data: bytes) -> threading.Thread:
-        """Send, and throw away what comes up to the PONG, in a thread."""
+        """Send, and discard the output up to the PONG, in a thread."""
         thread = threading.Thread(target=self._flood, args=(data,), daemon=True)
         thread.start()
         return thread
@@ -96,7 +96,7 @@ FLOODS = [
 
 @pytest.mark.parametrize(("hello", "first", "flood"), FLOODS)
 def test_otherClientsPing(server: Server, hello: bytes, first: bytes, flood: bytes) -> None:
-    """A PING of another client is answered in time, whatever one client sends."""
+    """A PING of another client is answered in time, for any input of one client."""
     noisy, other = Client(server, hello), Client(server)
     with closing(noisy.socket), closing(other.socket):
         noisy.ask(first)

@@ -49,8 +49,8 @@ asyncio.run(main())
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     A folder with the documented plugin, one that returns text instead of an authorizer, a first
-    program, and one that takes text for something else. Most of the time goes to the package, so
-    each checker reads all four at once.
+    program, and one that uses text as another type. Most of the time goes to the package, so each
+    checker reads all four at once.
     """
     made = tmp_path_factory.mktemp("checked")
     for name, text, right, wrong in (

@@ -164,7 +164,7 @@ class Stage:
         return error["err_code"], error["description"]
 
     def busiest(self, stream: Stream, look: Callable[[], Deferred[T]]) -> tuple[T, int]:
-        """The result of what looks into a stream, and the most that it does in one turn."""
+        """The result of a step that reads a stream, and the most that it does in one turn."""
         stream.log = counter = WorkCounter(stream.log)
         turns: Any = self.jetstream.turns
         take: Callable[..., Deferred[None]] = turns.take

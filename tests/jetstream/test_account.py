@@ -24,7 +24,7 @@ def test_usage() -> None:
 
 
 def test_change() -> None:
-    """A configuration counts while it is made durable."""
+    """A configuration counts while it is being stored."""
     stage = Stage()
     stream = stage.stream(max_bytes=1000)
     account = stage.jetstream

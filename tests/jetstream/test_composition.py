@@ -39,7 +39,7 @@ def test_directory(tmp_path: Path) -> None:
 
 
 def test_encryption() -> None:
-    """Files are encrypted if there is a key, and the one before it counts only then."""
+    """Files are encrypted if there is a key. A previous key alone has no effect."""
     text = "jetstream { key: a, prev_key: b, cipher: aes }"
     encryption = encryptionOf(settingsOf(text).jetstream)
     assert encryption == Encryption("a", "aes", "b")
@@ -53,7 +53,7 @@ def test_directoryIsLogged(tmp_path: Path, natsbrokerFactory: Callable[..., Brok
 
 
 def test_accounts() -> None:
-    """Accounts have JetStream if they say so; without accounts everybody has it."""
+    """Accounts have JetStream if they enable it. Without accounts all clients have it."""
     assert list(limitsIn(settingsOf("jetstream: enabled"))) == ["$G"]
     text = """
         jetstream {}
@@ -130,7 +130,7 @@ class TestOperators:
         assert limitsIn(settings) == {}
 
     def test_allowance(self) -> None:
-        """Limits and tiers are those of the JWT; without any there is no JetStream."""
+        """Limits and tiers are those of the JWT. Without any there is no JetStream."""
         assert allowanceOf(OperatorLimits()) is None
         terms = OperatorLimits(jetstream=True, jetstreamLimits={"max_streams": 4})
         assert allowanceOf(terms) == AccountAllowance(JetStreamLimits(max_streams=4))
@@ -163,7 +163,7 @@ class TestStreams:
     """Accounts that have JetStream."""
 
     def text(self, ofA: str, ofB: str = "") -> str:
-        """A configuration with what two accounts say of JetStream."""
+        """A configuration with the given JetStream settings of two accounts."""
         users = "users: [{user: %s, password: p}]"
         return (
             "jetstream { backend: memory }\n"
@@ -184,7 +184,7 @@ class TestStreams:
         return str(self.asked(host, user, "INFO").get("error", {}).get("description", ""))
 
     def test_comeAndGo(self) -> None:
-        """An account loses JetStream, another one has it; streams are there again with it."""
+        """An account loses JetStream, and another one gets it. Its streams come back with it."""
         host = Host(self.text("jetstream: enabled")).start()
         host.settle()
         created = self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
@@ -198,7 +198,7 @@ class TestStreams:
         assert self.asked(host, "a", "STREAM.NAMES")["streams"] == ["S"]
 
     def test_limits(self) -> None:
-        """Other limits hold at once, and so does none."""
+        """New limits apply at once, and so does the removal of JetStream."""
         host = Host(self.text("jetstream: {max_file: 1KB}")).start()
         host.settle()
         host.reload(self.text("jetstream: {max_file: 3KB, max_streams: 1}"))
@@ -209,7 +209,7 @@ class TestStreams:
         assert (limits["max_storage"], limits["max_streams"]) == (-1, -1)
 
     def test_serverLimits(self) -> None:
-        """Other limits of the whole JetStream hold at once, also for streams that are there."""
+        """New limits of the whole JetStream apply at once, also to existing streams."""
         text = self.text("jetstream: enabled")
         host = Host(text).start()
         host.settle()
@@ -256,7 +256,7 @@ class TestStreams:
         assert not host.broker.settings.jetstream.enabled
 
     def test_removed(self) -> None:
-        """An account that is gone from the file finds its streams when it is there again."""
+        """An account that is removed from the file finds its streams when it comes back."""
         text = self.text("jetstream: enabled")
         host = Host(text).start()
         host.settle()

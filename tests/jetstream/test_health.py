@@ -13,7 +13,7 @@ class TestCheck:
     """Whether JetStream is well."""
 
     def test_disabled(self) -> None:
-        """Without JetStream, nothing is looked for."""
+        """Without JetStream, no check is made."""
         stage = FigureStage()
         stage.figures = None
         assert stage.health(account="A", stream="NO") == OK
@@ -26,8 +26,10 @@ class TestCheck:
         assert stage.health(js_enabled_only="1") == (503, {"status": "unavailable", "error": text})
 
     def test_trouble(self) -> None:
-        """A store that takes nothing is a problem, except for who only asks whether JetStream is
-        on."""
+        """
+        A store that accepts no writes is a problem, except for a probe that only asks whether
+        JetStream is enabled.
+        """
         stage = FigureStage()
         assert stage.figures is not None
         stage.figures.trouble = lambda: "the database cannot be reached"
@@ -64,11 +66,11 @@ class TestCheck:
 
     @pytest.mark.parametrize("only", ["js_enabled_only", "js_server_only"])
     def test_serverOnly(self, only: str) -> None:
-        """Streams do not matter where only the server is asked about."""
+        """Streams do not matter if the probe asks about the server only."""
         assert FigureStage().health(account="NO", **{only: "1"}) == OK
 
     def test_damaged(self) -> None:
-        """A damaged stream is a problem, unless another one is asked about."""
+        """A damaged stream is a problem, unless the probe asks about another one."""
         stage = FigureStage()
         stage.jetstream.damaged.note("A", "D", "broken")
         text = "JetStream stream 'A > D' could not be recovered"

@@ -110,7 +110,7 @@ class TestParts:
     """The parts of other pages."""
 
     def test_varz(self) -> None:
-        """C{/varz} has settings, figures and limits; nothing without JetStream."""
+        """C{/varz} has settings, figures and limits. Without JetStream it has none."""
         assert list(varzOf(FigureStage().figures)) == ["config", "stats", "limits"]
         assert varzOf(None) == {}
 

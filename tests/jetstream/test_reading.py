@@ -31,7 +31,10 @@ def test_said(text: str, said: JetStream) -> None:
 
 @pytest.mark.parametrize("backend", ["postgres", "memory"])
 def test_encryptedElsewhere(backend: str) -> None:
-    """A key is refused with a store that does not encrypt, and says what encrypts there."""
+    """
+    A key is refused with a store that does not encrypt. The error names the setting that encrypts
+    there.
+    """
     text = f"jetstream {{ backend: {backend}, key: hush }}"
     complaint = f'the store "{backend}" does not encrypt: use what the database, or the disk under'
     assert complaint in complaintsOf(text)[0]

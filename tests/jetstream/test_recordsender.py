@@ -128,7 +128,7 @@ def test_subjects(names: Names, isEncoded: bool) -> None:
 
 @onEach
 def test_nobody(names: Names) -> None:
-    """Nothing is sent to nobody, and no more after the receiver's end."""
+    """Without a receiver nothing is sent, and nothing more after the receiver's end."""
     with using(names):
         world = World()
         assert deliver(world, [b"d"], RECORDS, PREFIX, 1, 0, 10_000, True) == Sent(0, 0)

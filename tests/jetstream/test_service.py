@@ -108,7 +108,7 @@ def request(stage: Stage, subject: bytes, body: bytes = b"") -> list[bytes]:
 
 
 def test_accountsComeAndGo() -> None:
-    """An account receives JetStream, other limits, none, and finds its streams again."""
+    """An account receives JetStream, other limits, and none. It finds its streams again."""
     stage = Stage()
     made = granted(stage, [])
     made.change("A", None)

@@ -19,7 +19,10 @@ def stream(name: str, isChannel: bool = False) -> Any:
 
 
 def test_changed() -> None:
-    """Names are noted whose stream comes, is replaced or goes, and those of channels."""
+    """
+    Names are recorded when their stream is created, replaced or deleted, and also names of
+    channels.
+    """
     table: StreamTable[Any] = StreamTable()
     table["A"] = table["B"] = stream("A")
     table["C"] = channel = stream("C", True)
@@ -34,7 +37,7 @@ def test_changed() -> None:
 
 
 def test_configs() -> None:
-    """Configurations are those of the streams now, and those that are being made durable."""
+    """Configurations are those of the present streams, and those that are being stored."""
     table: StreamTable[Any] = StreamTable()
     table["A"] = stream("A")
     changing: dict[str, StreamConfig] = {}

@@ -24,7 +24,7 @@ from natsbroker.jetstream.totals import diskFor, machineMemory, withTotals
 def test_unsaid(
     backend: str, directory: str, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three quarters of what there is on this machine; elsewhere nothing is known."""
+    """Three quarters of the machine's total. If it is unknown, there is no value."""
     monkeypatch.setattr(totals, "machineMemory", lambda: 100)
     monkeypatch.setattr(totals, "diskFor", lambda directory: 200)
     block = withTotals(JetStream(enabled=True, backend=backend), directory)
@@ -33,7 +33,7 @@ def test_unsaid(
 
 @pytest.mark.parametrize(("memory", "files"), [(0, 0), (5, 6)])
 def test_said(memory: int, files: int) -> None:
-    """A total that the configuration says holds, also one of nothing."""
+    """A total in the configuration applies, also a total of 0."""
     block = JetStream(enabled=True, max_memory_store=memory, max_file_store=files)
     assert withTotals(block, "d") == block
 
@@ -44,7 +44,7 @@ def test_memory() -> None:
 
 
 def test_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of the store count as room, and a folder that is not there has that of its disk."""
+    """Files of the store count as room. A missing folder has the room of its disk."""
     free = type("Usage", (), {"free": 1000})()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
     assert diskFor(str(tmp_path / "a" / "b")) == 1000

@@ -28,7 +28,7 @@ class TestGreeting:
     """The first lines."""
 
     def test_info(self) -> None:
-        """We say who we are, with a nonce and where else one can connect."""
+        """INFO has our name, a nonce and further addresses."""
         broker = Broker()
         broker.leafs.useUrls(["hub:7422", "other:7422"])
         (said,) = broker.accepted().documents()
@@ -60,7 +60,7 @@ class TestGreeting:
 
 
 class TestLettingIn:
-    """Leafnodes that are let in, and others."""
+    """Leafnodes that are accepted, and others."""
 
     def test_letIn(self) -> None:
         """An accepted peer receives the name of its account, and is counted."""
@@ -119,7 +119,7 @@ class TestLettingIn:
         assert broker.advisories == [LeafRefused(1, "127.0.0.9", "Authentication Failure")]
 
     def test_lateAnswer(self) -> None:
-        """An answer may take its time; nothing is read meanwhile."""
+        """An answer may take its time. No input is read meanwhile."""
         broker = Broker()
         answer: Deferred[Grant] = Deferred()
         broker.decider.answer = answer
@@ -132,7 +132,7 @@ class TestLettingIn:
         assert broker.publish(b"foo", account="B") == 1
 
     def test_tooLate(self) -> None:
-        """An answer that takes too long is none."""
+        """An answer that takes too long denies the login."""
         broker = Broker(limits=linked(timeout=2.0))
         broker.decider.answer = Deferred()
         wire = broker.accepted()
@@ -280,7 +280,7 @@ class TestPermissions:
     )
     @pytest.mark.parametrize("isTraced", [False, True])
     def test_mappedRequest(self, subject: bytes, isTraced: bool) -> None:
-        """A mapping gives it no request that it may not publish itself."""
+        """A mapping does not give it a request that it may not publish itself."""
         broker = Broker()
         bus, heard = broker.bus("A"), Recorder()
         bus.serve(subject, heard)
@@ -357,7 +357,7 @@ class TestPermissions:
         ],
     )
     def test_revoked(self, answer: Any, lines: list[bytes], reason: str) -> None:
-        """A leafnode that is no longer let in, or belongs elsewhere, is closed."""
+        """A leafnode that is no longer accepted, or belongs to another account, is closed."""
         broker = Broker()
         wire = broker.spoke()
         broker.decider.answer = answer
@@ -376,7 +376,7 @@ class TestPermissions:
         assert wire.closed == "Authentication Expired"
 
     def test_largest(self) -> None:
-        """Nothing larger than allowed is taken."""
+        """No message above the limit is accepted."""
         broker = Broker()
         broker.decider.answer = Grant("A", maxPayload=3)
         wire = broker.spoke()
@@ -395,7 +395,7 @@ class TestPermissions:
 
 
 class TestCompression:
-    """A spoke that wants S2 says so before its CONNECT."""
+    """A spoke that wants S2 sends this before its CONNECT."""
 
     def offering(self, mode: str = "s2_fast", **more: Any) -> tuple[Broker, Any]:
         """A hub with compression, and somebody who dialled it."""
@@ -411,7 +411,9 @@ class TestCompression:
         ],
     )
     def test_agreed(self, mode: str, peer: str, level: str) -> None:
-        """The hub says INFO once more, in S2, with the same nonce; then CONNECT follows as ever."""
+        """
+        The hub sends INFO once more, in S2, with the same nonce. Then CONNECT follows as usual.
+        """
         broker, wire = self.offering(mode)
         broker.subscribe(b"foo")
         (first,) = wire.documents()
@@ -428,7 +430,7 @@ class TestCompression:
 
     @pytest.mark.parametrize("claimed", ["s2_fast", "not supported", "gzip", ""])
     def test_plainConnect(self, claimed: str) -> None:
-        """Without the INFO there is no S2, whatever the CONNECT claims, also after a PONG."""
+        """Without the INFO there is no S2, for any CONNECT, also after a PONG."""
         broker, wire = self.offering("s2_auto", limits=linked(ping_interval=1.0))
         wire.take()
         wire.send(connect(compress_mode=claimed))
@@ -440,7 +442,7 @@ class TestCompression:
 
     @pytest.mark.parametrize("line", [connect(compress_mode="off"), info(compression="off")])
     def test_compressionOff(self, line: bytes) -> None:
-        """A spoke that wants no compression has none."""
+        """A spoke that wants no compression gets none."""
         _, wire = self.offering()
         wire.take()
         wire.send(line)
@@ -448,7 +450,10 @@ class TestCompression:
         assert b"connect_info" in wire.take() and wire.leaf.compression.level == "off"
 
     def test_unsupported(self) -> None:
-        """A hub that does not support it says nothing of it, and takes nothing before CONNECT."""
+        """
+        A hub that does not support compression does not mention it, and accepts nothing before
+        CONNECT.
+        """
         _, wire = self.offering("not supported")
         assert "compression" not in wire.documents()[0]
         wire.send(info(compression="s2_fast"))

@@ -20,7 +20,7 @@ class TestAgreeing:
     """The lines of the handshake, in order."""
 
     def test_connect(self) -> None:
-        """Nothing is said before the peer has said who it is; then we do."""
+        """We send nothing before the peer's INFO, and then our CONNECT."""
         broker = Broker("spoke", cluster="LC")
         wire = broker.dialling()
         assert wire.take() == b""
@@ -45,7 +45,7 @@ class TestAgreeing:
         assert len(broker.leafs) == 1 and broker.buses.counts["A"] == 1
 
     def test_oldPeer(self) -> None:
-        """A peer that does not answer CONNECT with INFO has let us in at once."""
+        """A peer that does not answer CONNECT with INFO has accepted us at once."""
         broker = Broker("spoke")
         broker.subscribe(b"foo")
         wire = broker.dialling()
@@ -70,7 +70,7 @@ class TestAgreeing:
         assert said["nkey"] == KEY and said["sig"] == remote.credentials("abc")["sig"]
 
     def test_noCredentials(self) -> None:
-        """Without them there is no connection, and the log says why."""
+        """Without credentials there is no connection, and the log has the reason."""
         broker = Broker("spoke")
         with logLines() as lines:
             wire = broker.dialling(broker.remote(credentials="/nowhere/u.creds"))
@@ -89,7 +89,7 @@ class TestAgreeing:
 
     @pytest.mark.parametrize("missing", ["client_id", "leafnode_urls"])
     def test_wrongPort(self, missing: str) -> None:
-        """A peer whose port is no leafnode port does not learn who we are."""
+        """A peer whose port is no leafnode port does not learn our name."""
         broker = Broker("spoke")
         wire = broker.dialling()
         wire.send(info(**{missing: None}))
@@ -109,7 +109,7 @@ class TestAgreeing:
         assert wire.lines() == [b"-ERR 'cluster name cannot contain spaces'"]
 
     def test_silentPeer(self) -> None:
-        """A peer that says nothing is given up."""
+        """A peer that sends nothing is given up."""
         broker = Broker("spoke")
         wire = broker.dialling()
         broker.settle(1.2)
@@ -137,7 +137,7 @@ class TestAgreeing:
 
 
 class TestPermissions:
-    """The permissions of the peer hold here too."""
+    """The permissions of the peer apply here too."""
 
     def test_imports(self) -> None:
         """Interest in denied subjects is not sent, and their messages are dropped."""
@@ -163,7 +163,7 @@ class TestPermissions:
         assert wire.lines() == [b"LMSG ok 2", b"hi"] and not wire.closed
 
     def test_denied(self) -> None:
-        """A subject that our settings deny is neither asked for nor taken, nor given."""
+        """A subject that our settings deny is not requested, not accepted, and not sent."""
         broker = Broker("spoke")
         ear = broker.subscribe(b"*.a")
         broker.subscribe(b"no.a")
@@ -222,7 +222,7 @@ class TestRefusals:
         assert any(f'Leafnode Error "{text[:10]}' in line for line in lines)
 
     def test_staysOpen(self) -> None:
-        """An error that is none of these ends nothing by itself."""
+        """Any other error does not end the connection."""
         wire = Broker("spoke").hub()
         wire.send(b"-ERR 'maximum subscriptions exceeded'\r\n")
         assert not wire.closed
@@ -239,7 +239,7 @@ class TestRefusals:
 
 
 class TestAddresses:
-    """The peer tells where else it is."""
+    """The peer announces its other addresses."""
 
     def test_learned(self) -> None:
         """A place that the peer names is dialled next, before those in the settings."""
@@ -296,7 +296,7 @@ class TestCompression:
         [("s2_fast", None, "not supported"), ("s2_auto", "off", "off"), ("off", "s2_fast", "off")],
     )
     def test_noCompression(self, mode: str, peer: str | None, level: str) -> None:
-        """Where one side wants no compression, CONNECT comes at once, and says so."""
+        """If one side wants no compression, CONNECT comes at once, and declares it."""
         _, wire = self.dialled(mode)
         wire.send(info(compression=peer))
         (said,) = wire.documents(b"CONNECT")

@@ -15,9 +15,7 @@ ENDED = ["sent", "received", "reason"]
 
 
 class Listener:
-    """
-    A broker, and what its system account hears of leafnodes.
-    """
+    """A broker, and the events that its system account receives about leafnodes."""
 
     def __init__(self, text: str) -> None:
         self.host = Leafy(text)
@@ -111,7 +109,7 @@ def test_gateways() -> None:
 
 
 def test_unknownConnection() -> None:
-    """An advisory about a connection that is gone is no event."""
+    """An advisory about a closed connection makes no event."""
     listener = Listener(HUB)
     listener.host.broker._parts.observers.notify(LeafConnected(99, "A", "u"))
     assert listener.events() == {}

@@ -1,7 +1,4 @@
-"""
-The lanes where leafnodes are concerned: what the compiled lane does, and what the readable path
-does, is the same, byte by byte.
-"""
+"""The lanes for leafnodes: the compiled lane and the readable path give the same bytes."""
 
 from __future__ import annotations
 
@@ -128,9 +125,7 @@ def inOrder(data: bytes) -> list[Any]:
 
 
 def fixed(listeners: Any) -> Any:
-    """
-    The same with one listener for each group, so that nothing is left to chance.
-    """
+    """The same script with one listener for each group, so that there is no random choice."""
     seen: set[bytes] = set()
     kept = []
     for party, pattern, queue in listeners:
@@ -184,7 +179,7 @@ def test_runOfAClient() -> None:
 @pytest.mark.parametrize("isHub", [False, True])
 @pytest.mark.parametrize("cluster", ["", "LC"])
 def test_takenByTheLane(isHub: bool, cluster: str) -> None:
-    """The lane takes what goes to clients, to other leafnodes, and to routes."""
+    """The lane takes messages to clients, to other leafnodes, and to routes."""
     names = COMPILED or PURE
     with using(names):
         broker = Broker()
@@ -214,8 +209,8 @@ def test_takenByTheLane(isHub: bool, cluster: str) -> None:
 @needsCompiled
 def test_streamSubject() -> None:
     """
-    The lane takes what a JetStream consumer sends to clients here; what other brokers are to have
-    too is left to the readable path, which gives them the reply as it came.
+    The lane takes a JetStream consumer's messages to clients here. Messages that also go to other
+    brokers are left to the readable path, which passes the reply subject unchanged.
     """
     names = COMPILED or PURE
     with using(names):
@@ -247,9 +242,9 @@ def test_streamSubject() -> None:
 @pytest.mark.parametrize("clusters", [("E", "E"), ("", ""), ("E", "F")])
 def test_imported(names: Any, ours: bytes, isHub: bool, clusters: tuple[str, str]) -> None:
     """
-    A leafnode of an account that imports a stream hears another one of its cluster in the exporting
-    account, where the lane has to do with it and where not. Of hubs only one of another cluster
-    does, and nobody hears itself.
+    A leafnode of an account that imports a stream receives messages of another leafnode of its
+    cluster in the exporting account, with the lane and without. A hub receives them only if it is
+    of another cluster, and no one receives its own messages.
     """
     with using(names):
         broker = Broker()

@@ -26,7 +26,7 @@ def showing(*wires: Wire) -> Stage:
 
 
 def test_pageWithoutLeafnodes() -> None:
-    """Without leafnodes there are none."""
+    """Without leafnodes the page lists none."""
     page = Stage().page("/leafz")
     assert (page["server_id"], page["leafnodes"], page["leafs"]) == ("ID", 0, [])
 
@@ -57,7 +57,7 @@ def test_leaf() -> None:
 
 
 def test_parameters() -> None:
-    """Subjects are listed where that is asked for, and one account alone can be shown."""
+    """Subjects are listed on request, and one account alone can be shown."""
     broker = Broker()
     wire = broker.spoke(isolate=True)
     wire.send(b"LS+ foo\r\n")
@@ -82,12 +82,14 @@ def test_bounded() -> None:
 
 @pytest.mark.parametrize("value", ["maybe", "2"])
 def test_invalidFlagIsRefused(value: str) -> None:
-    """A parameter that makes no sense is refused."""
+    """An invalid parameter is refused."""
     assert "subs" in Stage().refusal("/leafz", subs=value)
 
 
 def test_gone() -> None:
-    """A leafnode that goes while the page is made keeps its account and lists nothing."""
+    """
+    A leafnode that disconnects while the page is made keeps its account and lists no subjects.
+    """
     broker = Broker()
     wire = broker.spoke()
     wire.send(b"LS+ foo\r\n")
@@ -153,7 +155,7 @@ def test_connz() -> None:
 
 
 def test_kicked() -> None:
-    """A leafnode is closed by its number, as a client is; others stay."""
+    """A leafnode is closed by its number, like a client. Others stay."""
     host = Leafy(HUB).start()
     host.client(b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\n')
     peer = host.peer()

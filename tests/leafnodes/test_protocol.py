@@ -22,7 +22,7 @@ from tests.leafnodes.leaves import Broker, info
 
 class Secure(MemoryTransport):
     """
-    A transport that says when a handshake began, and lets the test end it.
+    A transport that reports the start of a handshake, and lets the test end it.
 
     @ivar began: how many bytes had been said by then; negative before.
     """
@@ -41,7 +41,7 @@ class Secure(MemoryTransport):
 
     @property
     def protocol(self) -> Any:
-        """Takes input before the handshake is over."""
+        """A protocol that takes input before the handshake is over."""
         return self
 
     def dataReceived(self, data: bytes) -> None:
@@ -141,7 +141,7 @@ class TestDialling:
         assert transport.said().startswith(b"CONNECT ")
 
     def test_notAtAll(self, broker: Broker) -> None:
-        """If neither does, there is none."""
+        """If neither side requires TLS, there is none."""
         _, transport = self.made(broker, isRequired=False)
         transport.send(info())
         broker.settle()

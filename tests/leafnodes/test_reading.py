@@ -30,7 +30,7 @@ def errorsOf(text: str, more: str = "") -> list[str]:
 
 
 def test_absent() -> None:
-    """Without the block there are none."""
+    """Without the block there are no leafnodes."""
     assert built("port: 4222").settings.leafnodes is None
 
 
@@ -99,7 +99,7 @@ def test_compression() -> None:
 
 
 def test_singleUser() -> None:
-    """There may be one user, or one key, with an account."""
+    """A block may have a single user, or a key, with an account."""
     one = leafnodesOf("port: 1, authorization { user: u, pass: p, account: A }")
     assert (one.user, one.password, one.account) == ("u", "p", "A")
     assert leafnodesOf(f"port: 1, authorization {{ nkey: {KEY} }}").nkey == KEY
@@ -212,7 +212,7 @@ def test_notYet(text: str) -> None:
 
 
 def test_seed() -> None:
-    """Seeds of users are known from anything else."""
+    """A user's seed is distinguished from other texts."""
     assert seedOf(SEED) is not None and len(seedOf(SEED) or b"") == 32
     for text in (KEY, SEED[:-1] + "A", "", "!", "SO" + SEED[2:]):
         assert seedOf(text) is None

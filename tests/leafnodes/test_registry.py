@@ -62,7 +62,7 @@ class TestBoth:
         assert len(members[1].got) == 20
 
     def test_closed(self, pair: tuple[Broker, Broker]) -> None:
-        """When one ends, the other forgets what it stood for, and dials again."""
+        """When one ends, the other forgets its interest, and dials again."""
         hub, spoke = pair
         hub.subscribe(b"foo")
         done: list[bool] = []
@@ -74,7 +74,7 @@ class TestBoth:
         assert len(done) == 2
 
     def test_lameDuck(self, pair: tuple[Broker, Broker]) -> None:
-        """A hub that leaves says so."""
+        """A hub that leaves announces it."""
         hub, spoke = pair
         hub.leafs.leave()
         hub.settle()
@@ -91,7 +91,7 @@ class TestBoth:
 
 
 def chain(*names: str) -> list[Broker]:
-    """Brokers of which each is the hub of the one before."""
+    """Brokers in a row. Each one is the hub of the one before."""
     clock = Clock()
     brokers = [Broker(name, clock, cluster=name) for name in names]
     for spoke, hub in itertools.pairwise(brokers):
@@ -126,7 +126,7 @@ class TestTopologies:
         assert len(got) == len(set(got)) == 20
 
     def test_siblings(self) -> None:
-        """Spokes of one hub hear each other through it."""
+        """Spokes of one hub receive each other's messages through it."""
         clock = Clock()
         hub, one, two = (Broker(name, clock, cluster=name) for name in ("hub", "one", "two"))
         one.join(hub)
@@ -136,7 +136,7 @@ class TestTopologies:
         assert [len(ear.got) for ear in ears] == [1, 1, 1]
 
     def test_isolatedSiblings(self) -> None:
-        """Isolated siblings do not hear each other."""
+        """Isolated siblings do not receive each other's messages."""
         clock = Clock()
         hub = Broker("hub", clock, isolate=True)
         one, two = (Broker(name, clock, cluster=name) for name in ("one", "two"))
@@ -148,7 +148,7 @@ class TestTopologies:
         assert [[message.body for message, _ in ear.got] for ear in ears] == [[b"1", b"h"], [b"h"]]
 
     def test_twoUplinks(self) -> None:
-        """A spoke of two hubs that know nothing of each other has the messages of both."""
+        """A spoke of two hubs that do not know each other gets the messages of both."""
         clock = Clock()
         spoke, one, two = (Broker(name, clock, cluster=name) for name in ("spoke", "one", "two"))
         spoke.join(one)

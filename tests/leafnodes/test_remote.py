@@ -52,13 +52,13 @@ def test_dialledAddressInLog() -> None:
 
 
 def test_shuffled() -> None:
-    """The order is another one each time, unless it matters."""
+    """The order is random each time, unless it is fixed by a setting."""
     firsts = {remote(A, B, C, shuffled=True, seed=seed).next() for seed in range(20)}
     assert firsts == {A, B, C}
 
 
 def test_learned() -> None:
-    """A place that the peer names comes before those in the settings, each once."""
+    """An address that the peer announces comes before those in the settings, each once."""
     target = remote(A)
     target.next()
     target.learn([C, RemoteURL("a.example", 1)])
@@ -128,7 +128,7 @@ class TestCredentials:
         "text", [None, "nothing", "---a---\nx\n---b---\n---c---\ny\n---d---\n"]
     )
     def test_badCredentials(self, tmp_path: Path, text: str | None) -> None:
-        """A file that is none is named, and nothing of it is said."""
+        """An unreadable file is named, and none of its content is shown."""
         path = tmp_path / "u.creds"
         if text is not None:
             path.write_text(text)

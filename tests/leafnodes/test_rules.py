@@ -55,14 +55,17 @@ class TestGate:
         queue: bytes,
         verdict: Verdict,
     ) -> None:
-        """Interest stands if anything that it matches passes."""
+        """Interest is kept if one of its subjects is allowed."""
         assert Gate(allow, deny).verdict(pattern, queue) is verdict
 
     @given(st.none() | PATTERNS, PATTERNS, patterns(), literalSubjects())
     def test_agree(
         self, allow: list[bytes] | None, deny: list[bytes], pattern: bytes, subject: bytes
     ) -> None:
-        """Whatever a pattern matches that passes, interest in the pattern stands."""
+        """
+        A pattern that matches an allowed subject is not denied. An allowed pattern matches allowed
+        subjects only.
+        """
         gate = Gate(allow, deny)
         isAllowed = allow is None or any(matches(rule, subject) for rule in allow)
         passes = isAllowed and not any(matches(rule, subject) for rule in deny)
@@ -91,7 +94,7 @@ class TestRules:
     """Both directions."""
 
     def test_hub(self) -> None:
-        """A hub applies its user's permissions, and those that the spoke sends."""
+        """A hub applies its user's permissions, and those of the spoke."""
         grant = Grant(publish=PermissionSet([b"up"]), subscribe=SubscribePermissions([b"down.*"]))
         rules = hubRules(grant, [b"down.x"])
         assert (rules.mayCome(b"up"), rules.mayCome(b"down.a")) == (True, False)
@@ -169,12 +172,12 @@ class TestJetStream:
 
     @pytest.mark.parametrize("domains", [("", ""), ("hub", ""), ("hub", "leaf"), ("hub", "hub")])
     def test_account(self, domains: tuple[str, str]) -> None:
-        """Requests without a domain, whatever the domains are."""
+        """Requests without a domain are denied, for any domains."""
         assert domainDenials("A", "SYS", domains, True, {}) == CLIENTS
         assert domainDenials("A", "", domains, False, {"A": "hub", "B": ""}) == CLIENTS
 
     def test_oneJetStream(self) -> None:
-        """Nothing for an account whose default is no domain."""
+        """There is no rule for an account without a default domain."""
         assert domainDenials("A", "SYS", ("", ""), False, {"A": ""}) == ()
 
     @pytest.mark.parametrize(

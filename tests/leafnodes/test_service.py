@@ -25,7 +25,7 @@ KEYS = ServerKeys()
 
 
 class TestHub:
-    """Others dial it."""
+    """The connections that other brokers dial."""
 
     def test_letIn(self) -> None:
         """A user of clients may be a leafnode, in the same account."""
@@ -98,7 +98,7 @@ class TestHub:
 
 
 class TestSpoke:
-    """It dials others."""
+    """The connections that this broker dials."""
 
     def test_dials(self) -> None:
         """The spoke dials, joins its account, and identifies itself."""
@@ -128,7 +128,7 @@ class TestSpoke:
         assert len(host.dialled()) == 3
 
     def test_otherAddress(self) -> None:
-        """Each address has its turn, and so have the addresses that the peer tells of."""
+        """Each address has its turn, and so do the addresses that the peer announces."""
         urls = "remotes: [ {urls: ['nats://10.0.0.1:1', 'nats://10.0.0.2:2'], no_randomize: true} ]"
         host = Leafy(urls).start()
         host.refuse()
@@ -193,7 +193,7 @@ class TestReload:
     """Other settings."""
 
     def test_remotes(self) -> None:
-        """Remotes come and go; those that stay are left alone."""
+        """Remotes are added and removed. Those that stay are not disturbed."""
         other = '{url: "nats://10.0.0.2:2", account: A}'
         host = Leafy(SPOKE).start()
         hub = host.answer()
@@ -218,7 +218,9 @@ class TestReload:
         assert len(host.dialled()) == 2
 
     def test_compression(self) -> None:
-        """The compression of the block, and of each remote, takes hold of what is connected."""
+        """
+        A change of the compression of the block, or of a remote, applies to existing connections.
+        """
         host = Leafy(f"{HUB}, compression: fast, {SPOKE}").start()
         host.peer()
         host.answer()

@@ -53,7 +53,7 @@ def test_connect() -> None:
 
 
 def test_domain() -> None:
-    """The JetStream domain is said on both ends, if there is one."""
+    """Both ends send the JetStream domain, if there is one."""
     settings = Settings(jetstream=JetStream(domain="hub"))
     remote, url = RemoteLeaf(("h:1",)), RemoteURL("h", 1)
     assert infoDocument(IDENTITY, settings, "C1")["domain"] == "hub"
@@ -82,7 +82,7 @@ class TestPlace:
     """Limits and address of the broker."""
 
     def test_limits(self) -> None:
-        """The limits of clients hold where leafnodes have none."""
+        """The limits of clients apply where leafnodes have none."""
         limits = leafSettings(*settings('write_deadline: "3s", authorization { timeout: 7 }'))
         assert (limits.ping_interval, limits.max_pending, limits.max_payload) == (10.0, 1000, 5)
         assert (limits.write_deadline, limits.authorization.timeout) == (3.0, 7.0)
@@ -97,7 +97,7 @@ class TestPlace:
 
 
 class TestAuthorizer:
-    """Leafnodes that are let in."""
+    """The logins of leafnodes."""
 
     def grant(self, text: str, **options: str) -> Any:
         """The grant of a leafnode."""
@@ -113,7 +113,7 @@ class TestAuthorizer:
         assert authorizerFrom(*settings(), checks) is None
 
     def test_singleUser(self) -> None:
-        """The only user comes to its account."""
+        """The only user belongs to its account."""
         text = "authorization { user: u, pass: p, account: A }"
         grant = self.grant(text, **{"user": "u", "pass": "p"})
         assert (grant.account, grant.user, grant.maxPayload) == ("A", "u", 3)
@@ -150,7 +150,7 @@ def test_diallingTLS(text: str, isRequired: bool) -> None:
 
 
 class TestAcceptingTLS:
-    """TLS with those who dial us."""
+    """TLS with brokers that dial us."""
 
     def test_noTLSBlock(self) -> None:
         """Without a block there is no TLS."""

@@ -43,8 +43,8 @@ class TestTelling:
     @pytest.mark.parametrize("isHub", [False, True])
     def test_jetstream(self, isHub: bool) -> None:
         """
-        Requests to JetStream without a domain go to neither side, also where the other side wants
-        everything; a hub takes those that come, as it takes those to its domain.
+        Requests to JetStream without a domain go to neither side, also if the other side wants
+        everything. A hub accepts such requests, as it accepts those to its domain.
         """
         broker = Broker()
         wire = broker.hub() if isHub else broker.spoke()
@@ -79,7 +79,7 @@ class TestTelling:
 
     @pytest.mark.parametrize("isHub", [False, True])
     def test_origin(self, isHub: bool) -> None:
-        """A spoke is a user of ours; a hub has users of its own, who are not known here."""
+        """A spoke counts as a user of ours. A hub has its own users, who are not known here."""
         broker = Broker()
         wire = broker.hub() if isHub else broker.spoke()
         heard = broker.subscribe(b"foo")
@@ -109,7 +109,7 @@ class TestTelling:
         assert other.lines() == [b"LS- foo q"] and one.lines() == []
 
     def test_isolated(self) -> None:
-        """An isolated leafnode hears nothing of other leafnodes."""
+        """An isolated leafnode receives nothing from other leafnodes."""
         broker = Broker()
         one, other = broker.spoke(name="one", isolate=True), broker.spoke(name="other")
         for wire in (one, other):
@@ -118,7 +118,7 @@ class TestTelling:
         assert (one.lines(), other.lines()) == ([b"LS+ bar"], [b"LS+ foo", b"LS+ bar"])
 
     def test_sameCluster(self) -> None:
-        """Leafnodes of one cluster tell each other by themselves."""
+        """Leafnodes of one cluster reach each other without us."""
         broker = Broker()
         wires = [broker.spoke(name=name, cluster="LC") for name in ("one", "two")]
         third = broker.spoke(name="three", cluster="other")
@@ -141,7 +141,7 @@ class TestMessages:
     """Messages in both directions."""
 
     def test_frames(self) -> None:
-        """A message has its reply subject, its headers, and the groups that were chosen."""
+        """A message has its reply subject, its headers, and the chosen groups."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ foo\r\nLS+ foo q 1\r\n")
@@ -152,7 +152,7 @@ class TestMessages:
         )
 
     def test_noHeaders(self) -> None:
-        """A peer that does not understand headers gets none."""
+        """A peer that does not support headers gets none."""
         broker = Broker()
         wire = broker.spoke(headers=False)
         wire.send(b"LS+ foo\r\n")
@@ -168,7 +168,7 @@ class TestMessages:
         assert wire.lines() == [b"LMSG foo 2", b"hi"]
 
     def test_noEcho(self) -> None:
-        """Nothing comes back, nor goes to another leafnode of the same cluster."""
+        """No message comes back, or goes to another leafnode of the same cluster."""
         broker = Broker()
         names = {"one": "LC", "two": "LC", "three": "", "four": "D"}
         wires = {name: broker.spoke(name=name, cluster=names[name]) for name in names}
@@ -247,8 +247,8 @@ class TestMessages:
     @pytest.mark.parametrize("cluster, lines", [("", [b"LMSG foo | q 2", b"hi"]), ("C2", [])])
     def test_lastMemberGone(self, cluster: str, lines: list[bytes]) -> None:
         """
-        A message for a queue group whose last member here is gone goes back, unless the hub is one
-        of a cluster, as with nats-server.
+        A message for a queue group whose last member here is gone goes back, unless the hub is a
+        member of a cluster, as with nats-server.
         """
         broker = Broker()
         hub = broker.hub(cluster=cluster)
@@ -279,7 +279,7 @@ class TestMessages:
         assert wire.closed == "Protocol Violation"
 
     def test_loop(self) -> None:
-        """Interest of ours that comes back ends it."""
+        """If our own interest comes back, the connection ends."""
         broker = Broker()
         wire = broker.spoke()
         wire.send(b"LS+ %b\r\n" % broker.leafs.loopSubjectOf("A"))

@@ -76,7 +76,7 @@ class Pair:
     ],
 )
 def test_messages(block: str, remote: str, isMasked: bool) -> None:
-    """Messages pass both ways, with compression and without masks where both sides agree."""
+    """Messages pass in both directions, with compression and without masks if both sides agree."""
     pair = Pair(block, remote)
     pair.connect()
     near, far = pair.spoke.client(), pair.hub.memory.connect({"verbose": False})
@@ -146,7 +146,9 @@ def test_silentPeer() -> None:
 
 
 def test_stops() -> None:
-    """A broker that stops cuts a connection that is no WebSocket yet, and does not dial again."""
+    """
+    A broker that stops cuts a connection before its WebSocket handshake, and does not dial again.
+    """
     pair = Pair()
     host, port, dialling, *_ = pair.spoke.reactor.tcpClients.pop()
     protocol: Any = dialling.buildProtocol(None)

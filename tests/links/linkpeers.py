@@ -134,12 +134,12 @@ class LinkWire:
         return [line for line in lines if line and not line.startswith(self.INTRODUCTIONS)]
 
     def documents(self, operation: bytes = b"INFO") -> list[dict[str, Any]]:
-        """The INFOs, or CONNECTs, among what was said to the peer."""
+        """The INFOs, or CONNECTs, in the output to the peer."""
         lines = self.take().split(b"\r\n")
         return [json.loads(line.split(b" ", 1)[1]) for line in lines if line.startswith(operation)]
 
     def squeeze(self, *pieces: bytes) -> None:
-        """Say something in S2, each piece in a chunk of its own."""
+        """Send data in S2, each piece in its own chunk."""
         self.send(BEGIN + b"".join(map(plain, pieces)))
 
     def unpack(self) -> tuple[bytes, bytes]:

@@ -19,7 +19,7 @@ def chunk(kind: int, body: bytes) -> bytes:
 
 
 def checksum(content: bytes) -> bytes:
-    """The masked CRC-32C of what a chunk stands for."""
+    """The masked CRC-32C of a chunk's content."""
     crc: int = crc32c(content)
     return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
 

@@ -105,7 +105,7 @@ def test_delayedStart() -> None:
 
 
 def test_stopped() -> None:
-    """Stopped before, during, and between attempts, nothing happens any more."""
+    """If it is stopped before, during, or between attempts, nothing happens any more."""
     with logLines() as lines:
         before = Dialled(DialTerms())
         before.dialler.start(1.0)
@@ -153,7 +153,7 @@ def test_socketFile() -> None:
 
 
 def test_reportsNothing() -> None:
-    """Where nobody wants to know, failures are for debugging."""
+    """If there is no report, failures have the level debug."""
     dialled = Dialled(DialTerms(reports=0))
     with logLines() as lines:
         dialled.dialler.start()
@@ -205,7 +205,9 @@ def test_diallersOpen() -> None:
 
 
 def test_onePeerAtATime() -> None:
-    """A peer that is being dialled is not dialled twice; afterwards it can be again."""
+    """
+    A peer that is being dialled is not dialled a second time. Afterwards it can be dialled again.
+    """
     dialling = Dialling()
     dialling.diallers.open()
     for name in ("a", "b", "a"):
@@ -220,7 +222,7 @@ def test_onePeerAtATime() -> None:
 
 
 def test_dialAgainAfterGivingUp() -> None:
-    """A peer that does not answer is given up by its terms, and the callback learns it."""
+    """A peer that does not answer is given up by its terms, and the callback is called."""
     dialling = Dialling()
     dialling.diallers.open()
     dialling.dial("a")
@@ -233,7 +235,7 @@ def test_dialAgainAfterGivingUp() -> None:
 
 
 def test_stopOnePeer() -> None:
-    """Stopping one dialler leaves the others."""
+    """Stopping one dialler does not stop the others."""
     dialling = Dialling()
     dialling.diallers.open()
     dialling.dial("a")

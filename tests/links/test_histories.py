@@ -1,7 +1,7 @@
 """
 Clusters of three in memory, with seeded histories: clients come and go, publish, and links are cut
-while they do. No client ever hears a message twice, or out of its publisher's order; once the links
-are whole, every member knows exactly what the others serve, and every message arrives.
+meanwhile. No client ever receives a message twice, or out of its publisher's order. Once the links
+work again, every member knows exactly the interest of the others, and every message arrives.
 
 C{python -m tests.links.test_histories SEED} plays one history again.
 """
@@ -97,7 +97,7 @@ class History:
                 last[publisher] = int(number)
 
     def checkWhole(self) -> None:
-        """Everybody knows what the others serve, and nothing else."""
+        """Every member knows the interest of the others, and nothing else."""
         for node in self.nodes:
             assert len(node.peers()) == 2, f"{node.cluster.identity.server_name}: {node.peers()}"
             for other in self.nodes:

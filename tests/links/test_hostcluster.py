@@ -52,7 +52,7 @@ class Caller:
         self.say(b"CONNECT %b\r\n" % line.encode("ascii"))
 
     def say(self, data: bytes) -> bytes:
-        """Send something; give what has come by the time of the answer to a PING."""
+        """Send a line. Return the output until the answer to a PING."""
         self.socket.send(data + b"PING\r\n")
         return self.upTo(b"PONG\r\n").removesuffix(b"PONG\r\n")
 
@@ -179,7 +179,7 @@ class TestRoutes:
 
     @pytest.mark.parametrize("street", [TWO], indirect=True)
     def test_accounts(self, street: Street) -> None:
-        """Accounts stay apart over the route, but for what they import."""
+        """Accounts stay apart over the route, except for their imports."""
         near, same = street.call(1), street.call(2, user="a", **{"pass": "a"})
         other = street.call(2, user="b", **{"pass": "b"})
         before = street.interestOf(1)
@@ -192,7 +192,10 @@ class TestRoutes:
 
     @pytest.mark.parametrize("street", ["fast_lane: true", "fast_lane: false"], indirect=True)
     def test_queueGroup(self, street: Street) -> None:
-        """Every member of a queue group has the same share, wherever it is; plain ones have all."""
+        """
+        Every member of a queue group has the same share, at every broker. Plain subscribers get all
+        messages.
+        """
         first, second = street.call(1), street.call(2)
         before = street.interestOf(1)
         first.say(b"".join(b"SUB q g %d\r\n" % sid for sid in range(3)))
@@ -243,7 +246,7 @@ class TestRoutes:
         assert len(ids | {street.keys.id}) == 3
 
     def test_restarted(self, street: Street) -> None:
-        """A broker that ends takes its interest along; it is met again when it is back."""
+        """A broker that ends takes its interest with it. It is found again when it is back."""
         near, far = street.call(1), street.call(2)
         before = street.interestOf(2)
         near.say(b"SUB foo 1\r\n")
@@ -351,7 +354,7 @@ class TestSettings:
         ],
     )
     def test_reloadRefused(self, before: str, after: str, way: str) -> None:
-        """A reload neither gives neighbours a cluster nor takes it."""
+        """A reload neither adds a cluster to neighbours nor removes it."""
         host = Host(before, hostCluster=HostCluster("/neighbours", 1, 2)).start()
         with pytest.raises(ReloadError, match=f"it cannot be {way}"):
             host.reload(after)

@@ -21,7 +21,7 @@ CHECKS = PasswordChecks(maybeDeferred)
 
 
 def test_head() -> None:
-    """Every INFO begins with who says it, and never with where others are to dial."""
+    """Every INFO begins with the sender's identity, and never with the address for other peers."""
     head = LinkIdentity("ID", "n1", "0.0.0.0", 6222, "nats-route://a:1/").head(7)
     assert list(head) == ["server_id", "server_name", "version", "proto", "go", "host", "port"]
     assert list(head.values()) == ["ID", "n1", "2.15.1", 7, "", "0.0.0.0", 6222]
@@ -39,7 +39,7 @@ def test_head() -> None:
     ],
 )
 def test_login(user: str, password: str, isRight: bool) -> None:
-    """A login must be right in both parts where one is wanted, and empty where none is."""
+    """If a login is required, both parts must be right. Otherwise both must be empty."""
     assert LinkLogin("u", "p").admits(CHECKS, user, password, None) is isRight
     assert LinkLogin().admits(CHECKS, user, password, None) is True
 
@@ -56,7 +56,7 @@ def test_hash(user: str, isUser: bool, password: str, isRight: bool) -> None:
 
 
 def test_mapped() -> None:
-    """The certificate names the user, and neither the name nor the password in CONNECT counts."""
+    """The certificate names the user. The name and the password in CONNECT do not count."""
     shown = certificate(names=["a.example.com", "b.example.com"])
     login = LinkLogin("b.example.com", "p", True)
     assert login.admits(CHECKS, "", "", shown) is True

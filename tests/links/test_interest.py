@@ -35,7 +35,7 @@ class Heard:
         self.known[pattern, queue] = weight if queue else 0
 
     def lost(self, pattern: bytes, queue: bytes, origin: bytes) -> None:
-        """It is gone: it must have been told before."""
+        """Fail: the pattern must have been reported before it is lost."""
         del self.known[pattern, queue]
 
 
@@ -116,7 +116,7 @@ class TestAnnouncer:
         assert len(announcer) == 4989
 
     def test_afterItsEnd(self) -> None:
-        """After its end it sends no interest."""
+        """A peer sends no interest after its end."""
         node, heard = Node(), Heard()
         node.subscribe(b"a")
         announcer = announced(node, heard, RoutePermissions())
@@ -129,7 +129,7 @@ class TestRemoteInterest:
     """The interest of a peer."""
 
     def interest(self, node: Node) -> tuple[RemoteInterest, LinkRecorder]:
-        """The interest of a peer, and what stands for it."""
+        """The interest of a peer, and the link that receives its messages."""
         link = LinkRecorder()
         return RemoteInterest(node.buses.busOf, lambda account, origin: link, "peer"), link
 
@@ -178,7 +178,7 @@ class TestRemoteInterest:
         assert (node.publish(b"a"), node.publish(b"b")) == (1, 1)
 
     def test_fullRouter(self) -> None:
-        """A router that takes no more is no reason to close."""
+        """A router that accepts no more subscriptions does not close the link."""
         node = Node()
         interest, _ = self.interest(node)
         patterns = [

@@ -21,7 +21,7 @@ class TestKeepalive:
     """A peer that is silent."""
 
     def test_stale(self) -> None:
-        """A silent peer is sent PINGs and given up, and its interest is gone."""
+        """A silent peer gets PINGs and is given up, and its interest is removed."""
         node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -55,7 +55,7 @@ class TestKeepalive:
         assert pings == 1 and not wire.closed
 
     def test_halfOpen(self) -> None:
-        """A peer that neither reads nor sends is gone in time, and is at once no match."""
+        """A peer that neither reads nor sends is closed in time, and stops matching at once."""
         node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -68,7 +68,7 @@ class TestKeepalive:
 
 
 class TestSlow:
-    """A peer that takes nothing."""
+    """A peer that reads nothing."""
 
     def test_pending(self) -> None:
         """A link with more pending output than its limit ends, and the memory is free again."""
@@ -86,7 +86,7 @@ class TestSlow:
         )
 
     def test_deadline(self) -> None:
-        """A peer that takes nothing for too long ends its link."""
+        """A peer that reads nothing for too long ends its link."""
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
@@ -99,7 +99,9 @@ class TestSlow:
         assert wire.closed == "Slow Consumer (Write Deadline)"
 
     def test_takesSome(self) -> None:
-        """A peer that reads something within each deadline stays; one that reads nothing is cut."""
+        """
+        A peer that reads some output within each deadline stays. One that reads nothing is cut.
+        """
         node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         route = node.joined().route
         held = [1000]
@@ -130,7 +132,9 @@ class TestSlow:
         assert bodies == [b"%03d" % number for number in range(100)]
 
     def test_waits(self) -> None:
-        """A link reads nothing while a receiver of what it brought holds too much, for a while."""
+        """
+        A link reads nothing for a while if a receiver of its messages has too much output waiting.
+        """
         node = Node()
         one, two = node.joined(), node.accepted()
         outbox = two.route.outbox
@@ -166,7 +170,7 @@ class TestEnd:
         assert node.publish(b"foo") == 0 and wire.closed == "Client Closed"
 
     def test_roll(self) -> None:
-        """The registry of its kind has it until its transport is gone."""
+        """The registry of its kind lists the link until its transport is closed."""
         node = Node()
         wire = node.joined()
         assert node.cluster.everyone() == [wire.route] and "PEER" in node.cluster.members
@@ -201,7 +205,7 @@ class TestEnd:
 
 
 def test_limitsChanged() -> None:
-    """A reload holds for links that there are."""
+    """A reload applies to existing links."""
     node = Node()
     wire = node.joined()
     node.context.settings = linked(ping_interval=1.0, max_control_line=10, max_pending=5000)

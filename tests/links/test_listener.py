@@ -45,7 +45,7 @@ def test_addressWhileOpen() -> None:
 
 
 def test_nowhere() -> None:
-    """Port 0 is nowhere: it can be opened and closed as well as any."""
+    """Port 0 means no listener. It can be opened and closed like any other."""
     reactor: Any = MemoryReactorClock()
     port = portOn(reactor, 0)
     done(port.open())

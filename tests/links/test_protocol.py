@@ -109,7 +109,7 @@ class TestHandshake:
 
     @pytest.mark.parametrize("name", [None, "localhost"])
     def test_nothingBefore(self, name: str | None) -> None:
-        """Nothing is said before it is done."""
+        """Nothing is sent before the handshake is done."""
         node = Node()
         protocol, transport = secured(node, name)
         assert transport.take() == b"" and transport.started.names == [name]
@@ -133,7 +133,10 @@ class TestHandshake:
 
     @pytest.mark.parametrize("problem", ["", "revoked"])
     def test_vetted(self, problem: str) -> None:
-        """While the authority of a peer is asked, its input is kept; then it counts, or not."""
+        """
+        While a peer's certificate is being checked, its input is kept. Then it is handled or
+        dropped.
+        """
         node = Node()
         asking: Deferred[str] = Deferred()
         protocol, transport = secured(node, ocsp=Terms(asking))
@@ -161,7 +164,7 @@ class TestHandshake:
         assert transport.take().startswith(b"CONNECT")
 
     def test_notPinned(self) -> None:
-        """A certificate that is not one of the pinned ones is refused."""
+        """A certificate that is not pinned is refused."""
         node = Node()
         protocol, transport = secured(node, pinned_certs=frozenset({"0" * 64}))
         transport.shown = Shown()
@@ -193,13 +196,13 @@ class TestTransport:
     """Without TLS."""
 
     def test_interfaces(self) -> None:
-        """The interfaces that transports ask of a protocol."""
+        """The interfaces that transports require of a protocol."""
         protocol = Node().accepted().protocol
         for interface in (IPushProducer, IHalfCloseableProtocol, IHandshakeListener):
             assert verifyObject(interface, protocol)
 
     def test_lingers(self) -> None:
-        """A peer that does not take the end is cut."""
+        """A peer that does not read the last lines is cut."""
         node = Node()
         wire = node.joined()
         wire.transport.taking = False
@@ -229,7 +232,7 @@ class TestTransport:
         assert wire.take().count(b"RMSG") == 100
 
     def test_writeLost(self) -> None:
-        """A peer that takes nothing any more is gone."""
+        """A peer that reads nothing any more is gone."""
         node = Node()
         wire = node.joined()
         wire.protocol.writeConnectionLost()
@@ -237,7 +240,7 @@ class TestTransport:
         assert wire.transport.closed == "aborted"
 
     def test_splits(self) -> None:
-        """However the bytes come, they mean the same."""
+        """Bytes have the same meaning in any pieces."""
         data = connect() + info() + b"RS+ A foo\r\nRMSG A bar 2\r\nhi\r\nPING\r\n"
         for cut in range(0, len(data), 7):
             node = Node()
@@ -271,8 +274,8 @@ def block(content: bytes) -> bytes:
 @onEach
 def test_budget(names: Names) -> None:
     """
-    However much a small chunk stands for, a turn handles as much of it as an uncompressed
-    connection brings; the transport is not read before all is handled.
+    For any content of a small chunk, a turn handles as much of it as an uncompressed connection
+    brings. The transport is not read before all is handled.
     """
     with using(names):
         node, wire = joined()
@@ -356,7 +359,7 @@ def test_paused() -> None:
 
 
 def test_pausedWithin() -> None:
-    """A session that pauses while it is given something gets no more of it."""
+    """A session that pauses during a call gets no further input."""
     node, wire = joined()
     link: Route = wire.link
     original = link.received
@@ -377,7 +380,7 @@ def test_pausedWithin() -> None:
 
 
 def test_damaged() -> None:
-    """Input that is no S2 ends the link without a message; the log names the error."""
+    """Input that is not S2 ends the link without a message. The log names the error."""
     _, wire = joined()
     with logLines() as lines:
         wire.send(BEGIN + b"\x02\x00\x00\x00")
@@ -386,7 +389,7 @@ def test_damaged() -> None:
 
 
 def test_flushes() -> None:
-    """All lines of one turn are one write, and the last lines go out before the close."""
+    """All lines of one turn are one write, and the last lines are sent before the close."""
     _, wire = joined()
     wire.squeeze(b"PING\r\nPI", b"NG\r\nPING\r\n")
     stream = wire.take()
@@ -397,7 +400,7 @@ def test_flushes() -> None:
 
 
 def test_fullTransport() -> None:
-    """Output in a full transport is compressed, and output behind it is not yet; both count."""
+    """Output in a full transport is compressed. Later output is not compressed yet. Both count."""
     node, wire = joined(max_pending=1_000_000)
     wire.squeeze(b"RS+ A foo\r\n")
     wire.transport.taking = False

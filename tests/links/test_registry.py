@@ -22,7 +22,7 @@ def registryOf(node: Node, *names: str) -> tuple[LinkRegistry[Route], list[Route
 
 
 def test_iteration() -> None:
-    """Links are there, in the order of opening, until they are gone."""
+    """Links are listed in the order of opening, until they end."""
     registry, (first, second) = registryOf(Node(), "P1", "P2")
     assert (len(registry), list(registry)) == (2, [first, second])
     for link in registry:

@@ -53,7 +53,7 @@ class Thread:
 
 class Threads(LinkService[str]):
     """
-    A kind of link of which nothing is known.
+    A kind of link with no further properties.
 
     @ivar places: where it has said that it listens.
     @ivar dialled: who was dialled.
@@ -138,7 +138,7 @@ def test_opensBeforeDialling() -> None:
 
 
 def test_portInUse() -> None:
-    """Where the port is in use, the service does not log that it listens, and does not dial."""
+    """If the port is in use, the service does not log a listener, and does not dial."""
     threads = Threads()
     occupy(threads.reactor, 4)
     opening = begun(threads.open(None))

@@ -40,7 +40,7 @@ def links(text: str) -> Links:
 
 
 def test_brokerWithoutLinks() -> None:
-    """A broker without any of them has none, listens nowhere, and tells its clients nothing."""
+    """A broker without links has no listener for them, and its clients learn of none."""
     registry = links('listen: "127.0.0.1:4222"')
     assert (
         list(registry) == [] and [registry.find(kind.name) for kind in registry.kinds] == [None] * 4

@@ -26,9 +26,7 @@ from tests.links.linkpeers import linked
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
 def test_settings(kind: Any) -> None:
-    """
-    A setting that is not given for links is that of clients; a line and a payload may be longer.
-    """
+    """A setting that links lack is that of clients. A line and a payload may be longer."""
     settings = Settings(
         ping_interval=7.0,
         ping_max=3,

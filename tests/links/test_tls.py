@@ -139,7 +139,7 @@ def test_noName(directory: Path) -> None:
 
 
 def test_pins(directory: Path) -> None:
-    """Of pinned certificates, only those are taken."""
+    """If certificates are pinned, only these are accepted."""
     (certificate,) = x509.load_pem_x509_certificates((directory / "server.pem").read_bytes())
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     pin = hashlib.sha256(key).hexdigest()

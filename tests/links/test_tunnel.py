@@ -88,7 +88,7 @@ class Proxy:
 
 
 def test_asks() -> None:
-    """The proxy is asked for the peer by its name, with the login that it has."""
+    """The proxy is asked for the peer by its name, with the configured login."""
     assert Proxy().said() == (b"CONNECT h.example:443 HTTP/1.1\r\nHost: h.example:443\r\n\r\n")
     asked = Proxy(("u", "p:\u00e4")).said()
     assert b"\r\nProxy-Authorization: Basic dTpwOsOk\r\n" in asked

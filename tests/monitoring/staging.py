@@ -114,9 +114,7 @@ class Stage:
         return transport
 
     def get(self, path: str, method: str = "GET", **headers: str) -> Response:
-        """
-        Ask for a page over HTTP, and wait for the answer.
-        """
+        """Request a page over HTTP, and wait for the answer."""
         transport = self.dial()
         lines = [f"{method} {path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in {"Host": "localhost", **headers}.items()]

@@ -36,7 +36,7 @@ class TestListing:
     """Documents that end with a long list."""
 
     def test_layout(self) -> None:
-        """The list stands behind its head, laid out as one document."""
+        """The list comes after the other members, in the layout of one document."""
         listing = Listing({"limit": 5}, "rows", [{"a": 1}, {"b": [2]}])
         document = {"limit": 5, "rows": [{"a": 1}, {"b": [2]}]}
         assert b"".join(listing.body()).decode() == json.dumps(document, indent=2)
@@ -117,7 +117,7 @@ def test_bodyOfListing() -> None:
 
 
 def test_longDocumentComesInPieces() -> None:
-    """A long document is not made in one go."""
+    """A long document is made in several steps."""
     assert len(list(bodyOf(countingSteps({"list": ["x"] * 10_000})))) > 30
 
 
@@ -129,7 +129,7 @@ def contents(answer: Answer) -> tuple[int, str, bytes]:
 
 
 def test_jsonAnswer() -> None:
-    """A short document stands on one line."""
+    """A short document is on one line."""
     wanted = (503, "application/json", b'{"status":"error"}')
     assert contents(jsonAnswer({"status": "error"}, 503)) == wanted
 
@@ -165,9 +165,7 @@ def test_layout(document: Any) -> None:
 
 
 def _plain(text: str) -> str:
-    """
-    Have what only one of them escapes escaped in both.
-    """
+    """Replace characters that only one of the two escapes by their escapes in both."""
     for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, *b"<>&"):
         text = text.replace(chr(code), f"\\u{code:04x}")
     return text

@@ -108,7 +108,7 @@ class TestHealthz:
         ]
 
     def test_senselessQuestion(self) -> None:
-        """A question that makes no sense is not put to the checks."""
+        """An invalid request is not passed to the checks."""
         status, document = ask(Healthz([broken]), stream="S", details="1")
         assert status == 400
         assert [error["type"] for error in document["errors"]] == ["BAD_REQUEST"]
@@ -160,7 +160,7 @@ class TestStore:
 
 
 class TestLosses:
-    """Whether streaming has all that it stored."""
+    """Whether streaming still has all that it stored."""
 
     def test_nothingLost(self) -> None:
         """While nothing is lost, all is well."""
@@ -183,7 +183,7 @@ class TestLosses:
 
 
 def test_streaming() -> None:
-    """Without streaming, nothing is wrong with its store."""
+    """Without streaming, its store has no problem."""
     assert [list(check(HealthQuery())) for check in storeChecks(lambda: None)] == [[], []]
     store = SimpleNamespace(trouble="full", losses=["a"])
     problems = [list(check(HealthQuery())) for check in storeChecks(lambda: store)]
@@ -197,7 +197,7 @@ class TestRisks:
         return ask(Healthz([riskCheck(lambda: [("cluster.listen", "open")])]), **query)
 
     def test_healthy(self) -> None:
-        """A probe that does not ask for it is answered that all is well."""
+        """A probe that does not ask for a certain check gets the answer ok."""
         assert self.ask() == self.ask(strict="0") == (200, {"status": "ok"})
 
     def test_strictProbe(self) -> None:

@@ -33,7 +33,7 @@ class TestPage:
     """The document."""
 
     def test_pageIsServed(self) -> None:
-        """The page comes as HTML, with a policy that leaves it nothing but its own origin."""
+        """The page comes as HTML, with a policy that allows its own origin only."""
         response = Stage().get("/live")
         assert response.status == 200
         assert response.headers["content-type"] == "text/html; charset=utf-8"
@@ -120,7 +120,7 @@ class TestLibrary:
         assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == UPLOT[name]
 
     def test_version(self) -> None:
-        """The script says which release it is, and the licence allows its use."""
+        """The script names its release, and the licence allows its use."""
         first = (FOLDER / "uPlot.iife.min.js").read_text("utf-8").partition("\n")[0]
         assert first == "/*! https://github.com/leeoniya/uPlot (v1.6.32) */"
         assert (FOLDER / "uPlot.LICENSE").read_text("utf-8").startswith("The MIT License (MIT)")

@@ -48,7 +48,7 @@ class TestPage:
     """The page."""
 
     def test_notInstalled(self) -> None:
-        """Without prometheus-client the page says what to install."""
+        """Without prometheus-client the page names the package to install."""
         answer = Metrics(lambda: None)({})
         assert answer.status == 501
         assert b"natsbroker[metrics]" in b"".join(answer.body)

@@ -54,13 +54,13 @@ def test_integerOutOfRange(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["x", "1_0", "0x1", "1.0", " 1", "1 ", "--1", "+", "٣", "1\n"])
 def test_noInteger(value: str) -> None:
-    """A text that is no number in Go is refused, even if Python would take it."""
+    """A text that is no number in Go is refused, although Python would accept it."""
     with pytest.raises(BadQuery, match=r"invalid syntax$"):
         integer({"x": value}, "x")
 
 
 def test_unsigned() -> None:
-    """Numbers without a sign have one bit more."""
+    """Unsigned numbers have one more bit."""
     assert unsigned({"x": "18446744073709551615"}, "x") == 2**64 - 1
     assert unsigned({}, "x") == 0
 

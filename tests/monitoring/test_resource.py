@@ -118,7 +118,7 @@ class TestAnswers:
         assert response.headers["x-content-type-options"] == "nosniff"
 
     def test_query(self) -> None:
-        """Parameters are decoded; of several values the first counts; unknown ones do no harm."""
+        """Parameters are decoded. Of several values the first counts. Unknown ones are ignored."""
         model = Model(p=Answer)
         Port(model).get("/p?a=1&a=2&b=%C3%A4+x&c=&d=%FF&callback=f")
         query = {"a": "1", "b": "ä x", "c": "", "d": "\ufffd", "callback": "f"}
@@ -142,7 +142,7 @@ class TestAnswers:
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
     def test_brokenBody(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A body that fails while it is made is 500, without its reason."""
+        """A body that fails while it is made gives 500, without the reason."""
 
         def pieces() -> Iterator[bytes]:
             yield b"{"
@@ -159,7 +159,7 @@ class TestMethods:
     """GET and HEAD."""
 
     def test_head(self) -> None:
-        """HEAD gives the head that GET would give."""
+        """HEAD returns the same head as GET."""
         port = Port(Model(p=Answer))
         head, get = port.get("/p", "HEAD"), port.get("/p")
         assert (head.status, head.body) == (200, b"")
@@ -223,7 +223,7 @@ class TestHosts:
         assert Port(Model(bound, p=Answer)).get("/p", host="nats.example:8222").status == 200
 
     def test_missing(self) -> None:
-        """HTTP/1.1 wants a name, and only one."""
+        """HTTP/1.1 requires exactly one host name."""
         port = Port(Model(p=Answer))
         assert port.get("/p", host=None).status == 400
         assert port.get("/p", host="localhost\r\nHost: localhost").status == 400
@@ -272,7 +272,7 @@ class TestOrigins:
         return parsed(transport.take())
 
     def test_noOtherOrigins(self) -> None:
-        """Other origins may not read anything by default."""
+        """By default no other origin may read a page."""
         headers = self.ask().headers
         assert not {"access-control-allow-origin", "vary"} & {header.lower() for header in headers}
 
@@ -293,7 +293,9 @@ class TestLongAnswers:
     """Answers that take long to make or to send."""
 
     def test_othersGetTheirTurn(self) -> None:
-        """A body is made for a short time, then others get their turn, then it goes on."""
+        """
+        A body is made for a short time. Then other requests get their turn, and then it continues.
+        """
         model = Model()
         counter = Counter(model.clock, 100, SLICE / 10)
         model.answers["/p"] = Answer(body=iter(counter))
@@ -312,7 +314,7 @@ class TestLongAnswers:
         assert max(after - before for before, after in pairwise(seen)) <= 11
 
     def test_asFastAsItIsTaken(self) -> None:
-        """A long body is handed to the transport as fast as that takes it."""
+        """A long body is passed to the transport at the speed of the transport."""
         port = Port(Model(p=Answer(body=iter([b"x" * 1_000_000]))))
         transport = port.dial()
         transport.taking = False
@@ -339,7 +341,10 @@ class TestLongAnswers:
         assert (response.headers["content-length"], response.body) == ("300000", b"")
 
     def test_onlyAFewAtOnce(self) -> None:
-        """Only a few long answers are made and sent at once; the others wait, short ones do not."""
+        """
+        Only a few long answers are made and sent at the same time. Other long ones wait, and short
+        ones do not.
+        """
         model = Model(short=Answer)
         model.answers["/long"] = lambda: Answer(body=iter([b"x" * 300_000]), isLong=True)
         port = Port(model)
@@ -361,7 +366,7 @@ class TestLongAnswers:
 
     def test_leavingMakesRoom(self) -> None:
         """
-        A client that leaves while its answer is made, sent or waited for makes room for others.
+        A client that disconnects while its answer is made, sent or waits makes room for others.
         """
         model = Model()
         counters: list[Counter] = []

@@ -116,7 +116,7 @@ class TestSubscriptionMembers:
         }
 
     def test_boundedInBytes(self) -> None:
-        """The list ends where its room does, and the row says so."""
+        """The list ends at its limit of bytes, and the row reports that."""
         quarter = 128 << 10
         row = complete(subscriptionMembers([(quarter, "x")] * 5, 5))
         assert row == {"subscriptions_list": ["x"] * 4, "truncated": True}

@@ -48,7 +48,7 @@ class TestListening:
             Host(Settings(monitoring=Monitoring(http_port=1, https_port=2)))
 
     def test_beforeClients(self) -> None:
-        """The pages are there before the first client is let in."""
+        """The pages are available before the first client is accepted."""
         host = Host("port: 4222\nhttp_port: 8222").start()
         assert [server[0] for server in host.reactor.tcpServers] == [8222, 4222]
 
@@ -115,7 +115,7 @@ class TestTLS:
     """Pages over TLS."""
 
     def test_needsCertificate(self) -> None:
-        """Without a certificate there are none."""
+        """Without a certificate there are no pages."""
         settings = settingsOf("port: 1")
         settings = replace(settings, monitoring=replace(settings.monitoring, https_port=1))
         host = Host()

@@ -56,7 +56,7 @@ class Port:
         return transport
 
     def ask(self, *data: bytes) -> tuple[bytes, str]:
-        """Send bytes on a new connection; give what comes, and how the connection ended."""
+        """Send bytes on a new connection. Return the output, and how the connection ended."""
         transport = self.dial()
         for byte in data:
             transport.send(byte)
@@ -192,7 +192,7 @@ class TestTime:
     """The time limits of a request."""
 
     def test_nothingComes(self) -> None:
-        """A connection on which nothing comes is cut after the five seconds of nats-server."""
+        """A connection that sends nothing is cut after the five seconds of nats-server."""
         port = Port()
         transport = port.dial()
         assert HEAD_TIMEOUT == 5.0
@@ -202,7 +202,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_dribble(self) -> None:
-        """A connection whose request comes little by little is cut all the same."""
+        """A connection whose request comes in small pieces is cut too."""
         port = Port()
         transport = port.dial()
         transport.send(b"GET / HTTP/1.1\r\n")
@@ -257,7 +257,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_noTimerIsLeft(self) -> None:
-        """When all connections are gone no timer is left, not even the site's own."""
+        """When all connections are closed no timer is left, not even the site's own."""
         port = Port()
         transport = port.dial()
         transport.send(GET)
@@ -271,7 +271,7 @@ class TestNumber:
     """The number of connections."""
 
     def test_oldestGivesWay(self) -> None:
-        """With too many, the one that has waited longest for its request is cut."""
+        """With too many connections, the one that has waited longest for its request is cut."""
         port = Port()
         transports = [port.dial() for _ in range(MOST_CONNECTIONS)]
         transports[0].send(GET)
@@ -283,7 +283,9 @@ class TestNumber:
         assert [n for n, transport in enumerate(transports) if transport.closed] == [1]
 
     def test_flood(self) -> None:
-        """However many connections send nothing, one that asks is answered."""
+        """
+        For any number of connections that send nothing, a connection with a request is answered.
+        """
         port = Port()
         for _ in range(3 * MOST_CONNECTIONS):
             port.dial()
@@ -291,7 +293,9 @@ class TestNumber:
         assert port.ask(GET)[0].endswith(b"hello")
 
     def test_floodAtOnce(self) -> None:
-        """Connections that come in one turn of the reactor each cost another its place."""
+        """
+        Of many connections that come in one turn of the reactor, each replaces an earlier one.
+        """
         port = Port()
         transports = [port.dial() for _ in range(MOST_CONNECTIONS + 10)]
         port.clock.advance(0)

@@ -15,9 +15,7 @@ from natsbroker.monitoring.slices import SLICE, Slices
 
 
 class Scheduling(Clock):
-    """
-    A clock that counts what is scheduled on it.
-    """
+    """A clock that counts scheduled calls."""
 
     scheduled = 0
 
@@ -29,9 +27,7 @@ class Scheduling(Clock):
 
 
 def counted(clock: Clock, seen: list[int], count: int) -> Iterator[bytes]:
-    """
-    Pieces, of which each takes a third of a slice.
-    """
+    """Pieces. Each takes a third of a slice."""
     for number in range(count):
         seen.append(number)
         clock.rightNow += SLICE / 3
@@ -82,7 +78,7 @@ def test_cancelled() -> None:
 
 
 def test_unwanted() -> None:
-    """An answer ends at the piece before which it is not wanted any more; others go on."""
+    """An answer ends at the piece before which its requestor has gone. Others go on."""
     clock = Clock()
     slices = Slices(clock)
     seen: list[int] = []

@@ -60,7 +60,7 @@ def test_figures() -> None:
 
 
 def test_scrubber() -> None:
-    """A store that reads itself says how far it is; another one is left out."""
+    """A store that verifies itself reports its progress. Another store is left out."""
     scrubbed = Measured(ScrubFigures(1000, 2, 0.5, 1_795_190_400.0))
     series = seriesOf(streaming=Measured(None), jetstream=scrubbed)
     assert series["scrub_records"].samples == [(("jetstream",), 1000)]

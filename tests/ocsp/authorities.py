@@ -75,7 +75,7 @@ def responded(
     issuer: x509.Certificate | None = None,
 ) -> bytes:
     """
-    @param lasting: seconds; C{None} for an answer that does not say.
+    @param lasting: seconds; C{None} for an answer without an expiry.
     @param delegate: signs instead of the authority.
     @param issuer: that the answer names, if that is not the signer.
     """

@@ -70,7 +70,7 @@ def test_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("isKept", [True, False])
 def test_preserve(isKept: bool) -> None:
-    """An answer that a certificate is revoked may be kept whatever comes."""
+    """An answer that a certificate is revoked may be kept, although a later one differs."""
     cache = AnswerCache(OCSPCache(preserve_revoked=isKept))
     cache.put("a", b"x", True)
     cache.put("b", b"x", False)

@@ -133,7 +133,9 @@ def test_mustStapleWithoutOCSP(tmp_path: Path) -> None:
 
 
 def test_issuer(tmp_path: Path) -> None:
-    """The issuer may stand behind the certificate or among the authorities; else it is missed."""
+    """
+    The issuer may come after the certificate or among the authorities. Otherwise there is an error.
+    """
     world = World(tmp_path, chained=False)
     settings = world.within()
     world.context(settings)
@@ -152,8 +154,10 @@ def test_oneStaple(tmp_path: Path) -> None:
 
 
 def test_reload(tmp_path: Path) -> None:
-    """A certificate that comes with a reload has its response soon, and one that is gone costs
-    nothing more."""
+    """
+    A certificate that comes with a reload has its response soon. A removed one causes no more
+    requests.
+    """
     world = World(tmp_path)
     context = world.context(world.within())
     assert world.open() is None
@@ -210,7 +214,7 @@ def problem(terms: Any, connection: Connection, tls: TLSSettings) -> str:
 
 @pytest.mark.parametrize("kind", ["cluster", "gateway"])
 def test_members(kind: str, tmp_path: Path) -> None:
-    """Members that show responses check those of each other, or ask the responder."""
+    """Members that show responses check each other's, or ask the responder."""
     world = World(tmp_path)
     blocks: dict[str, Any] = {kind: (Cluster if kind == "cluster" else Gateway)(tls=world.tls)}
     tls = getattr(world.within(**blocks), kind).tls

@@ -19,7 +19,7 @@ OURS = authority()
 
 @pytest.mark.parametrize("urls", [(), ("http://a/", "http://b")])
 def test_orderOfResponders(urls: tuple[str, ...]) -> None:
-    """Responders are asked one after another; if none answers, the error has all reasons."""
+    """Responders are asked one after another. If none answers, the error has all reasons."""
     clock = Clock()
     clock.advance(NOW.timestamp())
     made = certified(OURS).certificate

@@ -54,7 +54,7 @@ class Checks:
 
 
 def test_statuses() -> None:
-    """A peer counts as long as its authority says so."""
+    """A peer is accepted as long as its authority confirms it."""
     for status, word in ((GOOD, ""), (REVOKED, "revoked"), (UNKNOWN, "unknown")):
         checks = Checks()
         checks.agent.status = status
@@ -97,7 +97,9 @@ def test_unreachable() -> None:
 
 
 def test_unreachableAfterRevocation() -> None:
-    """A certificate that was revoked when it was last asked about does not profit from silence."""
+    """
+    A certificate that was revoked at the last request stays refused while the responder is silent.
+    """
     checks = Checks()
     checks.agent.status = REVOKED
     assert checks.one()
@@ -107,7 +109,7 @@ def test_unreachableAfterRevocation() -> None:
 
 
 def test_post() -> None:
-    """A responder is asked by POST, and by GET if it does not take that."""
+    """A responder is asked by POST, and by GET if it does not accept POST."""
     checks = Checks()
     assert checks.one() == "" and [request[0] for request in checks.agent.asked] == [b"POST"]
     checks = Checks()
@@ -120,7 +122,7 @@ def test_post() -> None:
 
 @pytest.mark.parametrize("lasting", [3600.0, None])
 def test_cache(lasting: float | None) -> None:
-    """An answer counts for its time; then the responder is asked again."""
+    """An answer is used until it expires. Then the responder is asked again."""
     checks = Checks()
     checks.agent.lasting = lasting
     assert checks.one() == checks.one() == ""
@@ -131,7 +133,7 @@ def test_cache(lasting: float | None) -> None:
 
 
 def test_noCache() -> None:
-    """Without a cache each peer is asked about."""
+    """Without a cache each peer causes a request."""
     checks = Checks(OCSPCache("none"))
     assert checks.one() == checks.one() == ""
     assert len(checks.agent.asked) == 2
@@ -155,7 +157,7 @@ def test_sharedAnswer() -> None:
 
 
 def test_cancel() -> None:
-    """A client that leaves does not take the answer away from the other."""
+    """A client that disconnects does not cancel the request for the other one."""
     checks = Checks()
     checks.agent.waiting = []
     gone = checks.peers.check(CHAIN, VERIFY)

@@ -49,7 +49,9 @@ def test_request() -> None:
     "told, status", [(GOOD, Status.GOOD), (REVOKED, Status.REVOKED), (UNKNOWN, Status.UNKNOWN)]
 )
 def test_status(told: ocsp.OCSPCertStatus, status: Status) -> None:
-    """A response of the issuer says how the certificate stands, and how long that counts."""
+    """
+    A response of the issuer has the status of the certificate, and the time for which it is valid.
+    """
     data = responded(CERTIFICATE, OURS, told)
     answer = readAnswer(data, CERTIFICATE, ISSUER)
     since = NOW.timestamp()
@@ -90,7 +92,7 @@ def test_refusals(name: str) -> None:
 
 
 def test_everyBit() -> None:
-    """A response that was changed anywhere says the same, or nothing."""
+    """A response with any bit changed has the same content or is refused."""
     data = responded(CERTIFICATE, OURS, REVOKED)
     for place in range(len(data)):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
@@ -118,14 +120,14 @@ def test_nextQuestion() -> None:
 
 
 def test_responders() -> None:
-    """Responders are those of the certificate that can be asked over HTTP."""
+    """Responders are the HTTP addresses in the certificate."""
     assert respondersOf(CERTIFICATE) == ("http://ocsp.example/",)
     assert respondersOf(certified(OURS, url="").certificate) == ()
     assert respondersOf(certified(OURS, url="ldap://x").certificate) == ()
 
 
 def test_mustStaple() -> None:
-    """A certificate may say that a response has to be shown with it."""
+    """A certificate may require that a response is shown with it."""
     assert mustStaple(certified(OURS, must=True).certificate) and not mustStaple(CERTIFICATE)
 
 

@@ -42,7 +42,7 @@ class Stapled:
         self.staple = self.another()
 
     def another(self) -> Staple:
-        """Another one for the same, as after a restart."""
+        """Another stapler for the same listener, as after a restart."""
         responders = Responders(self.clock, lambda: self.agent)  # type: ignore[arg-type, return-value]
         return Staple(
             self.clock,
@@ -109,7 +109,7 @@ def test_silence() -> None:
 
 
 def test_noStart() -> None:
-    """Without a response, or with a wrong one, the listener does not start."""
+    """Without a response, or with an invalid one, the listener does not start."""
     stapled = Stapled()
     stapled.agent.isDown = True
     failed = stapled.prepare()
@@ -127,8 +127,10 @@ def test_noStart() -> None:
 
 @pytest.mark.parametrize("isStrict", [True, False])
 def test_revoked(isStrict: bool) -> None:
-    """Where the certificate must be good, the broker ends when it is revoked; elsewhere the
-    clients learn it."""
+    """
+    If the certificate must be good, the broker ends when it is revoked. Otherwise the clients learn
+    it.
+    """
     stapled = Stapled(isStrict=isStrict)
     stapled.prepare()
     stapled.agent.status = REVOKED
@@ -165,7 +167,7 @@ def test_unwritable(tmp_path: Path) -> None:
 
 
 def test_start() -> None:
-    """Beside connections that are there, as after a reload, it comes as soon as it can."""
+    """If connections exist, as after a reload, the response comes as soon as possible."""
     stapled = Stapled()
     stapled.agent.waiting = []
     stapled.staple.start()

@@ -76,7 +76,7 @@ class TestTurns:
         assert batch.until - batch.work == SHARE
 
     def test_innerTurn(self, names: Names) -> None:
-        """A turn within another one has no share of its own."""
+        """A turn within another one has no separate share."""
         batch = Room(names).batch
         batch.enter()
         batch.work += SHARE
@@ -170,7 +170,7 @@ class TestRounds:
         assert room.done == ["a", "b", "c"]
 
     def test_roundRobin(self, names: Names) -> None:
-        """A client that comes again and again waits for all others each time."""
+        """A client that returns repeatedly waits for all others each time."""
         room = Room(names)
         backlog = room.batch.backlog
 
@@ -229,7 +229,7 @@ class TestSteps:
         assert numbers == list(range(10)) and len(room.batch.backlog) == 0
 
     def test_failure(self, names: Names) -> None:
-        """A step that raises is passed over, and the caller hears of it."""
+        """A step that raises an exception is skipped, and the caller is informed."""
         room = Room(names)
         numbers: list[int] = []
 

@@ -31,7 +31,7 @@ def message(body: bytes, subject: bytes = b"s", reply: bytes = b"") -> Message:
 
 @onEach
 def test_oneCall(names: Names) -> None:
-    """The messages of a turn come in one call when it ends, like messages together."""
+    """The messages of a turn come in one call when it ends, with equal ones together."""
     recorder = RunRecorder()
     batch = names.FlushBatch(lambda call: None)
     collector = names.Collector(recorder, batch, print)
@@ -89,7 +89,7 @@ def test_raises(names: Names) -> None:
     )
 )
 def test_sameRuns(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
-    """Both implementations make the same runs, and the messages come back unchanged."""
+    """Both implementations make the same runs, and the messages are unchanged."""
     runs = []
     for names in (PURE, COMPILED):
         assert names is not None
@@ -121,7 +121,7 @@ def fields(delivery: Message, tag: str) -> tuple[Any, ...]:
 
 @onEach
 def test_cost(names: Names) -> None:
-    """A message on the readable path is counted when it comes: its publisher is read slowly."""
+    """A message on the readable path is counted when it comes, so its publisher is read slowly."""
     recorder: Any = RunRecorder()
     recorder.steps = SimpleNamespace(cost=300, isIdle=False)
     batch = names.FlushBatch(lambda call: None)
@@ -143,7 +143,7 @@ def test_cost(names: Names) -> None:
 
 @needsCompiled
 def test_knownHeaders() -> None:
-    """Headers that the compiled step understands cost nothing."""
+    """Headers that the compiled step understands have no extra cost."""
     recorder: Any = RunRecorder()
     recorder.steps = SimpleNamespace(cost=300, isIdle=False)
     compiled: Any = COMPILED

@@ -95,8 +95,7 @@ def test_stopsInFront(names: Names, stop: bytes) -> None:
 @onEach
 def test_permissions(names: Names) -> None:
     """
-    A subject that may not be published to is left to the readable path; one that may not be
-    delivered is not.
+    A publish to a denied subject is left to the readable path. A delivery that is denied is not.
     """
     with using(names):
         grant = Grant(
@@ -132,7 +131,7 @@ def test_changedSubscriptions(names: Names) -> None:
 
 @onEach
 def test_changedLimits(names: Names) -> None:
-    """A limit that was lowered holds for a line that was taken before."""
+    """A lowered limit applies to a line that was cached before."""
     with using(names):
         pair = Pair()
         assert pair.lanes(PUB) == 1
@@ -155,7 +154,7 @@ def test_wrongEnd(names: Names) -> None:
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 1 << 40))
 def test_agreesWithTheReadablePath(names: Names, seed: int) -> None:
-    """Whatever several clients send, they get the same bytes with the lane and without."""
+    """With any input of several clients, they get the same bytes with the lane and without."""
     assert _answers(names, seed, True) == _answers(names, seed, False)
 
 
@@ -215,7 +214,7 @@ class ImportingPair(Pair):
     ],
 )
 def test_importedStream(names: Names, theirs: bytes, ours: bytes, name: bytes) -> None:
-    """Messages that another account imports are taken, and have their name over there."""
+    """Messages that another account imports are taken, and have their name in that account."""
     with using(names):
         pair = ImportingPair(theirs, ours)
         pair.subscriber.send(b"SUB > 7\r\n")
@@ -227,7 +226,7 @@ def test_importedStream(names: Names, theirs: bytes, ours: bytes, name: bytes) -
 
 @onEach
 def test_importedSubjects(names: Names) -> None:
-    """Every subject has its own name over there."""
+    """Every subject has its own name in the other account."""
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB > 7\r\n")
@@ -261,9 +260,7 @@ def test_importedQueue(names: Names) -> None:
 
 @onEach
 def test_importedDenied(names: Names) -> None:
-    """
-    A subscriber in another account does not get a subject that it may not have under its own name.
-    """
+    """A subscriber in another account does not get a subject that is denied under its own name."""
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB x.> 1\r\n")
@@ -275,7 +272,10 @@ def test_importedDenied(names: Names) -> None:
 
 @onEach
 def test_importedAnswers(names: Names) -> None:
-    """A subscriber over there that may answer requests sees each, from when it may."""
+    """
+    A subscriber in another account that may answer requests gets each one, from the time when it
+    may.
+    """
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB x.> 1\r\n")
@@ -305,7 +305,7 @@ class Mapped(Pair):
 
 @onEach
 def test_mappedSubjects(names: Names) -> None:
-    """A subject that always leads to the same place is taken there."""
+    """A subject with one destination is taken to it."""
     with using(names):
         pair = Mapped(None, **{"a.*": "b.$1", "p.*": "q.{{partition(3,1)}}"})
         pair.subscriber.send(b"SUB > 1\r\n")
@@ -318,7 +318,7 @@ def test_mappedSubjects(names: Names) -> None:
 
 @onEach
 def test_mappedByChance(names: Names) -> None:
-    """In front of a subject that leads here or there the lane stops."""
+    """The lane stops at a subject with several destinations."""
     with using(names):
         pair = Mapped(None, **{"a.b": "c.{{random(5)}}"})
         assert pair.lanes(b"PUB x 1\r\nx\r\n" + PUB) == 1
@@ -361,7 +361,7 @@ def test_mappedOtherwise(names: Names) -> None:
 
 @onEach
 def test_mappedAndImported(names: Names) -> None:
-    """A mapped message has the name over there that its new subject has."""
+    """A mapped message has the imported name of its new subject."""
     with using(names):
         pair = ImportingPair()
         made = [Mapping(b"m", [Destination(b"a.b")])]

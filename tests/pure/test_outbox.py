@@ -1,5 +1,6 @@
 """
-The outbox and the turn: what is sent when, what waits, and what becomes of too much.
+The outbox and the turn: when output is sent, which output waits, and what happens if too much
+waits.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Owner:
 
 class Stage:
     """
-    A turn with an outbox and what came out of it.
+    A turn with an outbox, and the output of this outbox.
 
     @ivar soon: the calls that were asked for.
     @ivar writes: what was written to the transport, one item for each write.
@@ -58,7 +59,7 @@ class Stage:
         self.outbox = self.another(self.writes.append, limit)
 
     def another(self, write: Callable[[bytes], object], limit: int = 1 << 30) -> Any:
-        """One more outbox of the same turn and owner."""
+        """Another outbox of the same turn and owner."""
         return self.names.Outbox(self.batch, self.owner, write, limit)
 
     def settle(self) -> None:
@@ -111,7 +112,10 @@ class TestTurn:
         assert stage.writes == [b"ab", b"c"]
 
     def test_turnBeforeSoon(self, names: Names) -> None:
-        """A turn that ends before the call that was asked for sends; the call then has nothing."""
+        """
+        A turn that ends before its scheduled call sends the output. The call then has nothing to
+        do.
+        """
         stage = Stage(names)
         stage.outbox.write(b"a")
         stage.batch.enter()
@@ -121,7 +125,7 @@ class TestTurn:
         assert stage.writes == [b"a"]
 
     def test_manyOutboxes(self, names: Names) -> None:
-        """Each outbox that was written to sends once; others do not."""
+        """Each outbox with output sends once. Others do not."""
         stage = Stage(names)
         logs: list[list[bytes]] = [[] for _ in range(4)]
         outboxes = [stage.another(log.append) for log in logs]
@@ -148,7 +152,7 @@ class TestTurn:
         assert len(events) == 3
 
     def test_callOutsideOfATurn(self, names: Names) -> None:
-        """A call that is asked for outside of any turn is made soon, not at once."""
+        """A call that is scheduled outside of a turn is made soon, not at once."""
         stage = Stage(names)
         events: list[str] = []
         stage.batch.atEnd(lambda: events.append("called"))
@@ -158,7 +162,7 @@ class TestTurn:
 
     def test_callsMayWrite(self, names: Names) -> None:
         """
-        The output of calls at the end of a turn, and the calls that they ask for, belong to the
+        The output of calls at the end of a turn, and the calls that they schedule, belong to the
         same turn.
         """
         stage = Stage(names)
@@ -208,7 +212,10 @@ class TestTurn:
 
     @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
     def test_outboxThatFails(self, names: Names, error: type[BaseException]) -> None:
-        """An outbox whose transport raises is closed and reported; the others are flushed."""
+        """
+        An outbox whose transport raises an exception is closed and reported. The others are
+        flushed.
+        """
         stage = Stage(names)
         reported: list[type[BaseException] | None] = []
         batch = names.FlushBatch(stage.soon.append, lambda text: reported.append(sys.exc_info()[0]))
@@ -230,7 +237,7 @@ class TestTurn:
         assert not fine.closed
 
     def test_waiterThatFails(self, names: Names) -> None:
-        """A publisher that waited and raises keeps neither others nor the outbox from going on."""
+        """A waiting publisher that raises an exception stops neither others nor the outbox."""
         stage = Stage(names)
         reported: list[str] = []
         batch = names.FlushBatch(stage.soon.append, reported.append)
@@ -270,7 +277,7 @@ class TestOutbox:
     """Output that waits for one peer."""
 
     def test_sentBytes(self, names: Names) -> None:
-        """Sent bytes are counted, without those that a full transport still holds."""
+        """Sent bytes are counted, except those that a full transport still holds."""
         stage = Stage(names)
         held = [4]
         stage.outbox.write(b"0123456789")
@@ -304,7 +311,10 @@ class TestOutbox:
         assert (stage.outbox.messages, stage.outbox.messageBytes) == (1, 2)
 
     def test_headersAsThePeerKnowsThem(self, names: Names) -> None:
-        """A message with headers is an HMSG, or without them for a peer that knows none."""
+        """
+        A message with headers is an HMSG, or a MSG without them for a peer that does not support
+        headers.
+        """
         stage = Stage(names)
         message = Message(b"foo", b"NATS/1.0\r\n\r\nhi", headerLength=12)
         stage.outbox.deliver(message, b"1")
@@ -316,7 +326,9 @@ class TestOutbox:
         ]
 
     def test_paused(self, names: Names) -> None:
-        """While the transport is full everything is kept; when it has room all goes, in order."""
+        """
+        While the transport is full all output is kept. When it has room all is sent, in order.
+        """
         stage = Stage(names)
         stage.outbox.pause()
         assert stage.outbox.paused
@@ -333,7 +345,7 @@ class TestOutbox:
         assert stage.writes == [b"abc", b"d"]
 
     def test_pausedByItsOwnWrite(self, names: Names) -> None:
-        """A transport may say that it is full from within the write."""
+        """A transport may report during the write that it is full."""
         stage = Stage(names)
 
         def write(data: bytes) -> None:
@@ -350,7 +362,9 @@ class TestOutbox:
         assert stage.writes == [b"a", b"b"]
 
     def test_limit(self, names: Names) -> None:
-        """As much as the limit may wait; one byte more ends it and tells the owner, once."""
+        """
+        Output up to the limit may wait. One more byte ends the outbox and notifies the owner once.
+        """
         stage = Stage(names, limit=10)
         stage.outbox.pause()
         stage.batch.enter()
@@ -398,7 +412,7 @@ class TestOutbox:
         assert stage.owner.overflows == 1
 
     def test_limitWithoutAPause(self, names: Names) -> None:
-        """The limit holds within a single turn too, so that memory stays bounded."""
+        """The limit also applies within a single turn, so that memory stays bounded."""
         stage = Stage(names, limit=3 * HIGH)
         stage.batch.enter()
         for _ in range(4):
@@ -431,7 +445,7 @@ class TestOutbox:
         assert (stage.outbox.messages, stage.owner.overflows) == (0, 0)
 
     def test_nothingToSend(self, names: Names) -> None:
-        """Nothing is written where nothing waits."""
+        """Without waiting output nothing is written."""
         stage = Stage(names)
         stage.outbox.flush()
         stage.outbox.pause()
@@ -439,7 +453,7 @@ class TestOutbox:
         assert stage.writes == []
 
     def test_largeAmounts(self, names: Names) -> None:
-        """Megabytes in many pieces come out unchanged, whatever pauses there were."""
+        """Megabytes in many pieces are sent unchanged, with any pauses."""
         stage = Stage(names)
         sent = []
         for number in range(3000):
@@ -523,7 +537,7 @@ class TestBackPressure:
             assert calls == ["relieved"]
 
     def test_waitingAgain(self, names: Names) -> None:
-        """Somebody who is relieved may wait again."""
+        """A publisher that is relieved may wait again."""
         stage = Stage(names)
         calls: list[str] = []
 

@@ -86,7 +86,7 @@ def test_damaged(names: Names, block: bytes, why: str) -> None:
 
 @onEach
 def test_limit(names: Names) -> None:
-    """A block that claims more than it may stand for is refused before it is decoded."""
+    """A block that declares more content than its limit is refused before it is decoded."""
     exact = varint(12) + literal(b"a") + b"\x2a\x01\x00"
     assert names.decodeBlock(exact, 0, len(exact), 12) == b"a" * 12
     with pytest.raises(ValueError, match="too long"):
@@ -137,7 +137,7 @@ ELEMENT = st.one_of(
 @needsCompiled
 @given(st.lists(ELEMENT, max_size=12), st.sampled_from([0, 0, 0, 1, -1, 400]))
 def test_twins(elements: list[tuple[bytes, int]], off: int) -> None:
-    """The implementations give the same bytes, or refuse with the same words."""
+    """The implementations give the same bytes, or refuse with the same error."""
     length = max(sum(element[1] for element in elements) + off, 0)
     block = varint(length) + b"".join(element[0] for element in elements)
     results: list[object] = []

@@ -82,7 +82,7 @@ OLD_INFO = {
 
 
 def withLogin(terms: ClusterTerms) -> ClusterTerms:
-    """Have members that dial us say what we say ourselves, if it is said only once."""
+    """Require of members that dial us the login that we send ourselves, if we send only one."""
     wanted = terms.login
     if wanted.isMapped or isHash(wanted.password):
         return terms

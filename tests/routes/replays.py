@@ -1,6 +1,6 @@
 """
-Conversations of real gnatsd with raw peers, replayed: what the peer said is said to us, and what we
-say must be what gnatsd said, but for the sids, which are our own.
+Conversations of a real gnatsd with raw peers, replayed. We get the lines of the peer, and must send
+the lines of gnatsd, except for the sids, which are our own.
 
 A script is read line by line:
 

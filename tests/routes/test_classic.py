@@ -49,7 +49,7 @@ class TestTelling:
         assert wire.lines() == [b"UNSUB QRSID:1:1"]
 
     def test_globalAccount(self) -> None:
-        """Other accounts are not told of, and their messages go nowhere."""
+        """Other accounts are not announced, and their messages are not sent."""
         node = Node.classic(accounts=("$G", "A"))
         wire = node.joinedOld()
         node.subscribe(b"foo", account="A")
@@ -76,7 +76,7 @@ class TestTelling:
         assert wire.lines() == [b"SUB bar  RSID:1:1", b"MSG foo RSID:1:1 2", b"hi"]
 
     def test_oneHop(self) -> None:
-        """A message or an interest from one member goes to no other, of whichever dialect."""
+        """A message or interest from one member goes to no other member, of either dialect."""
         node = Node("n1", dialect=RouteDialect.AUTO)
         one, two = node.joinedOld(), node.joinedOld(server_id="P2")
         three = node.joined(server_id="P3", server_name="p3")
@@ -111,7 +111,7 @@ class TestTelling:
         assert node.publish(b"z", account="$G") == 1
 
     def test_peersPermissions(self) -> None:
-        """A peer that takes more interest than before receives it again, under the same sids."""
+        """A peer that accepts more interest than before receives it again, under the same sids."""
         node = Node.classic()
         wire = node.joinedOld(export={"allow": ["b"]})
         node.subscribe(b"a", account="$G")
@@ -120,7 +120,10 @@ class TestTelling:
         assert wire.lines() == [b"SUB a  RSID:1:1"]
 
     def test_noUpdate(self) -> None:
-        """A server so old that it hangs up is not told of us again; one that says so, is."""
+        """
+        A server so old that it disconnects is not told of us again. A server that announces support
+        for updates is.
+        """
         node = Node.classic()
         old, oldest = node.joinedOld(), node.joinedOld(server_id="P0", proto=0)
         old.take(), oldest.take()
@@ -156,7 +159,7 @@ class TestHearing:
         assert len(second) == 9 and max(second.values()) - min(second.values()) <= 1
 
     def test_twoPatterns(self) -> None:
-        """A group that matches by two patterns over there is one group."""
+        """A group that matches by two patterns at the peer is one group."""
         node = Node.classic()
         wire = node.joinedOld()
         wire.send(b"SUB job q QRSID:1:1\r\nSUB * q QRSID:1:2\r\nSUB > q QRSID:1:3\r\n")
@@ -181,7 +184,7 @@ class TestHearing:
     def test_lastMemberGone(self) -> None:
         """
         A message for a queue group whose last member here is gone goes to a member elsewhere, or at
-        the sender if no other broker has one; plain subscribers there have it already.
+        the sender if no other broker has one. Plain subscribers there have it already.
         """
         node = Node.classic()
         one, two = node.joinedOld(), node.joinedOld(server_id="P2")
@@ -198,7 +201,9 @@ class TestHearing:
         assert one.lines() == [b"MSG foo QRSID:1:1 2", b"ho"]
 
     def test_overflow(self) -> None:
-        """A peer that takes nothing is cut in the middle of a message, and all of it forgotten."""
+        """
+        A peer that reads nothing is cut in the middle of a message, and its state is forgotten.
+        """
         node = Node.classic(limits=linked(max_pending=5000, no_fast_producer_stall=True))
         wire = node.joinedOld()
         wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\nSUB foo r QRSID:1:3\r\n")
@@ -208,7 +213,7 @@ class TestHearing:
         assert node.publish(b"foo", b"x", account="$G") == 0
 
     def test_controlBytes(self) -> None:
-        """A subject of an old server that we do not take does not cost the connection."""
+        """A subject of an old server that we do not accept does not end the connection."""
         node = Node.classic()
         wire = node.joinedOld()
         with logLines() as lines:
@@ -270,7 +275,7 @@ class TestOrigin:
         assert (told.acc, told.server, told.kind) == ("$G", "PEER", "Router")
 
     def test_closed(self) -> None:
-        """Nothing is sent to a peer that is gone."""
+        """Nothing is sent to a peer that has disconnected."""
         wire = Node.classic().joinedOld()
         traffic = linkTraffic(wire)
         wire.send(b"SUB foo RSID:1:1\r\n")
@@ -307,9 +312,7 @@ class TestAgreeing:
         assert node.dialled == []
 
     def test_autoAccepts(self) -> None:
-        """
-        A member with both dialects chooses one when it is dialled, whatever comes in one piece.
-        """
+        """A member with both dialects chooses one when it is dialled, for any pieces of input."""
         node = Node("n1", dialect=RouteDialect.AUTO, poolSize=3)
         node.subscribe(b"foo", account="$G")
         old, new = node.accepted(), node.accepted()
@@ -374,7 +377,7 @@ class TestAgreeing:
         assert wire.closed == "Route Removed" and node.dialled == [(target(7777), 1.0)]
 
     def test_names(self) -> None:
-        """A made up name of the cluster that changes is nothing to classic members."""
+        """A change of a generated cluster name is not sent to classic members."""
         node = Node("n1", dialect=RouteDialect.AUTO)
         node.use(name="AAA", isDynamic=True)
         old = node.joinedOld()
@@ -398,7 +401,7 @@ class TestGossip:
         assert [document["server_id"] for document in two.documents()] == ["ID-n1"]
 
     def test_advertised(self) -> None:
-        """Where a member says itself where it can be dialled, that is passed on."""
+        """An address that a member announces itself is passed on."""
         node = Node.classic()
         one = node.joinedOld(server_id="P1")
         one.take()

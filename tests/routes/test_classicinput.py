@@ -129,7 +129,7 @@ def answer(seed: int, cuts: int) -> tuple[list[bytes], list[list[bytes]], str]:
 
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, 20))
 def test_input(first: int) -> None:
-    """Nothing fails, nothing is left, and cuts change nothing."""
+    """No input raises an error or leaves state behind, and its pieces change nothing."""
     for seed in range(first, first + 20):
         with failures() as failed:
             whole = answer(seed, 0)

@@ -35,7 +35,7 @@ class TestMesh:
 
     @pytest.mark.parametrize("size", [-1, 1, 3])
     def test_gossip(self, size: int) -> None:
-        """Members that learn of one member find each other."""
+        """Members that learn of one member connect to each other."""
         one, two, three = trio(poolSize=size)
         assert (one.peers(), two.peers(), three.peers()) == (
             ["n2", "n3"],
@@ -63,7 +63,7 @@ class TestMesh:
 
     @pytest.mark.parametrize("size", [-1, 3])
     def test_bothDial(self, size: int) -> None:
-        """Two that dial each other at once keep the same connections."""
+        """Two brokers that dial each other at the same time keep the same connections."""
         clock = Node().clock
         one = Node("n1", 6001, clock, targets=(target(6002),), poolSize=size)
         two = Node("n2", 6002, clock, targets=(target(6001),), poolSize=size)
@@ -78,7 +78,7 @@ class TestMesh:
         assert recorder.bodies == [b"hi"]
 
     def test_restart(self) -> None:
-        """A member that comes back under another id is one again."""
+        """A member that comes back under another id counts as one."""
         one, two, three = trio()
         one.isDown = True
         for route in one.cluster:
@@ -95,7 +95,7 @@ class TestMesh:
         assert recorder.bodies == [b"2", b"3"]
 
     def test_urls(self) -> None:
-        """Clients learn of members as they come and go, and of lame ducks' going."""
+        """Clients learn of members as they come and go, and of members in lame duck mode."""
         one, two, three = trio()
         assert one.cluster.connectUrls() == ("127.0.0.1:4001", "127.0.0.1:4002", "127.0.0.1:4003")
         before = one.changes
@@ -111,11 +111,14 @@ class TestMesh:
         assert one.cluster.connectUrls() == ("127.0.0.1:4001",)
 
     def test_lone(self) -> None:
-        """A member that never saw another one has no addresses for its clients."""
+        """A member that never connected to another one has no addresses for its clients."""
         assert Node("n1", 6001).cluster.connectUrls() == ()
 
     def test_dedicatedRouteEndsLast(self) -> None:
-        """The addresses of a member go with its pool, whatever routes of single accounts do."""
+        """
+        The addresses of a member are removed with its pool, independently of routes of single
+        accounts.
+        """
         node = Node(poolSize=1, dedicated=("A",))
         pooled = node.joined(route_pool_size=1, connect_urls=["h:1"])
         own = node.joined(route_pool_size=1, route_account="A")
@@ -132,7 +135,7 @@ class TestMesh:
         assert one.cluster.connectUrls() == two.cluster.connectUrls() == ()
 
     def test_close(self) -> None:
-        """A member that leaves closes everything, and tells when that is done."""
+        """A member that leaves closes all routes, and reports when this is done."""
         one, two, three = trio(poolSize=3)
         done: list[bool] = []
         one.cluster.close(lambda: done.append(True))
@@ -187,7 +190,7 @@ class TestChanging:
     """Settings that change while it runs."""
 
     def test_routes(self) -> None:
-        """New ones are dialled, others closed."""
+        """New routes are dialled, and removed ones are closed."""
         node = Node(targets=(target(7777),))
         wire = node.dialling()
         wire.send(info())
@@ -223,7 +226,7 @@ class TestChanging:
         assert (node.publish(b"z"), node.publish(b"w")) == (1, 1)
 
     def test_deniedWithin(self) -> None:
-        """Wider interest is taken, and denied subjects within it are left out."""
+        """Wider interest is accepted, and denied subjects within it are left out."""
         node = Node(permissions=RoutePermissions(None, SubscribePermissions(None, [b"x.secret"])))
         wire = node.joined()
         wire.send(b"RS+ A x.*\r\nRS+ A x.* q 5\r\nRS+ A x.secret\r\n")
@@ -232,7 +235,7 @@ class TestChanging:
         assert wire.take().count(b"RMSG") == 1
 
     def test_peersPermissions(self) -> None:
-        """A peer that takes more interest than before receives all of it again."""
+        """A peer that accepts more interest than before receives all of it again."""
         node = Node()
         wire = node.joined(export={"allow": ["b"]})
         node.subscribe(b"a")
@@ -241,7 +244,7 @@ class TestChanging:
         assert wire.lines() == [b"RS+ A a"]
 
     def test_password(self) -> None:
-        """A member that was let in with another password is cut."""
+        """A member that logged in with another password is cut."""
         node = Node(user="u", password="p")
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())
@@ -278,7 +281,7 @@ class TestNames:
     """Whose cluster it is."""
 
     def test_madeUp(self) -> None:
-        """A name that was made up gives way to one that was not."""
+        """A generated name gives way to a configured one."""
         node = Node(name="n1", isDynamic=True)
         other = node.joined(cluster="C1")
         wire = node.accepted()
@@ -288,7 +291,7 @@ class TestNames:
 
     @pytest.mark.parametrize("name, isTaken", [("C2", True), ("C0", False)])
     def test_bothMadeUp(self, name: str, isTaken: bool) -> None:
-        """Of two names that were made up, the greater one is taken."""
+        """Of two generated names, the greater one is used."""
         node = Node(isDynamic=True)
         wire = node.accepted()
         wire.send(connect(cluster=name, cluster_dynamic=True))

@@ -52,7 +52,7 @@ def test_twoNatsbrokers(
     ],
 )
 def test_dialectOfOtherServers(proto: int, expected: tuple[RouteDialect | None, ...]) -> None:
-    """Real servers say it by their protocol."""
+    """Real servers are recognized by their protocol number."""
     document = ServerDocument(proto=proto)
     assert tuple(chosen(dialect, document) for dialect in (CLASSIC, MODERN, AUTO)) == expected
 

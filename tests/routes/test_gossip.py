@@ -31,8 +31,8 @@ def test_isNews(
     isDialled: bool, isConfiguredRoute: bool, gossip: GossipMode, said: int, news: bool
 ) -> None:
     """
-    A member that learned a place from another passes it on only if it shall, and never a hidden
-    one.
+    A member that learned an address from another one passes it on only if its mode requires it, and
+    never a hidden one.
     """
     node = Node()
     wire = (
@@ -66,7 +66,7 @@ def test_modeFor() -> None:
     ],
 )
 def test_reachable(document: ServerDocument, host: str, ip: str) -> None:
-    """A member is where its connection came from, unless it says otherwise."""
+    """The address of a member is that of its connection, unless its INFO has another one."""
     assert reachable(document, host).ip == ip
 
 
@@ -120,7 +120,7 @@ class TestGossip:
         assert two.documents() == []
 
     def test_modes(self) -> None:
-        """Over routes that the settings name, the news goes on."""
+        """Over configured routes, gossip is passed on."""
         node = Node(targets=(target(7777),))
         dialled = node.dialling()
         dialled.send(info())
@@ -133,7 +133,7 @@ class TestGossip:
         assert self.told(accepted) == [("P3", "nats-route://127.0.0.9:9999/", GossipMode.DEFAULT)]
 
     def test_announcedOnce(self) -> None:
-        """A member that was announced is not announced again, nor one with the mode for that."""
+        """A member is announced once. One whose mode is "disabled" is not announced."""
         node = Node()
         one = node.joined()
         one.take()
@@ -168,7 +168,7 @@ class TestGossip:
         ],
     )
     def test_ignored(self, news: dict[str, Any]) -> None:
-        """Not this broker, known or configured members, nor something that is no address."""
+        """This broker, known members, configured members, and malformed addresses are ignored."""
         node = Node(targets=(target(7777),))
         node.joined(server_id="P3", server_name="p3")
         wire = node.joined()
@@ -176,7 +176,7 @@ class TestGossip:
         assert node.dialled == [] and not wire.closed
 
     def test_advertised(self) -> None:
-        """A member that says where it is found is believed."""
+        """An address in a member's INFO is used."""
         node = Node()
         one = node.joined()
         one.take()

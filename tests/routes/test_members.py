@@ -37,7 +37,9 @@ def test_member() -> None:
 
 
 def test_placeFor() -> None:
-    """A peer that dials names a place; we take the first that is free."""
+    """
+    A peer that dials names a place in the pool. A peer without places gets the first free one.
+    """
     node = Node(poolSize=3)
     member = Member(ServerDocument(server_id="P"))
     accepted, dialled = node.joined(route_pool_size=3).route, node.dialling().route
@@ -95,6 +97,6 @@ def test_bothAgree() -> None:
 
 
 def test_serverWithoutInfoReplacesNone() -> None:
-    """A connection whose peer has not sent its INFO yet does not replace a route that is there."""
+    """A connection whose peer has not sent its INFO yet does not replace an existing route."""
     node = Node()
     assert not prevails(node.accepted().route, node.joined().route, "M", 0.0)

@@ -51,7 +51,7 @@ class TestTelling:
         assert wire.lines() == [b"RS+ A foo q 1", b"RS- A foo q"]
 
     def test_autoUnsubscribe(self) -> None:
-        """Interest that ends by itself is taken back."""
+        """Interest that ends by itself is withdrawn."""
         node = Node()
         wire = node.joined()
         recorder = node.subscribe(b"foo")
@@ -154,7 +154,7 @@ class TestHearing:
         assert len(recorder.got) == 20 and wire.lines() == []
 
     def test_weights(self) -> None:
-        """Among other members, one is chosen by its weight, also after that has changed."""
+        """Among other members, one is chosen by its weight, also after the weight has changed."""
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
         one.send(b"RS+ A foo q 1\r\n")
@@ -171,7 +171,7 @@ class TestHearing:
         assert one.take().count(b"RMSG") > 300
 
     def test_withdrawnInterest(self) -> None:
-        """Withdrawn interest is gone at once; withdrawing missing interest does nothing."""
+        """Withdrawn interest is gone at once. Withdrawing missing interest does nothing."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\nRS+ A foo\r\nRS- A foo\r\nRS- A foo\r\nRS- A bar q\r\n")
@@ -247,7 +247,7 @@ class TestMessages:
         assert member.bodies == []
 
     def test_queues(self) -> None:
-        """Of each group that is named, one member gets it."""
+        """One member of each named group gets the message."""
         node = Node()
         members = [node.subscribe(b"foo", b"q") for _ in range(3)]
         other = node.subscribe(b"foo", b"r")
@@ -269,7 +269,7 @@ class TestMessages:
         ]
 
     def test_oneHop(self) -> None:
-        """A message from one member reaches no other one, nor that one again."""
+        """A message from one member is sent to no other member, nor back."""
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
         for wire in (one, two):
@@ -284,7 +284,7 @@ class TestMessages:
     def test_lastMemberGone(self) -> None:
         """
         A message for a queue group whose last member here is gone goes to another member of the
-        cluster, and back if there is none, behind the end of the group's interest.
+        cluster. If there is none, it goes back, after the withdrawal of the group's interest.
         """
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
@@ -330,8 +330,8 @@ class TestMessages:
     )
     def test_cluster(self, account: str, line: bytes) -> None:
         """
-        A message names the cluster of the leafnode that it is from, but not in another account:
-        members may give it to leafnodes of that cluster.
+        A message names the cluster of its leafnode, but not in another account: members may send it
+        to leafnodes of that cluster.
         """
         node = Node()
         wire = node.joined()
@@ -368,7 +368,7 @@ class TestEnd:
         assert node.cluster.members == {}
 
     def test_manyTimes(self) -> None:
-        """Links that come and go leave nothing behind."""
+        """Links that open and close leave nothing behind."""
         node = Node()
         node.subscribe(b"foo")
         for number in range(20):

@@ -13,7 +13,7 @@ class TestPool:
     """The connections of a peer, and the accounts that share them."""
 
     def test_places(self) -> None:
-        """A peer that dials names the place; an existing connection there is replaced."""
+        """A peer that dials names the place. An existing connection there is replaced."""
         node = Node(poolSize=3)
         wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in (0, 1, 2)]
         assert [wire.route.poolIndex for wire in wires] == [0, 1, 2]
@@ -95,7 +95,7 @@ class TestPool:
         assert wire.closed == "Duplicate Route" and not again.closed
 
     def test_oldPeerRace(self) -> None:
-        """Two connections at the same time: the first one stays."""
+        """If two connections come at the same time, the first one stays."""
         node = Node()
         first, second = node.joined(), node.joined()
         assert (first.closed, second.closed) == ("", "Duplicate Route")
@@ -135,7 +135,7 @@ class TestDedicated:
         assert node.dialled[1:] == [(target(7777, account="A"), 1.0)]
 
     def test_unknown(self) -> None:
-        """For an account that shall have none there is none."""
+        """An account that shall have no connection has none."""
         node = self.node()
         wire = node.accepted()
         wire.send(connect() + info(route_pool_size=3, route_account="B"))
@@ -145,7 +145,7 @@ class TestDedicated:
         assert other.lines() == [b"-ERR 'Unable to lookup account \"C\": account missing'"]
 
     def test_impossible(self) -> None:
-        """Without a pool on both sides there is none."""
+        """Without a pool on both sides, the peer has none."""
         wire = Node().accepted()
         wire.send(connect() + info(route_pool_size=3, route_account="A"))
         assert wire.lines() == [
@@ -153,7 +153,7 @@ class TestDedicated:
         ]
 
     def test_duplicate(self) -> None:
-        """There is one for each account."""
+        """Each account has one connection."""
         node = self.node()
         first = node.joined(route_pool_size=3, route_account="A")
         second = node.joined(route_pool_size=3, route_account="A")

@@ -129,7 +129,7 @@ def test_tls() -> None:
         ),
         (
             "dialect: latin",
-            'cluster.dialect: no such dialect: "latin", it is one of "modern", "classic", "auto"',
+            'cluster.dialect: unknown dialect "latin": expected "modern", "classic", "auto"',
         ),
         ("accounts: [A, A]", 'cluster.accounts: found duplicate account name "A"'),
         (
@@ -181,7 +181,10 @@ def test_notYet(text: str, error: str) -> None:
 
 
 def test_compression() -> None:
-    """Routes accept compression unless the block says otherwise; on means that they ask for it."""
+    """
+    Routes accept compression unless the block sets another mode. The value on means that they ask
+    for it.
+    """
     assert Cluster().compression.mode == clusterOf("").compression.mode == "accept"
     assert clusterOf("compression: on").compression.mode == "s2_fast"
     assert clusterOf("compression: off").compression.mode == "off"

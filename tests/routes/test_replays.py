@@ -1,6 +1,6 @@
 """
 The recorded lines of gnatsd 1.4.1 and 0.9.4 on routes, which natsbroker sends too. Each row is a
-transcript with a raw peer, or with the one of two gnatsd whose part we do not play.
+transcript with a raw peer, or with one of two gnatsd, the one that we do not play.
 
 A row with C{ours:} in it differs from gnatsd, for the reason that stands there.
 """
@@ -749,7 +749,7 @@ WRONG = {
 
 @pytest.mark.parametrize("row", ROWS)
 def test_replay(row: str) -> None:
-    """A conversation goes as it went."""
+    """A replayed conversation has the recorded lines."""
     Replay().run(ROWS[row])
 
 

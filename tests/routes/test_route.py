@@ -79,7 +79,7 @@ class TestAccepting:
         assert wire.closed == ("" if isRight else "Authentication Failure")
 
     def test_hashOfNobody(self) -> None:
-        """A peer that is gone before its password was compared changes nothing."""
+        """A peer that disconnects before its password was compared changes nothing."""
         node = Node(login=LinkLogin("u", HASH))
         threads = Threads()
         node.context.checks = PasswordChecks(threads)
@@ -169,7 +169,7 @@ class TestAccepting:
         assert wire.lines() == [] and wire.closed == "Protocol Violation"
 
     def test_sameName(self) -> None:
-        """Two servers of one name cannot be told apart."""
+        """A second server with the same name is refused."""
         with logLines() as lines:
             wire = Node().joined(server_name="n1")
         assert wire.closed == "Duplicate Server Name"
@@ -343,7 +343,10 @@ class TestCompression:
     )
     @pytest.mark.parametrize("size", [-1, 3])
     def test_noCompression(self, mode: str, peer: str | None, shown: str, size: int) -> None:
-        """Where one side wants none, there is one INFO, which says so, and interest follows."""
+        """
+        If one side wants no compression, there is one INFO, which declares it, and interest
+        follows.
+        """
         node = Node(compression=Compression(mode), poolSize=size)
         node.subscribe(b"foo")
         wire = node.dialling()
@@ -381,7 +384,7 @@ class TestCompression:
         assert wire.closed == reason and BEGIN not in wire.take()
 
     def test_notYetAdmitted(self) -> None:
-        """Without a CONNECT nothing is agreed on."""
+        """Without a CONNECT nothing is negotiated."""
         wire = Node(compression=Compression("s2_fast")).accepted()
         wire.take()
         wire.send(info(compression="s2_fast"))
@@ -437,7 +440,10 @@ class TestCompression:
         assert wire.route.outbox.messageBytes == 5000 and wire.route.decoder.messageBytes == 300
 
     def test_reload(self) -> None:
-        """A new level is used in place; another connection agrees on whether there is S2."""
+        """
+        A new level applies to the existing connection. Another connection negotiates whether there
+        is S2.
+        """
         node = Node(compression=Compression("s2_fast"))
         wire = node.accepted()
         wire.send(connect() + info(compression="s2_fast"))
@@ -471,7 +477,7 @@ class TestCompression:
     @pytest.mark.parametrize("other", ["s2_best", "accept"])
     @pytest.mark.parametrize("size", [-1, 2])
     def test_pair(self, one: str, other: str, size: int) -> None:
-        """Two of ours agree on the same."""
+        """Two natsbrokers negotiate the same."""
         first = Node("n1", 6222, compression=Compression(one, (0.01,)), poolSize=size)
         clock = first.clock
         second = Node("n2", 6223, clock, compression=Compression(other), poolSize=size)

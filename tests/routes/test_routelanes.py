@@ -1,7 +1,4 @@
-"""
-The lanes where routes are concerned: what the compiled lane does, and what the readable path does,
-is the same, byte by byte.
-"""
+"""The lanes for routes: the compiled lane and the readable path give the same bytes."""
 
 from __future__ import annotations
 
@@ -77,8 +74,8 @@ INTERESTS = st.lists(
 
 def inAnyOrder(data: bytes) -> list[list[bytes]]:
     """
-    The frames that a peer gets, with the names of queue groups in a fixed order: which of several
-    patterns of a group comes first is nobody's business.
+    The frames that a peer gets, with the names of queue groups in a fixed order. The order of
+    several patterns of a group is not defined.
     """
     subjects = []
     for frame in re.split(rb"(?=[RH]MSG A)", data):
@@ -142,7 +139,7 @@ class TestOutbound:
         assert sorted(fast[1].split(b"MSG")) == sorted(slow[1].split(b"MSG"))
 
     def test_takenByTheLane(self) -> None:
-        """The lane takes the message, also where several patterns of one peer match."""
+        """The lane takes the message, also if several patterns of one peer match."""
         assert COMPILED is not None
         interest = [b"RS+ A a.b\r\n", b"RS+ A a.*\r\n", b"LS+ LC A a.b\r\n"]
         data = published([(b"a.b", b"r", b"x", False), (b"a.b", b"", b"y", True)])
@@ -168,7 +165,9 @@ class TestOutbound:
             assert ear.heard == b"MSG a.b 7 1\r\nx\r\n" * 2000
 
     def test_queues(self) -> None:
-        """The lane takes messages for groups elsewhere: one frame with the names of all groups."""
+        """
+        The lane takes messages for groups at other brokers: one frame has the names of all groups.
+        """
         assert COMPILED is not None
         interest = [b"RS+ A a.b q 1\r\n", b"RS+ A a.* q 2\r\n", b"RS+ A a.b r 1\r\n"]
         data = published([(b"a.b", b"", b"x", False), (b"a.b", b"_R", b"y", True)])
@@ -179,7 +178,7 @@ class TestOutbound:
         )
 
     def test_localMembersFirst(self) -> None:
-        """A group with a member here gets the message here; other groups get it elsewhere."""
+        """A group with a member here gets the message here. Other groups get it elsewhere."""
         assert COMPILED is not None
         interest = [b"RS+ A a.b\r\n", b"RS+ A a.b q 1\r\n", b"RS+ A a.b r 1\r\n"]
         data = published([(b"a.b", b"", b"x", False)])
@@ -343,7 +342,9 @@ class TestInbound:
         ],
     )
     def test_queues(self, line: bytes, heard: bytes) -> None:
-        """The lane takes messages for queue groups, and gives them to members of just those."""
+        """
+        The lane takes messages for queue groups, and gives them to members of these groups only.
+        """
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -383,7 +384,7 @@ class TestInbound:
 
     def test_streamSubject(self) -> None:
         """
-        The lane takes messages of a JetStream consumer on another member: clients see the subject
+        The lane takes messages of a JetStream consumer on another member. Clients see the subject
         in the stream, and a reply subject without it.
         """
         assert COMPILED is not None
@@ -410,7 +411,7 @@ class TestInbound:
             assert plain.heard.startswith(b"MSG s.a 8 $JS.ACK.S.C.1.2.3.4.5 1\r\n1\r\n")
 
     def test_importedStreamSubject(self) -> None:
-        """In an account that imports the messages it is that subject that is seen, too."""
+        """An account that imports the messages also sees the subject in the stream."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -457,8 +458,8 @@ class TestInbound:
     )
     def test_lastMemberGone(self, name: str, end: Callable[[Any], Any]) -> None:
         """
-        A message for a queue group whose members here are gone takes the readable path, to a member
-        elsewhere; the lane takes a message that a member here can take.
+        A message for a queue group whose members here are gone takes the readable path to a member
+        elsewhere. The lane takes a message that a member here can take.
 
         @param name: the account of the member: B imports the stream from A.
         @param end: how the member goes.
@@ -483,7 +484,7 @@ class TestInbound:
             assert two.lines()[-2:] == [b"RMSG A foo | q 1", b"c"]
 
     def test_accountReplaced(self) -> None:
-        """After a reload it delivers in the accounts that there are then."""
+        """After a reload the lane delivers in the current accounts."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()

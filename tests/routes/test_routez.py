@@ -55,7 +55,7 @@ def test_permissions() -> None:
 
 
 def test_subscriptions() -> None:
-    """Interest is listed if it is asked for, where there is any."""
+    """Interest is listed on request, if there is any."""
     node = Node()
     wire, other = node.joined(server_id="P1"), node.joined(server_id="P2")
     wire.send(b"RS+ A foo\r\nRS+ A foo q 2\r\nLS+ LC A bar\r\n")
@@ -72,7 +72,7 @@ def test_subscriptions() -> None:
 
 
 def test_dedicated() -> None:
-    """A connection of one account names it, and its interest does not."""
+    """A connection of one account names it. Its interest does not."""
     node = Node(poolSize=3, dedicated=("A",))
     wire = node.joined(route_pool_size=3, route_account="A")
     wire.send(b"RS+ foo\r\n")
@@ -82,7 +82,10 @@ def test_dedicated() -> None:
 
 
 def test_configured() -> None:
-    """A dialled route says whether the settings name its peer; a silent peer has no interest."""
+    """
+    The row of a dialled route shows whether the settings name its peer. A silent peer has no
+    interest.
+    """
     node = Node()
     named, told = node.dialling(), node.dialling(isConfigured=False)
     told.send(info(server_id="P2"))
@@ -93,7 +96,7 @@ def test_configured() -> None:
 
 
 def test_boundedRow() -> None:
-    """A row is bounded, and says so."""
+    """A row has a bounded size, and reports that."""
     node = Node()
     wire = node.joined()
     wire.send(b"".join(b"RS+ A %b%d\r\n" % (b"x" * 1000, number) for number in range(400)))
@@ -149,7 +152,7 @@ def test_counts() -> None:
 
 
 def test_slow() -> None:
-    """Routes that were given up stand beside clients that were."""
+    """Routes that were given up are listed with such clients."""
     member = Member().start()
     member.peer()
     member.reactor.pump([1.0] * 200)
@@ -169,7 +172,7 @@ def test_contributed() -> None:
 
 
 def test_acceptedRoute() -> None:
-    """A route that a member dialled, as its row needs it."""
+    """The data of a route that a member dialled, as its row needs it."""
     node = Node()
     node.clock.advance(5)
     wire = node.joined()

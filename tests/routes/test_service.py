@@ -77,8 +77,10 @@ class TestClients:
     """The INFO of clients."""
 
     def test_info(self) -> None:
-        """INFO names the cluster, and where its members are as they come and go; of a member that
-        never saw another one it names no address."""
+        """
+        INFO names the cluster and the addresses of its present members. A member that never
+        connected to another one has no address.
+        """
         host = Member().start()
         client = host.dial()
         told = client.receive()
@@ -93,7 +95,7 @@ class TestClients:
         assert again.connected
 
     def test_beforePing(self) -> None:
-        """A client hears of it with its first PONG, not before."""
+        """A client learns of it with its first PONG, not before."""
         host = Member().start()
         client = host.client(b'CONNECT {"protocol":1,"verbose":false}\r\n')
         host.peer(connect_urls=["127.0.0.1:4333"])
@@ -114,7 +116,7 @@ class TestClients:
         assert peer.take() == b"RMSG $G bar 2\r\nho\r\n"
 
     def test_noResponders(self) -> None:
-        """A request that another member takes has responders."""
+        """A request with a subscriber on another member has responders."""
         host = Member().start()
         client = host.client(
             b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB r 1\r\n'
@@ -177,7 +179,7 @@ class TestDialling:
         assert len(host.dialled()) == 2
 
     def test_discovered(self) -> None:
-        """Somebody who was told of is dialled once, unless there shall be more attempts."""
+        """A discovered member is dialled once, unless more attempts are configured."""
         for text, count in (("", 1), ("connect_retries: 2", 3)):
             host = Member(text).start()
             host.peer().send(info(server_id="P2", ip="nats-route://127.0.0.1:7009/"))
@@ -231,7 +233,7 @@ class TestReload:
     """Settings that change while it runs."""
 
     def test_routes(self) -> None:
-        """Routes that are new are dialled, others are left or given up."""
+        """New routes are dialled. Others stay or are closed."""
         host = Member('routes: ["nats-route://127.0.0.1:7001"]').start()
         host.settle()
         transport = host.answered()
@@ -258,7 +260,7 @@ class TestReload:
         assert bus.hasInterest(b"foo")
 
     def test_permissions(self) -> None:
-        """Permissions hold for routes that there are."""
+        """Permissions apply to existing routes."""
         host = Member().start()
         client, peer = host.client(), host.peer()
         client.ask(b"SUB foo 1\r\n")
@@ -295,7 +297,7 @@ class TestReload:
         assert host.broker.settings == settings
 
     def test_tls(self, tmp_path: Path) -> None:
-        """Certificates are read again, and those that cannot be read change nothing."""
+        """Certificates are read again. Unreadable ones change nothing."""
         writeCertificates(tmp_path)
         block = (
             f"tls {{ cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "
@@ -315,7 +317,7 @@ class TestReload:
 
 
 def test_doors() -> None:
-    """Every account has a bus for routes; others have none."""
+    """Every account has a bus for routes. Other names have none."""
     host = Member()
     buses = LinkBuses(host.broker.accounts, Kind.ROUTE)
     assert set(buses.names()) == {"$G", "$SYS", "A"}

@@ -13,7 +13,7 @@ class TestTold:
     """The knowledge of a peer about this member."""
 
     def test_sidOfAPattern(self) -> None:
-        """A pattern has one sid, however many are subscribed to it, and never the same again."""
+        """A pattern has one sid for any number of subscriptions. The sid is not used again."""
         told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"", 5)) == [b"SUB foo  RSID:1:1\r\n"]
         assert list(told.gained(b"bar", b"", 1)) == [b"SUB bar  RSID:2:1\r\n"]
@@ -22,7 +22,7 @@ class TestTold:
         assert len(told) == 0
 
     def test_group(self) -> None:
-        """A queue group has one sid for each member, also as they come and go."""
+        """A queue group has one sid for each member, also while members come and go."""
         told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"q", 2)) == [
             b"SUB foo q QRSID:1:1\r\n",
@@ -42,7 +42,10 @@ class TestTold:
         assert list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1)) == lines
 
     def test_mostMembers(self) -> None:
-        """Members above the limit do not count, and no line is lost or sent twice for that."""
+        """
+        Members above the limit do not count, and no line is lost or sent twice because of the
+        limit.
+        """
         told = LocalSids(lambda: 0.0)
         lines = list(told.gained(b"foo", b"q", 1 << 30))
         assert len(lines) == len(set(lines)) == 128
@@ -75,7 +78,7 @@ class TestHeard:
     """The interest that a peer has sent."""
 
     def test_add(self) -> None:
-        """A sid stands for one pattern until it is taken back."""
+        """A sid means one pattern until it is withdrawn."""
         heard = RemoteSids()
         assert heard.add(b"RSID:1:1", b"foo", b"")
         assert not heard.add(b"RSID:1:1", b"bar", b"")
@@ -110,7 +113,7 @@ class TestHeard:
         assert one.isFull
 
     def test_clear(self) -> None:
-        """Nothing is left of a peer that is gone."""
+        """No data is left of a peer that has disconnected."""
         heard = RemoteSids()
         heard.add(b"1", b"foo", b"q")
         heard.clear()

@@ -52,7 +52,7 @@ def test_info() -> None:
 
 
 def test_noPool() -> None:
-    """Without a pool nothing is said of it, as by old servers."""
+    """Without a pool INFO does not mention one, as with old servers."""
     line = infoLine(infoDocument(IDENTITY, ClusterTerms("C1", poolSize=-1), route_pool_idx=0))
     assert b"route_pool" not in line
 
@@ -73,7 +73,7 @@ def test_classic() -> None:
 
 
 def test_auto() -> None:
-    """A member with both dialects announces both, and otherwise only the modern one."""
+    """A member with both dialects announces both. Other members announce the modern one only."""
     auto, modern = (
         infoDocument(IDENTITY, ClusterTerms("C1", dialect=dialect))
         for dialect in (RouteDialect.AUTO, RouteDialect.MODERN)

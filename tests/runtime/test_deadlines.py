@@ -32,7 +32,10 @@ class Watch:
 
 
 def test_orderOfCalls() -> None:
-    """Calls are made in the order of their times, those of one time in the order of asking."""
+    """
+    Calls are made in the order of their times. Calls of one time are made in the order of their
+    requests.
+    """
     watch = Watch()
     for seconds, name in ((2, "c"), (1, "a"), (1, "b"), (3, "d")):
         watch.after(seconds, name)
@@ -51,7 +54,7 @@ def test_oneTimer() -> None:
 
 
 def test_cancel() -> None:
-    """A cancelled call is not made; to cancel twice, or too late, does nothing."""
+    """A cancelled call is not made. Cancelling twice, or too late, does nothing."""
     watch = Watch()
     first = watch.deadlines.after(1, lambda: watch.made.append("a"))
     watch.after(1, "b")
@@ -72,7 +75,7 @@ def test_cancelAmongTheDue() -> None:
 
 
 def test_clockSetForward() -> None:
-    """A wall clock that is set forward makes nothing early."""
+    """A wall clock that is set forward makes no call early."""
     watch = Watch()
     watch.after(10, "a")
     watch.clock.advance(3600)
@@ -94,7 +97,7 @@ def test_raises(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_callsThatAsk() -> None:
-    """A call can ask for another, also for one that is due at once."""
+    """A call can schedule another one, also one that is due at once."""
     watch = Watch()
     watch.deadlines.after(1, lambda: watch.after(0, "again"))
     assert watch.advance(0.5) == []
@@ -112,7 +115,7 @@ def test_manyCancelled() -> None:
 
 
 def test_stop() -> None:
-    """After a stop nothing is called and no timer is left."""
+    """After a stop no call is made and no timer is left."""
     watch = Watch()
     watch.after(1, "a")
     watch.deadlines.stop()

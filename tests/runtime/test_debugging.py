@@ -8,5 +8,5 @@ from natsbroker.runtime.debugging import Debugging
 
 
 def test_shownAtFirst() -> None:
-    """Debug events are made until a log says that it leaves them out."""
+    """Debug events are made until a log declares that it does not write them."""
     assert Debugging().isShown

@@ -64,7 +64,10 @@ class TestFailureReason:
 
     @pytest.mark.parametrize("kind", [KeyError, SystemExit])
     def test_unforeseen(self, kind: type[BaseException], flushLoggedErrors: Any) -> None:
-        """An unforeseen error is named with its place; its text may be a secret."""
+        """
+        An unforeseen error is reported with its place. Its text is left out because it may be a
+        secret.
+        """
         line = self.reason.__code__.co_firstlineno + 2
         with logLines(debug=True) as lines:
             reason = self.reason(kind("password"))

@@ -41,7 +41,7 @@ def test_tellsEverybody() -> None:
 
 
 def test_removedObserver() -> None:
-    """A removed observer is not notified; removing it twice does nothing."""
+    """A removed observer is not notified. Removing it twice does nothing."""
     observer = Seeing()
     observers = Observers()
     remove = observers.add(observer)

@@ -68,7 +68,7 @@ class Asking:
 
 @pytest.mark.parametrize(("others", "count"), [(2, 0), (2, 1), (1, 2)])
 def test_lastAnswer(others: int, count: int) -> None:
-    """A request ends with the last answer of the servers that it reached, or that are known."""
+    """A request ends with the last answer of the servers that it reached, or of the known ones."""
     asking = Asking(others, count)
     endings = asking.ask()
     asking.answer(b"a")
@@ -106,7 +106,7 @@ def test_noServers() -> None:
 
 
 def test_atOnce() -> None:
-    """Answers that come before the request is out count."""
+    """Answers that come while the request is being sent count."""
     for body, expected in ((b"yes", PeerEnding.ENOUGH), (b"no", PeerEnding.ANSWERED)):
         asking = Asking(0)
         RequestResponder(asking.bus).on(SUBJECT, partial(_say, body))

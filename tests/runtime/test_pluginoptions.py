@@ -30,7 +30,7 @@ Take = Callable[[PluginOptions], Any]
     ],
 )
 def test_taken(value: Any, take: Take, expected: Any) -> None:
-    """Each type is taken, and nothing is left then."""
+    """An option of each type is taken, and no option is left then."""
     section = PluginOptions({"x": value})
     assert take(section) == expected
     section.end()

@@ -1,6 +1,4 @@
-"""
-Finding what stands beside, or instead of, our own parts.
-"""
+"""Finding the objects that are used beside, or instead of, our own parts."""
 
 from __future__ import annotations
 
@@ -119,7 +117,7 @@ class TestNaming:
             plugins(builtIn={}).named(IAuthorizerPlugin, "x")
 
     def test_installed(self) -> None:
-        """Without another place, Twisted's plugins are looked through."""
+        """Without another place, Twisted's plugins are searched."""
         with pytest.raises(PluginError):
             Plugins().named(IRouterPlugin, "surely not installed")
 
@@ -168,7 +166,7 @@ class TestAuthorizer:
             plugins(AuthorizerPlugin(made=object())).authorizer(HOST, settings)
 
     def test_givenAuthorizer(self) -> None:
-        """An authorizer that was given counts before what the settings name."""
+        """A given authorizer takes precedence over the one of the settings."""
         settings = settingsOf("authorization { plugin: missing }")
         given = Doorkeeper()
         assert plugins().authorizer(HOST, settings, given) is given
@@ -219,7 +217,7 @@ class TestServices:
     """Services beside ours."""
 
     def test_namedServices(self) -> None:
-        """Each that the settings name gets its section."""
+        """Each service in the settings gets its section."""
         settings = settingsOf("services { a { x: 1 }, b {} }\nplugins { c { y: 2 } }")
         made = plugins(Maker("a"), Maker("b"), Maker("c"), Maker("d")).services(HOST, settings, [])
         services: dict[str, Any] = dict(made)
@@ -230,7 +228,7 @@ class TestServices:
         }
 
     def test_givenObject(self) -> None:
-        """An object that was given needs no section, and takes the one of its name."""
+        """A given object needs no section, and takes the section with its name."""
         settings = settingsOf("services { a { x: 1 } }")
         services: dict[str, Any] = dict(
             plugins().services(HOST, settings, [Maker("a"), Maker("z")])
@@ -329,7 +327,9 @@ class TestProblems:
         ],
     )
     def test_options(self, text: str, expected: list[tuple[str, str]]) -> None:
-        """The plugin is asked; the error has the option's place, or that of the section."""
+        """
+        The plugin checks its options. The error has the option's place, or that of the section.
+        """
         known = plugins(CheckingMaker("a"))
         problems = [(key, str(error)) for key, error in known.problems(placed(text))]
         assert problems == expected
@@ -341,7 +341,7 @@ class TestProblems:
 
 
 class TestMistakes:
-    """Mistakes of those who write plugins."""
+    """Mistakes of plugin authors."""
 
     def test_raises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
         """An exception of a plugin is in the error, and the log has the traceback."""
@@ -360,7 +360,9 @@ class TestMistakes:
         assert len(flushLoggedErrors(KeyError)) == 1
 
     def test_nameless(self) -> None:
-        """A service without a name is refused where it is given, and passed over elsewhere."""
+        """
+        A service without a name is refused if it is given as an object, and skipped otherwise.
+        """
 
         class Nameless:
             def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
@@ -376,7 +378,7 @@ class TestMistakes:
         assert (plugin.name, text in lines[0]) == ("mine", True)
 
     def test_sameName(self) -> None:
-        """Two services of one name are refused: one would be lost."""
+        """Two services with one name are refused, because one would be lost."""
         text = "services need names of their own: mine, mine"
         with pytest.raises(PluginError, match=text):
             plugins().services(HOST, settingsOf("port: 1"), [Maker("mine"), Maker("mine")])
@@ -407,7 +409,7 @@ class TestMistakes:
 
 @implementer(IReloadable)
 class Changing(Service):
-    """A service that takes new sections, except bad ones."""
+    """A service that accepts new sections, except invalid ones."""
 
     def __init__(self) -> None:
         self.sections: list[Any] = []
@@ -429,7 +431,7 @@ class TestSections:
         assert service.sections == [{"x": 2}]
 
     def test_refusedWhole(self) -> None:
-        """If it refuses, nothing at all is taken."""
+        """If the plugin refuses, no change is made."""
         service = Changing()
         host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
         with pytest.raises(ReloadError, match="bad is not known"):
@@ -438,7 +440,7 @@ class TestSections:
 
     @pytest.mark.parametrize("text", ["services { a { x: 2 } }", "port: 1", "services { b {} }"])
     def test_cannot(self, text: str) -> None:
-        """A section of another plugin needs a restart, also to come or to go."""
+        """A changed, new or removed section of another plugin needs a restart."""
         host = Host("port: 1\nservices { a { x: 1 } }", services=[Maker("a")]).start()
         with pytest.raises(ReloadError, match="not supported for service"):
             host.reload(text)
@@ -489,7 +491,7 @@ def test_found(make: Make) -> None:
 
 
 def test_broken(make: Make, flushLoggedErrors: FlushLoggedErrors) -> None:
-    """A module that cannot be imported is one warning, and hides no other plugin."""
+    """A module that cannot be imported causes one warning, and hides no other plugin."""
     load = make(one=PLUGIN, two="import nothing_of_that_name")
     with logLines(debug=False) as lines:
         for interface in (IBrokerService, IRouterPlugin, IBrokerService):
@@ -526,7 +528,7 @@ def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErr
 
 
 def test_mended(make: Make, tmp_path: Path) -> None:
-    """A class that was mended where it is defined is found, whatever Twisted remembers."""
+    """A class that was repaired where it is defined is found, in spite of Twisted's cache."""
     (tmp_path / "definesit.py").write_text(PLUGIN.replace("IPlugin, IBrokerService", "IPlugin"))
     text = "from definesit import plugin"
     assert list(make(one=text)(IBrokerService)) == []

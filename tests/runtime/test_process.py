@@ -36,7 +36,10 @@ class TestProcessUsage:
         assert usage.percent() == 100.0
 
     def test_shortTimes(self) -> None:
-        """Asked again within a second, it says the same: such an average would mean nothing."""
+        """
+        Within a second, the value stays the same, because an average over less time would mean
+        nothing.
+        """
         usage = self.usage()
         assert usage.percent() == 0.0
         self.now, self.ran = 101.0, 5.123
@@ -45,7 +48,7 @@ class TestProcessUsage:
         assert usage.percent() == 12.3
 
     def test_memoryAndCores(self) -> None:
-        """Memory and cores are those it was given."""
+        """Memory and cores have the given values."""
         usage = self.usage()
         assert (usage.memory(), usage.cores()) == (7, 3)
 
@@ -65,7 +68,7 @@ def test_residentMemory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "1000 many"])
 def test_withoutProc(tmp_path: Path, text: str | None) -> None:
-    """Where there is no such file, or another, the peak is given instead."""
+    """If the file is missing or of another form, the peak is returned instead."""
     path = tmp_path / "statm"
     if text is not None:
         path.write_text(text)

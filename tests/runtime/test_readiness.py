@@ -21,7 +21,7 @@ def outcome(deferred: Deferred[Any]) -> list[Any]:
 
 
 def test_reached() -> None:
-    """Waiting ends when it has started; later waiting ends at once."""
+    """Waiting ends when the broker has started. Later waiting ends at once."""
     readiness = Readiness()
     early = outcome(readiness.wait())
     assert early == []

@@ -49,8 +49,10 @@ class TestSettled:
     """Settings that stay as they are."""
 
     def test_ownEndpoints(self) -> None:
-        """Where clients connect at endpoints of their own, the address in the settings means
-        nothing: it cannot be a reason to refuse them."""
+        """
+        If clients connect at their own endpoints, the address in the settings has no effect. So it
+        is no reason to refuse a reload.
+        """
         old = replace(Settings(), host="127.0.0.1", port=40001)
         for text in ("max_payload: 5", "listen: 'localhost:1'"):
             new = settled(old, settingsOf(text), True)
@@ -62,7 +64,9 @@ class TestPlan:
     """All or nothing."""
 
     def test_applies(self) -> None:
-        """Nothing changes before the plan is carried out; then every owner takes its step."""
+        """
+        No setting changes before the plan is carried out. Then every owner carries out its step.
+        """
         owners = [Owner(), Owner()]
         changes, apply = planned("max_payload: 5", "max_payload: 6", *owners)
         assert [change.path for change in changes] == ["max_payload"]
@@ -72,7 +76,7 @@ class TestPlan:
         assert owners[0].told == [["max_payload"]]
 
     def test_refusal(self) -> None:
-        """If one refuses, no owner takes a step, and all reasons are given."""
+        """If one owner refuses, none carries out its step, and all reasons are reported."""
         owners = [Owner(), Owner("no"), Owner("never")]
         with pytest.raises(ReloadError) as error:
             planned("max_payload: 5", "max_payload: 6", *owners)
@@ -91,7 +95,7 @@ class TestPlan:
         )
 
     def test_sameSettings(self) -> None:
-        """The same settings are taken too."""
+        """Equal settings are accepted too."""
         changes, apply = planned("port: 1", "port: 1", Owner())
         assert changes == []
         apply()
@@ -101,20 +105,20 @@ class TestPorts:
     """Ports that the kernel chose."""
 
     def test_randomPort(self) -> None:
-        """Where any port is asked for, the one in use stays."""
+        """If any port may be used, the one in use stays."""
         old = settingsOf("port: 4001\nhttp_port: 4002")
         new = settled(old, settingsOf("port: -1\nhttp_port: -1"))
         assert (new.port, new.monitoring.http_port) == (4001, 4002)
 
     def test_https(self) -> None:
-        """A port of pages over TLS that the kernel chose stays as it is."""
+        """A port of HTTPS pages that the kernel chose stays the same."""
         old = settingsOf("port: 4001")
         old = replace(old, monitoring=replace(old.monitoring, https_port=4003))
         new = replace(old, monitoring=replace(old.monitoring, https_port=-1))
         assert settled(old, new).monitoring.https_port == 4003
 
     def test_otherPort(self) -> None:
-        """A port with another number does not stay as it is."""
+        """A port with another number changes."""
         new = settled(settingsOf("port: 4001"), settingsOf("port: 5"))
         assert new.port == 5
 
@@ -177,7 +181,7 @@ class TestLog:
         assert not any("one" in row or "two" in row for row in lines)
 
     def test_oneLineForAKind(self) -> None:
-        """Several changes of one kind are one line."""
+        """Several changes of one kind are logged in one line."""
         with logLines() as lines:
             changes = differences(
                 settingsOf("port: 1"), settingsOf("port: 1\naccounts {A {}, B {}}")
@@ -187,7 +191,7 @@ class TestLog:
 
 
 def test_pathsBelow() -> None:
-    """A path covers itself and what is below it, and nothing that only begins like it."""
+    """A path covers itself and the paths below it, and no others with the same beginning."""
     changes = [Change("a.b", 1, 2), Change("cd", 1, 2)]
     assert below(changes, "a") and below(changes, "a.b") and below(changes, "cd")
     assert not below(changes, "c") and not below(changes, "a.b.c", "x")

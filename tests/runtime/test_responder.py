@@ -14,7 +14,7 @@ from tests.support import Recorder
 
 
 def test_answers() -> None:
-    """Bytes are answered as they are, anything else as JSON, and nothing not at all."""
+    """Bytes are sent unchanged, other values as JSON, and C{None} not at all."""
     bus = busOf()
     answering = RequestResponder(bus)
     answering.on(b"bytes", lambda message: b"raw:" + message.payload)
@@ -40,7 +40,7 @@ def test_lateAnswer() -> None:
 
 
 def test_noPlaceForIt() -> None:
-    """Without a reply subject nothing is answered."""
+    """A request without a reply subject gets no answer."""
     bus = busOf()
     done: list[Message] = []
 

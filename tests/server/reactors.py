@@ -1,6 +1,4 @@
-"""
-A reactor that records what a process asks of it.
-"""
+"""A reactor that records the calls of a process."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Service:
 
 
 def test_withoutCallout() -> None:
-    """Without a service to ask, no request is made."""
+    """Without a callout service, no request is made."""
     with MemoryBroker(settingsOf("port: 4222")) as broker:
         assert isinstance(broker.broker.clientContext.authorizer, SettingsAuthorizer)
     with MemoryBroker(configText=CONFIG) as broker:
@@ -116,7 +116,7 @@ def test_timeout() -> None:
 
 def test_reload() -> None:
     """
-    At a reload the service is asked again about all clients but its own; a refused client is cut.
+    At a reload the service is asked again about all clients except its own. A denied client is cut.
     """
     with MemoryBroker(configText=CONFIG) as broker:
         service = Service(broker)
@@ -145,7 +145,7 @@ def refuse(question: Question) -> bytes:
 
 
 def test_info() -> None:
-    """Every client is asked to log in, although an unknown one may connect."""
+    """INFO asks every client for a login, although an unknown one may connect."""
     with MemoryBroker(configText=CONFIG) as broker:
         info = json.loads(broker.connect().receive()[5:])
         assert info["auth_required"] is True
@@ -179,7 +179,7 @@ class Operators:
 
 
 def authority(operators: Any = None) -> AuthorizerSelection:
-    """Operator mode needs neither secrets nor auth callout here."""
+    """A selection for operator mode, which needs neither secrets nor auth callout here."""
     unused: Any = None
     return AuthorizerSelection(unused, unused, operators)
 
@@ -193,7 +193,7 @@ def test_settings() -> None:
 
 
 def test_operator() -> None:
-    """The operator's JWTs come before the settings, and say which accounts there are."""
+    """The operator's JWTs take precedence over the settings, and define the accounts."""
     operators: Any = Operators()
     made = authority(operators)
     assert made.choose(Settings(), None) is made.chosen is operators.authorizer

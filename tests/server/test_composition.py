@@ -30,7 +30,7 @@ def test_calloutsAskNow() -> None:
 
 
 def test_eventsAskNow() -> None:
-    """Events go to the system account, and tell of connections that are there."""
+    """Events go to the system account, and name existing connections."""
     host = Host().start()
     events = Recorder()
     host.broker.bus("$SYS").subscribe(b"$SYS.ACCOUNT.*.CONNECT", events)
@@ -39,7 +39,7 @@ def test_eventsAskNow() -> None:
 
 
 def test_partsThatSettingsDoNotName() -> None:
-    """Without an operator, a monitoring port or streaming none of their parts are made."""
+    """Without an operator, a monitoring port or streaming, their parts are not made."""
     parts = Host().broker._parts
     assert (parts.pages, parts.streaming, parts.services) == (None, None, {})
     assert parts.authority.chosen is None

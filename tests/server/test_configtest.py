@@ -26,7 +26,8 @@ class TestStreamingFolder:
     @pytest.mark.parametrize("name", ["", "new", "new/below"])
     def test_canBeMade(self, name: str, tmp_path: Path) -> None:
         """
-        A folder that exists passes, and so does one that a start would make, which is not made.
+        An existing folder passes, and so does one that a start would create. The check does not
+        create it.
         """
         assert problems(f"streaming {{ store: file, dir: '{tmp_path / name}' }}") == []
         assert os.listdir(tmp_path) == []
@@ -58,7 +59,7 @@ def test_everyProblem() -> None:
 
 
 def test_loadsNothing() -> None:
-    """A file that names nothing to check loads neither Twisted nor OpenSSL."""
+    """A file without checked settings loads neither Twisted nor OpenSSL."""
     text = (
         "import sys; from natsbroker.config.model import Settings;"
         "from natsbroker.server.configtest import referenceProblems;"

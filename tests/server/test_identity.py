@@ -26,7 +26,7 @@ class TestServerKeys:
         assert len(decodeKey(keys.id, Role.SERVER)) == 32
 
     def test_areOthersEachTime(self) -> None:
-        """Two brokers have different ones."""
+        """Two brokers have different identities."""
         one, two = ServerKeys(), ServerKeys()
         assert one.id != two.id
         assert one.xkey != two.xkey
@@ -61,7 +61,7 @@ def test_sharedNumbers() -> None:
 
 
 def test_serverDescriber() -> None:
-    """A description says who the broker is, when that is said, and how often it was said before."""
+    """A description has the broker's identity, the time, and the number of earlier ones."""
     now = 0.0
     info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
     describe = serverDescriber(lambda: info, lambda: now)

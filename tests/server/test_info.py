@@ -45,7 +45,7 @@ def scene() -> Scene:
 
 
 def test_ports(scene: Scene) -> None:
-    """Ports are those of the settings until others are known."""
+    """Ports are those of the settings until the real ones are known."""
     settings = scene.broker.settings
     presence = scene.presence(scene.pages)
     assert presence.inUse(settings) == settings

@@ -136,7 +136,7 @@ def test_uniqueNames() -> None:
 
 
 def test_lifeCycle() -> None:
-    """The broker opens, dials and announces a kind that it was given, and closes it at its end."""
+    """The broker opens, dials and announces a given kind of link, and closes it at its end."""
     kind = CountingKind()
     host = Host('listen: "127.0.0.1:4222"', connectionKinds=[kind]).start()
     assert kind.service.calls == ["open 4222", "connect", "announce"]

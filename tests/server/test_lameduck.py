@@ -78,7 +78,7 @@ class TestClosing:
         assert len(leaving.left) == 2
 
     def test_spread(self) -> None:
-        """After it they are closed one after the other, without a word."""
+        """Afterwards clients are closed one after the other, without an error line."""
         leaving = Departure(*[OLD] * 4)
         leaving.begin()
         with logLines() as lines:
@@ -96,7 +96,7 @@ class TestClosing:
         assert leaving.done == [None]
 
     def test_pauses(self) -> None:
-        """Between two clients there is at most a second, however few there are."""
+        """At most a second passes between two clients, for any small number."""
         leaving = Departure(OLD, OLD)
         leaving.begin()
         leaving.host.advance(10.1)
@@ -113,7 +113,7 @@ class TestClosing:
         assert leaving.done == [None]
 
     def test_noTimeLeft(self) -> None:
-        """If the grace period takes all the time there is, the rest takes a second."""
+        """If the grace period takes the whole duration, the rest takes a second."""
         leaving = Departure(*[OLD] * 5)
         settings = leaving.host.broker.settings
         leaving.duck._settings = replace(settings, lame_duck_duration=10.0)
@@ -126,13 +126,13 @@ class TestEnding:
     """When it is over."""
 
     def test_noClients(self) -> None:
-        """Without clients it is over at once."""
+        """Without clients the mode ends at once."""
         leaving = Departure()
         leaving.begin()
         assert leaving.done == [None]
 
     def test_everybodyLeft(self) -> None:
-        """When the clients have gone by themselves it is over, whatever time is left."""
+        """When all clients have disconnected the mode ends, with any time left."""
         leaving = Departure(NEW, NEW)
         leaving.begin()
         for client in leaving.clients:
@@ -154,7 +154,7 @@ class TestEnding:
         assert len(leaving.left) == there
 
     def test_cancelBefore(self) -> None:
-        """Ending what has not begun does nothing, also to what begins later."""
+        """Cancelling before the beginning does nothing, also to a later beginning."""
         leaving = Departure(OLD)
         leaving.duck.cancel()
         leaving.begin()

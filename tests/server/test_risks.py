@@ -148,7 +148,7 @@ class TestSeparateStreams:
         ],
     )
     def test_warning(self, text: str, isWarned: bool) -> None:
-        """The log says at the start that members may store everything twice."""
+        """The log warns at the start that members may store messages twice."""
         with logLines() as lines:
             announceStart(settingsOf(text), "ID", {})
         assert any("not shared with its cluster" in line for line in lines) == isWarned

@@ -1,6 +1,6 @@
 """
-Planted secrets: searched for in the log, on all pages, in the answers of the system account, in the
-errors of configurations, and in the C{repr} of what a broker consists of.
+Planted secrets. The tests search for them in the log, on all pages, in the answers of the system
+account, in the errors of configurations, and in the C{repr} of a broker's parts.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ def logIn(host: Host) -> Any:
 
 def logInByCookie(host: Host) -> Socket:
     """
-    Browsers that log in rightly and wrongly with what their cookies say.
+    Browsers that log in with the values of their cookies, right and wrong ones.
 
     @return: one that has logged in and is there.
     """

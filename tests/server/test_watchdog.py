@@ -68,7 +68,7 @@ class TestHeld:
         assert f"The reactor was held for 2.0 seconds: {shown['place']}" in lines[0]
 
     def test_unseen(self, world: World) -> None:
-        """A time without a look, as when the machine was suspended, does not count."""
+        """A period without a look, as when the machine was suspended, does not count."""
         world.pass_(INTERVAL + 60, isWatched=False)
         assert world.dog.held == 0
 
@@ -108,7 +108,7 @@ class TestPlace:
     """Where a thread is."""
 
     def test_foreignCall(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The first call that leaves the broker, not what that calls in turn."""
+        """The first call outside of the broker is reported, not the calls within it."""
         namespace: dict[str, Any] = {"frame": lambda: sys._getframe(1)}
         text = "def plugin():\n    return library()\ndef library():\n    return frame()\n"
         exec(compile(text, "/plugin.py", "exec"), namespace)

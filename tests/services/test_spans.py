@@ -221,7 +221,7 @@ def test_invalidSection(section: str, why: str) -> None:
 
 
 def test_notInstalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra the error says what to install."""
+    """Without the extra the error names the package to install."""
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(PluginError, match=r"pip install 'natsbroker\[opentelemetry\]'"):
         Host("services { opentelemetry {} }")

@@ -115,7 +115,7 @@ def test_newcomerTakesTheLightest() -> None:
 
 
 def test_lightNewcomers() -> None:
-    """A newcomer that is no heavier than the lightest takes no place."""
+    """A newcomer that is not heavier than the lightest entry takes no place."""
     talkers = SubjectTraffic(1, 2)
     for _ in range(3):
         for subject in (b"a", b"b", b"c"):
@@ -171,7 +171,7 @@ def test_sumsAreExact(seed: int) -> None:
 
 
 def test_manyAccounts() -> None:
-    """The rests are bounded too: beyond that there is one for all other accounts."""
+    """The rests are bounded too. Beyond the bound, all other accounts share one rest."""
     talkers = SubjectTraffic(1, 2)
     for number in range(2000):
         count(talkers, f"A{number}", b"x")

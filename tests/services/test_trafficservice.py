@@ -82,7 +82,7 @@ class Counted:
 
 
 def test_clients() -> None:
-    """A report counts the clients' messages, the copies and the unwanted ones, once."""
+    """A report counts the clients' messages, the copies and the unwanted ones, each once."""
     with MemoryBroker(configText=ONE_ACCOUNT) as broker:
         counted = Counted(broker)
         client = broker.connect({"verbose": False, "user": "a", "pass": "a"})
@@ -214,7 +214,7 @@ def test_nobodyListens() -> None:
 
 
 def test_anotherAccount() -> None:
-    """Events may go to another account; the system account has none then."""
+    """Events may go to another account. The system account gets none then."""
     with MemoryBroker(configText=ACCOUNTS + SERVICE % "interval: 1s, account: A") as broker:
         watcher, client = login(broker, "s"), login(broker, "a")
         watcher.request(b"SUB $NB.EVENT.> 1\r\n")
@@ -225,7 +225,7 @@ def test_anotherAccount() -> None:
 
 
 def test_pieces() -> None:
-    """Many rows come in several messages, none larger than clients may be sent."""
+    """Many rows are sent in several messages, none larger than clients may receive."""
     text = SERVICE % "interval: 1s, account: '$G', depth: 3" + "\nmax_payload: 2000"
     with MemoryBroker(configText=text) as broker:
         watcher = broker.connect({"verbose": False})
@@ -256,7 +256,7 @@ def test_newAccounts() -> None:
 
 
 def test_stops() -> None:
-    """A service that was stopped counts nothing any more, and costs nothing."""
+    """A stopped service counts nothing any more, and causes no work."""
     with MemoryBroker(configText=SERVICE % "interval: 1s, account: '$G'") as broker:
         matcher = broker.bus().matcher
         assert matcher.counterFor is not None
@@ -284,7 +284,8 @@ def test_stored() -> None:
 
 def test_gateways() -> None:
     """
-    A report has the state of other clusters, the messages sent there, and those that came in vain.
+    A report has the state of other clusters, the messages sent there, and the number of unwanted
+    ones.
     """
     more = 'services { traffic { interval: "1s", account: A } }'
     host = Edge("interest { plugin: switching }", more).start()

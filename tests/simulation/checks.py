@@ -190,9 +190,7 @@ def _mayBeTaken(
     key: tuple[int, int],
     published: dict[tuple[int, int], Publication],
 ) -> bool:
-    """
-    Whether a member that nobody can be sure of may have been chosen: one whose end is limited.
-    """
+    """Whether a member with a maximum may have been chosen. Its number of messages is uncertain."""
     told = published[key]
     return any(
         wish.queue == queue and wish.maximum and matches(wish.pattern, told.subject)

@@ -19,9 +19,7 @@ SIZES = [0, 10, 300, 5000]
 
 
 class Step(NamedTuple):
-    """
-    One step: what is done, and what is left to choose.
-    """
+    """One step: its action, and the remaining choices."""
 
     what: str
     who: int

@@ -1,5 +1,6 @@
 """
-Clients of the simulated brokers, and what each of them knows: what it asked for, published and got.
+Clients of the simulated brokers, and the records of each: its subscriptions, publishes and
+messages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Running histories: one seed, what was wrong with it, and how few of its steps suffice for that.
+Running histories: one seed, its violations, and the smallest number of steps that produces them.
 """
 
 from __future__ import annotations

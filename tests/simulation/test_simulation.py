@@ -1,6 +1,6 @@
 """
-Clusters of three brokers in simulated networks: some hundred histories, and proof that the checks
-would have found what they look for. C{python -m tests.simulation} runs as many as one likes.
+Clusters of three brokers in simulated networks: some hundred histories, and tests that the checks
+find violations. C{python -m tests.simulation} runs any number.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ PRINT_TRACES = "from tests.simulation.running import run; print([run(s).trace fo
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, PART))
 def test_histories(first: int) -> None:
-    """Nothing goes wrong in them."""
+    """The histories have no violations."""
     for seed in range(first, first + PART):
         assert "\n".join(report(seed)) == ""
 
 
 def test_repeatable() -> None:
-    """The same seed makes the same run, byte by byte, also where hashes are others."""
+    """The same seed makes the same run, byte by byte, also with other hashes."""
     traces = str([run(seed).trace for seed in (3, 4)])
     for hashes in ("0", "1"):
         done = subprocess.run(

@@ -1,7 +1,6 @@
 """
-Super-clusters of two by two brokers with two leafnodes in simulated networks, and proof that the
-checks would have found what they look for. C{python -m tests.simulation --super} runs as many
-histories as one likes.
+Super-clusters of two by two brokers with two leafnodes in simulated networks, and tests that the
+checks find violations. C{python -m tests.simulation --super} runs any number of histories.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PATIENCE = 25
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, PART))
 def test_histories(first: int) -> None:
-    """Nothing goes wrong in them."""
+    """The histories have no violations."""
     for seed in range(first, first + PART):
         assert "\n".join(report(seed, True)) == ""
 
@@ -112,7 +111,7 @@ def shortList(patch: pytest.MonkeyPatch) -> None:
 
 
 def oldTable(patch: pytest.MonkeyPatch) -> None:
-    """Keep the table of one connection when the next one is there."""
+    """Keep the table of an old connection although there is a new one."""
     connected, tables = ListeningPolicy.connected, {}
 
     def remembered(self: Any, gateway: str, account: str, tellsAll: bool) -> Any:
@@ -170,7 +169,7 @@ def staleAnswers(patch: pytest.MonkeyPatch) -> None:
 
 
 def untoldLeafs(patch: pytest.MonkeyPatch) -> None:
-    """Leafnodes are not told what other clusters want."""
+    """Do not tell leafnodes the interest of other clusters."""
     patch.setattr(GatewayOutput, "known", lambda self: iter(()))
 
 

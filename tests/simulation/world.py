@@ -1,6 +1,4 @@
-"""
-Three brokers in a cluster, their clients, the network between them, and what goes wrong with it.
-"""
+"""Three brokers in a cluster, their clients, the network between them, and its faults."""
 
 from __future__ import annotations
 
@@ -216,7 +214,7 @@ class World:
         self.troubles.append((self.clock.seconds(), None, frozenset((one, other))))
 
     def hold(self, one: int, other: int, bothWays: bool) -> None:
-        """Carry nothing from one broker to another."""
+        """Hold all data from one broker to another."""
         self.begin(one, other)
         self.network.hold(address(one), address(other))
         if bothWays:
@@ -231,7 +229,7 @@ class World:
         """Cut a switch of a mode through. There is none here."""
 
     def heal(self) -> None:
-        """Let everything be well again; it takes a while until it is."""
+        """End all faults. It takes a while until everything works."""
         self.network.heal()
         for number in self.numbers:
             self.start(number)

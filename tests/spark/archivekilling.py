@@ -1,7 +1,7 @@
 """
-Archivers that race, tidy and are killed at random moments, while messages come in and retention
-takes the oldest, from the log and from the archive:
-C{python -m tests.spark.archivekilling --format delta --kills 10}.
+Archivers that race, compact and are killed at random moments, while messages arrive and retention
+removes the oldest ones from the log and from the archive: C{python -m tests.spark.archivekilling
+--format delta --kills 10}.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def rounds(
     kind: str, directory: Path, kills: int, seed: int, form: str = "delta", to: str = ""
 ) -> dict[str, Any]:
     """
-    Have two archivers race, kill one of them so often, and count.
+    Let two archivers race, kill one of them that many times, and count.
 
     @param kind: C{channel} of our broker, or C{stream} of nats-server.
     @param form: of the archive.

@@ -1,7 +1,7 @@
 """
 The program that C{spark-submit} runs on a cluster: C{clusterprogram.py SERVERS BROKER DIRECTORY}.
-It knows natsbroker from C{--py-files} and nothing of the tests, and says in one line of JSON what
-it found.
+It gets natsbroker from C{--py-files} and nothing of the tests, and prints its findings in one line
+of JSON.
 """
 
 from __future__ import annotations

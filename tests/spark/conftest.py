@@ -1,5 +1,5 @@
 """
-Fixtures of the Spark tests: one session for all of them, on the Java that comes with the tests.
+Fixtures of the Spark tests: one session for all of them, with the Java of the test requirements.
 
 In continuous integration all of them run; elsewhere they are left out without PySpark.
 """

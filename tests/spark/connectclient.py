@@ -1,7 +1,7 @@
 """
 The work of a program with a session of Spark Connect: C{python -m tests.spark.connectclient URL
-SERVERS BROKER DIRECTORY}. It prints one line of JSON with its findings. With two tables in place of
-the last three it says what these hold.
+SERVERS BROKER DIRECTORY}. It prints one line of JSON with its findings. If the last three arguments
+are two tables, it prints their contents.
 
 A process has sessions of its own Spark or of Spark Connect, so this is one of its own.
 """

@@ -40,9 +40,9 @@ QUICK = {
 @functools.cache
 def sparkHome() -> str:
     """
-    @return: a directory for SPARK_HOME, with all of Spark but the archives of PySpark, which Spark
-        puts in front of what is installed: each Python that it starts compiles them again, which
-        takes longer than most of these processes work.
+    @return: a directory for SPARK_HOME, with all of Spark except PySpark's archives. Spark puts
+    these before the installed packages, and each Python that it starts would compile them again,
+    which takes longer than most of these processes run.
     """
     installed = Path(pyspark.__file__).parent
     home = Path(tempfile.mkdtemp(prefix="spark-home-"))

@@ -52,7 +52,8 @@ _CONF = {
 
 def drive(urls: dict[str, str], directory: Path, isLast: bool) -> None:
     """
-    Run the queries: until killed, or to the end of what is stored, and say what the tables hold.
+    Run the queries until killed, or to the end of the stored messages, and print the contents of
+    the tables.
 
     @param urls: where each kind of log is.
     """

@@ -35,7 +35,7 @@ _CLUSTER = (
 
 def waitFor(isThere: Callable[[], bool]) -> None:
     """
-    @raise TimeoutError: if it does not come in a minute.
+    @raise TimeoutError: if the condition is not true within a minute.
     """
     deadline = time.monotonic() + 60
     while not isThere():
@@ -71,9 +71,7 @@ class Kind:
         raise NotImplementedError
 
     def trim(self, name: str, first: int) -> None:
-        """
-        Have what comes before a sequence taken away.
-        """
+        """Remove the messages before a sequence."""
         raise NotImplementedError
 
     def options(self, *names: str, **more: str) -> dict[str, str]:

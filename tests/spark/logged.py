@@ -25,7 +25,7 @@ def extended(
     identity: str = "one",
 ) -> int:
     """
-    Put messages behind those of an archive, which is made if there is none.
+    Append messages to those of an archive, which is created if there is none.
 
     @param messages: subjects and payloads.
     @return: where it stops.

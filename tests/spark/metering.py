@@ -59,7 +59,7 @@ def processSeconds(pid: int) -> float:
 
 class PythonClock:
     """
-    Processor seconds of the Pythons that Spark's JVM starts. Spark also starts C{chmod} and
+    CPU seconds of the Python processes that Spark's JVM starts. Spark also starts C{chmod} and
     C{readlink} for the files of checkpoints, some 20 times for a micro-batch, which do not count.
     """
 

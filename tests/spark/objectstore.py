@@ -24,7 +24,7 @@ from pyiceberg.utils.config import Config
 @contextmanager
 def objectStore() -> Iterator[dict[str, str]]:
     """
-    @return: what says to programs where the store is, and how to log in: variables.
+    @return: environment variables with the address of the store and the login.
     """
     # In a process of its own: the library that writes objects holds Python's lock meanwhile.
     process = subprocess.Popen(

@@ -41,7 +41,7 @@ class RegistryServer:
 
 
 def certified(directory: Path) -> ssl.SSLContext:
-    """The TLS of a server that asks for certificates of the authority whose files are there."""
+    """The TLS settings of a server that requires certificates of the given authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(directory / "server.pem", directory / "server-key.pem")
     context.load_verify_locations(directory / "ca.pem")

@@ -40,7 +40,7 @@ _SPARK = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
 class Side:
     """
-    One of the two servers, and what it is called in options.
+    One of the two servers, with its name in options.
 
     @ivar station: the server.
     @ivar jvm: Spark's process.

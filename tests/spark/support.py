@@ -87,8 +87,8 @@ class Stream:
 
     def isReached(self) -> bool:
         """
-        Whether publishes come to the stream: in a cluster its interest spreads after the answer.
-        Nothing is stored.
+        Whether publishes reach the stream: in a cluster its interest spreads after the answer. No
+        message is stored.
         """
         block = Headers({"Nats-Expected-Stream": "another"}).block()
         try:

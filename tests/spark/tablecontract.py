@@ -53,9 +53,7 @@ sys.exit(0 if table.append(base, files, (), base.stop + 4) else 9)
 
 
 def filed(root: Location, start: int, stop: int, *missing: int) -> list[File]:
-    """
-    A data file with messages that say their sequence; those of some sequences are not there.
-    """
+    """A data file with messages that contain their sequence. Some sequences are missing."""
     rows = [
         {
             "seq": n,
@@ -73,9 +71,7 @@ def filed(root: Location, start: int, stop: int, *missing: int) -> list[File]:
 
 
 def forge(path: Path, seq: int) -> None:
-    """
-    Give one row of a data file other data, and leave its checksum.
-    """
+    """Change the data of one row in a data file, and leave its checksum."""
     rows = pq.read_table(path, partitioning=None)
     seqs = rows["seq"].to_pylist()
     data = [
@@ -87,9 +83,7 @@ def forge(path: Path, seq: int) -> None:
 
 
 def dated(start: int, stop: int, second: int) -> Iterator[Any]:
-    """
-    Messages as those of L{filed}, the same number on each day.
-    """
+    """Messages as those of L{filed}, with the same number on each day."""
     for n in range(start, stop):
         time = datetime(2026, 11, 20 + (n - 1) // second, 23, 59, 59, n, timezone.utc)
         fields = {"seq": n, "subject": "orders.new", "data": b"%d" % n, "time": time}
@@ -99,9 +93,7 @@ def dated(start: int, stop: int, second: int) -> Iterator[Any]:
 
 
 def grow(table: ArchiveTable, stop: int, *missing: int, lost: Sequence[Range] = ()) -> bool:
-    """
-    Append the sequences up to one, in a file, to the version that holds.
-    """
+    """Append the sequences up to one, in a file, to the current version."""
     base = table.require()
     return table.append(base, filed(table.root, base.stop, stop, *missing), lost, stop)
 
@@ -193,7 +185,7 @@ class TableContract:
         return snapshot
 
     def test_missingArchive(self, tmp_path: Path) -> None:
-        """Where there is no archive there is none, and asking makes nothing."""
+        """A missing archive is reported as missing, and the request creates nothing."""
         table = tableAt(tmp_path / "lake", self.form)
         assert table.latest() is None
         with pytest.raises(TableError, match="lake: there is no archive"):
@@ -206,7 +198,7 @@ class TableContract:
             table.append(TableSnapshot.first(LOG, 1), filed(table.directory, 1, 5), (), 5)
 
     def test_first(self, tmp_path: Path) -> None:
-        """The first version says what it is of; of many who make it one succeeds."""
+        """The first version names its log. Of many processes that create it one succeeds."""
         root = tmp_path / "lake"
         tableAt(root, self.form).make()
         firsts = [TableSnapshot.first(LOG, 17) for _ in range(4)]
@@ -253,7 +245,7 @@ class TableContract:
         assert snapshot.version == before.version + 1
 
     def test_lost(self, table: ArchiveTable) -> None:
-        """Losses are joined over versions, also of versions that have nothing else."""
+        """Losses are joined over versions, also of versions with no other content."""
         assert table.append(table.require(), (), [(9, 12)], 12)
         assert table.require().lost == ((9, 12),)
         assert table.append(table.require(), (), [(12, 13)], 14)
@@ -266,7 +258,7 @@ class TableContract:
         )
 
     def test_stale(self, table: ArchiveTable) -> None:
-        """A commit behind a version that does not hold any more is refused; no file is left."""
+        """A commit based on an old version is refused. No file is left."""
         base = table.require()
         files = [filed(table.directory, 9, 12) for _ in range(2)]
         assert grow(table, 15)
@@ -276,7 +268,7 @@ class TableContract:
         assert len(list((table.directory / "data").rglob("*.parquet"))) == 2
 
     def test_race(self, table: ArchiveTable) -> None:
-        """Of many who go on from the same version one succeeds, round after round."""
+        """Of many that continue from the same version one succeeds, in each round."""
         for _ in range(3):
             base = table.require()
             stop = base.stop
@@ -287,7 +279,7 @@ class TableContract:
             assert self.check(table.directory, 3).stop == stop + 1 + won[0]
 
     def test_emptyRace(self, table: ArchiveTable) -> None:
-        """Of many who add versions without a file to the same one, one succeeds each round."""
+        """Of many that add versions without a file to the same one, one succeeds in each round."""
         base = table.require()
         won = together(
             4, lambda n: tableAt(table.directory).append(base, (), [(9, 10 + n)], 10 + n)
@@ -299,7 +291,7 @@ class TableContract:
         assert table.require() == snapshot
 
     def test_outOfRange(self, table: ArchiveTable) -> None:
-        """A file that has other sequences than its version accounts for is refused."""
+        """A file with sequences outside of its version's range is refused."""
         before = table.require()
         [new] = filed(table.directory, 9, 12)
         for files, stop in (
@@ -308,21 +300,21 @@ class TableContract:
             ([new], 11),
             ([replace(new, rows=9)], 20),
         ):
-            with pytest.raises(TableError, match="do not go between"):
+            with pytest.raises(TableError, match="do not fit between"):
                 table.append(before, files, (), stop)
         assert self.check(table.directory, 3) == before
 
     def test_vacuumedBefore(self, table: ArchiveTable) -> None:
-        """A file that somebody deleted before it was named is not named."""
+        """A file that was deleted before a version names it is not named."""
         before = table.require()
         [new] = filed(table.directory, 9, 12)
         (table.directory / new.path).unlink()
-        with pytest.raises(TableError, match="was deleted before it was named"):
+        with pytest.raises(TableError, match="was deleted before the table named it"):
             table.append(before, [new], (), 12)
         assert table.require() == before
 
     def test_compacted(self, table: ArchiveTable) -> None:
-        """Files give way to one with the same messages; nothing else changes."""
+        """Files are replaced by one with the same messages. Nothing else changes."""
         assert table.append(table.require(), (), [(9, 12)], 12)
         assert grow(table, 15)
         assert grow(table, 18)
@@ -336,7 +328,7 @@ class TableContract:
         self.check(table.directory, 3, 9, 10, 11)
 
     def test_expiredMeanwhile(self, table: ArchiveTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of two that change what was lost at the same moment, the later one fails."""
+        """Of two that change the losses at the same moment, the later one fails."""
         assert grow(table, 10, lost=[(4, 6)])
         assert grow(table, 20, lost=[(18, 20)])
         base, other = table.require(), tableAt(table.root)
@@ -349,8 +341,8 @@ class TableContract:
 
     def test_expired(self, table: ArchiveTable) -> None:
         """
-        Files of which every message is too old go, with what was lost there, and later losses are
-        where they were; what a query has not read yet stays.
+        Files with only expired messages are removed, with the losses in their range. Later losses
+        stay, and data that a query has not read yet stays.
         """
         assert grow(table, 12, 10, lost=[(10, 11)])
         assert grow(table, 20, 15, lost=[(15, 16)])
@@ -372,7 +364,7 @@ class TableContract:
         self.check(table.directory)
 
     def test_compactedTwice(self, table: ArchiveTable) -> None:
-        """Of many who compact the same files at the same moment one does."""
+        """Of many that compact the same files at the same moment one succeeds."""
         for _ in range(3):
             for _ in range(2):
                 assert grow(table, table.require().stop + 1)
@@ -398,7 +390,7 @@ class TableContract:
         assert len(self.check(table.directory, 3).files) == 1
 
     def test_days(self, tmp_path: Path) -> None:
-        """A table may have files of one day each; it stays so when they are compacted."""
+        """A table may have one file for each day, and keeps this when it is compacted."""
         root = tmp_path / "lake"
         table = tableAt(root, self.form)
         table.make()
@@ -416,7 +408,10 @@ class TableContract:
         assert [file.first for file in self.check(root).files] == [1, 4, 7, 10]
 
     def test_damage(self, table: ArchiveTable) -> None:
-        """Rows that are not what was archived keep their checksums: nobody compacts them away."""
+        """
+        Rows that differ from the archived ones keep their checksums, so that compacting does not
+        hide them.
+        """
         [file] = filed(table.directory, 9, 12)
         forge(table.directory / file.path, 10)
         base = table.require()
@@ -447,8 +442,8 @@ class TableContract:
 
     def test_full(self, table: ArchiveTable) -> None:
         """
-        Where there is no room a commit is an error that says so, at whatever byte; the version that
-        held does still, and the same goes on when there is room.
+        Without room a commit is an error with that reason, at any byte. The current version stays,
+        and the same process continues when there is room.
         """
         refused = 0
         for limit in self.limits:
@@ -469,7 +464,7 @@ class TableContract:
 
     @pytest.mark.skipif(sys.platform != "linux", reason="needs SIGXFSZ")
     def test_killed(self, table: ArchiveTable) -> None:
-        """A writer killed in the middle has changed nothing, and does not hinder others."""
+        """A writer that is killed in the middle has changed nothing, and does not block others."""
         killed = 0
         for limit in self.fatal:
             before = table.require()

@@ -26,8 +26,8 @@ from tests.spark.tablecontract import LOG, grow
 )
 def test_killed(form: str, kind: str, kills: int, tmp_path: Path) -> None:
     """
-    Two archivers race and are killed in turn, while messages come in and retention takes the
-    oldest: each message is there once, or recorded as lost.
+    Two archivers race and are killed in turn, while messages arrive and retention removes the
+    oldest ones. Each message is archived once, or recorded as lost.
     """
     counts = rounds(kind, tmp_path, kills, 7, form)
     assert isWhole(counts), counts
@@ -52,7 +52,9 @@ def archive(tmp_path: Path, form: str) -> ArchiveTable:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_notices(form: str, tmp_path: Path) -> None:
-    """A message that is missing, wrong or foreign is noticed, or the counts would mean nothing."""
+    """
+    A message that is missing, wrong or foreign is noticed. Otherwise the counts would mean nothing.
+    """
     table = archive(tmp_path, form)
     assert isWhole({**counted(tmp_path), "said": 20})
     assert not isWhole({**counted(tmp_path), "said": 21})
@@ -64,7 +66,7 @@ def test_notices(form: str, tmp_path: Path) -> None:
 
 
 def test_noticesRows(tmp_path: Path) -> None:
-    """Rows that are there twice, or have other data, are noticed."""
+    """Rows that occur twice, or have other data, are noticed."""
     archive(tmp_path, "delta")
     opened = deltalake.DeltaTable(str(tmp_path))
     deltalake.write_deltalake(

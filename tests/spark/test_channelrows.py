@@ -87,7 +87,7 @@ class TestBatch:
         ("options", "text"),
         [
             ({"stream": "S"}, "stream and channel exclude each other"),
-            ({"subject": "a"}, "subject does not go with channel"),
+            ({"subject": "a"}, "subject and channel exclude each other"),
             ({"clusterId": "other"}, "no responders for .* with the cluster id other there"),
             ({"channel": "none"}, "there is no channel none"),
         ],
@@ -144,7 +144,7 @@ class TestStream:
             broker.fill(name, [b"more"] * 50)
 
     def test_newChannels(self, broker: BrokerStation) -> None:
-        """A pattern takes in channels that come later, from their first message on."""
+        """A pattern includes channels that are created later, from their first message on."""
         query = follow(broker, "later.*")
         start = query.initialOffset()
         assert start["logs"] == {}
@@ -157,7 +157,7 @@ class TestStream:
         query.stop()
 
     def test_deletedChannel(self, startServer: StartServer) -> None:
-        """A channel that is gone, or was made again, ends the query."""
+        """A channel that is deleted, or created again, ends the query."""
         text = "streaming { store_limits { max_inactivity: '1s' } }"
         broker = BrokerStation(startServer(OURS_FAST, text))
         queries = [follow(broker, channel, startingOffsets="earliest") for channel in ("g", "*")]
@@ -186,7 +186,7 @@ class TestStream:
         start = query.initialOffset()
         query.stop()
         other = follow(broker, names[1])
-        with pytest.raises(OptionError, match="a query keeps its channels"):
+        with pytest.raises(OptionError, match="a query cannot change its channels"):
             other.latestOffset(start, ReadAllAvailable())
 
 
@@ -209,10 +209,10 @@ class TestWrite:
         [
             ("'a' AS data, 'b' AS msg_id", {}, "'msg_id' cannot be written to a channel"),
             ("'a' AS data, 'b' AS subject", {}, "'subject' cannot be written to a channel"),
-            ("'a' AS data", {"channel": "a,b"}, "channel: name the one to write to"),
-            ("'a' AS data", {"channel": "a.*"}, "channel: name the one to write to"),
+            ("'a' AS data", {"channel": "a,b"}, "channel: name the channel to write to"),
+            ("'a' AS data", {"channel": "a.*"}, "channel: name the channel to write to"),
             ("'a' AS data", {"channel": "a/b"}, "no channel can be called 'a/b'"),
-            ("'a' AS data", {"subject": "s"}, "subject does not go with channel"),
+            ("'a' AS data", {"subject": "s"}, "subject and channel exclude each other"),
             ("'a' AS data", {"stream": "S"}, "stream and channel exclude each other"),
             ("'a' AS data", {"clusterId": "other"}, "no NATS Streaming with the cluster id other"),
         ],
@@ -225,7 +225,7 @@ class TestWrite:
         spark: Any,
         broker: BrokerStation,
     ) -> None:
-        """A row that a channel does not take is refused in clear words."""
+        """A row that a channel refuses is an error with a clear text."""
         write = spark.sql(f"SELECT {columns}").write.format("natsbroker").mode("append")
         given = {"servers": broker.url, "channel": "c", **options}
         with pytest.raises(PySparkException, match=text):

@@ -46,7 +46,7 @@ def test_unknown(arguments: tuple[str, ...]) -> None:
 
 
 def test_help() -> None:
-    """Without a job the usage is shown, which is an error; asked for, it is none."""
+    """Without a job the usage is printed with an error. On request it is printed without one."""
     assert ran()[0] == 2
     assert ran("--help")[0] == 0
     for job in ("doctor", "archive"):

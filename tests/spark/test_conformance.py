@@ -1,6 +1,6 @@
 """
-The guarantees of the data source for any log, once for streams of nats-server, for streams with
-three replicas, and for channels of our broker: in the process of the test, without Spark itself.
+The guarantees of the data source for any log: for streams of nats-server, for streams with three
+replicas, and for channels of our broker. They are tested in the process of the test, without Spark.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 def batchOf(columns: tuple[str, ...], options: dict[str, str]) -> pa.Table:
     """
-    @return: what a batch has, read by workers that got it pickled, as Spark hands it over.
+    @return: the contents of a batch, read by workers that got it pickled, as in Spark.
     """
     reader = BatchReader(columns, readOptions(options))
     copy = pickle.loads(pickle.dumps(reader))
@@ -83,7 +83,7 @@ class TestBatch:
     """Stored messages in a batch query."""
 
     def test_everyRange(self, kind: Kind) -> None:
-        """Each half-open range gives its own sequences once, in however many tasks and pieces."""
+        """Each half-open range gives its own sequences once, in any number of tasks and pieces."""
         name = kind.make(b"%d" % number for number in range(1, 14))
         for manner in ({}, {"minPartitions": "5"}, {"batchRows": "2", "fetchBytes": "1024"}):
             for start, stop in ((1, 14), (1, 1), (14, 14), (3, 4), (5, 12), (13, 14)):
@@ -91,7 +91,7 @@ class TestBatch:
                 assert seqs(kind.options(name, **given)) == list(range(start, stop))
 
     def test_columns(self, kind: Kind) -> None:
-        """All columns, any of them alone, and in any order; empty and large data as it was."""
+        """All columns, each of them alone, and in any order. Empty and large data are unchanged."""
         payloads = [b"", b"\x00\xff\r\n", b"x" * 1_000_000, "é".encode()]
         name = kind.make(payloads)
         table = batchOf(COLUMNS, kind.options(name))
@@ -106,7 +106,7 @@ class TestBatch:
             assert batchOf(chosen, kind.options(name)).equals(table.select(list(chosen)))
 
     def test_severalLogs(self, kind: Kind) -> None:
-        """Several logs, one without messages among them, each from its own place."""
+        """Several logs, one without messages among them, each from its own position."""
         one, empty, two = kind.make([b"a"] * 5), kind.make(), kind.make([b"b"] * 3)
         if kind.option == "channel":
             empty = kind.make([b"c"])
@@ -215,8 +215,8 @@ class TestStream:
 
     def test_replayed(self, kind: Kind) -> None:
         """
-        Micro-batches within a limit, each the same for who reads it again, by a new reader, after
-        more was stored; together each message once.
+        Micro-batches within a limit are the same when a new reader reads them again after more was
+        stored. Together they have each message once.
         """
         name = kind.make([b"x"] * 25)
         options = kind.options(name, minPartitions="3")
@@ -264,8 +264,8 @@ class TestStream:
 
     def test_underLoad(self, kind: Kind) -> None:
         """
-        The tail is read while others publish: whatever an offset says is stored is read whole, by
-        one worker after the other, until each message was there once.
+        The tail is read while others publish. All messages before an offset are read completely, by
+        one worker after the other, until each message was read once.
         """
         name = kind.make()
         if kind.option == "channel":

@@ -125,9 +125,7 @@ _JOBS: dict[str, dict[str, Any]] = {
     importlib.util.find_spec("pyspark.pipelines") is None, reason="PySpark has them since 4.1"
 )
 def test_pipeline(server: ConnectServer, ownBroker: BrokerStation, tmp_path: Path) -> None:
-    """
-    A pipeline that is declared: its streaming table has each message once, over two runs.
-    """
+    """A declared pipeline: its streaming table has each message once, over two runs."""
     shutil.copytree(CHECKOUT / "examples" / "spark-pipeline", tmp_path / "pipeline")
     specification = tmp_path / "pipeline" / "spark-pipeline.yml"
     text = specification.read_text().replace("storage: storage", f"storage: file://{tmp_path}/s")

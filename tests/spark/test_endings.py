@@ -1,7 +1,7 @@
 """
 The end of reads, queries, writes and archives that cannot continue: wrong credentials, logs that
-are missing or vanish, servers that restart, and full disks. Each says why, and leaves nothing that
-is not whole. With nats-server and with our broker.
+are missing or deleted, servers that restart, and full disks. Each reports the reason and leaves no
+incomplete file, with nats-server and with our broker.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ ROWS = pa.RecordBatch.from_pydict({"data": [b"x" * 1000] * 20})
 
 
 class Place:
-    """
-    A server of its own, with one kind of log.
-    """
+    """A server with one kind of log."""
 
     def __init__(self, server: Server, isOurs: bool) -> None:
         self.server = server
@@ -166,7 +164,7 @@ class TestRefused:
         assert "pear" not in text + said["error"]
 
     def test_unknown(self, place: Place, tmp_path: Path) -> None:
-        """A log that is not there is named; a stream is not written to by another name."""
+        """A missing log is named. A stream cannot be written under another name."""
         given = place.options("nowhere")
         told = r"there is no (stream|channel) nowhere"
         for read in (batch, query):
@@ -181,13 +179,15 @@ class TestRefused:
 
 
 class TestGone:
-    """Logs that go in the middle."""
+    """Logs that disappear in the middle."""
 
     @READS
     def test_stream(
         self, read: Callable[[dict[str, str]], Iterator[Any]], station: Station
     ) -> None:
-        """A stream that is deleted between two pieces of a task is a loss; so is another one."""
+        """
+        A stream that is deleted between two pieces of a task is a loss, and so is a replaced one.
+        """
         kind = StreamKind(station)
         for isBack in (False, True):
             name = kind.make([b"x" * 1000] * 20)
@@ -251,7 +251,9 @@ class TestRestart:
     def test_serverDies(
         self, read: Callable[[dict[str, str]], Iterator[Any]], place: Place
     ) -> None:
-        """A task whose server dies says so; a second read of the range has each message once."""
+        """
+        A task whose server stops reports that. A second read of the range has each message once.
+        """
         name = place.kind.make([b"x" * 1000] * 20)
         rows = read(place.options(name))
         next(rows)
@@ -277,7 +279,7 @@ class TestRestart:
         assert written(place.options(name), iter([ROWS])).stored == 20
 
     def test_archive(self, place: Place, tmp_path: Path) -> None:
-        """An archive ends with the version that it had; the next one goes on from there."""
+        """An archive ends with its current version. The next one continues from there."""
         name = place.kind.make([b"x" * 1000] * 30)
         turns = iter([False, True, False, False])
 
@@ -303,8 +305,8 @@ class TestFull:
     @pytest.mark.parametrize("writer", [BatchWriter, TasklessWriter])
     def test_channel(self, writer: Any, startServer: StartServer, tmp_path: Path) -> None:
         """
-        A broker with a full disk refuses messages, and the task says so. Acknowledged messages are
-        there when the broker starts again with room.
+        A broker with a full disk refuses messages, and the task reports it. Acknowledged messages
+        are still stored when the broker starts again with room.
         """
         disk = tmp_path / "server-0"
         orders = Orders(tmp_path / "orders")

@@ -15,7 +15,7 @@ KINDS = [value for value in vars(errors).values() if isinstance(value, type)]
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not errors.ApiError])
 def test_travels(kind: type[Exception]) -> None:
-    """Each error comes out of a pickle as it went in, and belongs to the family."""
+    """A pickled error is read unchanged, and has the common base class."""
     error = kind("what happened")
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy)) == (type(error), "what happened")

@@ -1,6 +1,4 @@
-"""
-Finding Java, with scripts that say what Javas say.
-"""
+"""Finding Java, with scripts that print the output of Java."""
 
 from __future__ import annotations
 
@@ -88,7 +86,7 @@ class TestFinding:
             findJava(environment)
 
     def test_doesNotRun(self, tmp_path: Path) -> None:
-        """A program that says nothing sensible is no Java."""
+        """A program without valid output is no Java."""
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "java").write_text("nonsense")
         (tmp_path / "bin" / "java").chmod(0o755)
@@ -103,10 +101,10 @@ class TestFinding:
 
 @pytest.mark.usefixtures("withoutPackage")
 class TestWrapper:
-    """A runtime without the module that Spark asks for."""
+    """A runtime without the module that Spark requires."""
 
     def test_passesTheRestOn(self, tmp_path: Path) -> None:
-        """All arguments but that one arrive as they are, also strange ones."""
+        """All arguments but that one are passed on unchanged, also strange ones."""
         home = fakeJava(tmp_path / "it's a home", "21", hasVector=False)
         java = findJava({"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path)})
         assert java.wrapped == home

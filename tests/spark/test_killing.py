@@ -13,8 +13,8 @@ from tests.spark.killing import Logs, isWhole, rounds
 
 def test_killed(tmp_path: Path) -> None:
     """
-    A driver with queries from both kinds of logs is killed in the middle. The next one brings each
-    message once, to Parquet and to another stream, and duplicates and gaps would be seen.
+    A driver with queries from both kinds of logs is killed in the middle. The next one writes each
+    message once, to Parquet and to another stream. Duplicates and gaps would be found.
     """
     logs = Logs(tmp_path / "servers")
     try:

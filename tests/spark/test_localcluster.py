@@ -18,7 +18,7 @@ from tests.spark.support import BrokerStation, Station, Stream
 
 def packed(path: Path) -> Path:
     """
-    @return: the package as C{--py-files} takes it: Python alone, nothing compiled.
+    @return: the package as C{--py-files} accepts it: Python files only, nothing compiled.
     """
     with zipfile.ZipFile(path, "w") as archive:
         for source in sorted((CHECKOUT / "natsbroker").rglob("*.py")):
@@ -28,8 +28,8 @@ def packed(path: Path) -> Path:
 
 def test_cluster(ownStation: Station, ownBroker: BrokerStation, tmp_path: Path) -> None:
     """
-    C{spark-submit} to a cluster whose workers die in the middle of tasks: rows with ids are there
-    once, rows without ids in part twice.
+    C{spark-submit} to a cluster whose workers die in the middle of tasks: rows with ids are stored
+    once, and some rows without ids twice.
     """
     for name, count in (("IN", 1000), ("OUT", 0), ("LOOSE", 0)):
         stream = Stream(ownStation.connection, name)

@@ -1,6 +1,4 @@
-"""
-Jobs through which no data of Spark goes, where there is no PySpark.
-"""
+"""Jobs that do not pass data through Spark, without PySpark."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_replays(station: Station) -> None:
 
 
 def test_tutorial(tmp_path: Path) -> None:
-    """The tutorial runs from its first line to its last, as it is, and warns of nothing."""
+    """The tutorial runs unchanged from its first line to its last, without warnings."""
     text = (PAGES / "spark-tutorial.md").read_text("utf-8")
     blocks = [block.text for block in blocksOf(text) if block.kind == "python"]
     script = tmp_path / "tutorial.py"

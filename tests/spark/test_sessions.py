@@ -42,7 +42,10 @@ def test_settings(spark: Any) -> None:
 
 
 def test_makeStream(station: Station) -> None:
-    """A stream is made, and the same for the second time; another one of its name is refused."""
+    """
+    A stream is created. The same request again is accepted, and another stream of its name is
+    refused.
+    """
     given = {"servers": station.url, "stream": "MADE"}
     for _ in range(2):
         makeStream(given, subjects=["made.>"], storage="memory")
@@ -69,12 +72,15 @@ def test_parallelism(spark: Any, station: Station) -> None:
 
 
 def test_sameAgain(spark: Any) -> None:
-    """There is one session; a second call gives it."""
+    """There is one session. A second call returns it."""
     assert session("local[1]").sparkContext is spark.sparkContext
 
 
 def test_registersEarlier() -> None:
-    """PySpark 4.0 has the source by itself and takes no other one; all else is an error."""
+    """
+    PySpark 4.0 registers the source by itself and raises if it is registered again. Any other error
+    is raised.
+    """
 
     class Refusing:
         def __init__(self, code: str) -> None:
@@ -90,9 +96,7 @@ def test_registersEarlier() -> None:
 
 @_registers
 def test_registersAgain(spark: Any) -> None:
-    """
-    A session has the data source of this Python, whatever another one that shares its JVM left.
-    """
+    """A session has the data source of this Python, although another one shares its JVM."""
 
     class Stale(DataSource):  # type: ignore[misc]
         @classmethod
@@ -134,7 +138,7 @@ class TestConnect:
             session(url)
 
     def test_notBoth(self, spark: Any) -> None:
-        """A process that has its own Spark gets an error if it asks for the other kind."""
+        """A process with its own Spark gets an error if it asks for the other kind."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             with pytest.raises(OptionError, match="of its own Spark or of Spark Connect, not both"):
                 session(f"sc://127.0.0.1:{listener.getsockname()[1]}")

@@ -33,7 +33,7 @@ def test_anyCase() -> None:
 
 
 def test_names() -> None:
-    """Commas and blanks stand between names; twice is once."""
+    """Names are separated by commas and blanks. A repeated name counts once."""
     assert readOptions({**LEAST, "stream": "A, B,,A"})["stream"] == ("A", "B")
 
 
@@ -54,13 +54,13 @@ def test_missing(name: str) -> None:
     ],
 )
 def test_suggestion(name: str, suggestion: str) -> None:
-    """An unknown option is refused, with one that may have been meant."""
+    """An unknown option is refused, with a suggestion of a similar one."""
     with pytest.raises(OptionError, match=f"no option '{name}'; did you mean '{suggestion}'"):
         readOptions({**LEAST, name: "x"})
 
 
 def test_noSuggestion() -> None:
-    """Nothing is suggested for a name that resembles no option; paths lead to streams."""
+    """No suggestion is made for a name that resembles no option. Paths lead to streams."""
     with pytest.raises(OptionError, match=r"there is no option 'qqqq'$"):
         readOptions({**LEAST, "qqqq": "x"})
     with pytest.raises(OptionError, match="take no path here: the option 'stream'"):
@@ -112,7 +112,7 @@ def test_sparksOwn() -> None:
 
 
 def test_namesAreDifferent() -> None:
-    """No two options are one in another case, and none is both there and planned."""
+    """No two options differ in case only, and none is both existing and planned."""
     names = [option.name.lower() for option in OPTIONS] + [option.lower() for option in PLANNED]
     assert len(set(names)) == len(names)
 

@@ -1,6 +1,6 @@
 """
-The cost of streaming. It takes minutes and a machine with nothing else to do, so it is left out
-where C{NATSBROKER_SPEED} is not set.
+The cost of streaming. The tests take minutes and an idle machine, so they are skipped unless
+C{NATSBROKER_SPEED} is set.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def _found(frame: Any) -> Any:
 
 def queried(spark: Any, directory: Path, queries: int, form: str = "delta") -> dict[str, int]:
     """
-    @return: how many queries were made, had sequences that are missing, twice or wrong; how many
-        sequences the last one had, and versions of the archive were seen.
+    @return: the number of queries, of queries with missing, doubled or wrong sequences, of
+    sequences in the last one, and of versions of the archive.
     """
     (directory / "server").mkdir()
     server = Server(OURS_FAST, directory / "server", STREAMING).start()

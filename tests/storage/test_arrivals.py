@@ -45,27 +45,27 @@ def scene() -> Scene:
 
 
 def test_oneAtOnce(scene: Scene) -> None:
-    """A result is taken up in the turn that it comes in."""
+    """A result is processed in the turn in which it comes."""
     scene.arrive("a")
     assert scene.turn() == ["a"]
 
 
 def test_littleWork(scene: Scene) -> None:
-    """Results that cost little are taken up together."""
+    """Cheap results are processed together."""
     for name in "abc":
         scene.arrive(name, SHARE / 4)
     assert scene.turn() == ["a", "b", "c"]
 
 
 def test_muchWork(scene: Scene) -> None:
-    """Results that cost much are taken up one in each turn, in order."""
+    """Expensive results are processed one in each turn, in order."""
     for name in "abc":
         scene.arrive(name)
     assert [scene.turn(), scene.turn(), scene.turn(), scene.turn()] == [["a"], ["b"], ["c"], []]
 
 
 def test_orderIsKept(scene: Scene) -> None:
-    """A result that comes while others wait is taken up after them."""
+    """A result that comes while others wait is processed after them."""
     scene.arrive("a")
     scene.arrive("b")
     scene.turn()

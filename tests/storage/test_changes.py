@@ -239,8 +239,10 @@ def test_limitPerSubject(tmp_path: Path) -> None:
 
 
 def test_olderVersions(tmp_path: Path) -> None:
-    """A version that knows no changes in the journal refuses a store that may have some, and opens
-    it again after it was closed."""
+    """
+    A version that does not support changes in the journal refuses a store that may have some. It
+    opens the store again after the store was closed.
+    """
     queue = Queue(tmp_path / "store", Retention())
     queue.put(*SUBJECTS)
     queue.delete(1)

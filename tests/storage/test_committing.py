@@ -131,7 +131,7 @@ def test_together(tmp_path: Path) -> None:
 
 
 def test_failedCommit(tmp_path: Path) -> None:
-    """A group that is not stored is none."""
+    """A group that is not stored does not count."""
     opened = Open(tmp_path / "store", True)
     before = opened.append(1, 10)
 

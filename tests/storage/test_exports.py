@@ -86,7 +86,7 @@ def test_same(blocks: Any, start: int, length: int, maxBytes: int) -> None:
 @needsCompiled
 @given(BLOCKS.filter(bool), st.data())
 def test_damage(blocks: Any, data: Any) -> None:
-    """A bit that was flipped anywhere is seen, unless it is in what was not wanted."""
+    """A flipped bit anywhere is detected, unless it is in an unwanted part."""
     raws = built(blocks)
     place = data.draw(st.integers(0, len(raws) - 1))
     raw = bytearray(raws[place])
@@ -101,13 +101,13 @@ def test_damage(blocks: Any, data: Any) -> None:
 @needsCompiled
 @given(st.binary(max_size=300))
 def test_anything(data: bytes) -> None:
-    """A text that is no block is none."""
+    """A text that is no block is refused."""
     assert gather([data], IDENTITY, 1, 10, 100, 10) is None
 
 
 @needsCompiled
 def test_strangers() -> None:
-    """Blocks of another log, and blocks that do not rise, are not taken."""
+    """Blocks of another log, and blocks that are not in order, are refused."""
     first, second = built([[(1, (b"foo", b"", b"abc"))] * 3, [(1, (b"foo", b"", b"abc"))] * 3])
     assert gather([first, second], IDENTITY + 1, 1, 50, 1000, 50) is None
     assert gather([second, first], IDENTITY, 1, 50, 1000, 50) is None
@@ -145,6 +145,6 @@ def test_sizeIn(blocks: Any) -> None:
 
 
 def test_canGather() -> None:
-    """Without the compiled step there is nothing to gather with."""
+    """Without the compiled step no blocks can be gathered."""
     with using(PURE):
         assert not canGather()

@@ -33,7 +33,7 @@ def test_waitsForThoseAnswered() -> None:
 
 
 def test_firstAfterAnswers() -> None:
-    """The first who asks after the answers waits for the others, but not longer."""
+    """The first request after the answers waits for the others, but not longer."""
     patience = GroupPatience()
     assert begins(patience, 3, 1, False)
     assert not patience.isComplete(2)

@@ -126,7 +126,7 @@ class MemoryStoreTests(
         assert log.bounds().count == count > SCANNED
 
     def test_times(self) -> None:
-        """The record of a time is found among others that are gone."""
+        """The record of a time is found although others are deleted."""
         log = self.wait(self.makeStore().open("log"))
         self.wait(log.append([(b"s", b"", b"", 10 * number) for number in range(1, 201)]))
         self.wait(log.delete(range(20, 60)))

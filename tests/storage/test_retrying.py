@@ -55,7 +55,7 @@ class Trying:
 
 
 def test_atOnce() -> None:
-    """A call that succeeds waits for nothing."""
+    """A call that succeeds does not wait."""
     trying = Trying(0)
     trying.begin()
     assert (trying.result, trying.watchers) == (["done"], 0)

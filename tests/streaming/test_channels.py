@@ -61,7 +61,7 @@ def test_subscribed() -> None:
 
 
 def test_offlineDoesNotCount() -> None:
-    """Offline durable subscriptions do not keep a channel; they go with it."""
+    """Offline durable subscriptions do not keep a channel. They are deleted with it."""
     stage = Stage(OPTIONS)
     client = stage.client()
     client.subscribe("foo", durableName="d").close()
@@ -88,7 +88,7 @@ def test_clientDies() -> None:
 
 
 def test_beginsAnew() -> None:
-    """A channel that is used again after it was deleted is a new one."""
+    """A channel that is used again after its deletion is a new one."""
     stage = Stage(OPTIONS)
     client = stage.client()
     client.publish("foo", b"old")
@@ -207,7 +207,7 @@ def entries(*data: bytes) -> Any:
 
 
 class TestDemand:
-    """Channels that are made because they are used."""
+    """Channels that are created at their first use."""
 
     def test_newChannel(self) -> None:
         """A new channel is there at once; its log is opened, and named after it."""
@@ -518,7 +518,7 @@ def test_beginsAndEnds() -> None:
 
 
 def test_cannotBegin() -> None:
-    """If it cannot begin, the service cannot start; it is ended all the same."""
+    """If it cannot begin, the service cannot start, and is ended too."""
     user = User()
     user.outcome = fail(StoreFailed("broken"))
     stage = Stage(start=False)

@@ -47,7 +47,7 @@ def test_stores() -> None:
 
 
 def test_nobodyThere() -> None:
-    """Without NATS Streaming published messages are lost, and the log says so each time."""
+    """Without NATS Streaming published messages are lost, and the log has a line for each."""
     with MemoryBroker() as broker, logLines() as lines:
         writer = writerOf(broker)
         writer.write(b"one")

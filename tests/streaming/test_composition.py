@@ -73,7 +73,7 @@ class TestBroker:
             assert not broker.bus("B").hasInterest(b"_STAN.discover.test-cluster")
 
     def test_unknownStore(self) -> None:
-        """A store that is not there is the reason why there is no broker."""
+        """A missing store is the reason why the broker cannot be made."""
         with pytest.raises(PluginError, match='no IStoreOpener named "moon"'):
             MemoryBroker(configText="streaming { store: moon }")
 
@@ -150,7 +150,7 @@ class TestPipeline:
             broker.advance(0)
 
     def test_info(self) -> None:
-        """INFO says whether there are frames."""
+        """INFO shows whether frames are supported."""
         with MemoryBroker(configText="streaming {}") as broker:
             assert broker.connect({}).info["nb_export"] == 1
         with MemoryBroker() as broker:

@@ -85,7 +85,7 @@ class TestClients:
     """Clients that come and go."""
 
     def test_comesAndGoes(self) -> None:
-        """A client is remembered with all that is known of it, until it goes."""
+        """A client is remembered with all its data, until it leaves."""
         desk = Desk()
         desk.load()
         client = StreamingClient("me", "hb", b"id", 1, "A/u")
@@ -194,8 +194,8 @@ class TestProgress:
 
     def test_announced(self) -> None:
         """
-        A message that may be sent before the next write is announced, and then again at once: as
-        many as there is room for; or more, while sent messages are acknowledged.
+        A message that may be sent before the next write is announced, and then the next ones: as
+        many as there is room for, or more while sent messages are acknowledged.
         """
         desk = Desk()
         desk.load()

@@ -68,7 +68,7 @@ class TestPublishedIn:
     @needsCompiled
     @given(st.lists(PUBMSGS | ODD, max_size=8), st.integers(0, 8))
     def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
-        """A field that is taken is one that the library reads, and all fields are equal."""
+        """An accepted field is one that the library reads, and all fields are equal."""
         assert COMPILED is not None
         with using(COMPILED):
             published = publishedIn(payloads, start)
@@ -114,7 +114,7 @@ class TestAcknowledgedIn:
     @needsCompiled
     @given(st.lists(ACKS | ODD, max_size=8), st.integers(0, 8))
     def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
-        """A field that is taken is one that the library reads."""
+        """An accepted field is one that the library reads."""
         assert COMPILED is not None
         with using(COMPILED):
             acknowledged = acknowledgedIn(payloads, start, b"foo")
@@ -123,7 +123,7 @@ class TestAcknowledgedIn:
 
     @needsCompiled
     def test_run(self) -> None:
-        """A run of publishes is taken, up to one for another channel."""
+        """A run of publishes is accepted, up to one for another channel."""
         assert COMPILED is not None
         sequences = [1, 127, 128, 1 << 40, (1 << 62) - 1]
         payloads = [
@@ -256,7 +256,7 @@ class TestTail:
         assert tail.following(3, 9) == []
 
     def test_trimMessages(self) -> None:
-        """The oldest go when there are too many."""
+        """The oldest messages are removed when there are too many."""
         tail = Tail(mostMessages=2)
         for sequence in range(1, 5):
             tail.add([stored(sequence)])

@@ -102,7 +102,7 @@ def test_file(flag: str) -> None:
 
 def test_twoFiles() -> None:
     """Two files for one broker are an error."""
-    with pytest.raises(ConfigError, match="one configuration file"):
+    with pytest.raises(ConfigError, match="same configuration file"):
         settings("-c", "s.conf", "-sc", "other.conf")
 
 

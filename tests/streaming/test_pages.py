@@ -202,7 +202,7 @@ def test_series(pages: StagedPages) -> None:
 
 
 def test_seriesBeforeTheStart() -> None:
-    """Before the service has started there are none."""
+    """Before the service has started there are no series."""
     series = complete(streamingSeries(Stage(start=False).model))
     assert all(not metric.samples for metric in series)
 

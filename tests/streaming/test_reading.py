@@ -160,7 +160,7 @@ def test_limitsThatMakeNoSense(text: str, error: str) -> None:
         ("store: sql", "streaming.store: for SQL stores, the source must be specified"),
         ("ns: 'nats://u:secret@:x'", "nats_server: error parsing NATS server url"),
         ("ns: 'nats://a,ws://b'", "nats_server: NATS servers over WebSocket (ws://) are not"),
-        ("ns: 'nats://a', account: A", "nats_server: the account on another NATS server is"),
+        ("ns: 'nats://a', account: A", "nats_server: on another NATS server the user determines"),
         ("max_msgs: 5", "unknown field"),
         ('hb_interval: "soon"', "streaming.hb_interval"),
     ],
@@ -195,5 +195,5 @@ def test_notYet(text: str) -> None:
     "text", ["partitioning: false", "encrypt: false", "secure: false", 'ft_group: ""']
 )
 def test_askingForNothing(text: str) -> None:
-    """Saying no to it is fine."""
+    """Disabling it explicitly is allowed."""
     assert built(f"streaming {{ {text} }}") == Streaming()

@@ -75,7 +75,9 @@ class TestSubscriptions:
 
     @STOPS
     def test_goesOn(self, how: str) -> None:
-        """Every kind of subscription goes on at its old inboxes, without the client's doing."""
+        """
+        Every kind of subscription continues at its old inboxes, without any action of the client.
+        """
         stage = Stage()
         client = stage.client()
         kinds: list[dict[str, str]] = [
@@ -199,7 +201,7 @@ class TestSubscriptions:
 
     @STOPS
     def test_ended(self, how: str) -> None:
-        """A subscription that had ended is not there."""
+        """A subscription that had ended does not exist."""
         stage = Stage()
         client = stage.client()
         client.subscribe("foo").close()
@@ -386,7 +388,7 @@ class TestLeftovers:
         assert listener.again == [(3, 1), (4, 1), (5, 0), (6, 0)]
 
     def test_unknownFields(self) -> None:
-        """A request that was never finished leaves nothing that matters."""
+        """A request that was interrupted leaves nothing of importance."""
         stage = Stage()
         assert stage.ask(b"_STAN.sub.test-cluster", b"", protocol.SubscriptionResponse).error
         stage.stop()

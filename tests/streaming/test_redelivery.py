@@ -70,7 +70,7 @@ class TestAckWait:
         assert listener.again == []
 
     def test_countEndsWithAck(self) -> None:
-        """Acknowledging a message forgets how often it came."""
+        """Acknowledging a message resets its count of deliveries."""
         stage = Stage()
         _, listener = subscribed(stage, 1)
         stage.advance(3.1)
@@ -173,7 +173,7 @@ class TestUnwell:
         assert listener.again[0] == (1, 1)
 
     def test_queue(self) -> None:
-        """In a queue group it goes to a member that is well."""
+        """In a queue group it goes to a member that answers."""
         stage = Stage(self.OPTIONS)
         ill, well = stage.client("ill"), stage.client("well")
         first = ill.subscribe("foo", qGroup="q", isAcking=False, ackWaitInSecs=4)

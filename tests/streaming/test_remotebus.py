@@ -81,7 +81,7 @@ class TestOnlyServer:
         service.stopService()
 
     def test_sharedStore(self, stage: Stage) -> None:
-        """Brokers that share a store agree by that who serves: others may be there."""
+        """Brokers that share a store decide through it which one serves, so others may exist."""
         service = self.serve(stage)
         store = LeasedStore(Shared(MemoryStore(stage.broker.reactor)))
         assert opened(stage, store) is store

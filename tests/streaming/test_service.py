@@ -145,7 +145,7 @@ class TestStop:
         stage.stop()
 
     def test_takesNothingMore(self) -> None:
-        """A message that comes while the service stops is not taken."""
+        """A message that comes while the service stops is not accepted."""
         stage = Stage()
         client = stage.client()
         stage.service.stopService()
@@ -183,7 +183,7 @@ class TestLosses:
         assert not stage.service.losses
 
     def test_otherStore(self) -> None:
-        """A store that keeps no reports has lost nothing that it knows of."""
+        """A store without reports has no known losses."""
         assert not Stage().service.losses
 
 
@@ -310,7 +310,10 @@ def test_stopped(brokers: Brokers) -> None:
 
 
 def test_lostLease(brokers: Brokers) -> None:
-    """A service that has lost the lease serves no more and waits; it serves again when it can."""
+    """
+    A service that has lost the lease stops serving and waits. It serves again when it has the
+    lease.
+    """
     first, second = brokers.start(), brokers.start()
     stage = brokers.stage
     client = stage.client()

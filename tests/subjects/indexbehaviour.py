@@ -104,7 +104,7 @@ class IndexBehaviour:
         assert index.shapes == 0
 
     def test_wildcards(self) -> None:
-        """Every pattern that matches is found, whatever the kind of its wildcards."""
+        """Every pattern that matches is found, with any kind of wildcards."""
         index = self.filled(
             b"foo.bar",
             b"foo.*",
@@ -263,7 +263,10 @@ class IndexBehaviour:
         assert index.shapes == 2
 
     def test_shapesAreCapped(self) -> None:
-        """A new shape beyond the cap is refused, known ones and literals are not; room returns."""
+        """
+        A new shape beyond the cap is refused. Known ones and literals are not. Removed shapes make
+        room.
+        """
         index = self.makeIndex(maxShapes=2)
         index.insert(b"*", 1)
         index.insert(b"a.*", 2)

@@ -145,7 +145,7 @@ class TestMatchCache:
         assert world.asked.count(b"steady") == 1
 
     def test_weights(self, world: World) -> None:
-        """With weights, it is their sum that is bounded; too heavy results are not remembered."""
+        """With weights, their sum is bounded. Too heavy results are not remembered."""
 
         def match(subject: bytes) -> bytes:
             world.asked.append(subject)

@@ -35,7 +35,7 @@ def _placed(patterns: Sequence[bytes]) -> list[tuple[int, bytes]]:
 
 @given(LISTS | ODD)
 def test_overlap(patterns: list[bytes]) -> None:
-    """The first two that overlap are those that comparing each with each finds."""
+    """The first two patterns that overlap are the same as by comparing all pairs."""
     pairs = [
         (place, other)
         for place, one in enumerate(patterns)

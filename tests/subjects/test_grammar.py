@@ -210,7 +210,7 @@ class TestRelations:
 
     @pytest.mark.parametrize(("narrow", "wide"), SUBSETS)
     def test_subset(self, narrow: bytes, wide: bytes) -> None:
-        """A pattern is within another that matches all it matches; the two overlap."""
+        """A pattern is within another one that matches all its subjects. The two overlap."""
         assert isSubset(narrow, wide)
         assert overlaps(narrow, wide)
         assert overlaps(wide, narrow)
@@ -245,13 +245,13 @@ class TestRelations:
 
     @given(PATTERNS, PATTERNS, LITERALS)
     def test_commonSubjectMeansOverlap(self, one: bytes, other: bytes, subject: bytes) -> None:
-        """Two patterns that a subject reaches overlap."""
+        """Two patterns that match one subject overlap."""
         if matches(one, subject) and matches(other, subject):
             assert overlaps(one, other)
 
     @given(PATTERNS, PATTERNS)
     def test_overlapHasAWitness(self, one: bytes, other: bytes) -> None:
-        """For patterns that overlap there is a subject that reaches both, else there is none."""
+        """Patterns overlap exactly if a subject matches both."""
         witness = witnessOf(one, other)
         assert overlaps(one, other) is (witness is not None)
         if witness is not None:

@@ -36,7 +36,7 @@ def outcomes(mapping: Mapping, subject: bytes, cluster: bytes = b"") -> Counter[
 
 
 def test_unmapped() -> None:
-    """A subject that nothing maps is given back itself each time."""
+    """A subject without a mapping is returned unchanged each time."""
     table = MappingTable([Mapping(b"a", [Destination(b"b")])], noChance)
     for _ in range(3):
         subject = bytes(bytearray(b"other"))
@@ -68,7 +68,7 @@ class TestMapping:
         assert outcomes(mapping, b"a") == {b"a": 80, b"b": 5, NOWHERE: 15}
 
     def test_emptyTable(self) -> None:
-        """A weight of nothing gets nothing."""
+        """A weight of 0 gets no messages."""
         mapping = Mapping(b"a", [Destination(b"b", 0), Destination(b"c", 100)])
         assert outcomes(mapping, b"a") == {b"c": 100}
 
@@ -200,7 +200,7 @@ class TestMappingTable:
         assert counts[b"b"] + counts[b"c"] == 2000
 
     def test_fixedDestination(self) -> None:
-        """A fixed destination is known beforehand; one that is drawn is not."""
+        """A fixed destination is known in advance. A random one is not."""
         table = self.table((b"a.*", b"b.$1"), (b"c", b"d.{{random(2)}}"))
         weighted = MappingTable([Mapping(b"e", [Destination(b"f", 50)])], noChance)
         assert (table.fixed(b"a.x"), table.fixed(b"z")) == (b"b.x", b"z")

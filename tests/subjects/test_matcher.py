@@ -179,7 +179,7 @@ class TestRemembering:
         assert len(desk.matcher) == 0
 
     def test_prefixes(self, names: Names) -> None:
-        """Subjects that begin alike are not taken for one another."""
+        """Subjects with the same beginning are not confused."""
         desk = Desk(names)
         entries = {length: desk.add(b"x" * length) for length in range(1, 200)}
         for _ in range(2):

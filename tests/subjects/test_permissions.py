@@ -78,7 +78,7 @@ class TestPermissionSet:
         assert PermissionSet(allow, deny).allowsAll(b"a.*") is isAllowed
 
     def test_answersAreTheSameTwice(self) -> None:
-        """An answer that is remembered is the answer that was given."""
+        """A remembered answer is the same as the first one."""
         permissions = PermissionSet([b"a.*"], [b"a.b"])
         for _ in range(2):
             assert permissions.allows(b"a.c")

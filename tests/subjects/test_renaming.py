@@ -32,7 +32,7 @@ def test_numbered(pattern: bytes, result: bytes) -> None:
     ],
 )
 def test_unnumbered(pattern: bytes, result: bytes) -> None:
-    """Numbers of stars become stars; nothing else does."""
+    """Numbers of stars become stars. Other tokens stay."""
     assert unnumbered(pattern) == result
 
 
@@ -63,7 +63,10 @@ class TestIntersection:
 
     @given(PATTERNS, PATTERNS, DELIVERABLE)
     def test_meaning(self, one: bytes, other: bytes, subject: bytes) -> None:
-        """A subject matches it exactly if it matches both, and it lies within both."""
+        """
+        A subject matches the intersection exactly if it matches both patterns, and the intersection
+        lies within both.
+        """
         both = intersection(one, other)
         expected = matches(one, subject) and matches(other, subject)
         assert (both is not None and matches(both, subject)) == expected
@@ -110,7 +113,7 @@ class TestRenaming:
         assert renaming.ours == b"local.>"
 
     def test_keeps(self) -> None:
-        """A renaming knows whether it changes anything."""
+        """A renaming knows whether it has an effect."""
         assert Renaming(b"a.*", b"a.*").keeps
         assert not Renaming(b"a.*", b"a.$1").keeps
         assert Renaming(b"a.*", b"a.$1").toOurs(b"a.b") == b"a.b"

@@ -35,7 +35,7 @@ class TestRecipes:
     """The look-ups for a subject."""
 
     def test_textOfEachShape(self) -> None:
-        """For each shape that fits there is the one text that a matching pattern would have."""
+        """For each shape that fits, there is one text of a matching pattern."""
         table = tableOf(b"x.*", b"*.x", b"*.*", b"x.>", b"*.>", b">", b"*", b"x.x.*", b"x.x.>")
         assert sorted(textsFor(table, b"a.b")) == [b"*.*", b"*.>", b"*.b", b">", b"a.*", b"a.>"]
         assert sorted(textsFor(table, b"a")) == [b"*", b">"]

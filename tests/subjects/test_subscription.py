@@ -51,7 +51,7 @@ class TestSubscription:
         assert subscription.weight == 1
 
     def test_cancel(self, names: Names) -> None:
-        """Cancelling closes it and tells the owner, once."""
+        """Cancelling closes it and notifies the owner, once."""
         owner = Owner()
         subscription = names.Subscription(owner, b"foo", b"", 0, None, None)
         subscription.cancel()
@@ -99,7 +99,7 @@ class TestSubscription:
         assert (subscription.delivered, subscription.closed) == (1, True)
 
     def test_identity(self, names: Names) -> None:
-        """Two subscriptions of equal parts are two subscriptions."""
+        """Two subscriptions with equal parts are different."""
         one, other = (names.Subscription(None, b"foo", b"", 0, None, b"1") for _ in range(2))
         assert one != other
         assert len({one, other}) == 2
@@ -155,7 +155,7 @@ class TestSidTable:
         assert b"1" not in table
 
     def test_byTag(self, names: Names) -> None:
-        """A subscription is found by its tag, until it is taken out."""
+        """A subscription is found by its tag, until it is removed."""
         table, made = self.make(names, b"1", b"two", b"\xff")
         assert len(table) == 3
         assert set(table) == set(made)

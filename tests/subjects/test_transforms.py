@@ -68,7 +68,7 @@ class TestApply:
         assert made == {b"b.%d.x" % number for number in range(10)}
 
     def test_notRandom(self) -> None:
-        """Other transforms always do the same."""
+        """Other transforms always give the same result."""
         assert not SubjectTransform(b"a.*", b"b.{{partition(3,1)}}").isRandom
 
     @given(PATTERNS, LITERALS, DELIVERABLE)

@@ -145,7 +145,7 @@ class TestAccountz:
         assert detail(stage, "$SYS")["is_system"] is True
 
     def test_unknown(self) -> None:
-        """An account that is not there is refused, its name short and printable."""
+        """A missing account is refused. Its name is shortened and printable."""
         text = Stage().refusal("/accountz", acc="x\r\n" + "y" * 999)
         assert text == "Account x\\r\\n" + "y" * 61 + "... does not exist"
 

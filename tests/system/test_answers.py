@@ -157,7 +157,7 @@ class TestAccounts:
         ("name", "text"), [("A", "not jetstream enabled"), ("NO", "not found")]
     )
     def test_noJetStream(self, asker: Asker, name: str, text: str) -> None:
-        """An account without JetStream has none to show."""
+        """An account without JetStream shows none."""
         answer = asker.ask(f"ACCOUNT.{name}.JSZ")
         assert answer["error"] == {"code": 500, "description": f'account "{name}" {text}'}
 
@@ -207,7 +207,7 @@ class TestActions:
         assert asker.ask(f"SERVER.{asker.id}.KICK", cid=cid)["error"] == error
 
     def test_leave(self, asker: Asker) -> None:
-        """A client learns that it is to connect elsewhere."""
+        """A client learns that it must connect elsewhere."""
         cid = asker.client.session.cid
         asker.client.receive()
         assert list(asker.ask(f"SERVER.{asker.id}.LDM", cid=cid)) == ["server"]
@@ -222,7 +222,7 @@ class TestActions:
         assert asker.askWith(f"SERVER.{asker.id}.{kind}", body) is None
 
     def test_reload(self, asker: Asker) -> None:
-        """The configuration is read again; an error in it is the answer."""
+        """The configuration is read again. An error in it is the answer."""
         subject = f"SERVER.{asker.id}.RELOAD"
         assert "using -c or --config" in asker.ask(subject)["error"]["description"]
         calls: list[str] = []

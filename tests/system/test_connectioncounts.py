@@ -51,14 +51,14 @@ def test_changes() -> None:
 
 
 def test_oldSubject() -> None:
-    """Servers that know the old subject alone hear of it there."""
+    """Servers that know the old subject only receive the event there."""
     stage = Counted(b"$SYS.SERVER.ACCOUNT.*.CONNS")
     stage.host.client(HELLO)
     assert [subject for subject, _ in stage.after(1.0)] == [b"$SYS.SERVER.ACCOUNT.A.CONNS"]
 
 
 def test_unheard() -> None:
-    """Nothing is counted without a subscriber."""
+    """Without a subscriber no event is counted."""
     stage = Counted(b"other")
     stage.host.client(HELLO)
     assert stage.after(1.0) == []

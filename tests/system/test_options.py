@@ -92,7 +92,7 @@ class TestFilter:
         ],
     )
     def test_admits(self, said: dict[str, Any], isAdmitted: bool) -> None:
-        """A server answers if it fits everything that the request says."""
+        """A server answers if it meets all conditions of the request."""
         server = {"name": "alpha", "cluster": "C1", "host": "10.0.0.1"}
         servers = decodeRequest("STATSZ", json.dumps(said).encode()).servers
         assert servers.admits(server, ["eu", "ssd"], "hub") is isAdmitted

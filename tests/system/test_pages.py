@@ -39,7 +39,7 @@ def stateOf(stage: Stage, process: ProcessUsage) -> BrokerState:
 
 
 def test_healthChecks() -> None:
-    """Checks that were given are asked."""
+    """Given checks are called."""
     stage = Stage()
     checks = [lambda query: [HealthProblem("bad")]]
     model = ServerPages(stateOf(stage, stage.process), checks)

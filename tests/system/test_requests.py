@@ -127,7 +127,7 @@ def test_status() -> None:
 
 @pytest.mark.parametrize("kind", ACCOUNT_REQUESTS)
 def test_accounts(kind: str) -> None:
-    """An account is asked about by its name."""
+    """An account is requested by its name."""
     assert Stage().ask(f"ACCOUNT.B.{kind}") == [b"account %b B x" % kind.encode()]
 
 
@@ -267,7 +267,7 @@ def test_otherAccounts(subject: str, answers: list[bytes]) -> None:
     ],
 )
 def test_compressed(headers: bytes, encoding: bytes) -> None:
-    """An answer says how it is compressed, and is shorter then; other answers have no headers."""
+    """An answer names its compression, and is shorter then. Other answers have no headers."""
     stage = Stage()
     stage.answers.isSlow = True
     bus, recorder = stage.system.busFor(Kind.CLIENT), Recorder()

@@ -80,7 +80,7 @@ def test_links() -> None:
 
 
 def test_troubles() -> None:
-    """Troubled connections are counted by kind; where there were none, only their number is."""
+    """Troubled connections are counted by kind. If there were none, only their number is shown."""
     stage = Stage()
     assert "slow_consumer_stats" not in statsOf(stage)
     connections = stage.world.context.connections

@@ -55,7 +55,9 @@ class TestSubsz:
         assert subjects(self.populated()) == ["bar", "foo.*", "foo.1", "foo.>"]
 
     def test_test(self) -> None:
-        """A subject chooses those that a message to it would reach, queue groups included."""
+        """
+        A subject selects the subscriptions that a message to it would reach, queue groups included.
+        """
         assert subjects(self.populated(), test="foo.1") == ["foo.*", "foo.1", "foo.>"]
         assert subjects(self.populated(), test="nobody") == []
 

@@ -70,7 +70,7 @@ class TestVarz:
         assert (page["system_account"], page["config_digest"]) == ("OPS", "sha256:1")
 
     def test_guests(self) -> None:
-        """Users are shown to be there, also where clients without a login are one of them."""
+        """Users are shown although clients without a login have one of them."""
         stage = Stage()
         stage.world.context.authorizer.deadline = True
         assert stage.page("/varz")["auth_required"] is True
@@ -105,7 +105,7 @@ class TestVarz:
         )
 
     def test_time(self) -> None:
-        """The uptime runs; a reload has its own time."""
+        """The uptime grows. A reload has its own time."""
         stage = Stage()
         stage.world.clock.advance(61.5)
         stage.model.reloaded(Settings(config_digest="sha256:2"))
@@ -173,7 +173,7 @@ class TestVarz:
         assert list(stats.items()) == [("/connz", 1), ("/subsz", 1), ("/varz", 2)]
 
     def test_contributions(self) -> None:
-        """Other services fill the keys that they know about."""
+        """Other services fill the keys of their own parts."""
         stage = Stage()
         before = stage.page("/varz")
         assert (before["cluster"], before["routes"]) == ({}, 0)

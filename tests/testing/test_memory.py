@@ -33,7 +33,7 @@ def test_configurationWarning() -> None:
 
 
 class TestReactor:
-    """Its time and its threads."""
+    """The time and the threads of the reactor."""
 
     def test_everyCallAtItsTime(self) -> None:
         """Calls are made at their own times, also those that they ask for."""

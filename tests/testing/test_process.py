@@ -31,7 +31,7 @@ def test_serves() -> None:
 
 
 def test_doesNotStart() -> None:
-    """A broker that cannot start gives the reason."""
+    """A broker that cannot start raises an error with the reason."""
     with pytest.raises(DidNotStart, match="no-such-file"):
         startBroker("-c", "no-such-file.conf")
 

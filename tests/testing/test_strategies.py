@@ -30,7 +30,7 @@ def test_patterns(pattern: bytes) -> None:
 
 @given(strategies.connects())
 def test_connects(line: bytes) -> None:
-    """A CONNECT line is one, with options that there are."""
+    """A generated CONNECT line is valid, with known options."""
     assert line.startswith(b"CONNECT ") and line.endswith(b"\r\n")
     assert set(json.loads(line[8:])) <= set(DEFAULTS)
     parseConnect(line[8:-2])

@@ -102,7 +102,7 @@ class TestBytes:
 
 
 class TestBackPressure:
-    """A peer that takes nothing."""
+    """A peer that reads nothing."""
 
     def test_pausesItsProducer(self) -> None:
         """A producer is paused when more waits than fits, and resumed when all has left."""
@@ -157,7 +157,7 @@ class TestTheEnd:
         assert line.events == [ConnectionDone]
 
     def test_lostWaits(self) -> None:
-        """A peer that takes nothing keeps it open."""
+        """A peer that reads nothing keeps the connection open."""
         line = Line()
         line.transport.taking = False
         line.transport.write(b"bye")

@@ -50,7 +50,7 @@ def test_folder(warm: WarmProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_doesNotStart(warm: WarmProcess) -> None:
-    """One that cannot start says why."""
+    """A broker that cannot start reports the reason."""
     with pytest.raises(DidNotStart, match="no-such-file"):
         startBroker("-c", "no-such-file.conf", warm=warm)
 

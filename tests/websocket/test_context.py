@@ -31,7 +31,7 @@ def test_limits() -> None:
 
 
 def test_authorizer() -> None:
-    """An authorizer is made again when that of all clients is another one."""
+    """An authorizer is made again when the one of all clients changes."""
     world = World()
     made: list[IAuthorizer] = []
 

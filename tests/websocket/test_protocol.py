@@ -116,7 +116,7 @@ class TestFrames:
         assert written[:4] == b"\x82\x7e\x10\x00"
 
     def test_unmasked(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A client has to mask, unless it was agreed that it does not."""
+        """A client must mask its frames, unless both sides agreed otherwise."""
         broker = WebSocketBroker()
         socket = broker.client()
         socket.writer = FrameWriter()
@@ -151,7 +151,7 @@ class TestFrames:
         assert broker.broker.clientContext.connections.slow == {"Slow Consumer (Write Deadline)": 1}
 
     def test_closes(self) -> None:
-        """A client that closes gets its code back, and is gone."""
+        """A client that closes gets its code back, and is removed."""
         broker = WebSocketBroker()
         socket = broker.client()
         socket.exchange(socket.writer.close(1000, b"bye"))
@@ -160,7 +160,7 @@ class TestFrames:
         assert closed.reason == "Client Closed"
 
     def test_endOfInput(self) -> None:
-        """A client that sends no more gets what it caused, and a close frame."""
+        """A client that sends no more gets the remaining output, and a close frame."""
         broker = WebSocketBroker()
         socket = broker.client()
         socket.transport.send(socket.writer.frames(b"PING\r\n"))

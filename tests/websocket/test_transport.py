@@ -129,7 +129,7 @@ class TestOutput:
         assert (socket.transport.getPeer(), socket.transport.getHost()) == ("peer", "host")
 
     def test_farewell(self, socket: Socket) -> None:
-        """The last frame has the code and the text of the reason; nothing follows it."""
+        """The last frame has the code and the text of the reason. No frame follows it."""
         socket.above.session.close(errors.AUTHORIZATION)
         socket.transport.loseConnection()
         socket.transport.write(b"x")
@@ -173,7 +173,7 @@ class TestInput:
         assert socket.came == b"PING\r\nPONG\r\n"
 
     def test_pong(self, socket: Socket) -> None:
-        """A PING of WebSocket is answered with what it carried; a PONG is not."""
+        """A PING of WebSocket is answered with its content. A PONG is not answered."""
         socket.receive(TO_SERVER.control(Opcode.PING, b"hi") + TO_SERVER.control(Opcode.PONG))
         assert socket.stream.written == b"\x8a\x02hi"
         assert socket.came == b""

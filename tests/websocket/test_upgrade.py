@@ -105,7 +105,7 @@ class TestAccepting:
         assert upgraded({}, f"GET {path} HTTP/1.1").isLeafnode is isLeafnode
 
     def test_cookies(self) -> None:
-        """Cookies that the settings name are members of CONNECT, others are nothing."""
+        """Configured cookies become members of CONNECT. Others are ignored."""
         cookie = 'a=1; user="bob"; other=x; token=t=t; flag'
         known = {"user": "user", "token": "auth_token", "jwt": "jwt"}
         credentials = upgraded({"Cookie": cookie}, cookies=known).credentials
@@ -137,7 +137,7 @@ class TestAccepting:
         ],
     )
     def test_browsers(self, agent: str, isBrowser: bool, isSafari: bool) -> None:
-        """Browsers are known by what they call themselves."""
+        """Browsers are recognized by their user agent."""
         upgrade = upgraded({"User-Agent": agent})
         assert (upgrade.isBrowser, upgrade.isSafari) == (isBrowser, isSafari)
 
@@ -264,7 +264,7 @@ class TestRefusing:
         assert handshake.received(asking()) == AGREED + b"\r\n"
 
     def test_closes(self) -> None:
-        """A client that wants no other request is closed behind the refusal."""
+        """A client that wants no other request is closed after the refusal."""
         handshake = Handshake()
         answer = handshake.received(asking({"Connection": "close"}))
         assert answer == refusal("400 Bad Request", b"Connection: close\r\n")

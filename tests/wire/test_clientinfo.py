@@ -70,7 +70,7 @@ class TestInfo:
 
 
 class TestStamped:
-    """Messages that say who asks."""
+    """Messages with the requestor's identity."""
 
     def test_noHeaders(self) -> None:
         """A message without headers gets some."""

@@ -125,7 +125,7 @@ def test_nothingElseIsRaised(text: bytes) -> None:
     )
 )
 def test_roundTrip(options: dict[str, Any]) -> None:
-    """Options that were written as JSON are read as they were, lone surrogates aside."""
+    """Options that are written as JSON are read unchanged, except for lone surrogates."""
     readable = {
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for name, value in options.items()

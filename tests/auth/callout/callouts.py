@@ -1,6 +1,4 @@
-"""
-An auth callout service on a bus, and what stands around it.
-"""
+"""An auth callout service on a bus, with its surroundings."""
 
 from __future__ import annotations
 

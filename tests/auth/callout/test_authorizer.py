@@ -116,7 +116,7 @@ class TestWhoDecides:
         assert [question.options["user"] for question in world.questions] == ["app", "global"]
 
     def test_itsOwn(self, later: bool) -> None:
-        """The service's users are not asked about; they cannot ask the service."""
+        """The service is not asked about its own users, and they cannot send it requests."""
         world = World(later=later)
         grant = world.ask("auth")
         assert (grant.account, grant.publish.allows(SUBJECT)) == ("AUTH", False)
@@ -126,7 +126,10 @@ class TestWhoDecides:
         assert world.questions == []
 
     def test_allowedAccounts(self, later: bool) -> None:
-        """About users of other accounts it has no say; about the global one's it always has."""
+        """
+        The service does not decide about users of accounts that are not listed. It always decides
+        about the global account's users.
+        """
         world = World(frozenset({"APP"}), later)
         assert world.ask("other") == Grant("OTHER", "other")
         assert world.questions == []

@@ -65,7 +65,7 @@ class TestAsking:
         assert not world.clock.getDelayedCalls()
 
     def test_proxyRequired(self) -> None:
-        """A user who must come through a trusted proxy does not come otherwise."""
+        """A user who must come through a trusted proxy is refused without one."""
         world = CalloutWorld("AUTH").serve()
         world.decide = lambda question: question.response(
             ISSUER, {"jwt": question.user(ISSUER, {"proxy_required": True}, aud="APP")}
@@ -141,7 +141,7 @@ class TestNoAnswer:
 
 
 class TestGuarded:
-    """No user of the service's account asks it."""
+    """No user of the service's account sends requests to it."""
 
     def test_otherAccounts(self) -> None:
         """In other accounts nothing is forbidden."""

@@ -167,7 +167,7 @@ def test_forbiddenPlacementsAreDenied(decide: Any, words: str) -> None:
 
 
 def test_everyAccount() -> None:
-    """All accounts may be allowed; an account that does not exist admits no client."""
+    """All accounts may be allowed. An account that does not exist admits no client."""
     world = World(("*",))
     world.decide = lambda question: letIn(question, OTHER)
     assert world.ask().account == OTHER.key
@@ -176,7 +176,7 @@ def test_everyAccount() -> None:
 
 
 def test_sealed() -> None:
-    """The signer of an answer does not matter if the answer was sealed for us."""
+    """The signer of an answer does not matter if the answer is sealed for this broker."""
     world = World(xkey=CURVE.key)
 
     def decide(question: Question) -> bytes:
@@ -190,11 +190,13 @@ class TestAgain:
     """Connections that are looked at again."""
 
     def test_nobodyAsked(self) -> None:
-        """Nothing is known about others."""
+        """Users who were not asked about are unknown."""
         assert World().again(Grant(AUTH.key)) is None
 
     def test_unchangedJWT(self) -> None:
-        """With an unchanged JWT the service is not asked again; its last answer holds."""
+        """
+        While the JWT is unchanged the service is not asked again. Its last answer still applies.
+        """
         world = World()
         world.decide = letIn
         before = world.ask()
@@ -218,7 +220,7 @@ class TestAgain:
         assert world.again(before).error is errors.AUTH_REVOKED
 
     def test_signerGone(self) -> None:
-        """A user whose signer is gone is there no more."""
+        """A user whose signer was removed is cut."""
         world = World()
         world.decide = lambda question: letIn(
             question, APP.signing, nats={"issuer_account": APP.key}

@@ -180,7 +180,7 @@ REFUSED = {
     "returned an error: go away": answer({"error": "go away"}),
     "Only Error or Jwt can be set": answer({"error": "x", "jwt": jwt()}),
     "Error or Jwt is required": answer({}),
-    "Error validating user JWT: not three parts": answer({"jwt": "x"}),
+    "Error validating user JWT: not three parts between dots": answer({"jwt": "x"}),
     "Error validating user JWT: claim": answer({"jwt": jwt(exp=5)}),
     "not a JWT of the kind user": answer({"jwt": ISSUER.jwt()}),
     "not a JWT of the kind authorization_response": jwt().encode(),

@@ -89,7 +89,7 @@ class TestSealing:
         assert theirs.open(ours.seal(data, TWO, os.urandom), ONE) == data
 
     def test_twoRunsDiffer(self) -> None:
-        """The same bytes are never sealed in the same way twice."""
+        """Sealing the same bytes twice gives different results."""
         ours = CurveKeys()
         assert ours.seal(b"x", TWO, os.urandom) != ours.seal(b"x", TWO, os.urandom)
 
@@ -111,7 +111,7 @@ class TestSealing:
 
     @pytest.mark.parametrize("weak", WEAK)
     def test_weakKeysAreRefused(self, weak: bytes) -> None:
-        """Nothing is sealed for, or opened from, a key that contributes nothing."""
+        """A key that contributes no secret is refused for sealing and for opening."""
         other = encodeKey(Role.CURVE, weak)
         with pytest.raises(SealError):
             CurveKeys().seal(b"x", other, os.urandom)

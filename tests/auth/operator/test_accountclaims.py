@@ -82,7 +82,7 @@ class TestAccountClaims:
         ],
     )
     def test_jetstream(self, limits: dict[str, Any], isThere: bool) -> None:
-        """An account has JetStream when it may store anything there."""
+        """An account has JetStream if it may store something."""
         claims = AccountClaims.decode(ACCOUNT.jwt(limits=limits))
         assert claims.terms.jetstream is claims.exchanges is isThere
 
@@ -134,7 +134,7 @@ class TestAccountClaims:
     )
     def test_numbers(self, value: int, meant: int) -> None:
         """
-        Limits of 64 bits do not become others; only -1 is no limit, and other negative ones allow
+        Limits of 64 bits keep their value. Only -1 means no limit. Other negative limits allow
         nothing, as with nats-server.
         """
         claims = AccountClaims.decode(ACCOUNT.jwt(limits={"conn": value, "subs": value}))
@@ -208,7 +208,7 @@ class TestAccountClaims:
         [({}, 100), ({"sampling": 0}, 100), ({"sampling": 1}, 1), ({"sampling": 100}, 100)],
     )
     def test_trace(self, trace: dict[str, Any], sampling: int) -> None:
-        """Traces go to a destination, all of them unless the JWT says how many."""
+        """Traces go to a destination. All messages are traced unless the JWT gives a percentage."""
         claims = AccountClaims.decode(ACCOUNT.jwt({"trace": {"dest": "t.x", **trace}}))
         assert claims.trace == MessageTraces("t.x", sampling)
         assert claims.exchanges

@@ -61,7 +61,7 @@ def test_limits() -> None:
 
 
 def test_accountsWithoutExchange() -> None:
-    """Accounts that exchange nothing are not described."""
+    """Accounts without exports and imports are not described."""
     assert World().accounts() == {}
 
 
@@ -74,7 +74,7 @@ class TestExports:
         assert world.accounts()[ONE.key].exports == (StreamExport("news.>", None, 0),)
 
     def test_service(self) -> None:
-        """A service has all that its JWT says, with the units of the configuration."""
+        """A service export has all fields of its JWT, in the units of the configuration."""
         latency = {"sampling": 50, "results": "samples"}
         export = {
             "subject": "help.*",
@@ -113,7 +113,7 @@ class TestImports:
     """Imports of accounts."""
 
     def test_stream(self) -> None:
-        """A stream is where the JWT says, in the old form or the new one."""
+        """A stream export has the subject in the JWT, in the old form or the new one."""
         exports = [{"subject": "news.>", "type": "stream"}]
         for said, here in (
             ({}, "news.>"),
@@ -151,7 +151,7 @@ class TestImports:
 
 
 class TestActivation:
-    """Tokens that activate, and those that do not."""
+    """Activation tokens, valid and invalid ones."""
 
     def world(self, token: str, **revocations: int) -> World:
         """An import with a token."""
@@ -163,7 +163,7 @@ class TestActivation:
         return World([export], [{"subject": "news.>", "type": "stream", "token": token}])
 
     def test_expires(self) -> None:
-        """A token holds until it expires, which is known before."""
+        """A token is valid until it expires. The time of its expiry is known."""
         world = self.world(activation(exp=100))
         assert activationsEnd(world.known.values(), 0.0) == 100
         assert activationsEnd(world.known.values(), 100.0) == math.inf
@@ -171,7 +171,7 @@ class TestActivation:
         assert world.accounts(100.0)[TWO.key].imports == ()
 
     def test_revoked(self) -> None:
-        """A token that was issued before a revocation does not hold."""
+        """A token that was issued before a revocation is invalid."""
         for revocations in ({"all": 5}, {"two": 5}):
             assert self.world(activation(iat=5), **revocations).accounts()[TWO.key].imports == ()
             assert (
@@ -200,7 +200,7 @@ class TestMappings:
     """Where subjects lead."""
 
     def test_mappings(self) -> None:
-        """A subject is mapped as the JWT says; an invalid mapping is left out and logged."""
+        """A subject is mapped as in the JWT. An invalid mapping is left out and logged."""
         mappings = {"a": [{"subject": "b", "weight": 40}], "c": [], "d.*": [{"subject": "e.$7"}]}
         told: list[tuple[str, str]] = []
         claims = AccountClaims.decode(ONE.jwt({"mappings": mappings}))

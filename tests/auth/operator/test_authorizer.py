@@ -95,7 +95,7 @@ class TestChain:
         assert Logins().ask(hello()) == Grant(ACCOUNT.key, USER.key)
 
     def test_atOnce(self) -> None:
-        """With an account that is known nothing is waited for."""
+        """If the account is known, the login does not wait."""
         world = Logins()
         world.ask(hello())
         assert isinstance(world.authorizer.grantFor(hello()), Grant)
@@ -106,7 +106,7 @@ class TestChain:
         assert Logins().ask(hello(signed)) == Grant(ACCOUNT.key, USER.key)
 
     def test_signingKeyWithoutAccount(self) -> None:
-        """A signing key that does not say for which account it signs is one of none."""
+        """A signing key that does not name its account belongs to no account."""
         text = ACCOUNT.user(USER, {"issuer_account": None}, ACCOUNT.signing)
         assert not Logins().lets(hello(text))
 
@@ -132,7 +132,7 @@ class TestChain:
         assert not Logins().lets(ConnectRequest(options=given, nonce=NONCE))
 
     def test_lineEnd(self) -> None:
-        """A line end behind the JWT, as clients send it from files, does not matter."""
+        """A line end after the JWT does not matter. Clients read it from files."""
         assert Logins().lets(hello(ACCOUNT.user(USER) + "\r\n"))
 
 
@@ -147,27 +147,27 @@ class TestSignature:
 
     @pytest.mark.parametrize("text", ["", "x", "é", raw(bytes(64)), raw(bytes(63)), raw(bytes(65))])
     def test_noSignature(self, text: str) -> None:
-        """A text that is no signature does not count, whatever it is."""
+        """A text that is no signature is refused, with any content."""
         assert not Logins().lets(hello(user=None, options={"sig": text}))
 
     def test_anotherUser(self) -> None:
-        """A signature of another key does not count."""
+        """A signature by another key is refused."""
         assert not Logins().lets(hello(user=KeyPair("U")))
         assert not Logins().lets(hello(user=ACCOUNT))
 
     def test_replay(self) -> None:
-        """A signature of another connection's nonce does not count."""
+        """A signature of another connection's nonce is refused."""
         first = hello()
         assert Logins().lets(first)
         assert not Logins().lets(ConnectRequest(options=first.options, nonce="AAAAAAAAAAAAAAA"))
         assert not Logins().lets(ConnectRequest(options=first.options, nonce=""))
 
     def test_emptyNonce(self) -> None:
-        """Where there is no nonce there is nothing to sign."""
+        """A connection without a nonce has nothing to sign."""
         assert not Logins().lets(hello(nonce=""))
 
     def test_malleable(self) -> None:
-        """A signature that was changed to an equivalent one does not count."""
+        """A signature that was changed to an equivalent one is refused."""
         signature = USER.sign(NONCE.encode())
         scalar = int.from_bytes(signature[32:], "little") + ORDER
         changed = raw(signature[:32] + scalar.to_bytes(32, "little"))
@@ -225,7 +225,7 @@ class TestConditions:
         ("host", "expected"), [("10.9.8.7", True), ("127.0.0.1", False), ("", False), ("x", False)]
     )
     def test_sources(self, host: str, expected: bool) -> None:
-        """A user with source networks comes from one of them."""
+        """A user with source networks is accepted from these networks only."""
         text = ACCOUNT.user(USER, {"src": ["10.0.0.0/8"]})
         assert Logins().lets(hello(text, host=host)) is expected
 
@@ -238,7 +238,7 @@ class TestConditions:
         ],
     )
     def test_times(self, start: str, end: str, expires: float | None) -> None:
-        """A user with times of the day comes in them and goes at their end."""
+        """A user with times of the day is accepted within them and cut at their end."""
         times = {"times": [{"start": start, "end": end}], "times_location": "UTC"}
         answer = Logins().ask(hello(ACCOUNT.user(USER, times)))
         assert getattr(answer, "expires", None) == expires
@@ -256,7 +256,7 @@ class TestConditions:
         ],
     )
     def test_connectionTypes(self, types: list[str], expected: bool) -> None:
-        """A user comes by the kinds of connection that it may; unknown ones are none."""
+        """A user is accepted over its kinds of connection only. Unknown kinds are ignored."""
         text = ACCOUNT.user(USER, {"allowed_connection_types": types})
         assert Logins().lets(hello(text)) is expected
 
@@ -269,13 +269,13 @@ class TestConditions:
         assert not Logins().lets(replace(standard, connectionType="LINES"))
 
     def test_proxyRequired(self) -> None:
-        """A user who must come through a proxy does not come otherwise."""
+        """A user who must come through a proxy is refused without one."""
         asked = hello(ACCOUNT.user(USER, {"proxy_required": True}))
         assert not Logins().lets(asked)
         assert Logins().lets(replace(asked, proxy="UX"))
 
     def test_pinned(self) -> None:
-        """Where accounts are pinned, users of others are not let in."""
+        """If accounts are pinned, users of other accounts are denied."""
         assert Logins(pinned=frozenset([ACCOUNT.key])).lets(hello())
         assert not Logins(pinned=frozenset([Account(OPERATOR).key])).lets(hello())
         assert not Logins(pinned=frozenset()).lets(hello())
@@ -294,7 +294,7 @@ class TestConditions:
         assert (grant.maxPayload, grant.maxSubscriptions) == (100, 5)
 
     def test_sentinel(self) -> None:
-        """A client without a JWT has the default one, if there is one."""
+        """A client without a JWT uses the default one, if there is one."""
         sentinel = ACCOUNT.user(USER, {"bearer_token": True})
         world = Logins(sentinel=sentinel)
         for options in ({}, {"jwt": "x"}, {"user": "a", "pass": "b"}):
@@ -378,7 +378,7 @@ class TestDelegating:
         assert service.asked == []
 
     def test_itsOwn(self) -> None:
-        """The service's own users are let in without it."""
+        """The service's own users are accepted without asking it."""
         service = Service()
         world = Logins(issued(nats=self.EXTERNAL), delegate=service)
         granted = world.ask(hello())

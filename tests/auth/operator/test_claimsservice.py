@@ -116,13 +116,16 @@ class TestUpdating:
     )
     @pytest.mark.parametrize("subject", [UPDATES[0], "$SYS.REQ.CLAIMS.UPDATE"])
     def test_invalidJWTIsNotStored(self, broker: Broker, subject: str, payload: bytes) -> None:
-        """A JWT that is not of an account, is not trusted, or does not hold is not stored."""
+        """
+        A JWT is not stored if it is not of an account, is not trusted, or is not valid at this
+        time.
+        """
         broker.refused(subject, payload)
         assert broker.folder is not None and len(broker.folder.folder) == 0
 
     @pytest.mark.parametrize("name", [OTHER.key, "x", "*", "/", "/etc/passwd", "é", "\\"])
     def test_anotherName(self, broker: Broker, name: str, tmp_path: Path) -> None:
-        """The subject must name the JWT's account; no other name becomes a file's."""
+        """The subject must name the JWT's account. No other name becomes a file."""
         broker.refused(f"$SYS.REQ.ACCOUNT.{name}.CLAIMS.UPDATE", issued())
         assert [path.name for path in tmp_path.rglob("*")] == ["jwt"]
 
@@ -134,7 +137,7 @@ class TestUpdating:
         assert [path.name for path in tmp_path.rglob("*")] == ["jwt"]
 
     def test_fullFolder(self, tmp_path: Path) -> None:
-        """A folder that is full takes no more, and says so."""
+        """A full folder stores no more JWTs and reports an error."""
         broker = Broker(tmp_path)
         assert broker.folder is not None
         broker.folder.folder._limit = 1
@@ -147,7 +150,7 @@ class TestWithoutFolder:
 
     @pytest.mark.parametrize("subject", UPDATES)
     def test_inUse(self, subject: str) -> None:
-        """A JWT of an account in use holds at once, others are passed over."""
+        """A JWT of an account in use takes effect at once. Others are ignored."""
         broker = Broker(None)
         assert broker.done(subject, issued()) == "jwt update skipped"
         broker.resolver.tokens[ACCOUNT.key] = issued()
@@ -165,7 +168,7 @@ class TestWithoutFolder:
 
     @pytest.mark.parametrize("verb", ["LIST", "PACK", "UPDATE", "DELETE"])
     def test_nothingElse(self, verb: str) -> None:
-        """There is nothing to list or to delete."""
+        """Listing and deleting are not supported."""
         assert Broker(None).clients.ask(f"$SYS.REQ.CLAIMS.{verb}") == []
 
 
@@ -216,7 +219,7 @@ class TestDeleting:
     SUBJECT = "$SYS.REQ.CLAIMS.DELETE"
 
     def test_deleted(self, broker: Broker) -> None:
-        """Accounts are deleted, and end for those who are there."""
+        """Accounts are deleted, and their connected users are cut."""
         broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
         broker.find()
         assert broker.done(self.SUBJECT, deletion([ACCOUNT.key])) == "deleted 1 accounts"
@@ -268,7 +271,7 @@ def test_close(broker: Broker) -> None:
 
 
 class TestCache:
-    """A folder with those JWTs that were asked for."""
+    """A folder with the JWTs that were asked for."""
 
     @pytest.fixture
     def cache(self, tmp_path: Path) -> Broker:

@@ -47,7 +47,7 @@ class TestFinding:
         "name", ["", "..", "/etc/passwd", "../../x", "A" * 55 + "B", KeyPair("U").key]
     )
     def test_onlyKeysAreAskedFor(self, name: str) -> None:
-        """The resolver never hears a name that is no account's key."""
+        """The resolver receives only names that are keys of accounts."""
         world = World()
         assert isinstance(world.find(name), Unauthorized)
         assert world.resolver.asked == []
@@ -75,7 +75,8 @@ class TestFinding:
     )
     def test_invalidJWTIsNoAccount(self, text: Any) -> None:
         """
-        A JWT that is missing, malformed, untrusted, about another, or does not hold is no account.
+        A JWT that is missing, malformed, untrusted, about another account, or not valid at this
+        time defines no account.
         """
         world = World(text)
         assert isinstance(world.find(), Unauthorized)
@@ -83,7 +84,7 @@ class TestFinding:
         assert world.directory.known(ACCOUNT.key) is None
 
     def test_brokenResolver(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A resolver that fails finds nothing, and that is logged."""
+        """A resolver that fails finds no account, and the failure is logged."""
         assert isinstance(World(ZeroDivisionError("oops")).find(), Unauthorized)
         assert flushLoggedErrors() == []
 
@@ -96,7 +97,9 @@ class TestFinding:
         assert set(World(issued()).find().signers) == {ACCOUNT.key, ACCOUNT.signing.key}
 
     def test_strictOperator(self) -> None:
-        """With a strict operator neither its own key nor an account's own counts."""
+        """
+        With a strict operator, JWTs signed by its own key and by an account's own key are refused.
+        """
         operator = OperatorClaims.decode(OPERATOR.jwt({"strict_signing_key_usage": True}))
         trust = TrustedKeys.of([operator])
         assert isinstance(World(issued(), trust=trust).find(), Unauthorized)
@@ -104,7 +107,7 @@ class TestFinding:
         assert set(account.signers) == {ACCOUNT.signing.key}
 
     def test_togetherOnce(self) -> None:
-        """Many who ask at a time make one request, and all have its answer."""
+        """Several searches at the same time make one request, and all get its answer."""
         answer: Deferred[str] = Deferred()
         world = World(answer)
         results: list[Any] = []
@@ -117,7 +120,7 @@ class TestFinding:
         assert world.resolver.asked == [ACCOUNT.key]
 
     def test_oneGivesUp(self) -> None:
-        """A search that is cancelled does not take the answer from the others."""
+        """A search that is cancelled does not cancel the other searches."""
         answer: Deferred[str] = Deferred()
         world = World(answer)
         first, second = world.directory.find(ACCOUNT.key), world.directory.find(ACCOUNT.key)
@@ -132,7 +135,10 @@ class TestFinding:
         assert results[0].token.subject == ACCOUNT.key
 
     def test_nobodyWaits(self) -> None:
-        """When all have given up, so does the directory, and the next one asks again."""
+        """
+        When all searches are cancelled, the directory cancels the request. The next search makes a
+        new one.
+        """
         given: list[Deferred[str]] = []
         answer: Deferred[str] = Deferred(given.append)
         world = World(answer)
@@ -144,7 +150,7 @@ class TestFinding:
         assert world.find().token.subject == ACCOUNT.key
 
     def test_missingIsAskedForAgain(self) -> None:
-        """An account that was not there may be there the next time."""
+        """An account that was missing may exist at the next search."""
         world = World()
         assert isinstance(world.find(), Unauthorized)
         world.resolver.tokens[ACCOUNT.key] = issued()
@@ -179,7 +185,7 @@ class TestExpiry:
         assert world.observer.told[-1] == ("changed", ACCOUNT.key)
 
     def test_farAway(self) -> None:
-        """A JWT that expires in an eternity makes no timer that no reactor can hold."""
+        """A JWT with a very late expiry makes no timer that the reactor cannot hold."""
         world = World(issued(exp=2**63 - 1))
         world.find()
         assert [call.getTime() - 1000.0 for call in world.clock.getDelayedCalls()] == [86_400.0]
@@ -187,7 +193,7 @@ class TestExpiry:
         assert world.observer.told == [("changed", ACCOUNT.key)]
 
     def test_close(self) -> None:
-        """A directory that is closed waits for nothing."""
+        """A closed directory has no timers."""
         world = World(issued(exp=1010))
         world.find()
         world.directory.close()
@@ -246,7 +252,7 @@ class TestUpdates:
         assert not world.clock.getDelayedCalls()
 
     def test_provided(self) -> None:
-        """An account may be there before its JWT is; a JWT then takes its place."""
+        """An account may exist before its JWT. The JWT then replaces it."""
         world = World()
         world.directory.provide(placeholder(ACCOUNT.key))
         assert set(world.find().signers) == {ACCOUNT.key}
@@ -283,7 +289,7 @@ class TestRefreshing:
         assert ACCOUNT.key not in world.directory
 
     def test_cannotBeTold(self) -> None:
-        """A resolver that fails takes nothing away."""
+        """A resolver that fails removes no account."""
         world = World(issued())
         account = world.find()
         world.resolver.tokens[ACCOUNT.key] = OSError("the disk is gone")
@@ -291,7 +297,7 @@ class TestRefreshing:
         assert world.find() is account
 
     def test_placeholder(self) -> None:
-        """An account that is there before its JWT stays until that is found."""
+        """An account that exists before its JWT stays until the JWT is found."""
         world = World()
         world.directory.provide(placeholder(ACCOUNT.key))
         world.directory.refresh(ACCOUNT.key)

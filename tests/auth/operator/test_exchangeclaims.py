@@ -111,7 +111,7 @@ class TestExports:
             readExports(fieldsOf(exports=[None]))
 
     def test_covering(self) -> None:
-        """Two exports of a type may not cover each other; of two types they may."""
+        """Two exports of one type may not overlap. Exports of different types may."""
         stream, service = (
             {"subject": "a.>", "type": "stream"},
             {"subject": "a.b", "type": "service"},
@@ -195,7 +195,10 @@ class TestImports:
             self.read(token=other)
 
     def test_serviceSubject(self) -> None:
-        """For a service that is known as C{to} there, the token is for that subject."""
+        """
+        For a service that has the name C{to} in the importing account, the token is for that
+        subject.
+        """
         given = {"type": "service", "to": "a.b", "subject": "x"}
         self.read(**given, token=activation(kind="service"))
         with pytest.raises(FieldError):

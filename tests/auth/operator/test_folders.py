@@ -22,7 +22,9 @@ class TestSaving:
     """Saved JWTs."""
 
     def test_saved(self, tmp_path: Path) -> None:
-        """A JWT is in a file of its own that is named after the account, and nothing else is."""
+        """
+        A JWT is stored in a file that is named after the account. The folder has no other file.
+        """
         folder = TokenFolder(str(tmp_path / "a" / "b"))
         assert folder.save(ONE, "jwt") is True
         assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [f"{ONE}.jwt"]
@@ -36,7 +38,7 @@ class TestSaving:
         assert (tmp_path / "jwt" / f"{ONE}.jwt").stat().st_mode & 0o777 == 0o600
 
     def test_sameJWTIsNoChange(self, tmp_path: Path) -> None:
-        """The same JWT again is no change, another one is."""
+        """Storing the same JWT again is no change. Storing another one is a change."""
         folder = TokenFolder(str(tmp_path))
         folder.save(ONE, "jwt")
         assert folder.save(ONE, "jwt") is False
@@ -77,7 +79,7 @@ class TestSaving:
         assert sorted(path.name for path in tmp_path.rglob("*")) == ["jwt", "x.jwt"]
 
     def test_limit(self, tmp_path: Path) -> None:
-        """A folder that is full takes no other account, but changes of those that it has."""
+        """A full folder stores no new account, but stores changes of its accounts."""
         folder = TokenFolder(str(tmp_path), limit=1)
         folder.save(ONE, "jwt")
         with pytest.raises(FolderError):
@@ -98,7 +100,7 @@ class TestReading:
     """JWTs that are in the folder already."""
 
     def test_onlyJWTs(self, tmp_path: Path) -> None:
-        """Files that are none of ours are neither read nor touched."""
+        """Files that are not JWTs of this folder are neither read nor changed."""
         (tmp_path / f"{ONE}.jwt").write_text(" jwt\n")
         (tmp_path / "README.jwt").write_text("x")
         (tmp_path / f"{TWO}.jwt.deleted").write_text("x")
@@ -173,7 +175,9 @@ class World:
 
 
 def test_limit(tmp_path: Path) -> None:
-    """When it is full, the account that was not asked for longest makes room."""
+    """
+    When the folder is full, the account that was not requested for the longest time is removed.
+    """
     folder = World(tmp_path, limit=2).folder
     folder.save(ONE, "1")
     folder.save(TWO, "2")
@@ -186,7 +190,7 @@ def test_limit(tmp_path: Path) -> None:
 
 
 def test_defaultLimit(tmp_path: Path) -> None:
-    """Without a limit there is nats-server's."""
+    """Without a limit, nats-server's limit applies."""
     folder = World(tmp_path).folder
     assert (folder._most, LIMIT) == (LIMIT, 1000)
 

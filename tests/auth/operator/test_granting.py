@@ -91,7 +91,10 @@ class TestExpansion:
 
     @pytest.mark.parametrize("tag", ["missing", "bad", "blank", "empty"])
     def test_leftOut(self, tag: str) -> None:
-        """An allowed subject without a value is left out; if none is left, nothing is allowed."""
+        """
+        An allowed subject whose template has no value is left out. If no subject is left, nothing
+        is allowed.
+        """
         rules = expand(
             PermissionClaims(
                 publishAllow=("a", f"{{{{tag({tag})}}}}"), subscribeAllow=(f"{{{{tag({tag})}}}}",)
@@ -200,12 +203,12 @@ class TestTerms:
     """Whose terms hold for a user."""
 
     def test_ownKey(self) -> None:
-        """A JWT that the account itself signed holds."""
+        """A JWT that the account itself signed is valid."""
         user = UserClaims.decode(ACCOUNT.user(USER, {"subs": 7}))
         assert termsOf(user, account()).subscriptions == 7
 
     def test_signingKey(self) -> None:
-        """A JWT that a signing key without a template signed holds."""
+        """A JWT that a signing key without a template signed is valid."""
         user = UserClaims.decode(ACCOUNT.user(USER, {"subs": 7}, ACCOUNT.signing))
         assert termsOf(user, account()).subscriptions == 7
 
@@ -240,7 +243,7 @@ class TestTerms:
         ],
     )
     def test_moreThanTheTemplate(self, nats: dict[str, Any]) -> None:
-        """The JWT of such a user may say nothing of its own."""
+        """The JWT of such a user may have no permissions of its own."""
         claims = account({"signing_keys": [TEMPLATE]})
         with pytest.raises(Unauthorized):
             termsOf(UserClaims.decode(ACCOUNT.scopedUser(USER, SCOPED, nats)), claims)
@@ -279,7 +282,9 @@ class TestGrant:
     def test_leastPayload(
         self, ofUser: int, ofAccount: int, ofServer: int, expected: int | None
     ) -> None:
-        """The least of the three limits holds; zero is a limit, and so is every number but -1."""
+        """
+        The smallest of the three limits applies. Zero is a limit, and so is every number except -1.
+        """
         limits = ServerLimits(payload=ofServer)
         given = grant({"payload": ofUser}, account(payload=ofAccount), limits)
         assert given.maxPayload == expected
@@ -324,7 +329,7 @@ class TestGrant:
         assert grant(until=until, **claims).expires == expected
 
     def test_defaults(self) -> None:
-        """The account's permissions hold for users that have none, and only for those."""
+        """The account's default permissions apply to users without permissions only."""
         claims = account({"default_permissions": {"pub": {"allow": ["d"]}}})
         assert grant({}, claims).publish == PermissionSet([b"d"])
         own = grant({"sub": {"allow": ["x"]}}, claims)

@@ -67,7 +67,7 @@ class TestTrust:
         assert not trust.strictKeys
 
     def test_strictOperator(self) -> None:
-        """The own key of a strict operator does not count."""
+        """JWTs signed by the own key of a strict operator are refused."""
         operator = Operator()
         text = operator.jwt({"strict_signing_key_usage": True})
         trust = TrustedKeys.of([OperatorClaims.decode(text)])
@@ -117,7 +117,9 @@ class TestOperators:
         assert OPERATOR.key in operatorsIn(Settings(operator=mode)).trust.keys
 
     def test_accountServer(self) -> None:
-        """The operator may name the place of its accounts; the configuration goes first."""
+        """
+        The operator may give the address of its account server. The configuration takes precedence.
+        """
         text = f"operator: {OPERATOR.jwt({'account_server_url': 'http://a:1/jwt/v1'})}\n"
         resolver = operatorsIn(settingsOf(text)).resolver
         assert resolver == Resolver("url", "http://a:1/jwt/v1/accounts/")

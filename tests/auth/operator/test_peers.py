@@ -81,7 +81,7 @@ class TestLookUp:
     """One account."""
 
     def test_found(self) -> None:
-        """The first true JWT is taken; nothing is left then."""
+        """The first valid JWT is taken. No subscription is left afterwards."""
         world = World()
         outcome = world.lookUp()
         assert world.asked[0].subject == b"$SYS.REQ.ACCOUNT.ACCOUNT.CLAIMS.LOOKUP"
@@ -142,7 +142,7 @@ class TestLookUp:
         world.say(b"jwt of ACCOUNT")
 
     def test_atOnce(self) -> None:
-        """Answers that come before the question is out are taken, empty ones too."""
+        """Answers that come while the request is being sent are taken, empty ones too."""
         for answer, expected in ((b"jwt of ACCOUNT", "jwt of ACCOUNT"), (b"", "no server has it")):
             world = World(listening=False)
             RequestResponder(world.bus).on(b"$SYS.REQ.>", partial(_say, answer))
@@ -170,14 +170,16 @@ class TestLookUp:
         world = World()
         outcome = world.lookUp()
         world.neighbours.close()
-        assert reason(outcome) == "the broker stops"
+        assert reason(outcome) == "the broker is stopping"
 
 
 class TestKeepingUp:
     """All accounts."""
 
     def test_asks(self) -> None:
-        """At intervals another server is asked for JWTs, with the digest of the own ones."""
+        """
+        At intervals another server is asked for JWTs. The request has the digest of the own ones.
+        """
         world = World()
         world.neighbours.keepUp(60.0, lambda: b"digest", lambda account, text: succeed(None))
         assert world.asked == []
@@ -189,7 +191,7 @@ class TestKeepingUp:
         assert world.clock.getDelayedCalls() == []
 
     def test_merges(self) -> None:
-        """The true part of the answers is taken over, in one message or many."""
+        """The valid part of the answers is stored, from one message or many."""
         world = World()
         merged: list[tuple[str, str]] = []
 
@@ -205,7 +207,7 @@ class TestKeepingUp:
         assert merged == [("A", "jwt of A"), ("C", "jwt of C")]
 
     def test_storeFails(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A JWT that cannot be stored is logged, and does not hold up the others."""
+        """A JWT that cannot be stored is logged, and the others are stored."""
         world = World()
         world.neighbours.keepUp(60.0, lambda: b"", lambda *_: fail(OSError("full")))
         world.clock.advance(60)

@@ -1,6 +1,4 @@
-"""
-Tests for L{natsbroker.auth.operator.reading}, and what does not go with operators.
-"""
+"""Tests for L{natsbroker.auth.operator.reading}, and for settings that exclude operators."""
 
 from __future__ import annotations
 
@@ -149,7 +147,7 @@ def test_preload() -> None:
 
 
 def test_pinned() -> None:
-    """Accounts may be pinned; none of them is another thing than not to pin any."""
+    """Accounts may be pinned. An empty list differs from a missing one."""
     assert modeOf("port: 1").resolver_pinned_accounts is None
     assert modeOf(f"resolver_pinned_accounts: [{ACCOUNT}]").resolver_pinned_accounts == (ACCOUNT,)
     assert modeOf("resolver_pinned_accounts: []").resolver_pinned_accounts == ()
@@ -179,7 +177,7 @@ def test_tls() -> None:
     ],
 )
 def test_notWithOperators(text: str, complaint: str) -> None:
-    """Where accounts come from operators, they and their users come from nowhere else."""
+    """With operators, the configuration cannot define accounts and users."""
     (problem,) = complaintsOf(f"operator: eyJ\n{text}")
     assert complaint in problem
 
@@ -193,13 +191,13 @@ def test_noAuthUser() -> None:
 
 
 def test_sentinel() -> None:
-    """A JWT for those who bring none needs an operator."""
+    """A default JWT needs an operator."""
     assert modeOf("operator: eyJ\ndefault_sentinel: jwt").default_sentinel == "jwt"
     (complaint,) = complaintsOf("default_sentinel: jwt")
     assert "default sentinel requires operators" in complaint
 
 
 def test_systemAccount() -> None:
-    """The system account is one of the operator's, which the file does not know."""
+    """The system account is one of the operator's accounts, which the file does not define."""
     text = f"operator: eyJ\nsystem_account: {ACCOUNT}"
     assert settingsOf(text).system_account == ACCOUNT

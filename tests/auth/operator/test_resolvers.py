@@ -70,7 +70,7 @@ class TestURL:
         ("status", "body"), [(404, b"none"), (500, b""), (301, b"jwt"), (204, b""), (200, b"")]
     )
     def test_notFound(self, status: int, body: bytes) -> None:
-        """Any other answer than 200 with a body means that there is none."""
+        """Any answer other than 200 with a body means that there is no JWT."""
         agent = FakeAgent()
         outcome = self.fetch(agent, Clock())
         agent.answer(status, body)
@@ -193,7 +193,7 @@ def test_changedFiles(tmp_path: Path) -> None:
 
 
 class TestElsewhere:
-    """JWTs that are not there."""
+    """JWTs that a resolver does not have."""
 
     def resolver(self, path: Path, limit: int = 0) -> FolderResolver:
         """A resolver that finds the account elsewhere."""
@@ -223,14 +223,14 @@ class TestElsewhere:
         assert why.check(LookupError)
 
     def test_noRoom(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A JWT for which there is no room is used all the same."""
+        """A JWT that the cache has no room for is used without being stored."""
         resolver = self.resolver(tmp_path, 1)
         resolver.folder.save(KeyPair("A").key, "jwt")
         assert self.lookUp(resolver) == [issued()]
         assert len(flushLoggedErrors(FolderError)) == 1
 
     def test_expire(self, tmp_path: Path) -> None:
-        """A cache is gone through when it is asked to be, another folder is left as it is."""
+        """A cache removes expired JWTs on request. Another folder is left unchanged."""
         resolver = self.resolver(tmp_path)
         resolver.folder.save(ACCOUNT.key, ACCOUNT.jwt(exp=1))
         resolver.expire()

@@ -91,7 +91,9 @@ class TestLogin:
     """Logins."""
 
     def test_info(self, broker: OperatorBroker) -> None:
-        """INFO asks a client to log in, with a nonce; then it has its account's key."""
+        """
+        INFO asks a client for a login, with a nonce. After the login it has the account's key.
+        """
         connection, answer = broker.login(ONE.user(USER), USER, {"protocol": 1})
         assert connection.info["auth_required"] is True
         assert len(connection.info["nonce"]) == 15
@@ -166,7 +168,7 @@ class TestLogin:
             assert b"Permissions Violation" in user.request(pub("a", b"x"))
 
     def test_payload(self, memory: Memory) -> None:
-        """The limits of the account hold; INFO says them."""
+        """The limits of the account apply, and INFO has them."""
         memory.texts[ONE] = ONE.jwt(limits={"payload": 5})
         with memory.start() as broker:
             user, answer = broker.login(ONE.user(USER), USER, {"protocol": 1})
@@ -174,7 +176,7 @@ class TestLogin:
             assert user.request(pub("a", b"123456")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_connections(self, memory: Memory) -> None:
-        """An account takes as many connections as its JWT says."""
+        """An account accepts as many connections as its JWT allows."""
         memory.texts[ONE] = ONE.jwt(limits={"conn": 2})
         with memory.start() as broker:
             assert [broker.login(ONE.user(USER), USER)[1] for _ in range(3)] == [
@@ -201,7 +203,7 @@ class TestLogin:
             assert connection.request(b"PING\r\n") == PONG
 
     def test_pinned(self, memory: Memory) -> None:
-        """Where accounts are pinned, only theirs and the system account's users come."""
+        """With pinned accounts, only their users and the system account's are accepted."""
         memory.more = f"resolver_pinned_accounts: [{ONE.key}]\n"
         with memory.start() as broker:
             answers = [broker.login(account.user(USER), USER)[1] for account in (ONE, SYSTEM, TWO)]
@@ -258,7 +260,7 @@ class TestUpdates:
             assert user.request(b"SUB b 2\r\n") == b""
 
     def test_bearersForbidden(self, broker: OperatorBroker) -> None:
-        """Bearers go when the account wants none."""
+        """Users with bearer tokens are cut when the account forbids such tokens."""
         user, answer = broker.login(ONE.user(USER, {"bearer_token": True}))
         assert answer == PONG
         update(broker, ONE, ONE.jwt(limits={"disallow_bearer": True}))
@@ -410,7 +412,7 @@ class TestExchange:
             assert ONE.key in broker.broker.accounts.names()
 
     def test_removed(self, memory: Memory) -> None:
-        """When an import is taken out, its messages come no more."""
+        """When an import is removed, its messages do not come any more."""
         self.accounts(memory, False)
         with memory.start() as broker:
             one, two = self.ends(broker)
@@ -420,7 +422,7 @@ class TestExchange:
             assert two.receive() == b""
 
     def test_nonsenseIsLeftOut(self, memory: Memory) -> None:
-        """Imports that make malformed are left out, and do no harm to the others."""
+        """Malformed imports are left out, and do not affect the others."""
         self.accounts(memory, False)
         imports = [
             {"subject": "nothing", "type": "service", "account": ONE.key},
@@ -456,7 +458,7 @@ class TestReload:
     """Reading the configuration again."""
 
     def test_preload(self, memory: Memory, broker: OperatorBroker) -> None:
-        """JWTs that changed or are gone hold for those who are there."""
+        """JWTs that changed or were removed affect connected users."""
         one, _ = broker.login(ONE.user(USER), USER)
         two, _ = broker.login(TWO.user(USER), USER)
         three, _ = broker.login(SYSTEM.user(USER), USER)
@@ -490,7 +492,7 @@ class TestReload:
 
     @pytest.mark.parametrize("text", ["", "operator: {other}\nresolver: MEMORY\n"])
     def test_otherOperators(self, memory: Memory, broker: OperatorBroker, text: str) -> None:
-        """Operators do not change while the broker runs; nothing does then."""
+        """Operators cannot change while the broker runs. Then nothing changes."""
         settings = buildText(text.format(other=Operator().jwt()) + "debug: true", {}).settings
         with pytest.raises(ReloadError, match="not supported"):
             broker.broker.reload(replace(settings, host="127.0.0.1"))
@@ -508,8 +510,8 @@ class TestFolder:
 
     def test_bootstrap(self, config: str) -> None:
         """
-        A broker without any JWT can be entered with the system account's own key; pushed JWTs hold
-        at once and after a restart, then the system account's own too.
+        A broker without any JWT accepts users of the system account's own key. Pushed JWTs take
+        effect at once and after a restart. Then the system account's own JWT does too.
         """
         with OperatorBroker(configText=config) as broker:
             assert broker.login(ONE.user(USER), USER)[1] == DENIED
@@ -555,7 +557,7 @@ class TestFolder:
             assert user.closed == "lost"
 
     def test_preload(self, config: str, tmp_path: Path) -> None:
-        """JWTs of the configuration are put into the folder, unless newer ones are there."""
+        """JWTs of the configuration are stored in the folder, unless it has newer ones."""
         old, new = ONE.jwt(iat=1), ONE.jwt(iat=2)
         file = tmp_path / "jwt" / f"{ONE.key}.jwt"
         for text, expected in ((new, new), (old, new)):
@@ -565,7 +567,7 @@ class TestFolder:
 
 
 def test_folderThatCannotBe(tmp_path: Path) -> None:
-    """A folder that cannot be made is reported before anything listens."""
+    """A folder that cannot be created is reported before any listener opens."""
     (tmp_path / "file").touch()
     resolver = f"{{ type: full, dir: '{tmp_path}/file' }}"
     with pytest.raises(ValueError, match="resolver: dir"):
@@ -576,7 +578,9 @@ class TestServices:
     """Services of the broker in accounts of operators."""
 
     def test_bus(self, memory: Memory) -> None:
-        """A service has an account before its first user connects, and hears its users."""
+        """
+        A service has an account before its first user connects, and receives its users' messages.
+        """
         with memory.start() as broker:
             heard = Recorder()
             broker.bus(ONE.key).subscribe(b"news", heard)
@@ -585,7 +589,10 @@ class TestServices:
             assert heard.bodies == [b"x"]
 
     def test_serviceStays(self, memory: Memory) -> None:
-        """When the account expires its users are cut; when it comes back the service is there."""
+        """
+        When the account expires its users are cut. When it is valid again its service is still
+        there.
+        """
         memory.texts[ONE] = ONE.jwt(exp=10)
         with memory.start() as broker:
             heard = Recorder()
@@ -636,7 +643,7 @@ class TestGivenResolver:
     """An account resolver that the embedding program gives to the broker."""
 
     def test_replacesTheSetting(self) -> None:
-        """No resolver is configured; accounts come from the object."""
+        """No resolver is configured. Accounts come from the object."""
         config = f"operator: {OPERATOR.jwt()}\nsystem_account: {SYSTEM.key}\n"
         with pytest.raises(ValueError, match="require an account resolver"):
             OperatorBroker(configText=config)

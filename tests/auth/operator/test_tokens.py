@@ -27,9 +27,7 @@ HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 
 
 def claims(issuer: KeyPair, **changes: Any) -> dict[str, Any]:
-    """
-    The claims of a user, some of them changed; C{...} takes one out.
-    """
+    """The claims of a user with some changes. C{...} removes a claim."""
     body = {**claimsOf("user", issuer, KeyPair("U").key, {}), **changes}
     return {name: value for name, value in body.items() if value is not ...}
 
@@ -42,7 +40,7 @@ class TestKnown:
         [("operator", "operator"), ("account", "account"), ("user", "user"), ("scoped", "user")],
     )
     def test_goLibrary(self, name: str, kind: str) -> None:
-        """The Go library's tokens are read, each as its own kind only."""
+        """The Go library's tokens are read, each as the kind that it has."""
         decoded = decodeToken(KNOWN[name], kind)
         assert decoded.text == KNOWN[name]
         assert decoded.issuedAt == 1795207382
@@ -311,7 +309,7 @@ class TestText:
 
     @given(st.text())
     def test_anyText(self, text: str) -> None:
-        """No text makes anything but a refusal."""
+        """Any text is refused without another error."""
         with pytest.raises(FieldError):
             decodeAny(text)
 
@@ -358,7 +356,7 @@ class TestEncode:
     """Tokens of our own."""
 
     def test_readAgain(self) -> None:
-        """A token that was made is read, with all that was put in."""
+        """A generated token is read with all its claims."""
         signer = Signer(Role.SERVER)
         text = encodeToken(
             "authorization_request", "x", {"a": [1, "é"]}, signer, 1000.9, aud="y", exp=1002

@@ -82,7 +82,7 @@ class TestReading:
         check(terms)
 
     def test_sourcesAsText(self) -> None:
-        """Networks may stand in one text, with commas and blanks between."""
+        """Networks may be one text, separated by commas and blanks."""
         assert termsOf({"src": " 10.0.0.0/8, FE80::/10 ,"}).sources == ("10.0.0.0/8", "fe80::/10")
 
 
@@ -146,7 +146,7 @@ class TestChecking:
             check(UserPermissionLimits(zone=zone))
 
     def test_knownZones(self) -> None:
-        """A time zone is found by its name; no name is the machine's."""
+        """A time zone is found by its name. An empty name means the machine's zone."""
         assert str(zoneOf("Asia/Tokyo")) == "Asia/Tokyo"
         assert zoneOf("") is None
 
@@ -181,7 +181,7 @@ class TestSources:
         ],
     )
     def test_isFrom(self, host: str, sources: list[str], inside: bool) -> None:
-        """An address is in a network or not; a text that is no address is in none."""
+        """An address is in a network or not. A text that is no address is in none."""
         assert isFrom(host, sources) is inside
 
 
@@ -214,7 +214,7 @@ class TestTimes:
         ],
     )
     def test_validUntil(self, times: list[tuple[str, str]], now: str, until: str | None) -> None:
-        """A moment lies in a range of the day or not; ranges go on over midnight (cfa988ab3)."""
+        """A time of day is within a range or not. Ranges may cross midnight (cfa988ab3)."""
         expected = -math.inf if until is None else at(until)
         assert validUntil(times, "UTC", at(now)) == expected
 
@@ -237,7 +237,7 @@ class TestTimes:
         assert until - now == 6.5 * 3600
 
     def test_machinesZone(self) -> None:
-        """Without a zone the machine's holds."""
+        """Without a zone the machine's zone applies."""
         now = datetime(2026, 3, 5, 12, 0, 0).timestamp()
         assert validUntil([("08:00:00", "16:00:00")], "", now) == now + 4 * 3600
 
@@ -300,11 +300,11 @@ class TestUserClaims:
         assert claims.account == claims.issuerAccount != claims.token.issuer
 
     def test_scoped(self) -> None:
-        """The JWT of a user of a scoped signer says nothing about it."""
+        """The JWT of a user of a scoped signer contains no permissions."""
         assert UserClaims.decode(KNOWN["scoped"]).terms == UserPermissionLimits()
 
     def test_versionOne(self) -> None:
-        """In version 1, limits that are not there are none, and the account stands elsewhere."""
+        """In version 1 a missing limit means no limit, and the account is in another place."""
         nats = {"sub": {"allow": ["a"]}, "payload": 5, "src": "10.0.0.0/8"}
         text = oldToken("user", ACCOUNT.signing, USER.key, nats, issuer_account=ACCOUNT.key)
         claims = UserClaims.decode(text)

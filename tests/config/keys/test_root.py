@@ -122,7 +122,7 @@ def within(kind: AnyType) -> list[BlockSchema]:
 
 @pytest.mark.parametrize("path", OPERATIONS.split())
 def test_known(path: str) -> None:
-    """Every key that operators use is known, also where its feature is missing."""
+    """Every key that operators use is known, also if its feature is missing."""
     assert find(path)
 
 
@@ -132,7 +132,7 @@ def test_nothingElse() -> None:
 
 
 def test_oneMeaningPerSpelling() -> None:
-    """No spelling stands for two keys of one section."""
+    """No spelling means two keys of one section."""
     for section in everySection():
         spellings = [
             spelling for name, key in section.keys.items() for spelling in (name, *key.aliases)
@@ -279,7 +279,7 @@ class TestManual:
             }
 
     def test_supported(self) -> None:
-        """The manual says which keys are not supported anywhere that their section stands."""
+        """The manual lists the keys that are supported in none of their sections."""
         supported = {(row.section.title, row.name) for row in EVERY_PATH if not row.isRefused}
         tables = manual()
         for section in everySection():
@@ -344,7 +344,7 @@ def test_unsupportedFeature() -> None:
 
 
 def test_supportedFeature() -> None:
-    """A key of a feature that is there says nothing."""
+    """A key of a supported feature gives no warning."""
     assert keyAt("port").unsupported is None
 
 
@@ -366,5 +366,5 @@ def test_valueThatSwitchesOff(path: str, value: object) -> None:
     [("write_timeout", "retry"), ("jetstream.max_outstanding_catchup", False)],
 )
 def test_valueThatAsks(path: str, value: object) -> None:
-    """Any other value is not, nor one that is merely equal."""
+    """Any other value is refused, also one that is equal but of another type."""
     assert not unsupported(path).accepts(value)

@@ -66,7 +66,7 @@ READABLE: list[tuple[ValueType, Scalar, object]] = [
 
 @pytest.mark.parametrize(("form", "value", "expected"), READABLE)
 def test_readable(form: ValueType, value: Scalar, expected: object) -> None:
-    """A form takes what is written in it and makes the value."""
+    """A form reads its text and makes the value."""
     leaf = ScalarNode(value, NOWHERE)
     assert form.takes(leaf)
     result = form.read(leaf)
@@ -91,7 +91,7 @@ def test_readable(form: ValueType, value: Scalar, expected: object) -> None:
     ],
 )
 def test_otherTypes(form: ValueType, value: Scalar) -> None:
-    """A form does not take another type; a boolean is no integer."""
+    """A form refuses other types. A boolean is no integer."""
     assert not form.takes(ScalarNode(value, NOWHERE))
 
 

@@ -45,7 +45,7 @@ def test_errorsNameTheLine() -> None:
     ids=["blocks", "arrays", "maps"],
 )
 def test_depth(text: str) -> None:
-    """Brackets nest only so deep, whatever their kind."""
+    """Brackets of any kind may be nested up to a limit only."""
     with pytest.raises(SyntaxProblem, match="Nested more than 100 levels deep"):
         list(Lexer(text, "s.conf"))
 
@@ -168,7 +168,7 @@ READABLE = [
 
 @pytest.mark.parametrize(("text", "expected"), READABLE)
 def test_readable(text: str, expected: str) -> None:
-    """Keys and values stand at the top, or in braces that make no map."""
+    """Keys and values are on the top level, or in braces that make no map."""
     assert tokens(text) == expected
 
 
@@ -214,6 +214,6 @@ def test_offsets() -> None:
 
 
 def test_longTexts() -> None:
-    """Hundreds of thousands of comments, escapes and separators are read in one go."""
+    """Hundreds of thousands of comments, escapes and separators are read without recursion."""
     for text in ("#\n" * 200000, "a: " + "\\n" * 200000, "a: 1" + "/" * 400000):
         assert len(list(Lexer(text, "s.conf"))) <= 2

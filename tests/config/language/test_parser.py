@@ -84,7 +84,7 @@ class TestTree:
         assert "'port' has no value" in problemOf("host: a\nport").message
 
     def test_unprintableText(self) -> None:
-        """Text that no file can hold is refused."""
+        """Text that cannot be in a file is refused."""
         assert "not text" in problemOf("a: \ud800").message
 
     @given(
@@ -98,7 +98,7 @@ class TestTree:
         )
     )
     def test_json(self, value: object) -> None:
-        """A JSON document, in the layout that JSON libraries print, is read as it is meant."""
+        """A JSON document, in the layout of JSON libraries, is read with the same values."""
         document = json.dumps({"key": value}, ensure_ascii=False, indent=1)
         assert plain(read(document)) == {"key": value}
 
@@ -123,7 +123,7 @@ class TestReferences:
         assert "can not be found" in problemOf("b { a: 1 }\nx: $a").message
 
     def test_useIsNoted(self) -> None:
-        """The key that was referred to knows it."""
+        """A variable's key records that it is used."""
         table = read("a: 1\nb: $a")
         assert [table.entries[key].used for key in "ab"] == [True, False]
 
@@ -141,7 +141,7 @@ class TestReferences:
         assert plain(read("pass: $2a$11$abc")) == {"pass": "$2a$11$abc"}
 
     def test_otherBcrypt(self) -> None:
-        """A hash of another kind needs quotes; the error says so and keeps it to itself."""
+        """A hash of another kind needs quotes. The error has this advice, and not the hash."""
         message = problemOf("pass: $2b$11$secretsecret").message
         assert "needs quotes" in message
         assert "secret" not in message
@@ -215,7 +215,9 @@ class TestIncludes:
     """C{include}."""
 
     def test_keysAppear(self) -> None:
-        """The keys of the file stand where it is included, and win over those above."""
+        """
+        The keys of an included file appear at the place of the include, and replace earlier ones.
+        """
         table = read("a: 1\nb: 1\ninclude x.conf\nc: 3", x="b: 2")
         assert plain(table) == {"a": 1, "b": 2, "c": 3}
 
@@ -251,7 +253,7 @@ class TestIncludes:
         assert "can not be found" in problemOf("a: 1\ninclude x.conf", x="b: $a").message
 
     def test_missingFile(self) -> None:
-        """A file that is not there is named, with the place that wants it."""
+        """A missing file is named, with the place of the include."""
         problem = problemOf("a: 1\ninclude nope.conf")
         assert problem.message == (
             "open conf/nope.conf: No such file or directory "
@@ -259,13 +261,13 @@ class TestIncludes:
         )
 
     def test_mistakeInside(self) -> None:
-        """A mistake in an included file names that file and its line, and who includes it."""
+        """A mistake in an included file names that file and its line, and the including file."""
         problem = problemOf("include x.conf", x="a: 1\nb: [")
         assert (problem.position.source, problem.position.line) == ("conf/x.conf", 2)
         assert problem.message.endswith("(in include 'x.conf' at conf/s.conf:1:9)")
 
     def test_cycle(self) -> None:
-        """Files that include each other are an error that shows the circle."""
+        """Files that include each other are an error that shows the cycle."""
         problem = problemOf("include x.conf", x="include y.conf", y="include x.conf")
         circle = "file includes itself: conf/x.conf -> conf/y.conf -> conf/x.conf"
         assert circle in problem.message
@@ -304,7 +306,9 @@ _FRAGMENTS = (
 
 @given(st.lists(st.sampled_from(_FRAGMENTS), max_size=40).map("".join) | st.text())
 def test_nothingButConfigErrors(text: str) -> None:
-    """Whatever a file, an included file and a variable hold, the answer is a tree or an error."""
+    """
+    With any content of a file, an included file and a variable, the result is a tree or an error.
+    """
     files = filesystem({"x.conf": text})
     try:
         tree = parse(text, {"a": text}, "s.conf", files)

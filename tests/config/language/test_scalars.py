@@ -94,7 +94,7 @@ def test_mistakes(text: str, message: str, offset: int) -> None:
 
 
 def test_unknownEscape() -> None:
-    """An escape that does not exist is an error that lists those that do."""
+    """An unknown escape is an error that lists the known ones."""
     with pytest.raises(ScanError, match="Invalid escape character 'q'"):
         scan('"\\q"', 0)
 
@@ -106,7 +106,7 @@ def test_shown() -> None:
 
 @given(st.text("0123456789-.kmb\"'\\x()\n$tT:Z ,;]}#\0e", max_size=30))
 def test_anyText(text: str) -> None:
-    """Any text is a value that ends within it, or an error within it."""
+    """Any text is a value that ends within it, or an error at a place within it."""
     try:
         scanned = scan(text, 0)
     except ScanError as error:
@@ -190,5 +190,5 @@ def test_impossibleDatetime(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["true", "YES", "On", "false", "No", "OFF"])
 def test_booleans(text: str) -> None:
-    """Three words say yes and three say no, in any case."""
+    """Three words mean true and three mean false, in upper or lower case."""
     assert booleanFrom(text) is (text.lower() in ("true", "yes", "on"))

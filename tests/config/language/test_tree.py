@@ -38,5 +38,5 @@ def test_kindOf(node: Node, name: str) -> None:
 
 
 def test_weightOfStrings() -> None:
-    """A long string weighs more than a short one, so that repeating it counts."""
+    """A long string has a higher weight than a short one, so that repeating it counts."""
     assert ScalarNode("x" * 6400, HERE).weight > 100 * ScalarNode("x", HERE).weight

@@ -60,7 +60,7 @@ def test_bytes() -> None:
 
 
 def test_mappingFrom() -> None:
-    """Everything that was said is in the mapping."""
+    """All given keys are in the mapping."""
     destinations = (MappingDestination("b.$1", 40), MappingDestination("c.$1", 60, "C"))
     made = mappingFrom(SubjectMapping("a.*", destinations))
     assert made.source == b"a.*"

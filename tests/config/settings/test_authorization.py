@@ -33,7 +33,7 @@ def test_secretsStayOut() -> None:
 
 
 def test_defaults() -> None:
-    """Nothing is restricted unless it is said; replies get one message in two minutes."""
+    """Without settings nothing is restricted. A reply subject allows one message in two minutes."""
     assert User("a").account == GLOBAL_ACCOUNT
     assert Permissions() == Permissions(None, None, None)
     assert ResponsePermission() == ResponsePermission(1, 120.0)

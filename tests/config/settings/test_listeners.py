@@ -61,14 +61,14 @@ def test_listenAddress(text: str, place: tuple[str, int]) -> None:
     ],
 )
 def test_listenNowhere(text: str, path: str) -> None:
-    """A port that there is not is an error at the key that gave it."""
+    """An invalid port is an error at its key."""
     findings = Diagnostics()
     assert listenAddress(blockOf(text), findings) == ("b", 0)
     assert [error.path for error in findings.errors] == [path]
 
 
 def test_login() -> None:
-    """A block without C{authorization} has an empty one at its own place."""
+    """A block without C{authorization} has an empty one at the same place."""
     assert loginOf(blockOf("authorization { user: u }")).text("user") == "u"
     block = blockOf("")
     assert loginOf(block) == ParsedBlock("", block.position)
@@ -81,7 +81,7 @@ def test_timeToLogin() -> None:
 
 
 def test_guest() -> None:
-    """The user that guests are is one of those that there are."""
+    """The user of guests is one of the configured users."""
     assert list(guestProblems("", [])) == list(guestProblems("a", ["a"])) == []
     ((_, none),) = guestProblems("a", [])
     ((_, other),) = guestProblems("a", ["b"])
@@ -99,12 +99,12 @@ def test_isSpaced(name: str, expected: bool) -> None:
 
 
 def test_guard() -> None:
-    """A listener that other machines reach needs something that guards it, where the file asks."""
+    """A listener that other machines reach needs a protection, if the file requires one."""
     reached = Cluster(host="10.0.0.1", port=6222, insecure_listen=False)
     ((name, message),) = guardProblems(reached, "friend")
     assert name == "listen"
     assert message.startswith(
-        "other machines reach 10.0.0.1, and each that connects is a friend; add"
+        "other machines reach 10.0.0.1, and every peer that connects becomes a friend; add"
     )
     for safe in (
         replace(reached, port=0),

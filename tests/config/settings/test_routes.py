@@ -25,7 +25,7 @@ from natsbroker.config.settings.routes import Cluster, splitRoute
     ],
 )
 def test_splitRoute(url: str, place: RemoteURL) -> None:
-    """Where another server is, and who we are to it."""
+    """The address of another server, and our login there."""
     assert splitRoute(url) == place
 
 

@@ -51,7 +51,7 @@ class TestInheritance:
         assert terms.limitsOf("foo.baz").max_msgs == 5
 
     def test_chain(self) -> None:
-        """A limit that is left open comes from the narrowest pattern that covers the channel."""
+        """A limit that is not set comes from the narrowest pattern that covers the channel."""
         terms = limits(
             foo_rest={"max_msgs": 1, "max_bytes": 1, "max_age": 1.0},
             foo_any={"max_bytes": 2},
@@ -62,7 +62,10 @@ class TestInheritance:
         assert terms.limitsOf("foo.x.y").max_bytes == 1
 
     def test_crossing(self) -> None:
-        """Of two patterns that do not cover each other, only one counts for a channel of both."""
+        """
+        If two patterns overlap and neither covers the other, only one applies to a channel that
+        matches both.
+        """
         terms = limits(any_bar={"max_msgs": 1}, foo_any={"max_bytes": 2})
         bar = terms.limitsOf("foo.bar")
         assert (bar.max_msgs, bar.max_bytes) == (1_000_000, 2)

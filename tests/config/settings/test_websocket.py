@@ -9,7 +9,7 @@ from natsbroker.config.tls import TLSSettings
 
 
 def test_scheme() -> None:
-    """With TLS the scheme is wss, whatever no_tls says."""
+    """With TLS the scheme is wss, also with C{no_tls}."""
     assert Websocket(no_tls=True).scheme == "ws"
     assert Websocket(tls=TLSSettings(), no_tls=True).scheme == "wss"
 

@@ -62,7 +62,7 @@ class Both:
 
 class Peer:
     """
-    A client that says what a test wants it to.
+    A client that sends what a test gives it.
 
     @ivar info: the fields of its INFO.
     """
@@ -147,7 +147,7 @@ class Peer:
 
     def message(self) -> tuple[str, bytes]:
         """
-        Wait for a message, whatever is said before it.
+        Wait for a message, and ignore other output before it.
 
         @return: its subject and body.
         """
@@ -176,7 +176,8 @@ class Peer:
 
     def _until(self, mark: bytes) -> bytes:
         """
-        Everything up to a mark, with it; or all there is if it does not come before the end.
+        All output up to a mark and with it, or all available output if the mark does not come in
+        time.
         """
         while mark not in self._unread and self._read():
             pass

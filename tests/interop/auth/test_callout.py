@@ -1,6 +1,6 @@
 """
 Auth callout with a service written with nats-py: the same answers to nats-server and to natsbroker,
-the same verdicts and the same questions.
+the same verdicts and the same requests.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ ANSWERS: dict[str, tuple[Decide, str]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answer(worlds: Worlds, name: str) -> None:
-    """Whatever the service says, the client is let in or not as by nats-server."""
+    """For every answer of the service, the client is accepted or denied as by nats-server."""
     decide, expected = ANSWERS[name]
     assert worlds.login(decide) == [expected]
 
@@ -176,7 +176,7 @@ def test_answer(worlds: Worlds, name: str) -> None:
 @pytest.mark.parametrize("isAnswerSealed", [True, False])
 @pytest.mark.parametrize("name", ["place", "error", "another signer", "another user", "nonsense"])
 def test_sealedAnswer(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
-    """The same where questions are sealed; answers may be."""
+    """With sealed requests the results are the same. Answers may be sealed."""
     plain = ANSWERS[name][0]
 
     def decide(question: Question) -> bytes:
@@ -191,12 +191,12 @@ def test_sealedAnswer(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
 
 
 def test_sealedByAnother(sealed: Worlds) -> None:
-    """An answer that another key sealed lets nobody in."""
+    """An answer that another key sealed denies the login."""
     assert sealed.login(lambda question: Curve().seal(placed(question), question.sender)) == [NO]
 
 
 def test_permissions(worlds: Worlds) -> None:
-    """The permissions of the user JWT hold; its limits do not."""
+    """The permissions of the user JWT apply. Its limits do not."""
     decide = user(pub={"allow": ["a"]}, sub={"deny": ["b"]}, subs=1, payload=1)
     asks = (b"PUB a 2\r\nxx\r\n", b"PUB b 0\r\n\r\n", b"SUB b 1\r\n", b"SUB c 2\r\nSUB d 3\r\n")
     answers = worlds.login(decide, None, *asks)
@@ -229,7 +229,7 @@ class TestWhoIsAskedAbout:
     """The users of the configuration, and all others."""
 
     def test_members(self, worlds: Worlds) -> None:
-        """Users of the configuration are asked about too, and the service's word counts."""
+        """The service is asked about users of the configuration too, and its answer counts."""
         for name in ("app", "member"):
             hello = {"user": name, "pass": "pw"}
             before = worlds.counts()
@@ -337,7 +337,7 @@ def test_certificates(tmp_path: Path) -> None:
 
 
 def test_allowedAccounts(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """About users of other accounts than the allowed ones the service has no say."""
+    """The service does not decide about users of accounts that are not allowed."""
     both = Both(tmp_path_factory.mktemp("allowed"), CONFIG % ", allowed_accounts: [AUTH]")
     running = Worlds(both, None, **LOGIN)
     try:
@@ -368,7 +368,7 @@ def test_nobodyThere(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def test_reload(tmp_path: Path) -> None:
     """
-    When users change, the service is asked again about every user; those that it denies are closed.
+    When users change, the service is asked again about every user, and denied users are closed.
     nats-server closes every user that the service accepted, and asks when they come back.
     """
     running = Worlds(Both(tmp_path, CONFIG % ""), None, **LOGIN)

@@ -155,7 +155,7 @@ ANSWERS: dict[str, tuple[Decide, list[str]]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answer(worlds: Worlds, name: str) -> None:
-    """Whatever the service says, the client is let in or not as by nats-server."""
+    """For every answer of the service, the client is accepted or denied as by nats-server."""
     decide, expected = ANSWERS[name]
     answers = worlds.login(decide, None, b"PUB news 6\r\n123456\r\n")
     assert answers == expected
@@ -164,7 +164,9 @@ def test_answer(worlds: Worlds, name: str) -> None:
 @pytest.mark.parametrize("isAnswerSealed", [True, False])
 @pytest.mark.parametrize("name", ["allowed account", "answer by another", "account not allowed"])
 def test_sealed(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
-    """The same where questions are sealed; who signed a sealed answer does not matter."""
+    """
+    With sealed requests the results are the same. The signer of a sealed answer does not matter.
+    """
     plain = ANSWERS[name][0]
 
     def decide(question: Question) -> bytes:
@@ -193,7 +195,7 @@ def test_question(worlds: Worlds) -> None:
 
 
 def test_itsOwn(worlds: Worlds) -> None:
-    """The service's own users are not asked about, and cannot ask."""
+    """The service is not asked about its own users, and they cannot send it requests."""
     before = worlds.counts()
 
     def play(server: Server) -> list[str]:

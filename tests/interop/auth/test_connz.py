@@ -89,9 +89,7 @@ def ordered(listed: list[dict[str, Any]]) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def chained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    """
-    Servers in operator mode, with users who are there, and one who was.
-    """
+    """Servers in operator mode, with connected users and one disconnected user."""
     both = Both(tmp_path_factory.mktemp("connz"), CHAIN)
     peers = []
     tagged = {"tags": ["blue", "size:9"]}
@@ -128,9 +126,7 @@ def test_operator(chained: Both, path: str) -> None:
 def secured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Both]:
-    """
-    Servers that want certificates, with clients that are there, and one that was.
-    """
+    """Servers that require certificates, with connected clients and one disconnected client."""
     directory = tmp_path_factory.mktemp("tls")
     root = authority()
     between = authority("CN=between", root)

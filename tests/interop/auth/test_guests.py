@@ -36,7 +36,7 @@ OPEN = "authorization { timeout: %s }\n"
 
 def answers(server: Server) -> dict[bytes, bytes]:
     """
-    @return: what comes after each beginning, and, after the time for a login, after a PING.
+    @return: the output after each beginning, and, after the login time, after a PING.
     """
     peers = {first: socket.create_connection(("127.0.0.1", server.port)) for first in FIRST}
     for first, peer in peers.items():
@@ -50,9 +50,7 @@ def answers(server: Server) -> dict[bytes, bytes]:
 
 
 def _rest(peer: socket.socket, last: bytes) -> bytes:
-    """
-    Everything that a server has to say to somebody who says one more thing and then no more.
-    """
+    """All output of a server for a client that sends one more line and then no more."""
     peer.settimeout(PATIENCE)
     said = b""
     try:

@@ -1,6 +1,6 @@
 """
-nats-py logs in with each kind of credential, on nats-server and on natsbroker; and what logins that
-no client would try come to on both.
+nats-py logs in with each kind of credential, on nats-server and on natsbroker. Logins that no
+client library sends have the same results on both.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ authorization { users: [ {user: "alice@example.com"}, {user: "CN=bob,O=acme"} ] 
 
 
 class Servers:
-    """
-    Servers of one flavour, one for each configuration, and certificates.
-    """
+    """Servers of one flavour, one for each configuration, with certificates."""
 
     def __init__(self, flavour: Flavour, directory: Path) -> None:
         self.flavour = flavour
@@ -263,7 +261,7 @@ def verdict(server: Server, said: bytes) -> bytes:
 
 @pytest.mark.parametrize("said", SAID, ids=lambda said: json.dumps(said)[:70])
 def test_verdict(both: list[Server], said: dict[str, Any]) -> None:
-    """Whatever is said in CONNECT, both servers answer the same."""
+    """For every CONNECT, both servers answer the same."""
     line = b"CONNECT " + json.dumps({"verbose": False, **said}).encode() + b"\r\n"
     theirs, ours = (verdict(server, line) for server in both)
     assert ours == theirs
@@ -290,7 +288,7 @@ class TestReload:
 
     @realAndOurs
     def test_user(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A user who is gone is cut without a word, and comes in no more; the others stay."""
+        """A removed user is cut without an error line and cannot log in again. The others stay."""
         server = startServer(flavour, self.BEFORE.format("{user: goes, password: x}"))
         with self.connected(server, "goes") as goes, self.connected(server, "stays") as stays:
             reload(server, self.BEFORE.format(""))
@@ -310,7 +308,7 @@ class TestReload:
 
     @realAndOurs
     def test_account(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A client that is in another account now is cut without a message."""
+        """A client whose account changes is cut without an error line."""
         text = "accounts {{ A {{ users: [{0}] }}, B {{ users: [{1}] }} }}"
         goes, stays = "{user: goes, password: x}", "{user: stays, password: x}"
         server = startServer(flavour, text.format(f"{goes}, {stays}", ""))
@@ -320,8 +318,10 @@ class TestReload:
 
     @realAndOurs
     def test_permission(self, flavour: Flavour, startServer: StartServer) -> None:
-        """A subscription that is not allowed any more ends, plain or in a queue, and its owner gets
-        an error; the others go on."""
+        """
+        A subscription that is not allowed any more ends, plain or in a queue, and its owner gets an
+        error. The others go on.
+        """
         before = self.RULED.format('"a", "b", "c", "d q"')
         server = startServer(flavour, self.BEFORE.format(before))
         with self.connected(server, "goes") as goes, self.connected(server, "stays") as stays:
@@ -408,7 +408,7 @@ def reload(server: Server, config: str) -> None:
 
 
 def test_lastWords(startServer: StartServer) -> None:
-    """A user that is denied now gets the same error from both servers, or none from both."""
+    """A user that is now denied gets the same error from both servers, or none from both."""
     told = {}
     for flavour in (REAL, OURS_FAST):
         server = startServer(flavour, "max_payload: 999\n")

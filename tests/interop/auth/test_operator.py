@@ -1,6 +1,6 @@
 """
-Operator mode with nats-py and with peers that say anything: the same operator, accounts and users
-on nats-server and on natsbroker, with the same configuration file.
+Operator mode with nats-py and with raw peers: the same operator, accounts and users on nats-server
+and on natsbroker, with the same configuration file.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def test_wrongCredentialsFile(both: Both, tmp_path: Path) -> None:
 
 
 def test_info(both: Both) -> None:
-    """INFO asks for a signature, and says the account after the login."""
+    """INFO has a nonce, and after the login the account."""
 
     def play(server: Server) -> tuple[bool, int, bool]:
         with Peer(server) as peer:
@@ -260,7 +260,7 @@ def test_userExpires(both: Both) -> None:
 
 
 def test_tooManyConnections(both: Both) -> None:
-    """An account takes as many connections as its JWT says."""
+    """An account accepts as many connections as its JWT allows."""
 
     def play(server: Server) -> list[str]:
         with Peer(server) as one, Peer(server) as two:

@@ -1,6 +1,6 @@
 """
-Resolvers that keep JWTs, on nats-server and on natsbroker: what operators push, ask for and
-delete while the servers run, and what becomes of the users who are connected.
+Resolvers that store JWTs, on nats-server and on natsbroker. Operators push, request and delete JWTs
+while the servers run, and connected users are affected.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class TestService:
         assert both.compare(play) == (True, True)
 
     def test_unknown(self, both: Both) -> None:
-        """Of an account that is not stored, nothing is answered but nothing."""
+        """An account that is not stored gets an empty answer."""
         subject = f"$SYS.REQ.ACCOUNT.{Account(OPERATOR).key}.CLAIMS.LOOKUP"
 
         def play(server: Server) -> bytes:
@@ -161,7 +161,7 @@ class TestService:
         assert [play(server) for server in both.servers][1] == ["", ""]
 
     def test_delete(self, both: Both) -> None:
-        """Accounts are deleted by operators; their users are cut, and come no more."""
+        """When operators delete an account, its users are cut and cannot log in again."""
         account = Account(OPERATOR)
 
         def deletion(signer: KeyPair, subject: KeyPair) -> str:
@@ -199,7 +199,7 @@ class TestLive:
     """Users who are connected when their account's JWT changes."""
 
     def test_unrelatedChangeGoesUnnoticed(self, both: Both) -> None:
-        """A change that does not concern them goes unnoticed."""
+        """Users notice no change that does not concern them."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[str]:
@@ -231,8 +231,8 @@ class TestLive:
 
     def test_signingKeyGone(self, both: Both) -> None:
         """
-        A user whose signer is no longer the account's is cut. nats-server does not say why; a
-        client that gets an error does not try for ever.
+        A user whose signing key was removed from the account is cut. nats-server does not send a
+        reason. A client that gets an error does not retry for ever.
         """
         account = Account(OPERATOR)
 
@@ -249,7 +249,7 @@ class TestLive:
         ]
 
     def test_fewerConnections(self, both: Both) -> None:
-        """When there may be fewer connections, one too many goes."""
+        """When the limit of connections is lowered, the excess connections are closed."""
         account = Account(OPERATOR)
 
         def play(server: Server) -> list[str]:

@@ -174,7 +174,10 @@ class TestReload:
     """JWTs of the configuration that change."""
 
     def test_preload(self, tmp_path: Path) -> None:
-        """Users whose account is gone or who are revoked are cut; accounts come; others stay."""
+        """
+        Users whose account is removed or who are revoked are cut. New accounts come, and other
+        users stay.
+        """
 
         def config(*texts: tuple[Account, str]) -> str:
             lines = "\n".join(f"{account.key}: {text}" for account, text in texts)

@@ -72,8 +72,8 @@ class TestHtpasswd:
 
     def test_login(self, startServer: StartServer, tmp_path: Path) -> None:
         """
-        A user in the file is let in under that name. A change of the file holds without a reload,
-        also for connected users.
+        A user in the file is accepted under that name. A change of the file takes effect without a
+        reload, also for connected users.
         """
         path = tmp_path / "users"
         path.write_text(self.entry("anna", "apple") + self.entry("carl", "cherry"))
@@ -102,7 +102,7 @@ class TestHtpasswd:
         assert client.is_closed
 
     def test_missing(self, startServer: StartServer, tmp_path: Path) -> None:
-        """Without the file the broker does not start, and says why."""
+        """Without the file the broker does not start, and reports the reason."""
         text = f"authorization {{ plugin: htpasswd, file: '{tmp_path}/missing' }}"
         with pytest.raises(RuntimeError, match=r"cannot read .*missing: No such file"):
             startServer(OURS_FAST, text)
@@ -223,8 +223,7 @@ class TestHTTPS:
         host: str,
         hasAuthority: bool,
     ) -> None:
-        """A service without a certificate that can be trusted, or with one of another name, is not
-        told anything."""
+        """A service whose certificate is not trusted or has another name is sent nothing."""
         more = f"ca_file: '{tmp_path}/ca.pem'" if hasAuthority else "cache: 0"
         server = startServer(OURS_FAST, self.text(service, host, more))
         assert talk(server.url, "anna", "apple") == "not let in"
@@ -258,7 +257,9 @@ class TestTwistd:
                 process.wait(PATIENCE)
 
     def test_cannotStart(self, tmp_path: Path) -> None:
-        """A broker that finds out later that it cannot start ends twistd, and says why."""
+        """
+        A broker that finds a late reason why it cannot start ends twistd, and reports the reason.
+        """
         path = tmp_path / "x.conf"
         path.write_text(f"authorization {{ plugin: htpasswd, file: '{tmp_path}/missing' }}")
         command = [sys.executable, "-m", "twisted", "natsbroker", "-c", str(path)]

@@ -77,7 +77,7 @@ class Pair:
 
     def _join(self) -> None:
         """
-        Wait until what is said in the system account of one is heard in that of the other.
+        Wait until a message in the system account of one server is received in that of the other.
         """
         with Peer(self.first) as one, Peer(self.second) as other:
             for peer in (one, other):
@@ -145,8 +145,8 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
 
 def test_shared(pair: Pair) -> None:
     """
-    A user of an account that the other member knows is admitted, and the JWT kept; a user of an
-    unknown account is denied.
+    A user of an account that the other member knows is admitted, and the JWT is stored. A user of
+    an unknown account is denied.
     """
     assert pair.login(pair.second, pair.stored) == ""
     assert fileOf(pair.second, pair.stored).read_text() == pair.stored.jwt()
@@ -175,7 +175,7 @@ def test_keepsUp(pair: Pair) -> None:
     "flavours", PAIRS, ids=lambda pair: "-".join(flavour.name for flavour in pair)
 )
 def test_cache(flavours: tuple[Flavour, ...], tmp_path: Path) -> None:
-    """A member with a cache asks one with all JWTs, and keeps the answers."""
+    """A member with a cache asks a member with all JWTs, and keeps the answers."""
     pair = Pair(flavours, tmp_path, "cache")
     try:
         assert pair.login(pair.second, pair.stored) == ""

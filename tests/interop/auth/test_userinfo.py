@@ -68,7 +68,7 @@ def signed(jwt: str, user: KeyPair = USER) -> Login:
 
 
 def test_configuration(tmp_path: Path) -> None:
-    """Users of the configuration; nats-py asks with a request, as other clients do."""
+    """Users of the configuration. nats-py sends the request, as other clients do."""
     both = Both(tmp_path, CONFIG)
 
     async def play(server: Server) -> Any:

@@ -93,7 +93,7 @@ class Browser:
 
     def text(self, selector: str = "body") -> str:
         """
-        @return: the text that one sees in the first such element; empty without one.
+        @return: the visible text of the first such element; empty without one.
         """
         script = "return document.querySelector(arguments[0])?.innerText ?? ''"
         return str(self.run(script, selector))

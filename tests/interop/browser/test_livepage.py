@@ -1,6 +1,6 @@
 """
-The live page in Chromium: what it shows is what the pages of the broker have, it moves, and names
-made by strangers are text.
+The live page in Chromium. It shows the values of the broker's pages, it is updated, and names that
+strangers chose are shown as text.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def test_connections(page: LivePage) -> None:
 
 
 def test_oneConnection(page: LivePage) -> None:
-    """A connection has its figures, its subscriptions and who it is."""
+    """A connection has its figures, its subscriptions and its user."""
     page.show("#/connections")
     page.follow("kitchen display")
     page.shows("kitchen display", selector="h1")
@@ -385,7 +385,7 @@ def test_telephone(page: LivePage, place: str) -> None:
 
 
 def test_darkScheme(page: LivePage) -> None:
-    """The colours are those of the system, until one chooses."""
+    """The colours are those of the system, until the user chooses."""
 
     def ground() -> int:
         text = page.run("return getComputedStyle(document.body).backgroundColor")
@@ -444,7 +444,7 @@ def test_rates(page: LivePage) -> None:
 
 
 def test_history(page: LivePage) -> None:
-    """A history forgets the oldest values, and a line does not go on where the broker was away."""
+    """A history drops the oldest values, and a line has a gap where the broker was away."""
     points = page.wait(
         """
         const { History } = await import("/nats/live/feed.js");
@@ -515,7 +515,9 @@ def test_pictures(page: LivePage) -> None:
 
 
 def test_quietConsole(page: LivePage) -> None:
-    """All the time nothing was written to the console, and no request went to another origin."""
+    """
+    During the whole test nothing is written to the console, and no request goes to another origin.
+    """
     assert page.messages() == []
     local = {origin for origin in page.origins() if not origin.startswith(("chrome:", "data:"))}
     assert local == {page.origin}

@@ -168,7 +168,7 @@ class Mesh(Circle):
 
 def together(calls: Sequence[Callable[[], object]]) -> None:
     """
-    Do at the same time what is mostly waiting: starting servers, and stopping them.
+    Run steps at the same time that mostly wait: starting servers, and stopping them.
 
     @raise Exception: what one of the calls raised, when all are done.
     """

@@ -73,18 +73,14 @@ class Proxy:
                 self._drop(next(iter(self._pairs)))
 
     def silence(self) -> None:
-        """
-        Let nothing pass any more, in connections that there are and those to come.
-        """
+        """Let no data pass any more, in existing and later connections."""
         with self._lock:
             self._isSilent = True
             for pair in self._pairs:
                 self._ignore(pair)
 
     def heal(self) -> None:
-        """
-        Let everything pass again. What is half open since a silence is reset.
-        """
+        """Let all data pass again. Half-open connections from the silence are reset."""
         self.cut()
         with self._lock:
             self._isSilent = False

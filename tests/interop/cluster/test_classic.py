@@ -67,7 +67,7 @@ def test_reachesEveryMember(mesh: Mesh) -> None:
 
 
 def test_headers(mesh: Mesh) -> None:
-    """A message keeps its payload where it loses its headers."""
+    """A message that loses its headers keeps its payload."""
     for place, client in enumerate(mesh.clients):
         if not isOurs(mesh, place):
             continue
@@ -101,7 +101,10 @@ def test_requests(mesh: Mesh) -> None:
 
 
 def test_queues(mesh: Mesh) -> None:
-    """Of a queue group that is everywhere, one member gets each message; ours keep it at home."""
+    """
+    One member of a queue group with members everywhere gets each message. A natsbroker member keeps
+    it at home.
+    """
     for place, here in enumerate(shared(mesh, COUNT, 2)):
         if isOurs(mesh, place):
             assert sum(body.startswith(b"%d " % place) for body in here) == COUNT
@@ -109,14 +112,15 @@ def test_queues(mesh: Mesh) -> None:
 
 @pytest.mark.parametrize("place", range(3))
 def test_distantQueues(mesh: Mesh, place: int) -> None:
-    """Of two groups that are only elsewhere, each gets each message, by its weight."""
+    """Two groups have members elsewhere only. Each gets each message, by its weight."""
     assert all(distantQueues(mesh, place, COUNT, b"", 2))
 
 
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])
 def test_nobodyLeft(mesh: Mesh, how: str) -> None:
     """
-    When the last subscriber has gone, in any way, our members know that there are no responders.
+    When the last subscriber has gone, for any reason, our members know that there are no
+    responders.
     """
     subject = b"gone." + how.encode()
     for place, client in enumerate(mesh.clients):
@@ -221,7 +225,7 @@ def test_dialledByNewer(started: Start) -> None:
 
 
 def test_newerIsDialled(started: Start) -> None:
-    """When we dial it, both ends refuse; we try again, since it may be replaced."""
+    """If we dial it, both ends refuse. We try again, since the server may be replaced."""
     newer = started(REAL, "")
     ours = started(OURS_FAST, CLASSIC, newer.routePort)
     for _ in range(2):
@@ -258,7 +262,10 @@ def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> N
 
 @pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda flavour: flavour.name)
 def test_permissions(started: Start, other: Flavour) -> None:
-    """A subject that may not pass does not, and one that is denied within a pattern is left out."""
+    """
+    A subject without permission does not pass, and a denied subject within an allowed pattern is
+    left out.
+    """
     rules = "permissions { import { deny: 'hidden.>' }, export { deny: 'closed.>' } }"
     one = started(OURS_FAST, f"{CLASSIC}\n{rules}")
     mesh = Mesh([one, started(other, CLASSIC if other in OURS else "", one.routePort)])
@@ -304,7 +311,7 @@ def test_passwords(started: Start, other: Flavour, isFirst: bool) -> None:
 
 
 def test_migration(started: Start) -> None:
-    """A running cluster goes from one dialect to the other, member by member."""
+    """A running cluster changes from one dialect to the other, member by member."""
     one = started(OURS_FAST, CLASSIC)
     mesh = Mesh([one, started(OURS_PURE, CLASSIC, one.routePort)])
     for place in range(2):

@@ -88,7 +88,7 @@ def test_modes(
 @pytest.mark.parametrize("mode", ["accept", "s2_fast", "s2_auto"])
 @pytest.mark.parametrize("pair", [(OURS_FAST, OLD), (OLD, OURS_FAST)], ids=named)
 def test_withOldServer(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> None:
-    """A server that knows no compression is a member without it."""
+    """A server without compression is a member without it."""
     mesh = form(pair, mode, "")
     for member in mesh.members:
         if member.flavour is not OLD:
@@ -101,7 +101,7 @@ def test_withOldServer(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> 
     "pair", [(OURS_FAST, OURS_PURE), (OURS_PURE, REAL), (REAL, OURS_PURE)], ids=named
 )
 def test_pure(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """Without the compiled lane it is the same."""
+    """Without the compiled lane the results are the same."""
     mesh = form(pair, "s2_fast", "s2_fast")
     for member in mesh.members:
         shows(member, "routez", {FAST})
@@ -112,7 +112,7 @@ def test_pure(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 @pytest.mark.parametrize("pair", [*PAIRS, (OURS_FAST, OURS_FAST)], ids=named)
 @pytest.mark.parametrize("more", ["pool_size: -1", "accounts: [A]"])
 def test_pools(form: Form, pair: tuple[Flavour, Flavour], more: str) -> None:
-    """Every connection is compressed, also the only one and those of accounts."""
+    """Every connection is compressed, also a single one and those of accounts."""
     mesh = form(pair, "s2_fast", "s2_fast", more)
     for member in mesh.members:
         shows(member, "routez", {FAST})
@@ -146,7 +146,7 @@ def test_tls(form: Form, pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
 def test_reload(
     form: Form, pair: tuple[Flavour, Flavour], before: str, after: str, level: str
 ) -> None:
-    """A reload takes hold of the routes that there are: in place, or by connecting once more."""
+    """A reload changes existing routes: in place, or by connecting again."""
     mesh = form(pair, before, "s2_fast")
     place = pair.index(OURS_FAST)
     ours = mesh.members[place]

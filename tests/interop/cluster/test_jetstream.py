@@ -30,7 +30,7 @@ cluster {
 
 @pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE], ids=lambda flavour: flavour.name)
 def test_mixed(flavour: Flavour, tmp_path: Path) -> None:
-    """Streams, both kinds of consumers, acknowledgements and buckets work as on those servers."""
+    """Streams, both kinds of consumers, acknowledgements and buckets work as on nats-server."""
     members: list[Member] = []
     try:
         for place, kind in enumerate((flavour, REAL, REAL)):

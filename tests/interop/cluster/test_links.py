@@ -80,7 +80,7 @@ class Linked:
 
     def isApart(self) -> bool:
         """
-        Whether a request at either member finds nobody at the other. Old servers are not asked.
+        Whether a request at each member finds no responder at the other. Old servers are not asked.
         """
         pairs = zip(self.mesh.members, self.mesh.clients, strict=True)
         for client in self.mesh.clients:
@@ -105,9 +105,7 @@ class Linked:
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Linked]:
-    """
-    Two members, one of which dials the other through a proxy.
-    """
+    """Two members. One of them dials the other through a proxy."""
     dialled, dialling, dialect = request.param
     yield from _linked(dialled, dialling, dialect, tmp_path_factory.mktemp("links"))
 
@@ -170,7 +168,7 @@ def test_cut(linked: Linked) -> None:
 
 
 def test_flapping(linked: Linked) -> None:
-    """A link that comes and goes is restored, also while messages pass."""
+    """A link that closes and opens repeatedly is restored, also while messages pass."""
     linked.mesh.form()
     for number in range(5):
         linked.mesh.clients[number % 2].publish(b"far.%d" % (number % 2), b"x" * 100_000)
@@ -180,7 +178,7 @@ def test_flapping(linked: Linked) -> None:
 
 
 def test_silentLink(linked: Linked) -> None:
-    """A link on which nothing passes is given up by both ends, and made again."""
+    """A link without traffic is given up by both ends, and opened again."""
     linked.check()
     linked.proxy.silence()
     deadline = time.monotonic() + PATIENCE

@@ -66,7 +66,7 @@ def isLetIn(ear: Server, mouth: Server, name: str) -> bool:
 @pytest.mark.parametrize("kind", ["cluster", "gateway"])
 @FLAVOURS
 def test_hash(listener: Flavour, dialler: Flavour, kind: str, startServer: StartServer) -> None:
-    """A peer says the password of which the listener has the hash, and no other one."""
+    """A peer sends the password whose hash the listener has. Other passwords are refused."""
     login = f'authorization {{ user: u, password: "{blowfish("bar", b"2a")}", timeout: 5 }}'
     ear = startServer(listener, f"server_name: ear\n{LISTENER[kind].format(login)}", PAGES)
     for password, isRight in (("baz", False), ("bar", True)):

@@ -48,14 +48,17 @@ def test_requests(mesh: Mesh) -> None:
 
 
 def test_queues(mesh: Mesh) -> None:
-    """Of a queue group that is everywhere, one member gets each message; ours keep it at home."""
+    """
+    One member of a queue group with members everywhere gets each message. A natsbroker member keeps
+    it at home.
+    """
     for place, here in enumerate(shared(mesh, COUNT)):
         if mesh.members[place].flavour in OURS:
             assert sum(body.startswith(b"%d " % place) for body in here) == COUNT
 
 
 def test_distantQueues(mesh: Mesh) -> None:
-    """Of two groups that are only elsewhere, each gets each message, by its weight."""
+    """Two groups have members elsewhere only. Each gets each message, by its weight."""
     *first, second = distantQueues(mesh, 0, COUNT)
     assert any(first) and second
 
@@ -63,7 +66,7 @@ def test_distantQueues(mesh: Mesh) -> None:
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])
 def test_nobodyLeft(mesh: Mesh, how: str) -> None:
     """
-    When the last subscriber has gone, in any way, the others know that there are no responders.
+    When the last subscriber has gone, for any reason, the others know that there are no responders.
     """
     subject = b"gone." + how.encode()
     for place, client in enumerate(mesh.clients):

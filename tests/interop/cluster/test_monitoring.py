@@ -26,7 +26,8 @@ PERMISSIONS = 'permissions { import: ["foo", "sync", "$SYS.>"], export: {deny: "
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     """
-    One of ours that a real one dialled, each with two subscriptions, and a message both ways.
+    One natsbroker that a nats-server dialled, each with two subscriptions, and a message in both
+    directions.
     """
     made = formed((OURS_FAST, REAL), tmp_path_factory.mktemp("monitored"), PERMISSIONS, TEMPLATE)
     for client in made.clients:
@@ -64,7 +65,7 @@ def rows(page: dict[str, Any]) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("path", ["/routez", "/routez?subs=1", "/routez?subs=detail"])
 @pytest.mark.parametrize("which", ["A", "idle"])
 def test_sameKeys(path: str, which: str, mesh: Mesh) -> None:
-    """Page and rows have the same keys, in the same order, with the same types."""
+    """Page and rows have the same keys, in the same order, with values of the same types."""
     ours, real = pages(mesh, path)
     difference = Difference(path, set(), set(), [], [])
     difference.compare(rows(real)[which], rows(ours)[which], which)

@@ -1,6 +1,6 @@
 """
-Peers that are no members, or not as they should be: what natsbroker answers them beside what
-nats-server does, byte by byte.
+Peers that are not members, or that are faulty: natsbroker answers them like nats-server, byte by
+byte.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ OTHER = {"client's operation": _IGNORED, "classic interest": _IGNORED}
 
 @pytest.fixture(scope="module")
 def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Member]]:
-    """
-    A real member and one of ours, each of a cluster of its own.
-    """
+    """A nats-server and a natsbroker, each of its own cluster."""
     made: list[Member] = []
     try:
         for flavour in (REAL, OURS_FAST):
@@ -132,8 +130,8 @@ def heard(member: Member, data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("name", SENT)
 def test_same(name: str, judges: list[Member]) -> None:
     """
-    Each answer is nats-server's. Each peer is another one: a server that has not seen yet that
-    the one before has gone would close the next of that name.
+    Each answer is nats-server's. Each peer has another name. Otherwise a server could still see the
+    previous peer, and close the next one because of its name.
     """
     number = b"%d" % list(SENT).index(name)
     data = re.sub(rb'"(PEER|peer)"', rb'"\g<1>' + number + b'"', SENT[name])

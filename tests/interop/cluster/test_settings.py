@@ -54,7 +54,7 @@ def within(deadline: float) -> None:
 
 def exchanged(mesh: Mesh, subject: bytes, user: str = "a", count: int = 50) -> None:
     """
-    Each client of an account says something, and each hears it all, once, in order.
+    Each client of an account publishes a message, and each receives all of them, once and in order.
     """
     deadline = time.monotonic() + 10.0
     clients = [Client(member, user) for member in mesh.members]
@@ -169,7 +169,7 @@ def test_compression(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> No
 
 @eachPair
 def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
-    """Two servers of one name form no cluster; the first to notice logs the reason."""
+    """Two servers with one name form no cluster. The first one that notices logs the reason."""
     homes = [tmp_path / name for name in ("one", "two")]
     members: list[Member] = []
     try:
@@ -195,8 +195,8 @@ def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
 @pytest.mark.parametrize("hub", [REAL, OLD], ids=lambda flavour: flavour.name)
 def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
     """
-    A client behind a leafnode of a nats-server member hears our clients, and they hear it: plain,
-    in queue groups, with headers and a reply, until the leafnode leaves.
+    A client behind a leafnode of a nats-server member and our clients receive each other's
+    messages: plain ones, in queue groups, with headers and a reply, until the leafnode leaves.
     """
     headers = b"NATS/1.0\r\nA: b\r\n\r\n"
     homes = [tmp_path / name for name in ("hub", "ours", "leaf")]
@@ -277,7 +277,7 @@ def test_permissions(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_reload(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """When an account of nats-server gets a connection of its own, ours follows."""
+    """When an account of nats-server gets its own connection, natsbroker does the same."""
     mesh = form(pair, "pool_size: 3")
     exchanged(mesh, b"before", "b")
     real = next(member for member in mesh.members if member.flavour is REAL)
@@ -290,7 +290,7 @@ def test_reload(form: Form, pair: tuple[Flavour, Flavour]) -> None:
 
 @eachPair
 def test_lameDuck(form: Form, pair: tuple[Flavour, Flavour]) -> None:
-    """The clients of others do not learn of a member that leaves any more."""
+    """The clients of other members are no longer told the address of a member that leaves."""
     mesh = form(pair, "")
     for place, member in enumerate(mesh.members):
         other = mesh.clients[1 - place]

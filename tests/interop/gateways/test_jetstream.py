@@ -19,7 +19,7 @@ ACCOUNT = "J { users: [ {user: j, password: j} ], jetstream: enabled }"
 def test_behindAGateway(flavour: Flavour, tmp_path: Path) -> None:
     """
     A JetStream behind a gateway works beside servers that count our gateway among the voters for a
-    leader, and that have stored nothing yet.
+    leader, and that have no stream yet.
     """
     sites: list[Site] = []
     real = Plan(REAL, "GB", top=storage(), accounts=ACCOUNT)

@@ -1,6 +1,6 @@
 """
-Connections between clusters that end, and servers that come and go: a message published while
-there was a connection arrives once, and afterwards every message does again.
+Connections between clusters end, and servers come and go. A message that is published over an
+existing connection arrives once, and afterwards every message does again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def form(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Form]:
 
 
 def exchanged(world: World, subject: bytes) -> None:
-    """Each client says something, and each hears it all, once, in order; and so does a group."""
+    """
+    Each client publishes a message, and each receives all, once and in order. A queue group does
+    too.
+    """
     count = 50
     ears = [client.subscribe(subject) for client in world.clients]
     members = [client.subscribe(subject, b"g") for client in world.clients]
@@ -139,9 +142,11 @@ class Publisher(threading.Thread):
 
 
 def test_switchUnderLoad(form: Form) -> None:
-    """While one cluster sends more than a thousand subjects that nobody wants, the other one tells
-    everything it wants; interest comes and goes meanwhile; nothing that was wanted all the time is
-    lost or doubled, and neither is anything for a group."""
+    """
+    One cluster sends more than a thousand unwanted subjects, and the other one switches to
+    announcing all interest. Meanwhile interest comes and goes. No message that was wanted all the
+    time is lost or doubled, and no message for a group is either.
+    """
     begins = 'interest { plugin: "switching" }'
     world = form([Plan(OURS_FAST, "GA", more=begins), Plan(OURS_PURE, "GB", ["GA"], more=begins)])
     sending, hearing = world.sites[0], world.clients[1]
@@ -175,10 +180,11 @@ def test_switchUnderLoad(form: Form) -> None:
     ids=lambda flavour: flavour.name,
 )
 def test_cutWhileSwitching(peer: Flavour, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The connections are cut again and again while interest is sent and changes: each cut costs
-    messages that follow each other, if any, and nothing comes twice or late; what stays in the
-    cluster is not touched; and afterwards everything that is wanted arrives, a group's messages
-    too."""
+    """
+    The connections are cut repeatedly while interest is sent and changes. A cut loses at most
+    consecutive messages. No message comes twice or late, traffic within the cluster is not
+    affected, and afterwards all wanted messages arrive, those of a group too.
+    """
     plans = [Plan(OURS_FAST, "GA"), Plan(peer, "GB", ["GA"])]
     sites: list[Site] = []
     first = started(plans[:1], _home(tmp_path, "first"))

@@ -1,7 +1,7 @@
 """
 The messages of a gateway to a cluster that does not want them, counted on the wire, and the report
-of too many. The other cluster is the test; nats-server of 2.15 is not asked, since it does not
-begin optimistically any more.
+of too many. The test plays the other cluster. nats-server 2.15 is not tested, since it no longer
+begins in optimistic mode.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def subjects(wire: Wire) -> list[bytes]:
 
 
 def published(client: Client, wire: Wire, *names: bytes) -> None:
-    """Publish, and wait until it has come if it comes."""
+    """Publish a message, and wait for it if it is expected."""
     for name in names:
         client.publish(name, b"x")
     client.publish(b"end", b"x")
@@ -63,8 +63,10 @@ class TestSending:
     """Messages to the test."""
 
     def test_optimistic(self, site: Site, fake: FakeGateway) -> None:
-        """Until it is refused, each message is sent; afterwards none: one for each subject if it
-        is refused at once. A subject whose refusal is taken back is sent again."""
+        """
+        Each message is sent until its subject is refused, and none afterwards. So each subject is
+        sent once if it is refused at once. A subject whose refusal is withdrawn is sent again.
+        """
         wire, client = fake.accept(), Client(site)
         names = [b"s.%d" % number for number in range(20)]
         for name in names:
@@ -86,8 +88,8 @@ class TestSending:
 
     def test_account(self, site: Site, fake: FakeGateway) -> None:
         """
-        Messages of an account without interest are not sent, those of others are; interest may come
-        back.
+        Messages of an account without interest are not sent, and those of others are. Interest may
+        come back.
         """
         wire, client, other = fake.accept(), Client(site), Client(site, "b")
         client.publish(b"one", b"x")
@@ -111,7 +113,7 @@ class TestSending:
         other.close()
 
     def test_interestOnly(self, site: Site, fake: FakeGateway) -> None:
-        """A cluster that promises to tell everything is sent nothing that it did not ask for."""
+        """A cluster that promises to announce all interest is sent only what it asked for."""
         wire, client = fake.accept(gateway_iom=True), Client(site)
         wire.say(command("GB", 2, b"A") + b"RS+ A end\r\nRS+ A a.*\r\n" + command("GB", 3, b"A"))
         wire.pong()
@@ -124,7 +126,7 @@ class TestSending:
         client.close()
 
     def test_switch(self, site: Site, fake: FakeGateway) -> None:
-        """Between the two commands all messages are sent; after them only wanted ones."""
+        """Between the two commands all messages are sent. After them only wanted ones are."""
         wire, client = fake.accept(), Client(site)
         published(client, wire, b"a", b"b")
         wire.say(b"RS- A a\r\nRS- A b\r\n" + command("GB", 2, b"A") + b"RS+ A b\r\nRS+ A end\r\n")
@@ -141,7 +143,10 @@ class TestSending:
         client.close()
 
     def test_queues(self, site: Site, fake: FakeGateway) -> None:
-        """A group there gets what has no member here; both get plain messages."""
+        """
+        A group in the other cluster gets messages that have no member here. Both clusters get plain
+        messages.
+        """
         wire, client = fake.accept(), Client(site)
         wire.say(b"RS+ A work g 1\r\nRS+ A work h 1\r\n")
         wire.pong()
@@ -192,8 +197,10 @@ class TestTelling:
         client.close()
 
     def test_queues(self, site: Site, fake: FakeGateway) -> None:
-        """Queue groups are announced at once, with a weight of one; without being chosen, they get
-        nothing."""
+        """
+        Queue groups are announced at once, with a weight of one. A group that is not chosen gets
+        nothing.
+        """
         client = Client(site)
         members = [client.subscribe(b"work.*", b"g") for _ in range(2)]
         fake.accept()

@@ -149,7 +149,7 @@ def test_unknown(start: Started) -> None:
 
 
 def test_implicitForgotten(start: Started) -> None:
-    """A cluster that others told of and that has gone for good is not dialled for ever."""
+    """A cluster from gossip that has gone for good is not dialled for ever."""
     one, two = start(Plan(OURS_FAST, "GA"), Plan(OURS_FAST, "GB", ["GA"]))
     until(lambda: one.modes(), "it is dialled back")
     two.stop()

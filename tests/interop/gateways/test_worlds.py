@@ -111,7 +111,10 @@ def test_manyRequests(world: World) -> None:
 
 
 def test_queues(world: World) -> None:
-    """Of a group that is in every cluster, each message goes to one member, in its own cluster."""
+    """
+    One member of a group with members in every cluster gets each message, in the sender's own
+    cluster.
+    """
     for place, here in enumerate(shared(world, COUNT)):
         for body in here:
             sender = world.sites[int(body.split()[0])]
@@ -119,7 +122,7 @@ def test_queues(world: World) -> None:
 
 
 def test_distantQueues(world: World) -> None:
-    """Of two groups that are only in other clusters, each gets each message once."""
+    """Two groups have members in other clusters only. Each gets each message once."""
     home = world.sites[0].gateway
     far = [place for place, site in enumerate(world.sites) if site.gateway != home]
     ones = [(place, world.clients[place].subscribe(b"far", b"q")) for place in far]
@@ -140,7 +143,10 @@ def test_distantQueues(world: World) -> None:
 
 
 def test_queueMoves(world: World) -> None:
-    """When the last member at home goes, those elsewhere get the messages, and back again."""
+    """
+    When the last member at home goes, members elsewhere get the messages. When it comes back, it
+    gets them again.
+    """
     home, far = world.clients[0], world.clients[-1]
     there = far.subscribe(b"moves", b"q")
     for turn in range(3):
@@ -156,7 +162,7 @@ def test_queueMoves(world: World) -> None:
 
 
 def test_accounts(world: World) -> None:
-    """A message in one account is not heard in another."""
+    """A message in one account does not reach another."""
     ours, theirs = world.client(0, "b"), world.client(len(world.sites) - 1, "b")
     other = world.clients[-1].subscribe(b"secret")
     mine = theirs.subscribe(b"secret")
@@ -175,7 +181,7 @@ def test_accounts(world: World) -> None:
 
 
 def test_unsubscribed(world: World) -> None:
-    """Interest comes and goes; afterwards nothing is heard, and a request has no responders."""
+    """Interest comes and goes. Afterwards no message arrives, and a request has no responders."""
     asking, serving = world.clients[0], world.clients[-1]
     for turn in range(3):
         sid = serving.subscribe(b"fleeting")

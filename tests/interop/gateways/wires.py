@@ -62,7 +62,7 @@ class Wire:
         self._socket.sendall(data)
 
     def hear(self, seconds: float = 0.0) -> None:
-        """Take what comes next, if it comes within some time."""
+        """Return the next message, if it comes within some time."""
         if self.closed:
             return
         self._socket.settimeout(max(seconds, 0.001))
@@ -94,7 +94,7 @@ class Wire:
         return [frame for frame in self.frames if frame.startswith(start)]
 
     def pong(self) -> None:
-        """Wait until the server has worked off what was said."""
+        """Wait until the server has handled the earlier input."""
         count = len(self.heard(b"PONG"))
         self.say(b"PING\r\n")
         self.until(lambda: len(self.heard(b"PONG")) > count, "PONG")

@@ -179,7 +179,7 @@ class World:
 
     def sync(self, clients: Sequence[Client] | None = None, patience: float = PATIENCE) -> None:
         """
-        Wait until everybody hears everybody, and has heard what was said before.
+        Wait until all clients receive each other's messages, including earlier ones.
 
         Interest in queue groups is always sent, behind all earlier interest; a group gets messages
         only from servers that know it. So a server whose messages arrive knows the rest, too.
@@ -244,7 +244,7 @@ def started(
     plans: Sequence[Plan], directory: Path, ports: Mapping[str, int] | None = None
 ) -> list[Site]:
     """
-    Start servers one after the other. The settings of each have the clusters of its plan that have
+    Start servers one after the other. The settings of each name the clusters of its plan that have
     started, and the members of its own cluster.
 
     @param ports: of other clusters, or of what stands in front of them, by their names.

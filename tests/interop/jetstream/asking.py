@@ -52,7 +52,7 @@ _INVALID_JSON = 10025
 
 def wordless(error: dict[str, Any]) -> dict[str, Any]:
     """
-    @return: what counts of an error: about malformed JSON each server has its own words.
+    @return: the relevant part of an error. Each server has its own text about malformed JSON.
     """
     if error.get("err_code") != _INVALID_JSON:
         return error
@@ -61,7 +61,7 @@ def wordless(error: dict[str, Any]) -> dict[str, Any]:
 
 def answerOf(answer: dict[str, Any]) -> Any:
     """
-    @return: what counts of an answer: the error, or the configuration with its order.
+    @return: the relevant part of an answer: the error, or the configuration with its order.
     """
     if "error" in answer:
         error = wordless(answer["error"])
@@ -135,9 +135,7 @@ class Model:
         return _answered(work)
 
     def learnConsumer(self, stream: str, answer: dict[str, Any]) -> None:
-        """
-        Take over a consumer as the server has it, with its random name.
-        """
+        """Take over a consumer with its random name from the server."""
         config = finish(parseConsumer(json.dumps({"config": answer["config"]}).encode())).config
         kept = {key: value for key, value in config.metadata.items() if key not in _DYNAMIC}
         self.consumers[stream][answer["name"]] = replace(config, metadata=kept)

@@ -66,9 +66,7 @@ class DatabaseRestarts:
         return await nats.connect(self._server.url, error_cb=quiet)
 
     async def run(self, restarts: int) -> None:
-        """
-        Work while the database is restarted, then take everything and look what is left.
-        """
+        """Work while the database is restarted, then take everything and check what is left."""
         client = await self._connect()
         context = client.jetstream(timeout=PATIENCE)
         for name, config in _STREAMS.items():
@@ -185,7 +183,9 @@ class DatabaseRestarts:
         return not (info.num_pending or info.num_ack_pending)
 
     async def _look(self, context: Any, stream: str) -> None:
-        """Check that confirmed messages are gone soon, and come to no later consumer."""
+        """
+        Check that confirmed messages are removed soon and are not delivered to a later consumer.
+        """
         deadline = time.monotonic() + PATIENCE
         while left := (await context.stream_info(stream)).state.messages:
             if time.monotonic() > deadline:

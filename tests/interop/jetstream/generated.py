@@ -1,8 +1,9 @@
 """
 Generated requests to create and change streams and consumers: valid ones, limits, and malformed
-ones. Left out is what nats-server decides by accident: it tells an empty list from none in its
-memory, though not on disk; it lets subjects with blanks be destinations of republishing; and names
-of 256 bytes fail in the file system. Left out, too, is the byte 0x7f, which no subject has here.
+ones. Left out is what nats-server decides by accident: in memory it distinguishes an empty list
+from a missing one, but on disk it does not; it lets subjects with blanks be destinations of
+republishing; and names of 256 bytes fail in the file system. Left out, too, is the byte 0x7f, which
+no subject has here.
 """
 
 from __future__ import annotations

@@ -358,7 +358,7 @@ class Workload:
 
     def finish(self) -> None:
         """
-        Take everything, and compare what stands with what was promised.
+        Take everything, and compare the result with the promises.
 
         @raise Lost: if something is lost, or left behind.
         """

@@ -1,6 +1,7 @@
 """
-Clients whose messages go: jobs that are confirmed one by one, values that replace each other, and
-purges. What went does not come back when the broker is killed, and all counts are right.
+Clients whose messages are removed: jobs that are confirmed one by one, values that replace each
+other, and purges. Removed messages do not come back when the broker is killed, and all counts are
+right.
 
 C{python -m tests.interop.jetstream.killedqueues DIRECTORY ROUNDS SEED} takes any number of rounds.
 """

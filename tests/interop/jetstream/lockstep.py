@@ -1,7 +1,7 @@
 """
-Two servers with JetStream that receive the same requests and are compared after each:
-C{python -m tests.interop.jetstream.lockstep --histories N} goes through any number of histories.
-Several go on at the same time, each in an account of its own, because most of one is waiting.
+Two servers with JetStream that receive the same requests and are compared after each: C{python -m
+tests.interop.jetstream.lockstep --histories N} goes through any number of histories. Several run at
+the same time, each in its own account, because a history mostly waits.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Side:
 
     def perform(self, operation: Operation) -> Any:
         """
-        @return: what the server answered, without what differs by chance.
+        @return: the server's answer, without random parts.
         """
         match operation:
             case Ask():
@@ -275,9 +275,7 @@ class Lockstep:
         self._workers = ThreadPoolExecutor(2)
 
     def both(self, work: Callable[[Side], T]) -> tuple[T, T]:
-        """
-        Do the same with both at the same time, because most of it is waiting.
-        """
+        """Run a step on both servers at the same time, because it mostly waits."""
         ours, real = self._workers.map(work, self._sides)
         return ours, real
 
@@ -340,8 +338,8 @@ class Lockstep:
 
 def together(work: Callable[[Lockstep, int], str], chosen: range, accounts: int) -> int:
     """
-    Have both servers work, in several accounts at the same time. Work that finds a difference is
-    done once more: what differs by chance differs once.
+    Let both servers work, in several accounts at the same time. Work that shows a difference is
+    repeated, because a random difference does not repeat.
 
     @param work: takes what C{chosen} has and gives a difference, if there is one.
     @return: how much of the work differed twice.

@@ -128,9 +128,7 @@ class Takeovers:
         await asyncio.wait_for(asyncio.gather(*works), 2 * PATIENCE)
 
     async def _pause(self, leader: str) -> None:
-        """
-        Let a leader stand still until another one has its lease, and wake up then.
-        """
+        """Stop a leader until another one has its lease, and let it continue then."""
         server = self._brokers.servers[leader]
         self.pauses += 1
         server.signal("STOP")
@@ -176,8 +174,8 @@ class Takeovers:
 
     async def _fetch(self, client: Any, name: str, share: float) -> None:
         """
-        Each fetch has an inbox of its own: what comes to it was sent after the fetch began, and so
-        after the acknowledgements that were answered before. What comes late is counted.
+        Fetch messages to a new inbox. Messages to this inbox were sent after the fetch began, and
+        so after earlier acknowledgements were answered. Late messages are counted.
         """
         fetch, arrived, isFull = next(self._fetches), list[Any](), asyncio.Event()
 

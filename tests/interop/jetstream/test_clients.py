@@ -85,7 +85,7 @@ def test_pull(server: Server) -> None:
 
 
 def test_push(server: Server) -> None:
-    """A push consumer delivers what is stored and what comes later."""
+    """A push consumer delivers stored and later messages."""
 
     async def scenario(context: Any) -> None:
         await _filled(context)

@@ -18,9 +18,10 @@ RESTARTS = "NATSBROKER_DATABASE_RESTARTS"
 
 
 def test_restarted(tmp_path: Path) -> None:
-    """Nothing that was acknowledged is lost, and nothing that was confirmed comes again, stays in a
-    work queue or an interest stream, or comes to a consumer that is made later. What a stream
-    takes from a source it takes once."""
+    """
+    No acknowledged message is lost. No confirmed message comes again, stays in a work queue or an
+    interest stream, or comes to a later consumer. A stream takes each message of a source once.
+    """
     restarts = int(os.environ.get(RESTARTS, "3"))
     done = restartDatabase(tmp_path, restarts)
     assert done.problems == []

@@ -49,7 +49,7 @@ def made(flavour: Flavour, directory: Path) -> None:
 
 @BOTH
 def test_keys(flavour: Flavour, tmp_path: Path) -> None:
-    """A store gets a key and another one, and nothing in the clear is left."""
+    """A store gets a key and then another one, and no plain text is left."""
     made(flavour, tmp_path)
     for keys in ("key: one", "ek: two, cipher: AES, prev_ek: one"):
         assert streamsOf(flavour, tmp_path, keys) == ["S"]
@@ -67,8 +67,8 @@ def test_keys(flavour: Flavour, tmp_path: Path) -> None:
 )
 def test_unusedStream(tmp_path: Path, changes: tuple[str, ...]) -> None:
     """
-    A stream that nobody used while there were two keys is there when the former one is not given
-    any more, nor needs its former cipher; nats-server loses it then.
+    A stream that was not used while there were two keys is readable without the former key and its
+    cipher. nats-server loses it then.
     """
     for flavour, last in ((REAL, []), (OURS_FAST, ["S"])):
         directory = tmp_path / flavour.name
@@ -80,7 +80,10 @@ def test_unusedStream(tmp_path: Path, changes: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("keys", ["key: two", ""])
 def test_wrongKey(tmp_path: Path, keys: str) -> None:
-    """With another key, or none, nats-server has no streams any more; we say so and end."""
+    """
+    With another key or without one, nats-server has no streams any more. natsbroker reports an
+    error and ends.
+    """
     for flavour in (REAL, OURS_FAST):
         directory = tmp_path / flavour.name
         directory.mkdir()

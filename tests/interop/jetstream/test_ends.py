@@ -59,7 +59,9 @@ class Watched:
         return [(_TIME.sub(b"", headers), body) for _, headers, body in messages]
 
     def state(self, name: str, done: Callable[[Any], bool]) -> Any:
-        """The state of a stream as soon as it is as wanted, or the last one of five seconds."""
+        """
+        The state of a stream as soon as it is the expected one, or the last one after five seconds.
+        """
         deadline = time.monotonic() + 5
         while not done(state := self.ask(f"STREAM.INFO.{name}", {})["state"]):
             if time.monotonic() > deadline:
@@ -93,7 +95,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Watched]]:
 
 
 def test_markers(pair: list[Watched]) -> None:
-    """Delete markers after C{max_age} and a time to live: the same messages in the same order."""
+    """
+    Delete markers after C{max_age} and a time to live: the messages and their order are the same.
+    """
     made, acknowledged = [], []
     for watched in pair:
         config = {"subject_delete_marker_ttl": 1_000_000_000, "allow_direct": True}
@@ -136,7 +140,7 @@ def _nextIsLater(headers: bytes) -> bytes:
 
 
 def test_schedules(pair: list[Watched]) -> None:
-    """Scheduled messages: the same refusals, and the same messages of each schedule."""
+    """Scheduled messages: the refusals are the same, and the messages of each schedule are too."""
     made, acknowledged = [], []
     cron = {"Nats_Schedule": "*/1 * * * * *", "Nats_Schedule_Time_Zone": "Asia/Kolkata"}
     for watched in pair:
@@ -170,7 +174,7 @@ def test_schedules(pair: list[Watched]) -> None:
 
 
 def test_counters(pair: list[Watched]) -> None:
-    """Counters merged from two sources: the same totals, and the same headers."""
+    """Counters that are merged from two sources: the totals and the headers are the same."""
     for watched in pair:
         for name in ("X", "Y"):
             watched.make(name, allow_msg_counter=True, republish=None)

@@ -1,6 +1,4 @@
-"""
-Fast batches: the same answers as nats-server's to the same messages.
-"""
+"""Fast batches: natsbroker answers the same messages as nats-server does."""
 
 from __future__ import annotations
 

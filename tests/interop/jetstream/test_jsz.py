@@ -1,6 +1,7 @@
 """
-Monitoring of JetStream, beside nats-server's under the same clients: the same keys in the same
-order with the same types, the same figures and refusals. Each difference has its reason.
+Monitoring of JetStream, compared with nats-server's under the same clients: the same keys in the
+same order with values of the same types, and the same figures and refusals. Each difference has a
+reason.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ def _states(page: Any) -> Any:
 
 
 def test_varz(real: Monitored, ours: Monitored) -> None:
-    """The part of C{/varz} has the same keys; so has that of C{/accountz}."""
+    """The part in C{/varz} has the same keys, and so has the part in C{/accountz}."""
     there, here = (fetched(side, "/varz")["jetstream"] for side in (real, ours))
     difference = assertSameShape(there, here, extra=EXTRA)
     assert {place.strip() for place in difference.extra} == EXTRA.keys()
@@ -270,7 +271,7 @@ def test_info(real: Monitored, ours: Monitored) -> None:
 @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
 @pytest.mark.parametrize("said", ["", ", max_mem: -1, max_file: -1", ", max_mem: 0, max_file: 0"])
 def test_totals(flavour: Flavour, said: str, startServer: StartServer, tmp_path: Path) -> None:
-    """Without totals three quarters of memory and disk are shown; nothing is a total, too."""
+    """Without totals three quarters of memory and disk are shown. A total of 0 is one, too."""
     server = startServer(flavour, f'jetstream {{ store_dir: "$DIR/js"{said} }}', ["-m", "-1"])
     varz: Any = server.monitor("/varz")
     config = varz["jetstream"]["config"]

@@ -16,8 +16,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(("interval", "rounds"), [("always", 20), ("2m", 10)])
 def test_killedUnderLoad(tmp_path: Path, interval: str, rounds: int) -> None:
-    """Nothing that was answered is lost, whenever the broker is killed: publishes, acknowledgements
-    and configurations; every message comes, none too often, and none stays in a work queue."""
+    """
+    Whenever the broker is killed, no answered publish, acknowledgement or configuration is lost.
+    Every message comes, none more often than allowed, and none stays in a work queue.
+    """
     workload = work(tmp_path, rounds, 1, interval)
     assert len(workload.stored) > 1000
     assert all(workload.acked.values())
@@ -27,7 +29,9 @@ def test_killedUnderLoad(tmp_path: Path, interval: str, rounds: int) -> None:
 
 @pytest.mark.parametrize("interval", ["always", "2m"])
 def test_killedQueues(tmp_path: Path, interval: str) -> None:
-    """Nothing comes back that was confirmed, replaced or purged, nothing is stored twice, and all
-    counts are right."""
+    """
+    No message comes back that was confirmed, replaced or purged, no message is stored twice, and
+    all counts are right.
+    """
     workload = work(tmp_path, 5, 1, interval, Queues)
     assert workload.acked["server"]

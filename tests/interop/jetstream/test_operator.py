@@ -1,6 +1,6 @@
 """
-JetStream of accounts whose JWTs give it to them, beside nats-server in operator mode under the same
-requests: the same answers, also after the JWTs have changed. The limits of the server likewise.
+JetStream of accounts with JWTs, compared with nats-server in operator mode under the same requests:
+the answers are the same, also after the JWTs and the limits of the server have changed.
 """
 
 from __future__ import annotations
@@ -150,7 +150,8 @@ async def _hasJetStream(client: Any) -> bool:
 
 def _compared(answer: Any) -> Any:
     """
-    An answer without what differs from run to run; a configuration stands for all of its answer.
+    An answer without the parts that differ between runs. An answer with a configuration is reduced
+    to it.
     """
     if not isinstance(answer, dict):
         return answer

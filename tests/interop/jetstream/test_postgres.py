@@ -19,8 +19,11 @@ from tests.postgresql import PostgresServer
 
 
 def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
-    """A broker that is killed has streams, consumers, buckets and positions, also those in the
-    origins of sources, when it starts again, as soon as the lease of its earlier life is over."""
+    """
+    A broker that is killed has its streams, consumers, buckets and positions when it starts again.
+    This includes positions in the origins of sources. It starts as soon as the lease of its earlier
+    process is over.
+    """
     options = f'source: "{postgres.source}", schema: "{postgres.newSchema()}", lease: 1'
     config = f"jetstream {{ backend: postgresql, backend_options {{ {options} }} }}"
     server = Server(OURS_FAST, tmp_path, config).start()
@@ -85,8 +88,10 @@ REQUESTS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_readersBesideWriters(postgres: PostgresServer, tmp_path: Path, brokers: int) -> None:
-    """A key of a bucket that keeps one value is found by every request while others write it,
-    from any broker."""
+    """
+    Every request finds a key of a bucket that keeps one value while others write it, from any
+    broker.
+    """
     cluster = SharedBrokers(postgres, tmp_path).start(*("one", "two", "three")[:brokers])
     left = 240
 

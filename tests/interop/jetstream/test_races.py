@@ -1,6 +1,6 @@
 """
-Two requests at the same time: the answers, and what is left, are those that nats-server gives when
-it gets one after the other, in either order.
+Two requests at the same time: the answers and the result are those of nats-server when it gets one
+after the other, in either order.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Racer]]:
 
 @pytest.mark.parametrize("name", RACES)
 def test_oneAfterTheOther(pair: list[Racer], name: str) -> None:
-    """Requests at the same time have the outcome of one of their two orders."""
+    """Requests at the same time have the result of one of their two orders."""
     real, ours = pair
     before, *requests = RACES[name]
     orders = (requests, requests[::-1])

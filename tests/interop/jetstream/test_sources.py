@@ -100,8 +100,8 @@ def test_withinOneServer(flavour: Flavour, tmp_path: Path) -> None:
 @pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda flavour: flavour.name)
 def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
     """
-    A message that a stream no longer has of its source is not taken again: not after a kill, and
-    not by a source that is named again or has another filter.
+    A message that a stream no longer has of its source is not taken again, neither after a kill nor
+    by a source that is configured again or with another filter.
     """
     server = Server(flavour, tmp_path, storage()).start()
     config: dict[str, dict[str, Any]] = {
@@ -200,8 +200,11 @@ SIDES = pytest.mark.parametrize(
 
 @SIDES
 def test_full(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
-    """A stream that is full takes the rest of a work queue when it has room, also after a restart;
-    meanwhile the queue keeps it. It has one consumer there, which goes with the stream."""
+    """
+    A stream that is full takes the rest of a work queue when it has room, also after a restart.
+    Meanwhile the queue keeps the messages. The stream has one consumer there, which is deleted with
+    the stream.
+    """
     origin = Broker(hub, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
     spoke = Broker(
         leaf, tmp_path, "spoke", origin.remote("j", "J"), False, storage("leaf"), ACCOUNT

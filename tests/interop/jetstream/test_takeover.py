@@ -1,6 +1,4 @@
-"""
-Brokers that serve one JetStream from one database, and whose leaders are killed.
-"""
+"""Brokers that share one JetStream in one database, and whose leaders are killed."""
 
 from __future__ import annotations
 
@@ -19,9 +17,10 @@ KILLS = "NATSBROKER_TAKEOVERS"
 
 
 def test_leadersKilled(postgres: PostgresServer, tmp_path: Path) -> None:
-    """Nothing that was acknowledged is lost when leaders are killed or stand still under load:
-    every message comes to a consumer, none more often than it may, none after its
-    acknowledgement."""
+    """
+    When leaders are killed or stopped under load, no acknowledged message is lost. Every message
+    comes to a consumer, none more often than allowed, and none after its acknowledgement.
+    """
     kills = int(os.environ.get(KILLS, "3"))
     done = killLeaders(postgres, tmp_path, kills)
     assert done.problems == []

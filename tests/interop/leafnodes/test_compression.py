@@ -114,7 +114,7 @@ def test_modes(
 
 @pytest.mark.parametrize("pair", [(OURS_FAST, OLD), (OLD, OURS_FAST)], ids=named)
 def test_withOldServer(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
-    """A server that knows no compression is a leafnode without it."""
+    """A server without compression is a leafnode without it."""
     two.begin(pair, "" if pair[0] is OLD else "s2_fast", "" if pair[1] is OLD else "s2_auto")
     (ours,) = (server for server in two.servers if server.flavour is OURS_FAST)
     shows(ours, "leafz", {NOT})
@@ -125,7 +125,7 @@ def test_withOldServer(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
     "pair", [(OURS_FAST, OURS_PURE), (OURS_PURE, REAL), (REAL, OURS_PURE)], ids=named
 )
 def test_pure(two: Pair, pair: tuple[Flavour, Flavour]) -> None:
-    """Without the compiled lane it is the same."""
+    """Without the compiled lane the results are the same."""
     two.begin(pair, "s2_fast", "s2_fast")
     two.shows(FAST, FAST)
     two.exchange(1)
@@ -157,7 +157,7 @@ def test_tls(two: Pair, pair: tuple[Flavour, Flavour], isFirst: bool, tmp_path: 
 def test_reload(
     two: Pair, pair: tuple[Flavour, Flavour], before: str, after: str, level: str
 ) -> None:
-    """A reload takes hold of the connections that there are, ours as hub and ours as spoke."""
+    """A reload changes existing connections, with natsbroker as hub and as spoke."""
     isHub = pair[0] is OURS_FAST
     two.begin(pair, before if isHub else "s2_fast", "s2_fast" if isHub else before)
     hub, spoke = two.servers

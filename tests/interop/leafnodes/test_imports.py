@@ -74,8 +74,9 @@ def test_bothAccounts(
     hub: Flavour, spoke: Flavour, accounts: str, cluster: str, tmp_path: Path
 ) -> None:
     """
-    A server with a leafnode connection in both accounts hears in one what it publishes in the
-    other, once, and its requests are answered; also if its imports are opposite to the hub's.
+    A server with a leafnode connection in both accounts receives in one account the messages that
+    it publishes in the other, once. Its requests are answered. This holds also if its imports are
+    opposite to the hub's.
     """
     above = Broker(hub, tmp_path, "hub", accounts=BOTH).start()
     urls = [(user, f"nats-leaf://{user}:{user}@127.0.0.1:{above.leafPort}") for user in "ej"]
@@ -119,7 +120,7 @@ def _hears(listener: Client, publisher: Client, ears: list[bytes]) -> None:
 
 
 def _settled(listener: Client, publisher: Client, ears: list[bytes]) -> None:
-    """Wait until messages pass, and nothing is on its way any more."""
+    """Wait until messages pass, and none is on its way any more."""
     deadline = time.monotonic() + PATIENCE
     heard = [0, 0]
     while 0 in heard:

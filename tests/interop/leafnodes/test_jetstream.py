@@ -48,7 +48,7 @@ def test_ofTheHub(flavour: Flavour, tmp_path: Path) -> None:
 
 @ONE_OF_OURS
 def test_ofTheSpoke(flavour: Flavour, tmp_path: Path) -> None:
-    """Clients of a hub of ours reach that of its spoke by the domain, and not otherwise."""
+    """Clients of our hub reach the JetStream of its spoke by the domain, and in no other way."""
     hub = Broker(flavour, tmp_path, "hub", accounts=PLAIN).start()
     spoke = Broker(REAL, tmp_path, "spoke", remote(hub), False, storage("leaf"), ACCOUNT)
     try:

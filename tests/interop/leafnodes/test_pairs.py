@@ -129,7 +129,7 @@ def test_allPayloads(pair: Pair) -> None:
 
 
 def test_groups(pair: Pair) -> None:
-    """A group that is only over there is served over there, one member for each message."""
+    """A group with members on the other side only is served there, one member for each message."""
     for sender, receiver in ((0, 1), (1, 0)):
         client = pair.ends.clients[receiver]
         members = [client.subscribe(b"group.*", b"g") for _ in range(3)]
@@ -147,7 +147,7 @@ def test_groups(pair: Pair) -> None:
 
 
 def test_requests(pair: Pair) -> None:
-    """A request is answered over the link; without responders the requester knows at once."""
+    """A request is answered over the link. Without responders the requester learns it at once."""
     for asks, answers in ((0, 1), (1, 0)):
         client, server = pair.ends.clients[asks], pair.ends.clients[answers]
         service, inbox = server.subscribe(b"service", b"s"), client.subscribe(b"_INBOX.x.*")
@@ -166,7 +166,7 @@ def test_requests(pair: Pair) -> None:
 
 
 def test_accounts(pair: Pair) -> None:
-    """Other accounts hear nothing of it."""
+    """Other accounts receive nothing of it."""
     strangers = Ends([(pair.hub, "b"), (pair.spoke, "a")])
     ears = [client.subscribe(b"closed.>") for client in strangers.clients]
     for client in (*pair.ends.clients, *strangers.clients):
@@ -214,7 +214,7 @@ def test_cut(pair: Pair) -> None:
 
 
 def test_silentLink(pair: Pair) -> None:
-    """A link on which nothing passes is given up, and made again."""
+    """A link without traffic is given up, and opened again."""
     if OLD in (pair.hub.flavour, pair.spoke.flavour):
         pytest.skip("it never gives up a link that is half open, at times")
     accepted = pair.proxy.accepted

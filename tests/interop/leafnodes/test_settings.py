@@ -176,7 +176,7 @@ def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pairs
 def test_denied(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """A subject that a remote does not want, or give, does not pass."""
+    """A subject that a remote denies, for imports or exports, does not pass."""
     above = maker.hub(hub)
     more = "deny_imports: ['in.>'], deny_exports: ['out.>']"
     below = maker.spoke(spoke, remoteTo(above.leafPort, more=more))
@@ -189,7 +189,7 @@ def test_denied(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
 
 @pairs
 def test_ownUsers(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
-    """Leafnodes may have users of their own; others are refused, and dialled again in vain."""
+    """Leafnodes may have their own users. Others are refused, and their later attempts too."""
     above = maker.hub(hub, "authorization { users: [ {user: l, pass: l, account: B} ] }")
     below = maker.spoke(spoke, remoteTo(above.leafPort, "l", "A"))
     joined = Joined(above, below, ("b", "a"))

@@ -70,7 +70,10 @@ def checked(ends: Ends) -> None:
     ids=lambda flavours: "-".join(x.name for x in flavours),
 )
 def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
-    """Four in a row hear each other; who is gone at one end is not missed at the other."""
+    """
+    Four brokers in a row receive each other's messages. A removed one at one end leaves no interest
+    at the other.
+    """
     brokers: list[Broker] = []
     for place, flavour in enumerate(flavours):
         more = remoteTo(brokers[-1].leafPort, "a", "A") if brokers else ""
@@ -96,8 +99,10 @@ def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
     "hub, spokes", [(OURS_FAST, REAL), (REAL, OURS_FAST), (OURS_FAST, OURS_FAST)]
 )
 def test_isolated(make: Make, hub: Flavour, spokes: Flavour) -> None:
-    """A spoke that asks for it does not get the interest of another spoke; its own interest is
-    sent, and traffic with the hub is as ever."""
+    """
+    A spoke that asks for isolation does not get the interest of another spoke. Its own interest is
+    sent, and traffic with the hub is as usual.
+    """
     middle = make(hub, "hub")
     remote = remoteTo(middle.leafPort, "a", "A", "request_isolation: true")
     alone = make(spokes, "alone", remote)
@@ -125,7 +130,7 @@ def test_isolated(make: Make, hub: Flavour, spokes: Flavour) -> None:
 
 @pytest.mark.parametrize("hub, spokes", [(OURS_FAST, REAL), (REAL, OURS_FAST)])
 def test_siblings(make: Make, hub: Flavour, spokes: Flavour) -> None:
-    """Two spokes of one hub hear each other through it."""
+    """Two spokes of one hub receive each other's messages through it."""
     middle = make(hub, "hub")
     remote = remoteTo(middle.leafPort, "a", "A")
     others = [make(spokes, "one", remote), make(OURS_FAST, "two", remote)]
@@ -185,7 +190,9 @@ cluster {{
     ids=lambda value: value.name if isinstance(value, Flavour) else "-".join(x.name for x in value),
 )
 def test_cluster(make: Make, members: tuple[Flavour, Flavour], spoke: Flavour) -> None:
-    """A spoke of one member of a cluster hears the other one, and knows where it is."""
+    """
+    A spoke of one member of a cluster receives messages of the other one, and knows its address.
+    """
     first = make(members[0], "m0", top=CLUSTER.format(routes=""))
     port = first.waitForLog(r"Listening for route connections on \S+:(\d+)")[1]
     routes = f'"nats-route://u:p@127.0.0.1:{port}"'
@@ -217,7 +224,9 @@ def test_leafCluster(make: Make, flavour: Flavour) -> None:
 
 @pytest.mark.parametrize("flavours", [(OURS_FAST, REAL), (REAL, OURS_FAST)])
 def test_loop(make: Make, flavours: tuple[Flavour, Flavour]) -> None:
-    """Three that are each other's hubs notice, say so, and do not try again at once."""
+    """
+    Three brokers that are each other's hubs detect the loop, log it, and do not dial again at once.
+    """
     one = make(flavours[0], "one")
     two = make(flavours[1], "two", remoteTo(one.leafPort, "a", "A"))
     three = make(flavours[0], "three", remoteTo(two.leafPort, "a", "A"))

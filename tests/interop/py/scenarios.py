@@ -202,9 +202,7 @@ async def reconnect(url: str) -> None:
 
 
 async def payload(url: str) -> None:
-    """
-    Publish more than the server takes, then as much as it takes.
-    """
+    """Publish more than the server accepts, then as much as it accepts."""
     client = await connect(url)
     sub = await client.subscribe("big")
     try:
@@ -258,9 +256,7 @@ async def permissions(url: str) -> None:
 
 
 async def tls(url: str, authority: str) -> None:
-    """
-    Exchange a message over TLS; without the authority there is no connection.
-    """
+    """Exchange a message over TLS. Without the authority the connection fails."""
     client = await connect(url, tls=ssl.create_default_context(cafile=authority))
     sub = await client.subscribe("secret")
     await client.publish("secret", b"x" * 100_000)

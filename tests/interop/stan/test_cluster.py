@@ -1,6 +1,4 @@
-"""
-NATS Streaming's clients on a broker of a cluster that does not serve it: another one does.
-"""
+"""NATS Streaming's clients on a broker of a cluster that does not serve it. Another member does."""
 
 from __future__ import annotations
 
@@ -46,6 +44,6 @@ def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_route(url: str) -> None:
-    """Over a route everything is as it is on the broker itself."""
+    """Over a route all results are the same as on the broker itself."""
     for printed in runTogether(url, *SCENARIOS).values():
         assert printed == {scenario: TOGETHER[scenario] for scenario in SCENARIOS}

@@ -45,8 +45,8 @@ def test_scenarios(name: str, scenario: str, outcome: Outcome) -> None:
 
 def test_reconnects(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """
-    When the other server was started again, its clients are served again. Where clients connect to
-    is the other server alone; nothing listens here.
+    When the other server is restarted, its clients are served again. Clients connect to the other
+    server only, and no listener is open here.
     """
     nats = Server(REAL, tmp_path).start()
     streaming = Server(OURS_FAST, tmp_path, arguments=["-ns", nats.url])

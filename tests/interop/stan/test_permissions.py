@@ -56,9 +56,11 @@ EXPECTED: list[Line] = [
 
 
 def test_configured(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The permissions of users say which channels they may publish to, subscribe to, and whose
-    subscriptions they may end; nobody speaks in the name of another user's client. What a reload
-    takes away is gone: a subscription that is there ends when it is used next."""
+    """
+    The permissions of users determine the channels to which they may publish and subscribe, and the
+    subscriptions that they may end. A user cannot use another user's client id. A permission that a
+    reload removes has no effect any more: an existing subscription ends at its next use.
+    """
     server = Server(OURS_FAST, tmp_path, CONFIG).start()
     showLogs(request.node, server)
 

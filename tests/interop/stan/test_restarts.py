@@ -54,10 +54,11 @@ async def _fetched(url: str, stream: str) -> list[bytes]:
 
 
 def test_stopped(server: Server) -> None:
-    """Subscriptions go on when the broker is started again, without reconnecting: nothing that
-    was acknowledged comes again, and nothing is left out. Durable ones can also be resumed later,
-    and so can durable queue groups; and durable consumers of JetStream, which the channel has
-    too."""
+    """
+    Subscriptions go on when the broker is restarted, without reconnecting. No acknowledged message
+    comes again, and none is left out. Durable subscriptions and durable queue groups can also be
+    resumed later. The same is true for durable consumers of JetStream on the channel.
+    """
     fetched: list[bytes] = []
 
     def restart() -> None:
@@ -78,8 +79,8 @@ def test_stopped(server: Server) -> None:
 
 def test_killed(server: Server) -> None:
     """
-    As above after kill -9. The last acknowledged messages may come again, and are then marked;
-    those that JetStream's consumer acknowledged with an answer do not.
+    The subscriptions go on after kill -9 too. The last acknowledged messages may come again, and
+    are then marked. Those that JetStream's consumer acknowledged with an answer do not.
     """
     fetched: list[bytes] = []
 
@@ -99,8 +100,10 @@ def test_killed(server: Server) -> None:
 
 
 def test_killedWhilePublishing(server: Server) -> None:
-    """Of messages that are published while the broker is killed, none is lost that was
-    acknowledged, and none is doubled."""
+    """
+    Messages are published while the broker is killed. No acknowledged one is lost, and none is
+    doubled.
+    """
     kills: list[Server] = []
 
     def kill() -> None:

@@ -84,7 +84,7 @@ def test_heartbeats(store: str, tmp_path: Path, request: pytest.FixtureRequest) 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_pure(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Without the compiled lane it is the same."""
+    """Without the compiled lane the results are the same."""
     server = Server(OURS_PURE, tmp_path, CONFIG % STORES["lmdb"]).start()
     showLogs(request.node, server)
     scenarios = ("publish", "durable", "queue", "inFlight", "refused")

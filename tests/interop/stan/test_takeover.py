@@ -1,6 +1,4 @@
-"""
-Brokers that share a database, as processes: one is killed, or stands still, and another takes over.
-"""
+"""Brokers that share a database, as processes. One is killed or stopped, and another takes over."""
 
 from __future__ import annotations
 
@@ -91,9 +89,7 @@ def brokers(
 
 
 class Stan:
-    """
-    A client that says little and believes nothing.
-    """
+    """A client that sends little and checks everything."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
@@ -159,9 +155,7 @@ class Stan:
         return list(self._got.items())
 
     async def listen(self) -> None:
-        """
-        Subscribe from the first message on, and acknowledge what comes.
-        """
+        """Subscribe from the first message on, and acknowledge all messages."""
         inbox = f"_INBOX.{self._name}.messages"
 
         async def came(message: Any) -> None:
@@ -198,8 +192,10 @@ def numbered(start: int, stop: int) -> list[bytes]:
 
 
 def test_killed(brokers: Brokers) -> None:
-    """A broker that is killed is followed by the one on standby, which has all that was
-    acknowledged, and goes on with the next sequence."""
+    """
+    When a broker is killed, the standby takes over. It has all acknowledged messages, and continues
+    with the next sequence.
+    """
     first, second = brokers.start(), brokers.start()
     second.waitForLog("Streaming Server is on standby")
 
@@ -221,8 +217,10 @@ def test_killed(brokers: Brokers) -> None:
 
 
 def test_cluster(brokers: Brokers) -> None:
-    """A client on any broker of a cluster is served by the one that serves; when that is killed,
-    the client goes on without reconnecting, and so does its subscription."""
+    """
+    A client on any broker of a cluster is served by the serving broker. When that is killed, the
+    client goes on without reconnecting, and so does its subscription.
+    """
     first = brokers.start(CLUSTERED.format(""))
     port = first.waitForLog(r"Listening for route connections on \S+:(\d+)", fromStart=True)[1]
     second = brokers.start(CLUSTERED.format(f'"nats://127.0.0.1:{port}"'))
@@ -264,8 +262,8 @@ def test_stoppedInOrder(brokers: Brokers) -> None:
 
 def test_stoodStill(brokers: Brokers) -> None:
     """
-    A broker that stood still while another took over stores no requests when it goes on; it follows
-    when the other one ends.
+    A broker that was stopped while another took over stores no requests when it continues. It takes
+    over when the other one ends.
     """
     first, second = brokers.start(), brokers.start()
 
@@ -322,7 +320,7 @@ def test_flags(postgres: PostgresServer, tmp_path: Path, request: pytest.Fixture
 
 
 def test_refuses(brokers: Brokers) -> None:
-    """A broker whose store has a version that it does not know does not start, and says why."""
+    """A broker whose store has an unknown version does not start, and reports the reason."""
     brokers.start().stop()
     brokers.execute("UPDATE format SET version = 9")
     with pytest.raises(RuntimeError, match="has version 9; this is a broker for 1"):
@@ -331,8 +329,10 @@ def test_refuses(brokers: Brokers) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_realClients(name: str, brokers: Brokers) -> None:
-    """Clients of NATS Streaming that publish all the while go on when a broker is killed and
-    another takes over: nothing that was acknowledged is lost or doubled."""
+    """
+    Clients of NATS Streaming publish while a broker is killed and another takes over. No
+    acknowledged message is lost or doubled.
+    """
     broker = brokers.start()
 
     def restart(line: Line) -> None:

@@ -1,6 +1,4 @@
-"""
-Certificates of every kind, good ones and bad ones.
-"""
+"""Certificates of every kind, valid and invalid ones."""
 
 from __future__ import annotations
 

@@ -80,9 +80,7 @@ def serve(
     running: dict[tuple[str, ...], Server],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Serve:
-    """
-    A function that starts a server, or gives the running one of the same settings.
-    """
+    """A function that starts a server, or returns the running one with the same settings."""
 
     def serve(config: str | None = "", arguments: Sequence[str] = ()) -> Server:
         key = (config or "", *arguments)

@@ -127,17 +127,17 @@ CASES: dict[str, Case] = {
     # Its bytes before TLS.
     "downgrade": Case(
         lambda ours, _: [],
-        outcome="TLSError: the server does not do TLS",
+        outcome="TLSError: the server does not offer TLS",
         more={"greeting": INFO.replace(b"true", b"false")},
     ),
     "no word of TLS": Case(
         lambda ours, _: [],
-        outcome="TLSError: the server does not do TLS",
+        outcome="TLSError: the server does not offer TLS",
         more={"greeting": b"INFO {} \r\n"},
     ),
     "words behind INFO": Case(
         lambda ours, _: [issue(ours, **HERE)],
-        outcome="TLSError: something came before TLS could begin",
+        outcome="TLSError: the server sent data before TLS could begin",
         more={"greeting": INFO + b"-ERR 'x"},
     ),
 }

@@ -1,6 +1,4 @@
-"""
-Servers that greet like NATS and show whatever certificate one gives them.
-"""
+"""Servers that send an INFO like NATS and show any given certificate."""
 
 from __future__ import annotations
 

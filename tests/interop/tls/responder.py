@@ -19,7 +19,7 @@ from tests.ocsp.authorities import GOOD, Issued, responded
 
 class Responder:
     """
-    @ivar revoked: serial numbers of certificates that do not count any more.
+    @ivar revoked: serial numbers of the revoked certificates.
     @ivar known: certificates that it is asked about.
     @ivar asked: how often it was asked.
     """

@@ -37,8 +37,8 @@ class TestAfterInfo:
 
     def test_clearTextAfterwards(self, serve: Serve) -> None:
         """
-        A client that goes on in clear text is cut without an error line, and none of its lines has
-        an effect.
+        A client that continues in clear text is cut without an error line, and none of its lines
+        has an effect.
         """
         server = serve(BLOCK % "")
         before = server.monitor("/varz")["subscriptions"]
@@ -73,7 +73,7 @@ class TestAfterInfo:
 
     def test_slow(self, serve: Serve) -> None:
         """
-        A client that begins a handshake and does not continue is cut, whatever comes in between.
+        A client that begins a handshake and does not continue is cut, with any input in between.
         """
         server = serve(BLOCK % "timeout: 0.6")
         _, _, begin = hello(ANY)
@@ -85,7 +85,7 @@ class TestAfterInfo:
             wire.rest()
 
     def test_noServerName(self, serve: Serve) -> None:
-        """A client need not say which name it wants."""
+        """A client need not send a server name."""
         server = serve(BLOCK % "")
         with Wire(server.port) as wire:
             wire.info()
@@ -97,7 +97,7 @@ class TestFirst:
     """The handshake, then INFO."""
 
     def test_silence(self, serve: Serve) -> None:
-        """Nothing is said in the clear, however long the client waits."""
+        """The server sends nothing in clear text, for any time that the client waits."""
         server = serve(BLOCK % "handshake_first: true, timeout: 1")
         with Wire(server.port) as wire:
             assert wire.rest() == b""
@@ -138,7 +138,7 @@ class TestFirst:
 
 
 class TestOptional:
-    """Plaintext is allowed; the first byte decides."""
+    """Plaintext is allowed. The first byte decides."""
 
     CONFIG = BLOCK % "" + "allow_non_tls: true\n"
 
@@ -178,7 +178,7 @@ class TestOptional:
 
 
 class TestOthers:
-    """Clients that take the port for something else."""
+    """Clients that expect another protocol on the port."""
 
     def test_alpn(self, serve: Serve) -> None:
         """A client that offers protocols of the web is served NATS, and none of them is agreed
@@ -191,7 +191,10 @@ class TestOthers:
             assert wire.ask(CONNECT % b"") == b"PONG\r\n"
 
     def test_https(self, serve: Serve) -> None:
-        """A request of the web is no operation: the connection ends, and nothing is reflected."""
+        """
+        An HTTP request is no operation: the connection ends, and no part of the request is sent
+        back.
+        """
         server = serve(BLOCK % "handshake_first: true")
         with Wire(server.port, ANY) as wire:
             wire.info()
@@ -200,7 +203,7 @@ class TestOthers:
         assert answer == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_http(self, serve: Serve) -> None:
-        """In the clear it is not even that."""
+        """In clear text it is not even a request."""
         with Wire(serve(BLOCK % "").port) as wire:
             wire.info()
             wire.send(b"GET /secret HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -11,7 +11,7 @@ from tests.listed import missingFrom
 
 
 def test_thirty() -> None:
-    """There are thirty, numbered from one."""
+    """There are thirty cases, numbered from one."""
     assert list(CASES) == list(range(1, 31))
 
 

@@ -37,8 +37,8 @@ class TestVerify:
         self, serve: Serve, files: Path, version: ssl.TLSVersion, shown: str, taken: bool
     ) -> None:
         """
-        A client with a certificate of the authority gets in; one without, or of another authority,
-        does not.
+        A client with a certificate of the authority is accepted. A client without one, or with one
+        of another authority, is refused.
         """
         context = contextFor(files, shown, (version, version))
         assert isAccepted(serve(self.CONFIG).port, context) is taken
@@ -48,8 +48,8 @@ class TestVerify:
     )
     def test_bad(self, serve: Serve, tmp_path: Path, how: str) -> None:
         """
-        A client's certificate does not count if it is out of time, self-signed, not for clients, or
-        only has the authority's name.
+        A client's certificate is refused if it has expired, is self-signed, is not for clients, or
+        has only the authority's name.
         """
         ours = authority()
         ours.write(tmp_path, "ca")
@@ -72,8 +72,9 @@ class TestVerify:
     @pytest.mark.parametrize("version", VERSIONS)
     def test_noResumption(self, serve: Serve, files: Path, version: ssl.TLSVersion) -> None:
         """
-        A session of a server that asks for no certificate does not open one that does. A session
-        with a certificate does not serve a client without one (CVE-2025-68121).
+        A session of a server without client certificates cannot be resumed at a server that
+        requires them. A session with a certificate does not accept a client without one
+        (CVE-2025-68121).
         """
         lax, strict = serve(BLOCK % ""), serve(self.CONFIG)
         context = contextFor(files, "", (version, version))
@@ -97,7 +98,9 @@ class TestPinned:
     """Only some keys are good."""
 
     def test_keys(self, serve: Serve, files: Path) -> None:
-        """The key that is pinned gets in, another one of the same authority does not."""
+        """
+        A certificate with the pinned key is accepted. Another one of the same authority is refused.
+        """
         pin = pinOf(files / "client.pem")
         port = serve(BLOCK % f'{VERIFY} pinned_certs: ["{pin.upper()}"]').port
         assert isAccepted(port, contextFor(files, "client"))
@@ -263,7 +266,7 @@ class TestMapped:
 
     @pytest.mark.parametrize("row", range(len(NAMINGS)))
     def test_same(self, mapping: Mapping, row: int) -> None:
-        """The two servers find the same user, or none (CVE-2026-33248)."""
+        """The two servers find the same user, or none on both (CVE-2026-33248)."""
         theirs, ours = (mapping.userOf(flavour, row) for flavour in (REAL, OURS_FAST))
         assert len(theirs) <= 1
         assert ours == theirs
@@ -276,8 +279,10 @@ class TestMapped:
     @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
     @pytest.mark.parametrize("password", [b"", b',"pass":""', b',"pass":"x"'])
     def test_byName(self, mapping: Mapping, flavour: Flavour, password: bytes) -> None:
-        """A user without a password that certificates name cannot come in the clear with its name
-        and an empty password."""
+        """
+        A user without a password that certificates name cannot log in in clear text with its name
+        and an empty password.
+        """
         with Wire(mapping.servers[flavour.name].port) as wire:
             wire.info()
             wire.send(CONNECT % (b',"user":"CN=bob,O=n10"' + password))

@@ -1,6 +1,6 @@
 """
-Versions and cipher suites, scanned on nats-server and on natsbroker; and each way to configure
-natsbroker, which must come to the same.
+Versions and cipher suites, scanned on nats-server and on natsbroker. Each way to configure
+natsbroker has the same result.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def offers() -> tuple[str, ...]:
 
 def scan(port: int, first: bool = False) -> set[str]:
     """
-    The suites that a server takes: those of TLS 1.2 each offered alone, and the version with
-    whatever else is offered.
+    The suites that a server accepts: those of TLS 1.2 are offered one by one, and each version with
+    all other suites.
     """
     taken = set()
     for name in offers():
@@ -107,7 +107,7 @@ class TestSuites:
         assert sum(bool(WEAK.search(name)) for name in offers()) > 10
 
     def test_weak(self, serve: Serve, rsa: Path) -> None:
-        """By default nothing weak is taken."""
+        """By default no weak cipher is accepted."""
         taken = scan(serve(self.config(rsa)).port)
         assert [name for name in taken if WEAK.search(name)] == []
         assert {"ECDHE-RSA-AES128-GCM-SHA256", "TLSv1_2", "TLSv1_3"} <= taken
@@ -130,7 +130,7 @@ class TestSuites:
         assert scan(serve(self.config(rsa, f"cipher_suites: [{configured}]")).port) == expected
 
     def test_insecure(self, serve: Serve, rsa: Path) -> None:
-        """A static suite is taken where the configuration insists."""
+        """A static cipher suite is accepted if the configuration names it."""
         more = (
             "cipher_suites: [TLS_RSA_WITH_AES_128_GCM_SHA256]\nallow_insecure_cipher_suites: true"
         )
@@ -138,7 +138,7 @@ class TestSuites:
 
 
 class TestWays:
-    """The ways to switch TLS on in natsbroker come to the same suites (CVE-2021-32026)."""
+    """All ways to enable TLS in natsbroker have the same suites (CVE-2021-32026)."""
 
     def test_same(self, rsa: Path, tmp_path: Path) -> None:
         """Configuration file, command line, and an C{ssl:} endpoint."""

@@ -53,8 +53,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, b
 
 @pytest.mark.parametrize("name", CASES)
 def test_outcome(outcomes: dict[str, tuple[str, bytes]], name: str) -> None:
-    """The client talks to the server that is meant and to no other; it never tells another one
-    anything, its password least of all."""
+    """
+    The client talks to the right server only. It sends nothing to another one, and no password at
+    all.
+    """
     outcome, told = outcomes[name]
     assert outcome.startswith(CASES[name].outcome), outcome
     if CASES[name].outcome == CONNECTED:

@@ -14,8 +14,9 @@ from tests.interop.tls.conftest import BLOCK, Serve
 
 @contextmanager
 def opensslClient(port: int) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """C{openssl s_client}: what it sends, and what it receives. The line C{K} updates the keys of
-    both sides."""
+    """
+    C{openssl s_client}: its input and its output. The line C{K} updates the keys of both sides.
+    """
     command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-tls1_3", "-crlf"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -74,7 +74,7 @@ def test_impostors(flavour: Flavour, startServer: StartServer, tmp_path: Path) -
 
 
 def test_downgrade(startServer: StartServer, tmp_path: Path) -> None:
-    """A remote that wanted TLS sends nothing in the clear to a peer that has none."""
+    """A remote that requires TLS sends nothing in clear text to a peer that has none."""
     authority(bits=2056).write(tmp_path, "ca")
     greeting = INFO.replace(b'"tls_required": true', b'"tls_required": false')
     impostor = Impostor(tmp_path, None, greeting=greeting)
@@ -135,7 +135,7 @@ def test_mutual(
 
 
 def test_noCertificate(startServer: StartServer, tmp_path: Path) -> None:
-    """A remote without a certificate is not let in by a hub that wants one."""
+    """A remote without a certificate is refused by a hub that requires one."""
     ours = authority(bits=2056)
     ours.write(tmp_path, "ca")
     issue(ours, "CN=hub", names=["localhost"]).write(tmp_path, "hub")

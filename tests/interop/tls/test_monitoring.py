@@ -53,7 +53,7 @@ def looked(server: Server, context: ssl.SSLContext | None) -> str:
 
 @realAndOurs
 def test_versions(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """The versions and suites are those of the client port; in the clear there is nothing."""
+    """The versions and suites are those of the client port. In clear text no page is served."""
     writeFiles(tmp_path)
     text = (BLOCK % "").replace("$DIR", str(tmp_path)) + '\nhttps: "127.0.0.1:-1"\n'
     server = startServer(flavour, text)

@@ -117,7 +117,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_staples(
     flavour: Flavour, mode: str, must: bool, isStapled: bool, startServer: StartServer, world: World
 ) -> None:
-    """The same modes show the responder's response with the same certificates."""
+    """
+    Both servers show the responder's response in the same modes, for the same certificates.
+    """
     made = world.make("localhost", must=must)
     server = startServer(flavour, f"{mode}\n{world.tls('localhost')}")
     staple, said = world.talk(server.port)
@@ -171,7 +173,7 @@ def test_clients(
     startServer: StartServer,
     world: World,
 ) -> None:
-    """A client whose certificate its authority does not stand by any more is refused."""
+    """A client whose certificate was revoked is refused."""
     world.make("localhost")
     world.make("client", status)
     cache = f'ocsp_cache {{ local_store: "{world.directory}/rc" }}\n'
@@ -238,8 +240,10 @@ def test_routes(
     startServer: StartServer,
     world: World,
 ) -> None:
-    """Members that show staples check each other: the one that dials by the staple, the other by
-    the responder."""
+    """
+    Members that show staples verify each other: the dialling one by the staple, the other one by
+    the responder.
+    """
     for name in ("ear", "mouth"):
         world.make(name, must=True)
 

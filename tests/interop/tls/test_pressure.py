@@ -113,7 +113,7 @@ def test_slow(serve: Serve, flavour: Flavour) -> None:
 
 
 def test_stopsInTime(serve: Serve) -> None:
-    """An unfinished handshake keeps no place for others: it ends at its timeout."""
+    """An unfinished handshake blocks no other client: it ends at its timeout."""
     server = serve(BLOCK % "timeout: 0.6")
     begin = hello(ANY)[2]
     count = descriptors(server)

@@ -36,8 +36,10 @@ def shownTo(wire: Wire) -> str:
 
 @realAndOurs
 def test_certificate(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """A new certificate under the old name is shown to new clients; those who are there stay, and
-    notice nothing."""
+    """
+    A new certificate under the old name is shown to new clients. Connected clients stay and notice
+    nothing.
+    """
     writeFiles(tmp_path)
     server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
     with shakeHands(server.port, contextFor()) as old:
@@ -55,7 +57,7 @@ def test_certificate(flavour: Flavour, startServer: StartServer, tmp_path: Path)
 
 @realAndOurs
 def test_broken(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-    """A certificate that is none, or a key that does not fit, changes nothing."""
+    """An invalid certificate, or a key that does not match, changes nothing."""
     writeFiles(tmp_path)
     server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
     good = (tmp_path / "server-key.pem").read_bytes()
@@ -91,7 +93,7 @@ class TestPins:
 
     @realAndOurs
     def test_new(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-        """New clients need one of them."""
+        """New clients need a pinned certificate."""
         writeFiles(tmp_path)
         server = startServer(flavour, self.config(tmp_path, "client"))
         server.writeConfig(self.config(tmp_path, "second"))
@@ -102,7 +104,7 @@ class TestPins:
     def test_dropped(self, startServer: StartServer, tmp_path: Path) -> None:
         """
         Clients whose key is no longer pinned are cut, and the others stay. (nats-server 2.15.1
-        compares with the pins from before, and cuts nobody.)
+        compares with the earlier pins, and cuts none.)
         """
         writeFiles(tmp_path)
         server = startServer(OURS_FAST, self.config(tmp_path, "client", "second"))

@@ -151,7 +151,7 @@ def _end(server: WebSocketServer, data: bytes) -> tuple[list[bytes], int | None]
 
 
 def test_ends(servers: list[WebSocketServer]) -> None:
-    """Each end has the same last words and the same close code."""
+    """Each end of a connection has the same last lines and the same close code."""
     for name, data in ENDS.items():
         real, ours = (_end(server, data) for server in servers)
         assert ours == real, name

@@ -22,8 +22,8 @@ _USERS = "authorization { users: [ {user: a, password: a} ] }"
 
 def test_bothWays(tmp_path: Path) -> None:
     """
-    nats-server's spoke, natsbroker, and nats-server's hub in a row: with masks on one side, and
-    with compression and without masks on the other, each message arrives once and in order.
+    nats-server's spoke, natsbroker, and nats-server's hub are in a row. One side has masks, and the
+    other has compression and no masks. Each message arrives once and in order.
     """
     compressed = f"{PLAIN}, compression: true"
     hub = WebSocketServer(REAL, tmp_path, "hub", compressed, rest=_USERS)

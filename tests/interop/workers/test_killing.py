@@ -82,7 +82,7 @@ def test_inFlight() -> None:
 
 
 def greeted(connections: list[socket.socket]) -> list[bytes]:
-    """The first bytes that each receives; nothing for one that is closed."""
+    """The first bytes that each connection receives; empty for a closed one."""
     outcomes = []
     for connection in connections:
         with connection:

@@ -39,7 +39,7 @@ def test_state() -> None:
 
 
 def test_order() -> None:
-    """An info has nats-server's keys in their order, and what is asked for behind the times."""
+    """An info has nats-server's keys in their order. Optional parts come after the times."""
     stage = ApiStage()
     stage.make()
     empty = stage.ask("STREAM.INFO.S")["state"]

@@ -95,8 +95,8 @@ def begin(stage: ApiStage, verb: str, name: str, **config: Any) -> Any:
 
 def test_sharedCommit(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Sixteen creates ask for one change each, configuration and position together, before the first
-    one is durable: the store makes them durable in one commit. So do sixteen deletes.
+    Sixteen creates request one change each, configuration and position together, before the first
+    one is durable. The store commits them together. Sixteen deletes are committed together too.
     """
     stage = ApiStage()
     stage.make()
@@ -132,7 +132,10 @@ def test_sameName(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that is not durable yet counts; one that the store refuses counts no more."""
+    """
+    A consumer that is not durable yet counts. A consumer that the store refuses does not count any
+    more.
+    """
     stage = ApiStage()
     stage.make(max_consumers=1)
     with monkeypatch.context() as patched:
@@ -173,7 +176,10 @@ def test_inMemory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mayBeStored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that a failed store may have although it refused it is deleted when it works."""
+    """
+    A consumer that the store may have although it reported a failure is deleted when the store
+    works again.
+    """
     stage = ApiStage()
     stage.make()
     change = MemoryStates.change
@@ -199,7 +205,7 @@ def test_ephemeral() -> None:
 
 
 def test_inactive() -> None:
-    """A consumer that nobody uses goes, with what was stored of it."""
+    """A consumer that is not used is deleted, with its stored data."""
     stage = ApiStage()
     stage.make()
     consumer(stage, "c", inactive_threshold=1_000_000_000)
@@ -246,7 +252,7 @@ def test_pause() -> None:
 
 
 def test_reset() -> None:
-    """A reset goes back to a sequence; of an unknown consumer it has no answer."""
+    """A reset goes back to a sequence. A reset of an unknown consumer gets no answer."""
     stage = ApiStage()
     stage.make()
     for _ in range(3):
@@ -259,7 +265,7 @@ def test_reset() -> None:
 
 @pytest.mark.parametrize(("retention", "left"), [("interest", 1), ("workqueue", 3)])
 def test_resetForward(retention: str, left: int) -> None:
-    """With interest retention, what a reset has passed over goes."""
+    """With interest retention, the messages that a reset passes over are removed."""
     stage = ApiStage()
     stage.make(retention=retention)
     consumer(stage, "c", ack_policy="explicit")
@@ -297,7 +303,9 @@ def test_levelOfPaused() -> None:
 
 
 def test_levelOfUpdate() -> None:
-    """A request raises the level to what it asks for, also where nothing of it is stored."""
+    """
+    A request raises the level to the one that it requires, also if none of its fields is stored.
+    """
     stage = ApiStage()
     stage.make()
     config = {"name": "c", "durable_name": "c"}
@@ -308,7 +316,9 @@ def test_levelOfUpdate() -> None:
 
 
 def test_unpin() -> None:
-    """A consumer without pinned clients takes the request for its groups too, and no others."""
+    """
+    A consumer without pinned clients accepts the request for its groups too, and for no others.
+    """
     stage = ApiStage()
     stage.make()
     consumer(stage, "c")
@@ -320,7 +330,10 @@ def test_unpin() -> None:
 
 
 def test_identity() -> None:
-    """The consumers of mirrors and sources learn which stream they read, and may expect one."""
+    """
+    The consumers of mirrors and sources learn which stream they read, and may require a certain
+    one.
+    """
     stage = ApiStage()
     stage.make()
     config = {"deliver_subject": "d", "direct": True, "sourcing": True, "ack_policy": "none"}
@@ -385,8 +398,8 @@ def test_updatedPause() -> None:
 
 def test_purgedEntirely() -> None:
     """
-    When a purge of a subject has left nothing, consumers with that subject go on behind the end, as
-    with nats-server; others stay where they are.
+    When a purge of a subject leaves no message, consumers with that subject go on behind the end,
+    as with nats-server. Other consumers keep their position.
     """
     stage = ApiStage()
     stage.make()
@@ -404,8 +417,8 @@ def test_purgedEntirely() -> None:
 
 def test_interestLost() -> None:
     """
-    With interest retention, messages that no filter matches any more go: those to come and those
-    that are pending.
+    With interest retention, messages that no filter matches any more are removed: new ones and
+    pending ones.
     """
     stage = ApiStage()
     stage.make(retention="interest")
@@ -449,8 +462,8 @@ def test_pauseAdvisories() -> None:
 @pytest.mark.parametrize(("count", "advised"), [(1, [1]), (2, [])])
 def test_purgeOfSubject(isRollup: bool, count: int, advised: list[int]) -> None:
     """
-    Pending messages of a subject that is purged or rolled up are terminated without advisories;
-    only one message is as if it were deleted.
+    Pending messages of a purged or rolled up subject are terminated without advisories. A single
+    one is treated like a deleted message.
     """
     stage = ApiStage()
     stage.make(allow_rollup_hdrs=True)

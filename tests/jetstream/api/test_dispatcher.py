@@ -18,7 +18,7 @@ from tests.jetstream.api.support import ApiStage
 
 
 def test_level() -> None:
-    """A request that needs a newer API is refused; an empty level counts as none."""
+    """A request that needs a newer API is refused. An empty level means no requirement."""
     stage = ApiStage()
     assert stage.failure("STREAM.NAMES", Nats_Required_Api_Level="6") == (412, 10185)
     assert stage.failure("STREAM.NAMES", Nats_Required_Api_Level="x") == (412, 10185)
@@ -93,7 +93,7 @@ def test_held() -> None:
 
 
 def test_readsWaitForOwnChanges() -> None:
-    """A request that reads sees what its client changed before, and waits for no other client."""
+    """A request that reads sees its client's earlier changes, and waits for no other client."""
     stage = ApiStage()
     stage.make()
     api = stage.api
@@ -117,7 +117,7 @@ def test_readsWaitForOwnChanges() -> None:
 
 
 def test_tooMany(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests beyond the most that may wait are dropped, and one advisory says how many."""
+    """Requests beyond the most that may wait are dropped. One advisory has their number."""
     monkeypatch.setattr(accountcore, "MOST_REQUESTS", 20)
     stage = ApiStage()
     stage.make()

@@ -54,7 +54,10 @@ def test_cancelled() -> None:
 
 
 def test_beside() -> None:
-    """Requests about other consumers pass one that goes on; one about the same waits for it."""
+    """
+    Requests about other consumers pass a running one. A request about the same consumer waits for
+    it.
+    """
     order = RequestOrder()
     order.acquire()
     others = [order.acquire(), order.acquire()]
@@ -74,7 +77,7 @@ def test_beside() -> None:
 
 
 def test_alone() -> None:
-    """A request about the whole stream waits for all that go on, and those behind it for it."""
+    """A request about the whole stream waits for all running ones, and later ones wait for it."""
     order, turn = RequestOrder(), RequestTurn()
     order.acquire()
     order.goOn("a")
@@ -89,7 +92,7 @@ def test_alone() -> None:
 
 
 def test_cancelledWait() -> None:
-    """A request that is cancelled while it waits for others lets the next one pass."""
+    """A waiting request that is cancelled lets the next one pass."""
     order, turn = RequestOrder(), RequestTurn()
     order.acquire()
     order.goOn("a")

@@ -68,7 +68,7 @@ def test_errors(subject: str, body: bytes, number: int) -> None:
 
 
 def test_level() -> None:
-    """A request that needs a newer API says so first."""
+    """A request that needs a newer API gets that error first."""
     assert RefusedStage().refusal("INFO", Nats_Required_Api_Level="6") == 10185
 
 
@@ -122,7 +122,7 @@ def test_imported() -> None:
 
 
 def test_systemAccount() -> None:
-    """The system account has one type of answer for whatever it may not do."""
+    """The system account gets one type of answer for everything that it may not do."""
     stage = RefusedStage("A")
     assert stage.ask("INFO")["type"] == "io.nats.jetstream.api.v1.account_info_response"
     for subject in ("STREAM.NAMES", "DIRECT.GET.S", "FOO.BAR"):

@@ -26,7 +26,7 @@ from tests.jetstream.api.support import ApiStage
 
 
 def test_create() -> None:
-    """A stream is created with the defaults; the same request again gives the same answer."""
+    """A stream is created with the defaults. The same request again gets the same answer."""
     stage = ApiStage()
     answer = stage.make()
     assert list(answer) == ["type", "config", "created", "state", "ts", "did_create"]
@@ -195,7 +195,7 @@ def test_deleteMissing() -> None:
 
 
 def test_usage() -> None:
-    """The account's usage does not count what a limit is about to remove."""
+    """The account's usage does not include messages that a limit is about to remove."""
     stage = ApiStage()
     stage.make(max_bytes=70)
     for _ in range(4):
@@ -217,7 +217,10 @@ def test_purge(body: object, purged: int) -> None:
 
 
 def test_firstOfEmpty() -> None:
-    """An empty stream begins where its configuration or a purge says, not by what a purge keeps."""
+    """
+    An empty stream begins at the sequence of its configuration or of a purge, not after the
+    messages that a purge keeps.
+    """
     stage = ApiStage()
     for name, more, first in (("A", {}, 0), ("B", {"first_seq": 1}, 1)):
         stage.ask(f"STREAM.CREATE.{name}", {"name": name, **more})
@@ -303,7 +306,7 @@ def test_standalone() -> None:
 
 
 def test_tiers() -> None:
-    """A tier counts its own streams only; several replicas need a cluster."""
+    """A tier counts its own streams only. Several replicas need a cluster."""
     stage = ApiStage()
     tiers = {"R1": JetStreamLimits(max_streams=1), "R3": JetStreamLimits(max_streams=1)}
     stage.jetstream.allow(AccountAllowance(tiers=tiers))
@@ -361,7 +364,7 @@ def _shapes(token: str, count: int) -> list[str]:
 
 
 def test_tooManyShapes() -> None:
-    """Subjects of more shapes than the account takes are refused, and nothing is left of them."""
+    """Subjects with more shapes than the account accepts are refused, and leave nothing behind."""
     stage = ApiStage()
     bus, table = stage.jetstream.bus, ShapeTable(1024)
 
@@ -417,7 +420,7 @@ def test_amongMany(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_checkedBesideOthers() -> None:
-    """A long check that ends after another stream took its subjects finds that."""
+    """A long check detects at its end that another stream took its subjects."""
     stage = ApiStage()
     ticks = count()
     stage.jetstream.turns.worked = lambda: float(next(ticks))
@@ -433,7 +436,7 @@ def test_checkedBesideOthers() -> None:
 
 
 def test_longBody() -> None:
-    """A long body is taken where it may bring a list, and refused elsewhere."""
+    """A long body is accepted if the request may have a list, and refused otherwise."""
     stage = ApiStage()
     stage.make()
     blanks = b" " * LONGEST

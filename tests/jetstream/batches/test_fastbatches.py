@@ -130,14 +130,14 @@ class TestAnswers:
         assert publisher.answers() == [_ack(0, 3), _ack(3, 3), _ack(6, 3)]
 
     def test_gapFails(self, stage: Stage, stream: Stream) -> None:
-        """A missing message ends the batch with what came before it."""
+        """A missing message ends the batch after the messages before it."""
         publisher = Publisher(stage)
         publisher.ask(1, 0)
         assert publisher.ask(3, 1) == [_gap(2, 3), _done(1, 1)]
         assert stream.last == 1
 
     def test_gapIsOk(self, stage: Stage, stream: Stream) -> None:
-        """A gap may be left out; a number that was there ends the batch even so."""
+        """A gap may be left out. A number that was used before still ends the batch."""
         publisher = Publisher(stage, gaps="ok")
         publisher.ask(1, 0)
         assert publisher.ask(5, 1) == [_gap(2, 5), _ack(4, 2)]
@@ -225,7 +225,7 @@ class TestRefusals:
         assert publisher.ask(2, 1) == [10208]
 
     def test_later(self, stage: Stage, stream: Stream) -> None:
-        """A later one ends the batch, unless it goes on after gaps."""
+        """A message with a later sequence ends the batch, unless the batch goes on after gaps."""
         publisher = Publisher(stage)
         publisher.ask(1, 0)
         assert publisher.ask(2, 1, Nats_Expected_Last_Sequence="7") == [10071, _done(1, 1)]
@@ -236,7 +236,7 @@ class TestRefusals:
         assert publisher.ask(4, 2, Nats_Expected_Last_Sequence="7") == [10071, _done(3, 3, "v")]
 
     def test_lookUp(self, stage: Stage, stream: Stream) -> None:
-        """A check that needs the log is made once more, without another answer."""
+        """A check that needs the log is repeated, without another answer."""
         stage.publish(b"s.a")
         publisher = Publisher(stage)
         answer = publisher.ask(1, 0, Nats_Expected_Last_Subject_Sequence="1")
@@ -283,7 +283,7 @@ def test_refusedByNothing(stage: Stage, stream: Stream, monkeypatch: pytest.Monk
 
 
 def test_interest(stage: Stage) -> None:
-    """A message that nobody wants counts, and is not kept."""
+    """A message without interest counts, and is not kept."""
     stream = stage.stream(allow_batched=True, retention=RetentionPolicy.INTEREST)
     publisher = Publisher(stage)
     publisher.ask(1, 0)

@@ -33,7 +33,7 @@ class _Batches(OpenBatches[OpenBatch]):
 
 
 def test_idle() -> None:
-    """Each batch has its own time; a message begins it again."""
+    """Each batch has its own timeout. Each message restarts it."""
     stage = Stage()
     batches = _Batches(stage)
     batches.take(b"a")
@@ -48,7 +48,7 @@ def test_idle() -> None:
 
 
 def test_level() -> None:
-    """The header for the API level is taken out; a level that is not known ends the batch."""
+    """The header for the API level is removed. An unknown level ends the batch."""
     batches = _Batches(Stage())
     block = b"NATS/1.0\r\nA: b\r\nNats-Required-Api-Level: %b\r\n\r\n"
     assert batches.take(b"a", block % b"1") == b"NATS/1.0\r\nA: b\r\n\r\n"

@@ -22,7 +22,7 @@ KINDS = ["", "sub", "all"]
     )
 )
 def test_replaced(batches: list[list[tuple[str, str]]]) -> None:
-    """A message replaces those before it, of the same batch or not, and none after it."""
+    """A message replaces earlier messages, of the same batch or not, and no later ones."""
     stage = Stage()
     stream = stage.stream(allow_rollup_hdrs=True)
     expected: list[tuple[int, str]] = []
@@ -67,7 +67,9 @@ def test_work() -> None:
 
 @onEach
 def test_replacing(names: Names) -> None:
-    """With a limit of one message per subject a rollup of it asks for nothing more."""
+    """
+    With a limit of one message per subject, a rollup of the subject requests no further deletion.
+    """
     with using(names):
         stage = Stage()
         stream: Any = stage.stream(allow_rollup_hdrs=True, max_msgs_per_subject=1)

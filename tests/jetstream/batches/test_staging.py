@@ -27,7 +27,7 @@ def _message(**headers: str) -> Arrived:
 
 
 def test_duplicates() -> None:
-    """In an atomic batch a duplicate is an error, in another one its sequence is known."""
+    """In an atomic batch a duplicate is an error. In another batch its sequence is returned."""
     checks = _checks(Stage())
     messages = [_message(Nats_Msg_Id="old")]
     with pytest.raises(JetStreamError, match="duplicate"):

@@ -47,7 +47,7 @@ def test_messages() -> None:
 
 
 def test_refusals() -> None:
-    """Nothing changes a channel through JetStream, and each request says so."""
+    """JetStream requests do not change a channel, and each one gets an error."""
     stage = SharedStage()
     client = stage.client()
     client.publish("c", b"one")
@@ -65,7 +65,10 @@ def test_refusals() -> None:
 
 
 def test_pull() -> None:
-    """A pull consumer has what was there and what comes, beside a subscription that has it too."""
+    """
+    A pull consumer gets the stored and the later messages, beside a subscription that gets them
+    too.
+    """
     stage = SharedStage()
     client = stage.client()
     client.publish("c", b"one")

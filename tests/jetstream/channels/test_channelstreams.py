@@ -1,6 +1,4 @@
-"""
-Streams of channels that come, go, and come again.
-"""
+"""Streams of channels that are created, deleted, and created again."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def names(stage: SharedStage) -> list[str]:
 
 
 def test_given() -> None:
-    """An account has the channels that the narrowest pattern gives to it."""
+    """An account has the channels of the narrowest pattern that names it."""
     stage = SharedStage({"orders.>": "A", "orders.eu.*": "B", ">": "B"})
     client = stage.client()
     for channel in ("orders.us", "orders.eu.x", "other"):
@@ -43,8 +41,10 @@ def test_given() -> None:
 
 
 def test_restart() -> None:
-    """NATS Streaming starts again: streams are there with their consumers where they were; the time
-    of their creation stays."""
+    """
+    NATS Streaming restarts. Streams exist with their consumers at their positions, and keep their
+    time of creation.
+    """
     stage = SharedStage()
     client = stage.client()
     client.publishMany("c", [b"one", b"two", b"three"])
@@ -85,8 +85,10 @@ def test_jetStreamRestarts() -> None:
 
 
 def test_deleted() -> None:
-    """With its channel a stream is deleted, and its consumers; a later channel of the name is
-    another stream."""
+    """
+    A stream and its consumers are deleted with its channel. A later channel of the name is another
+    stream.
+    """
     stage = SharedStage(max_inactivity=10.0)
     client = stage.client()
     client.publish("c", b"one")
@@ -147,7 +149,9 @@ def test_cutOver() -> None:
 
 
 def test_nameIsTaken() -> None:
-    """A channel whose name another stream has is no stream; who had the name first keeps it."""
+    """
+    A channel whose name another stream has is no stream. The first one with the name keeps it.
+    """
     stage = SharedStage()
     client = stage.client()
     stage.js("STREAM.CREATE.a_b", {"name": "a_b", "subjects": ["x"]})
@@ -176,7 +180,7 @@ def test_advisories() -> None:
 
 
 def test_fullStore() -> None:
-    """A channel whose stream cannot be written down is none yet; NATS Streaming goes on."""
+    """A channel whose stream cannot be stored has no stream yet. NATS Streaming goes on."""
     stage = SharedStage()
     client = stage.client()
     client.publish("a")

@@ -40,7 +40,9 @@ def test_stepDown() -> None:
 
 
 def test_unsure() -> None:
-    """A broker whose leases may be over answers reads only if the store says that they are not."""
+    """
+    A broker whose leases may be over answers reads only if the store confirms that they are not.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("S", allow_direct=True)
     stage.publish(b"s.a", b"1")
@@ -119,7 +121,7 @@ def test_alternatesWithoutStore() -> None:
 
 
 def test_missing() -> None:
-    """A list names the streams whose leader is gone, until another one is there."""
+    """A list has the streams whose leader is gone, until another leader exists."""
     stage = ClusterStage("n1", "n2", "n3")
     for name in "ABC":
         stage.make(name)
@@ -133,7 +135,7 @@ def test_missing() -> None:
 
 
 def test_unfinished() -> None:
-    """A log without a configuration is what an interrupted creation left, and is dropped."""
+    """A log without a configuration is the rest of an interrupted creation, and is dropped."""
     stage = ClusterStage("n1", "n2")
     stage.wait(stage.stores["n1"].open("jetstream/A/X"))
     del stage.leases.logs["jetstream/A/X"]

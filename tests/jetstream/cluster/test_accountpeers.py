@@ -16,7 +16,7 @@ from natsbroker.wire.values import Message
 
 class Requests:
     """
-    Other brokers, of which C{n3} does not answer.
+    Other brokers. C{n3} does not answer.
 
     @ivar asked: the questions.
     """
@@ -115,7 +115,7 @@ def test_decoded() -> None:
 
 
 def test_passedOn() -> None:
-    """A request comes to the other broker as it came here, with bytes that are no text."""
+    """A request comes to the other broker unchanged, also with bytes that are not text."""
     sender, receiver = Part(), Part()
 
     async def handle(message: Message) -> None:

@@ -92,7 +92,7 @@ def test_meta() -> None:
 
 
 def test_figures() -> None:
-    """All brokers show the same leader of the cluster; each shows the streams that it leads."""
+    """All brokers show the same leader of the cluster. Each shows the streams that it leads."""
     stage = ClusterStage("n1", "n2")
     stage.make("A", num_replicas=2)
     stage.elapse(2)
@@ -140,7 +140,7 @@ def test_leaveWithoutStore() -> None:
 
 
 def test_leave() -> None:
-    """A broker that leaves hands its streams to the others at once, and takes none any more."""
+    """A broker that leaves gives its streams to the others at once, and takes no more."""
     stage = ClusterStage("n1", "n2", "n3")
     for name in "ABCDEF":
         stage.make(name)
@@ -155,7 +155,7 @@ def test_leave() -> None:
 
 
 def test_waitingPull() -> None:
-    """Pull requests that wait at a leader that steps down learn that it does."""
+    """Pull requests that wait at a leader that steps down are notified."""
     stage = ClusterStage("n1", "n2")
     stage.make("A")
     consumer = {"durable_name": "d", "ack_policy": "explicit"}

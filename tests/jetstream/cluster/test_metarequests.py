@@ -25,7 +25,7 @@ def asked(stage: ClusterStage, subject: str, body: bytes) -> Any:
 
 
 def test_stepDown() -> None:
-    """The system account has another broker answer; no other account has."""
+    """The system account can make another broker answer. No other account can."""
     stage = ClusterStage("n1", "n2")
     stage.elapse(2)
 
@@ -52,7 +52,7 @@ def test_stepDown() -> None:
 
 
 def test_remove() -> None:
-    """A dead broker is forgotten by all until it comes again; one that is alive stays."""
+    """A dead broker is forgotten by all until it comes again. A live one stays."""
     stage = ClusterStage("n1", "n2", "n3")
     stage.make("S", num_replicas=3)
     events, bus = Inbox(), stage.system.busFor(Kind.CLIENT)

@@ -50,7 +50,7 @@ def test_answer() -> None:
 
 
 def test_nobody() -> None:
-    """A broker that is not there is known at once."""
+    """A missing broker is detected at once."""
     stage = Channels()
     stage.two.close()
     assert stage.failure(stage.one.ask("two", "add")) is NoResponders
@@ -64,7 +64,9 @@ def test_foreign() -> None:
 
 
 def test_late() -> None:
-    """A broker that does not answer is given up; so is one that asks for what it does not know."""
+    """
+    A broker that does not answer is given up, and so is one that requests an unknown operation.
+    """
     stage = Channels()
     assert stage.failure(stage.one.ask("two", "unknown")) is RequestTimeout
     asking = stage.one.ask("two", "unknown")

@@ -1,4 +1,4 @@
-"""Rows in the table before and after what they stand for."""
+"""Rows in the table before and after the objects that they represent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def failure(deferred: Deferred[Any]) -> Any:
 
 
 def test_interfaces() -> None:
-    """The store and its states provide what JetStream asks for."""
+    """The store and its states provide the interfaces that JetStream requires."""
     table = Table()
     assert verifyObject(IStreamStore, table.store)
     assert verifyObject(IStateStore, table.states)

@@ -73,8 +73,10 @@ def test_unreachable() -> None:
 
 
 def test_silent() -> None:
-    """With a database that takes requests and answers none, they are answered with an error, once
-    each, as soon as that has lasted for the time of a lease."""
+    """
+    If the database accepts requests and answers none, each request gets one error, as soon as this
+    has lasted for the time of a lease.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("S")
     stage.make("T")

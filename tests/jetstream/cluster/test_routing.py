@@ -128,8 +128,8 @@ class TestHandOver:
     @pytest.mark.parametrize("isPassedOnFirst", [False, True])
     def test_once(self, isPassedOnFirst: bool) -> None:
         """
-        A request that reaches the next leader twice is carried out once, whichever copy comes
-        first.
+        A request that reaches the next leader twice is carried out once, for either order of the
+        copies.
         """
         moving = HandOver()
         moving.end()
@@ -161,7 +161,10 @@ class TestHandOver:
 
 
 def test_changes() -> None:
-    """The leader answers a creation again and an update; both heed what other brokers lead."""
+    """
+    The leader answers a repeated creation and an update. Both respect the streams that other
+    brokers lead.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("A")
     stage.make("B")

@@ -32,7 +32,10 @@ def test_rows(tmp_path: Path) -> None:
 
 
 def test_oneOwner(tmp_path: Path) -> None:
-    """A row belongs to its worker: no other changes or deletes it, and nothing of such a change."""
+    """
+    A row belongs to its worker. No other worker changes or deletes it, and such an attempt has no
+    effect.
+    """
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
     one.change("A", {b"stream/1": b"c1"})
     with pytest.raises(LeaseLost):
@@ -64,7 +67,7 @@ def test_enter(tmp_path: Path) -> None:
 
 
 def test_survives(tmp_path: Path) -> None:
-    """The table is there when its workers are gone."""
+    """The table outlives its workers."""
     one = StreamPlaces(tmp_path, 1, "one")
     one.change("A", {b"stream/1": b"c1"})
     one.close()
@@ -74,7 +77,7 @@ def test_survives(tmp_path: Path) -> None:
 
 
 def test_alive(tmp_path: Path) -> None:
-    """A worker is there from when it appears until it closes, and counts itself always."""
+    """A worker is alive from its appearance until it closes, and always counts itself."""
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
     assert one.alive([1, 2, 3]) == {1}
     two.appear()
@@ -86,7 +89,7 @@ def test_alive(tmp_path: Path) -> None:
 
 
 def test_lead(tmp_path: Path) -> None:
-    """One worker leads, as often as it asks, until it closes."""
+    """One worker leads until it closes, for any number of requests."""
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
     assert one.lead()
     assert one.lead()
@@ -97,7 +100,10 @@ def test_lead(tmp_path: Path) -> None:
 
 
 def test_strays(tmp_path: Path) -> None:
-    """Streams of workers that are not started any more are named, and those without any are not."""
+    """
+    Streams of workers that are not started any more are listed, and workers without streams are
+    not.
+    """
     assert strayWorkers(tmp_path, 1) == []
     for number in (1, 2, 3):
         worker = StreamPlaces(tmp_path, number, str(number))

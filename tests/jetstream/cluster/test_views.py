@@ -19,7 +19,10 @@ def got(stage: ClusterStage, subject: str = "S.s.x", body: bytes = b"") -> list[
 
 
 def test_withoutLeader() -> None:
-    """While a stream has no leader, messages are read; later ones as soon as they are stored."""
+    """
+    While a stream has no leader, messages can be read. Later ones can be read as soon as they are
+    stored.
+    """
     stage = ClusterStage("n1", "n2", "n3")
     stage.make("S", allow_direct=True)
     stage.make("T")
@@ -39,7 +42,7 @@ def test_withoutLeader() -> None:
 
 
 def test_follows() -> None:
-    """A changed configuration is followed after some looks; what is deleted is not answered."""
+    """A changed configuration is followed after some looks. A deleted stream is not answered."""
     stage = ClusterStage("n1", "n2")
     config = {"name": "S", "subjects": ["s.>"], "allow_direct": True}
     stage.make("S")

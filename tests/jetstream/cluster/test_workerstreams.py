@@ -49,7 +49,10 @@ def test_oneServer(tmp_path: Path) -> None:
 
 
 def test_madeAgain(tmp_path: Path) -> None:
-    """A stream that is created again, with other subjects or another's, is refused as by one."""
+    """
+    A second request to create a stream gets the same answer as from one process: also with other
+    subjects, or with those of another stream.
+    """
     stage = WorkerStage(tmp_path)
     stage.make("S")
     assert "did_create" in stage.make("S")
@@ -98,7 +101,7 @@ def test_lateMeta(tmp_path: Path) -> None:
 
 
 def test_back(tmp_path: Path) -> None:
-    """A worker that comes back has its streams and their messages, which nobody took."""
+    """A worker that comes back has its streams and their messages. No other worker took them."""
     stage = WorkerStage(tmp_path)
     for name in "ABC":
         stage.make(name)
@@ -116,7 +119,7 @@ def test_back(tmp_path: Path) -> None:
 
 
 def test_nobodyElse(tmp_path: Path) -> None:
-    """While a worker is gone, no other one creates a stream of a name that it has."""
+    """While a worker is gone, no other worker creates a stream with one of its names."""
     stage = WorkerStage(tmp_path)
     for name in "ABC":
         stage.make(name)
@@ -130,7 +133,7 @@ def test_nobodyElse(tmp_path: Path) -> None:
 
 
 def test_answeringGoesOn(tmp_path: Path) -> None:
-    """When the worker that answered for whole accounts is gone, another one does at once."""
+    """When the worker that answered for whole accounts is gone, another one does so at once."""
     stage = WorkerStage(tmp_path)
     (meta,) = [number for number, part in stage.workers.items() if part.table.lead()]
     stage.stop(meta)
@@ -173,7 +176,7 @@ def test_consumers(tmp_path: Path) -> None:
 
 
 def test_stepDown(tmp_path: Path) -> None:
-    """A stream cannot move: the answer is that of a server without a cluster."""
+    """A stream cannot move. The answer is that of a server without a cluster."""
     stage = WorkerStage(tmp_path)
     stage.make("S")
     refused = stage.ask("STREAM.LEADER.STEPDOWN.S")

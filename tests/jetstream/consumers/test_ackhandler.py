@@ -98,7 +98,7 @@ class TestExplicit:
         assert inbox.texts() == ["3", "4"]
 
     def test_settlesInStream(self) -> None:
-        """A stream that removes what is settled learns it once."""
+        """A stream that removes settled messages learns of each once."""
         stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
         _, messages = delivered(stage, 2)
         stage.ack(messages[1])
@@ -122,7 +122,7 @@ class TestExplicit:
 
     @pytest.mark.parametrize("isRun", [False, True])
     def test_behindFloor(self, isRun: bool) -> None:
-        """A stream that removes what is settled learns what is acknowledged behind the floor."""
+        """A stream that removes settled messages learns of acknowledgements behind the floor."""
         stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
         _, messages = delivered(stage, 3)
         for message in messages[:2]:
@@ -177,7 +177,7 @@ class TestNone:
         assert not stage.clients.hasInterest(messages[0].reply)
 
     def test_settlesAtDelivery(self) -> None:
-        """A stream that removes what is settled learns of deliveries."""
+        """A stream that removes settled messages learns of deliveries."""
         stage = ConsumerStage(RetentionPolicy.INTEREST)
         delivered(stage, 3, ack_policy=AckPolicy.NONE)
         assert stage.stream.settledSequences == [1, 2, 3]
@@ -262,7 +262,7 @@ class TestOthers:
         assert inbox.texts() == ["1"]
 
     def test_progressOfQueued(self, stage: ConsumerStage) -> None:
-        """A message that waits for its redelivery is delivered all the same."""
+        """A message that waits for its redelivery is delivered although there was progress."""
         inbox, messages = delivered(stage, 1)
         stage.ack(messages[0], b"-NAK")
         stage.ack(messages[0], b"+WPI")
@@ -333,7 +333,7 @@ class TestSampling:
         assert 30 < len(stage.advisories) < 100
 
     def test_noneByDefault(self, stage: ConsumerStage) -> None:
-        """Without a frequency none is."""
+        """Without a frequency no message is sampled."""
         _, messages = delivered(stage, 1)
         stage.ack(messages[0])
         assert stage.advisories == []
@@ -391,5 +391,5 @@ def settledBy(
     ),
 )
 def test_runs(runs: list[tuple[list[tuple[int, bool]], str]], config: dict[str, Any]) -> None:
-    """Acknowledgements in a run do what they do one by one."""
+    """Acknowledgements in a run have the same effects as one by one."""
     assert settledBy(True, runs, config) == settledBy(False, runs, config)

@@ -61,5 +61,5 @@ def test_noDelivery(numbers: bytes) -> None:
     ],
 )
 def test_payload(payload: bytes, ack: Ack) -> None:
-    """Payloads mean what nats-server takes them for."""
+    """Payloads have the same meaning as in nats-server."""
     assert parseAck(payload) == ack

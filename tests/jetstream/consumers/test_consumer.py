@@ -1,5 +1,6 @@
 """
-The life of a consumer: where it begins, what survives a restart, what changes do, when it ends.
+The life of a consumer: where it begins, which state survives a restart, the effects of changes, and
+its end.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class TestStart:
         assert inbox.texts() == ["1"]
 
     def test_afterRemoval(self, stage: ConsumerStage) -> None:
-        """Messages that are gone are not waited for."""
+        """The consumer does not wait for deleted messages."""
         stage.publish(5)
         stage.stream.discard(4)
         assert stage.consumer().info()["delivered"]["stream_seq"] == 3
@@ -435,7 +436,7 @@ class TestUpdate:
         assert inbox.texts() == ["1", "2"]
 
     def test_ackWait(self, stage: ConsumerStage) -> None:
-        """A shorter wait holds for what is pending."""
+        """A shorter wait applies to pending messages."""
         stage.publish(1)
         consumer = stage.consumer(ack_wait=30 * SECOND)
         inbox = stage.inbox()
@@ -455,7 +456,7 @@ class TestUpdate:
     def test_backoff(
         self, stage: ConsumerStage, before: Any, after: Any, times: list[float]
     ) -> None:
-        """Other waits hold for what is pending, from its delivery."""
+        """A new backoff applies to pending messages, from their delivery."""
         stage.publish(1)
         consumer = stage.consumer(**before)
         inbox = stage.inbox()
@@ -470,7 +471,7 @@ class TestUpdate:
         assert moments == times
 
     def test_laterBackoff(self, stage: ConsumerStage) -> None:
-        """The wait of a message that was delivered again is that of its redeliveries."""
+        """The wait of a redelivered message is that of its redeliveries."""
         stage.publish(1)
         consumer = stage.consumer(backoff=(SECOND, 2 * SECOND))
         inbox = stage.inbox()
@@ -523,7 +524,7 @@ class TestReset:
         return result
 
     def test_toFloor(self, stage: ConsumerStage) -> None:
-        """Without a sequence it begins behind the floor."""
+        """Without a sequence it begins after the floor."""
         stage.publish(4)
         consumer = stage.consumer()
         inbox = stage.inbox()
@@ -551,7 +552,7 @@ class TestReset:
         assert inbox.texts() == ["4", "5"]
 
     def test_beyondPolicy(self, stage: ConsumerStage) -> None:
-        """A reset cannot go where the deliver policy does not reach."""
+        """A reset cannot go to a position that the deliver policy excludes."""
         mixed(stage)
         cases: list[tuple[dict[str, Any], str]] = [
             ({"deliver_policy": DeliverPolicy.NEW}, "not allowed"),
@@ -665,7 +666,7 @@ class TestRemoval:
         assert inbox.texts() == ["7"]
 
     def test_partialPurge(self, stage: ConsumerStage) -> None:
-        """After a purge of some messages the floor is below those that are left."""
+        """After a purge of some messages the floor is below the remaining ones."""
         stage.publish(6)
         consumer = stage.consumer(filter_subject="s.x")
         stage.stream.discard(4, isPurge=True)
@@ -705,9 +706,9 @@ class TestRemoval:
 
 class CrashMachine(RuleBasedStateMachine):
     """
-    Under crashes that lose writes, removals and any acknowledgements, a consumer with a limit of
-    deliveries delivers nothing more often than that, nothing again whose acknowledgement it has
-    answered, and everything once. Its floor is not above what is open.
+    Under crashes that lose writes, removals and acknowledgements, a consumer with a limit of
+    deliveries delivers no message more often than that, no message again whose acknowledgement it
+    has answered, and each message once. Its floor is not above an open message.
     """
 
     LIMIT = 4

@@ -69,7 +69,7 @@ def test_manyBackoffs(stage: ConsumerStage) -> None:
 
 
 def test_settled() -> None:
-    """Only a stream that removes what is settled learns it."""
+    """Only a stream that removes settled messages learns of acknowledgements."""
     for retention in RetentionPolicy:
         stage = ConsumerStage(retention)
         core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
@@ -81,7 +81,10 @@ def test_settled() -> None:
 
 
 def test_singleMessagePerSubject() -> None:
-    """In a stream with one message for each subject, each is the last: nothing is looked up."""
+    """
+    In a stream with one message for each subject, each message is the last one: no look-up is
+    needed.
+    """
     stage = ConsumerStage(max_msgs_per_subject=1)
     stage.publish(2)
     config = stage.config(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="s.*")
@@ -91,7 +94,7 @@ def test_singleMessagePerSubject() -> None:
 
 
 def test_lastOfSubjectReplaced() -> None:
-    """Messages that arrive while the last ones are looked up are behind them, and come once."""
+    """Messages that arrive while the last ones are looked up come after them, and once."""
     stage = ConsumerStage()
     stage.publish(2)
     lastPerSubject = stage.stream.lastPerSubject
@@ -113,7 +116,7 @@ def test_lastOfSubjectReplaced() -> None:
 
 
 def test_stateOfBrokenConsumer(stage: ConsumerStage) -> None:
-    """However a state came about, positions are in order after it is taken up."""
+    """Positions of any earlier state are in order after it is loaded."""
     stage.publish(4)
     core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
     state = ConsumerState(3, 9, 8, 20, 0, 0, [4, 7], [9, 3], [0, 0])

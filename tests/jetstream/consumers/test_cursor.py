@@ -126,7 +126,7 @@ def test_storedBelowPosition(stage: ConsumerStage) -> None:
 
 
 def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
-    """Messages for a consumer that takes none are read later."""
+    """A consumer that takes no messages does not keep them. They are read later."""
     reader = Reader(stage)
     stage.publish(2)
     records = stage.stream.records()
@@ -136,7 +136,9 @@ def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
 
 
 def test_damaged(stage: ConsumerStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged message, which was counted and does not come, is not pending once all is read."""
+    """
+    A damaged message is counted and not delivered. It is not pending any more after the last read.
+    """
     stage.publish(3)
     readEncoded = stage.stream.readEncoded
 
@@ -165,7 +167,7 @@ def test_slowRead(stage: ConsumerStage) -> None:
 
 
 def test_pieces(stage: ConsumerStage) -> None:
-    """A consumer that takes everything that was read gets larger reads, until it does not."""
+    """A consumer that takes all messages of a read gets larger reads, until it does not."""
     stage.publish(LARGE_PIECE + 3 * PIECE)
     reader = Reader(stage)
     cursor, everything = reader.cursor, 10 * LARGE_PIECE
@@ -220,7 +222,7 @@ def test_skipList(stage: ConsumerStage) -> None:
 
 
 def test_skipListOfOldMessages(stage: ConsumerStage) -> None:
-    """Messages of the list that are gone are left out."""
+    """Messages of the list that were removed are left out."""
     stage.publish(8)
     reader = Reader(stage)
     reader.restart(2, 6, [2, 4, 5])
@@ -234,7 +236,7 @@ def test_skipListOfOldMessages(stage: ConsumerStage) -> None:
 
 
 def test_deliveredAgain(stage: ConsumerStage) -> None:
-    """Messages that are delivered again are read together; a missing one is known to be."""
+    """Messages that are redelivered are read together. A missing one is recorded as missing."""
     stage.publish(5)
     stage.stream.log.delete([4])
     reader = Reader(stage)
@@ -335,7 +337,7 @@ def pushed(stage: ApiStage, count: int, **config: Any) -> list[Any]:
 
 
 def test_acknowledgedOneByOne(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The removal of an acknowledged message of a work queue has nobody count or read again."""
+    """The removal of an acknowledged message of a work queue causes no new count or read."""
     stage = ApiStage()
     stage.make(retention="workqueue")
     for number in range(24):
@@ -358,7 +360,7 @@ def test_acknowledgedOneByOne(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_watchedKeys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts into a bucket with watches of its keys have nobody count or read again."""
+    """Puts into a bucket with watches of its keys cause no new count or read."""
     stage = ApiStage()
     stage.make(max_msgs_per_subject=1)
     inboxes = pushed(stage, 3, ack_policy="none", deliver_policy="new")

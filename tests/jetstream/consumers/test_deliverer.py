@@ -162,7 +162,10 @@ class TestMaxDeliver:
         assert inbox.texts() == []
 
     def test_two(self, stage: ConsumerStage) -> None:
-        """With more it is given up when it would be delivered once more: at the next request."""
+        """
+        With a higher limit the message is given up when it would be delivered once more: at the
+        next request.
+        """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
         inbox = stage.inbox()
@@ -207,7 +210,10 @@ class TestMaxDeliver:
     @pytest.mark.parametrize("limit", [1, 2, 3, 4])
     @pytest.mark.parametrize("isRefused", [False, True])
     def test_lowered(self, stage: ConsumerStage, limit: int, isRefused: bool) -> None:
-        """A limit below the deliveries so far gives up what is pending, and advises of it once."""
+        """
+        A limit below the number of deliveries ends pending messages, and publishes an advisory for
+        each once.
+        """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND)
         inbox = stage.inbox()
@@ -286,7 +292,10 @@ class TestCrashes:
 
     @pytest.mark.parametrize("limit", [2, 3])
     def test_beforeSending(self, stage: ConsumerStage, limit: int) -> None:
-        """However often it died before it sent, the message comes, and then not without end."""
+        """
+        Although the broker died before it was sent, several times, the message comes, and is not
+        repeated without end.
+        """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=limit)
         for _ in range(limit + 2):
@@ -302,7 +311,7 @@ class TestCrashes:
         assert inbox.texts() == []
 
     def test_afterSending(self, stage: ConsumerStage) -> None:
-        """A delivery that is known to be sent counts, also when later ones are not sent."""
+        """A delivery that is known to be sent counts, although later ones are not sent."""
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
         inbox = stage.inbox()
@@ -317,7 +326,7 @@ class TestCrashes:
         assert consumer.info()["num_ack_pending"] == 0
 
     def test_slowWrites(self, stage: ConsumerStage) -> None:
-        """While the first delivery is held, the next one is not counted by the same write."""
+        """While the first delivery is held, the same write does not count the next one."""
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
         states, inbox = stage.stream.states, stage.inbox()
@@ -346,7 +355,9 @@ class TestCrashes:
         assert inbox.texts() == []
 
     def test_once(self, stage: ConsumerStage) -> None:
-        """With a single delivery a message comes at most once, and an advisory tells of it."""
+        """
+        With a maximum of one delivery a message comes at most once, and an advisory is published.
+        """
         stage.publish(1)
         consumer = self.die(stage, stage.consumer(ack_wait=SECOND, max_deliver=1))
         inbox = stage.inbox()

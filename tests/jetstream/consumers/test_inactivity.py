@@ -28,7 +28,7 @@ def test_pull(stage: ConsumerStage) -> None:
 
 
 def test_infoKeepsNothing(stage: ConsumerStage) -> None:
-    """Looking at it does not keep it."""
+    """Reading its info does not keep the consumer."""
     consumer = stage.consumer(inactive_threshold=2 * SECOND)
     for _ in range(3):
         stage.advance(0.7)
@@ -37,7 +37,7 @@ def test_infoKeepsNothing(stage: ConsumerStage) -> None:
 
 
 def test_waitingRequestKeeps(stage: ConsumerStage) -> None:
-    """A request that waits keeps it, until its client is gone."""
+    """A waiting request keeps the consumer, until its client is gone."""
     consumer = stage.consumer(inactive_threshold=SECOND)
     inbox = stage.inbox()
     stage.pull(inbox)

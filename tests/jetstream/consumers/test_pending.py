@@ -32,7 +32,10 @@ class TestFloors:
     """Where the acknowledgement floor is."""
 
     def test_outOfOrder(self) -> None:
-        """The floor moves when the oldest message is settled, over those settled before."""
+        """
+        The floor moves when the oldest message is settled, also over messages that were settled
+        earlier.
+        """
         pending = filled(4)
         assert pending.settle(2)
         assert floors(pending) == (0, 0)
@@ -48,7 +51,7 @@ class TestFloors:
         assert floors(pending) == (1, 8)
 
     def test_staysWithoutSettling(self) -> None:
-        """A delivery does not move it, also with nothing pending."""
+        """A delivery does not move the floor, also if no message is pending."""
         pending = filled(1)
         pending.settle(1)
         pending.deliver(10, 1.0)
@@ -70,7 +73,7 @@ class TestFloors:
         assert [pending.settle(1), pending.settle(1)] == [True, False]
 
     def test_through(self) -> None:
-        """Settling all up to one gives those that were pending."""
+        """Settling all messages up to one returns the pending ones."""
         pending = filled(5)
         pending.settle(2)
         assert pending.settleThrough(4, 4) == [1, 3, 4]
@@ -87,7 +90,7 @@ class TestFloors:
         assert pending.counts == {}
 
     def test_unacknowledged(self) -> None:
-        """Messages without acknowledgements take the floor along."""
+        """Messages without acknowledgements move the floor."""
         pending = PendingAcks()
         pending.unacknowledged(7)
         assert (pending.delivered, pending.deliveredStream, *floors(pending)) == (1, 7, 1, 7)
@@ -149,7 +152,7 @@ class TestRedelivery:
         assert pending.nextQueued() == 0
 
     def test_settledIsNotDue(self) -> None:
-        """There is no next time without pending messages."""
+        """Without pending messages there is no next time."""
         pending = filled(2)
         pending.settle(1)
         pending.settle(2)
@@ -182,9 +185,7 @@ class TestRedelivery:
 
 
 class PendingMachine(RuleBasedStateMachine):
-    """
-    Any sequence of operations gives what a naive model has.
-    """
+    """Any sequence of operations has the same result as a naive model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -365,11 +366,11 @@ STEPS = st.lists(
 
 
 class TestRuns:
-    """Many messages at once are the same as one after the other."""
+    """Many messages at once have the same effect as one after the other."""
 
     @given(STEPS)
     def test_sameAsSingly(self, steps: list[tuple[object, ...]]) -> None:
-        """Nothing that can be asked differs."""
+        """All results are the same as for single messages."""
         runs, singly = PendingAcks(), PendingAcks()
         now, last = 0.0, 0
         for name, argument, *more in steps:

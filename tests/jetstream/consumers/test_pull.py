@@ -48,7 +48,7 @@ class TestParse:
         ],
     )
     def test_number(self, body: bytes, batch: int) -> None:
-        """A number is the batch; what is no number means one message."""
+        """A number is the batch. A text that is no number means one message."""
         request = parsePull(body, b"r", 0.0)
         assert (request.batch, request.terms, request.isForever) == (batch, None, True)
 
@@ -102,7 +102,7 @@ class TestWaiting:
     """Requests that wait."""
 
     def test_inTurn(self) -> None:
-        """Each has one message in turn, and leaves with its last one."""
+        """Each request gets one message in turn, and leaves with its last one."""
         requests = waiting(1, 2, 3)
         assert (len(requests), requests.isFull, requests.wanted) == (3, True, 6)
         order = [requests.served().reply for _ in range(6)]
@@ -118,7 +118,7 @@ class TestWaiting:
         assert [request.reply for request in requests] == [b"2"]
 
     def test_noWait(self) -> None:
-        """A request with no_wait among those that wait is known."""
+        """The existence of a waiting request with no_wait is recorded."""
         requests = waiting(2)
         request = PullRequest(b"r")
         request.isNoWait = True
@@ -131,7 +131,7 @@ class TestWaiting:
         assert [*states, requests.hasNoWait] == [True, False, False]
 
     def test_priorities(self) -> None:
-        """Small numbers come first, and requests without one last."""
+        """Small priorities come first, and requests without one last."""
         requests = waiting(1, isPrioritized=True)
         for name, priority in ((b"a", 5), (b"b", 0), (b"c", 5)):
             request = PullRequest(name, 2)
@@ -142,7 +142,7 @@ class TestWaiting:
         assert order == [b"b", b"b", b"a", b"c", b"a", b"c", b"1"]
 
     def test_status(self) -> None:
-        """A status says what a request did not get."""
+        """A status has the rest that a request did not get."""
         request = PullRequest(b"r", 4)
         request.room = 9
         assert request.pendingHeaders() == (
@@ -153,7 +153,9 @@ class TestWaiting:
         ("body", "left"), [(b"{}", 0), (b'{"batch":0}', 0), (b'{"batch":-2}', -2), (b"x", 1)]
     )
     def test_statusOfNone(self, body: bytes, left: int) -> None:
-        """A request for less than one message has one, but its status says what it asked for."""
+        """
+        A request for less than one message gets one, but its status has the requested number.
+        """
         request = parsePull(body, b"r", 0.0)
         assert request.batch == 1
         assert request.pendingHeaders().startswith(b"Nats-Pending-Messages: %d\r\n" % left)

@@ -39,7 +39,7 @@ class TestRequests:
 
     @pytest.mark.parametrize("body", [b"", b"garbage", b"0", b"-3", b'{"batch":0}', b" \r\n"])
     def test_bodyWithoutBatch(self, stage: ConsumerStage, body: bytes) -> None:
-        """Anything without a batch asks for one message."""
+        """A body without a batch asks for one message."""
         stage.publish(3)
         stage.consumer()
         inbox = stage.inbox()
@@ -92,8 +92,8 @@ class TestRequests:
 
     def test_noWaitForAcknowledgements(self, stage: ConsumerStage) -> None:
         """
-        A request with no_wait waits while too many messages are pending, also when an earlier
-        request's time has come; it ends when there are none for it.
+        A request with no_wait waits while too many messages are pending, also after an earlier
+        request has expired. It ends when there is no message for it.
         """
         stage.publish(2)
         stage.consumer(max_ack_pending=1)
@@ -108,7 +108,7 @@ class TestRequests:
         assert inbox.texts() == ["404 No Messages"]
 
     def test_expiry(self, stage: ConsumerStage) -> None:
-        """A request that expires learns what it did not get."""
+        """A request that expires learns the rest that it did not get."""
         stage.publish(1)
         stage.consumer()
         inbox = stage.inbox()
@@ -130,7 +130,7 @@ class TestRequests:
         assert inbox.texts() == ["408 Request Timeout"]
 
     def test_heartbeats(self, stage: ConsumerStage) -> None:
-        """Heartbeats come while nothing is delivered, and a delivery postpones the next one."""
+        """Heartbeats come while no message is delivered, and a delivery postpones the next one."""
         stage.consumer()
         inbox = stage.inbox()
         stage.pull(inbox, b'{"batch":9,"expires":10000000000,"idle_heartbeat":1000000000}')
@@ -149,7 +149,7 @@ class TestRequests:
         assert b"Nats-Last-Consumer: 1\r\nNats-Last-Stream: 1\r\n" in status.headers
 
     def test_interestGone(self, stage: ConsumerStage) -> None:
-        """A request whose client is gone is dropped, and its message goes to another one."""
+        """A request whose client is gone is dropped, and its message goes to another request."""
         consumer = stage.consumer()
         first, second = stage.inbox(), stage.inbox()
         stage.pull(first, b"2")
@@ -199,7 +199,7 @@ class TestBytes:
     """Requests with C{max_bytes}."""
 
     def test_tooLarge(self, stage: ConsumerStage) -> None:
-        """A message that does not fit ends the request, and waits for another one."""
+        """A message that does not fit ends the request, and waits for another request."""
         stage.publish(1)
         stage.consumer()
         inbox = stage.inbox()
@@ -213,7 +213,7 @@ class TestBytes:
         assert inbox.texts() == ["1"]
 
     def test_remainingBytes(self, stage: ConsumerStage) -> None:
-        """A batch that is complete with bytes left is followed by a status that says how many."""
+        """A complete batch with bytes left is followed by a status with their number."""
         stage.publish(1)
         stage.consumer()
         inbox = stage.inbox()
@@ -226,7 +226,7 @@ class TestBytes:
         )
 
     def test_exactFit(self, stage: ConsumerStage) -> None:
-        """A message that takes the last byte ends the request without a status."""
+        """A message that uses exactly the last byte ends the request without a status."""
         stage.publish(2)
         stage.consumer()
         probe, inbox = stage.inbox(), stage.inbox()
@@ -270,7 +270,7 @@ class TestRefusals:
         assert inbox.texts() == ["409 Exceeded MaxWaiting"]
 
     def test_roomIsMade(self, stage: ConsumerStage) -> None:
-        """Requests whose clients are gone make room, also when they come one after the other."""
+        """Requests whose clients are gone make room, also if they come one after the other."""
         stage.consumer(max_waiting=1)
         inbox = stage.inbox()
         for _ in range(5):
@@ -452,7 +452,10 @@ class TestOtherPolicies:
         assert late.texts() == ["5", "6"]
 
     def test_prioritiesOfRequestsThatArriveTogether(self, stage: ConsumerStage) -> None:
-        """The first of them does not get messages that another one has a better claim to."""
+        """
+        Of requests that arrive together, the first one gets no messages that belong to one of
+        higher priority.
+        """
         stage.consumer(priority_groups=("g",), priority_policy=PriorityPolicy.PRIORITIZED)
         stage.publish(3)
         late, early = stage.inbox(), stage.inbox()

@@ -46,7 +46,7 @@ class TestWindow:
 
 
 def test_rate() -> None:
-    """A burst is free, and what exceeds it waits for its tokens."""
+    """A burst has no delay. Further messages wait for their tokens."""
     clock = Clock()
     limit = RateLimit(800, 50, clock.seconds)
     assert limit.reserve(50) == 0.0

@@ -34,7 +34,7 @@ class TestInterest:
     """Delivery follows the interest in the deliver subject."""
 
     def test_waits(self, stage: ConsumerStage) -> None:
-        """Nothing is delivered before there is interest."""
+        """No message is delivered before there is interest."""
         stage.publish(2)
         consumer = stage.consumer(deliver_subject="d")
         assert "push_bound" not in consumer.info()
@@ -90,7 +90,7 @@ class TestHeartbeats:
     """Idle heartbeats."""
 
     def test_onlyWhileIdle(self, stage: ConsumerStage) -> None:
-        """A heartbeat comes when nothing was delivered for its time."""
+        """A heartbeat comes when no message was delivered for its time."""
         stage.consumer(deliver_subject="d", idle_heartbeat=SECOND)
         inbox = bound(stage)
         stage.advance(0.8)
@@ -118,7 +118,7 @@ class TestHeartbeats:
         assert b"Nats-Last-Consumer: 0\r\nNats-Last-Stream: 3\r\n" in second.headers
 
     def test_notWithoutInterest(self, stage: ConsumerStage) -> None:
-        """Without interest there are none, and they come back with it."""
+        """Without interest no heartbeats come. They come again with it."""
         stage.consumer(deliver_subject="d", idle_heartbeat=SECOND)
         stage.advance(5)
         inbox = bound(stage)
@@ -144,7 +144,10 @@ class TestFlowControl:
         return inbox
 
     def test_window(self, stage: ConsumerStage) -> None:
-        """A request comes at half the window, and beyond it nothing until the answer."""
+        """
+        A flow control request comes at half the window. Beyond the window no message is sent until
+        the answer.
+        """
         inbox = self.flowing(stage)
         got = inbox.take()
         statuses = [place for place, message in enumerate(got) if message.headers]
@@ -174,7 +177,10 @@ class TestFlowControl:
         assert inbox.texts() == []
 
     def test_asAcknowledgement(self, stage: ConsumerStage) -> None:
-        """With the policy C{flow_control} an answer settles what it names, and idleness asks."""
+        """
+        With the policy C{flow_control} an answer settles the messages that it names, and a request
+        is sent when the stream is idle.
+        """
         inbox = stage.inbox(subject=b"d")
         stage.publish(3)
         consumer = stage.consumer(
@@ -243,7 +249,7 @@ class TestRate:
 @implementer(IOutboxSubscriber)
 class StuckClient:
     """
-    A connection that takes nothing until it is resumed.
+    A connection that reads nothing until it is resumed.
 
     @ivar written: what it has taken.
     """
@@ -300,7 +306,7 @@ class TestReceivers:
         assert client.outbox.pending > 6_000_000
 
     def test_stopped(self, stage: ConsumerStage) -> None:
-        """A consumer that has stopped delivers nothing to a client that catches up."""
+        """A stopped consumer delivers nothing to a client that catches up."""
         for _ in range(120):
             stage.stream.publish("s.a", "x" * 100_000)
         client = StuckClient(stage, b"d")

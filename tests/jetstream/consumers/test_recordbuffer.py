@@ -34,9 +34,7 @@ if COMPILED is not None:
     )
 )
 def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Record]]]]) -> None:
-    """
-    A record buffer behaves like a list that is emptied from its beginning, whatever its parts are.
-    """
+    """A record buffer behaves like a list that is emptied from its beginning, with any parts."""
     buffer, model, sequence = RecordBuffer(), list[Record](), 0
     for action, number, kind in steps:
         if action == "extend":
@@ -69,7 +67,7 @@ def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Rec
 
 
 def test_parts() -> None:
-    """The end of a part is known; lists become one part."""
+    """The end of a part is recorded. Lists become one part."""
     buffer = RecordBuffer()
     records = [Record(sequence, 1, b"s", b"", b"") for sequence in range(1, 5)]
     given = records[:2]
@@ -85,7 +83,7 @@ def test_parts() -> None:
 
 
 def test_always() -> None:
-    """A consumer that always has something left does not keep what it has delivered."""
+    """A consumer that always has messages left does not keep those that it has delivered."""
     buffer = RecordBuffer()
     records = [Record(sequence, 1, b"s", b"", b"") for sequence in range(3 * DROPPED)]
     oldest = Record(0, 1, b"s", b"", b"")

@@ -47,7 +47,7 @@ class Needing:
 
 
 def test_unneeded() -> None:
-    """A message is not needed if no consumer that wants its subject does."""
+    """A message is not needed if no consumer that matches its subject needs it."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -73,7 +73,7 @@ def test_unneeded() -> None:
 
 @pytest.mark.parametrize("filters", [(), (b"s.a",), (b"none",)])
 def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
-    """The consumers' share of work in one turn does not grow with the number of messages."""
+    """A consumer's share of work in one turn does not grow with the number of messages."""
     stage = Stage()
     stream = stage.stream()
     for _ in range(40):
@@ -115,7 +115,7 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noConsumers() -> None:
-    """Without consumers nothing is looked at."""
+    """Without consumers no message is examined."""
     stage = Stage()
     stream = stage.stream(retention=RetentionPolicy.INTEREST)
     stage.wait(stream.log.append([(b"s.a", b"", b"x", 0)] * 90))
@@ -125,7 +125,9 @@ def test_noConsumers() -> None:
 
 
 class TestInterestBegins:
-    """The retention of a stream becomes interest: what consumers have settled goes."""
+    """
+    The retention of a stream becomes interest: messages that consumers have settled are removed.
+    """
 
     @pytest.fixture
     def stage(self) -> ApiStage:
@@ -172,7 +174,7 @@ class TestInterestBegins:
         assert self.left(stage) == [3, 4, 5, 6]
 
     def test_unwanted(self, stage: ApiStage) -> None:
-        """As in nats-server, what the only consumer does not want stays."""
+        """As in nats-server, messages that the only consumer does not want stay."""
         self.consume(stage, 2, filter_subject="s.a")
         assert self.left(stage) == [2, 4, 5, 6]
 

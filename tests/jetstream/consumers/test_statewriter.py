@@ -143,7 +143,7 @@ def test_changeWhileCalled(bench: Bench) -> None:
 
 
 def test_callBeginsWrite(bench: Bench) -> None:
-    """A call may begin the next write: it is the only one in flight, however long it takes."""
+    """A call may begin the next write. It is the only one in flight, for any duration."""
 
     def changeAndFlush() -> None:
         bench.change()
@@ -226,7 +226,7 @@ def test_begin(bench: Bench) -> None:
 
 
 def test_beginFails(bench: Bench) -> None:
-    """The failure of the first write is the answer; there is no other attempt."""
+    """The failure of the first write is the answer. There is no other attempt."""
     refused: list[Any] = []
     bench.writer.begin({}).addErrback(refused.append)
     bench.states.written[-1][1].errback(StoreFull("full"))

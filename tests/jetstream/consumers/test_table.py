@@ -1,6 +1,4 @@
-"""
-Which consumers learn of a stored message, and what the others know without that.
-"""
+"""Which consumers learn of a stored message, and how the others know about it otherwise."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ from tests.jetstream.api.support import ApiStage
 
 
 class Listed:
-    """
-    A consumer that notes what it is handed, and of what it is notified.
-    """
+    """A consumer that records the messages and notifications that it gets."""
 
     isHolding = False
     config = ConsumerConfig()
@@ -45,7 +41,7 @@ class Listed:
 
 
 def test_shown() -> None:
-    """Consumers of mirrors and sources are not counted, nor those that went."""
+    """Consumers of mirrors and sources are not counted, nor deleted ones."""
     table, direct = ConsumerTable(), Listed("direct")
     direct.config = ConsumerConfig(direct=True)
     known: list[Any] = [Listed("a"), Listed("b"), direct]
@@ -72,7 +68,7 @@ def tableOf(*consumers: Any) -> ConsumerTable:
 
 
 def test_mapping() -> None:
-    """Consumers are found by name. One that was replaced by another does not take it along."""
+    """Consumers are found by name. If a consumer was replaced, its removal leaves the new one."""
     first, second, other = Listed("a", b"x"), Listed("a", b"y"), Listed("b")
     made: Any = tableOf(first, other)
     assert (dict(made), len(made)) == ({"a": first, "b": other}, 2)
@@ -85,7 +81,10 @@ def test_mapping() -> None:
 
 
 def test_stored() -> None:
-    """Each consumer gets the messages that it wants, once, and the end up to which that is all."""
+    """
+    Each consumer gets the messages that it wants, once, and the sequence up to which they are
+    complete.
+    """
     everything, one, overlapping, none = (
         Listed("e"),
         Listed("o", b"a.1"),
@@ -102,7 +101,10 @@ def test_stored() -> None:
 
 
 def test_removed() -> None:
-    """Only consumers that hold messages are notified of removals; all are of a purge that moves."""
+    """
+    Only consumers that hold messages are notified of removals. All are notified of a purge that
+    moves the first sequence.
+    """
     idle, holding = Listed("i"), Listed("h")
     made: Any = tableOf(idle, holding)
     made.removed([1])
@@ -144,7 +146,7 @@ def test_removedOfOneGroup() -> None:
 
 
 def test_evicted() -> None:
-    """Only consumers that hold evicted messages are notified, however often they hold others."""
+    """Only consumers that hold evicted messages are notified, although they hold others too."""
     old, new = Listed("o"), Listed("n")
     old.isHolding = new.isHolding = True
     old.lowest, new.lowest = 5, 9
@@ -174,8 +176,8 @@ def test_evicted() -> None:
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}])
 def test_sleeping(monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]) -> None:
     """
-    A consumer without requests is not handed messages for long: it counts them all the same, and
-    delivers them when it is asked. One with a request is handed each.
+    A consumer without requests is not handed messages for long. It counts them, and delivers them
+    at the next request. A consumer with a request is handed each.
     """
     handed: Counter[str] = Counter()
     original = Consumer.stored
@@ -228,7 +230,7 @@ def test_isWanted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refiltered() -> None:
-    """Other filters hold at once. A consumer that is not in the table stays out of it."""
+    """New filters apply at once. A consumer that is not in the table stays outside."""
     consumer, gone = Listed("a", b"x"), Listed("g", b"x")
     made: Any = tableOf(consumer)
     assert made.isWanted(b"x")
@@ -307,7 +309,7 @@ class Histories:
             self.stage.ask("STREAM.MSG.DELETE.S", {"seq": sequence})
 
     def check(self) -> None:
-        """Each consumer has delivered what it should, and counts what is left."""
+        """Each consumer has delivered the expected messages, and counts the rest."""
         self.stage.settle()
         kept = self.stage.wait(self.stream.read((), 1, 1 << 20)).records
         for name, filters in self.filters.items():
@@ -335,8 +337,8 @@ class Histories:
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}, {"max_msgs": 9}])
 def test_anyOrder(seed: int, limits: dict[str, int]) -> None:
     """
-    Whatever the filters, and however publishing, fetching and deleting follow each other: consumers
-    deliver what they want, in order and once, and count what they have not delivered.
+    With any filters and any order of publishing, fetching and deleting, consumers deliver the
+    messages that they want, in order and once, and count the others.
     """
     random = Random(seed)
     histories = Histories(random, limits)
@@ -381,7 +383,7 @@ def test_preparedAtOnce() -> None:
 
 
 def test_removedInSteps() -> None:
-    """Many filters leave the index in steps; new ones that are the same do not leave with them."""
+    """Many filters leave the index in steps. New equal filters stay in it."""
     later: list[Steps[None]] = []
     made: Any = ConsumerTable(later.append)
     first, second = Listed("a", *MANY), Listed("b", *MANY)

@@ -77,7 +77,7 @@ def test_repeated() -> None:
 
 
 def test_stopped() -> None:
-    """After a stop nothing is called, whatever is set."""
+    """After a stop no call is made, for any timer."""
     watcher = Watcher()
     watcher.timers.set(watcher.one, 1)
     watcher.timers.stop()

@@ -1,6 +1,6 @@
 """
-A JetStream on a disk that is full: C{python -m tests.jetstream.crash.fulldisk DIRECTORY}, where the
-directory is the root of a file system of a few megabytes. It prints C{fine}, or fails.
+A JetStream on a full disk: C{python -m tests.jetstream.crash.fulldisk DIRECTORY}. The directory is
+the root of a file system of a few megabytes. The program prints C{fine}, or fails.
 """
 
 from __future__ import annotations

@@ -91,9 +91,7 @@ class Place:
         return BEGINNING + round((self._age + self.reactor.seconds()) * SECOND)
 
     def until(self, isDone: Callable[[], bool]) -> None:
-        """
-        Let happen what is due until something is done.
-        """
+        """Run the calls that are due until a step is done."""
         for _ in range(5):
             self.reactor.advance(0)
         while not isDone():

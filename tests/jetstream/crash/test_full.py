@@ -1,6 +1,6 @@
 """
-Stores that cannot be used: a full disk, a read-only one, and one that another broker uses. Each
-ends in words that say what is wrong.
+Stores that cannot be used: a full disk, a read-only one, and one that another broker uses. The text
+of each error has the reason.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def _unshared(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 def test_diskFull(tmp_path: Path) -> None:
-    """Publishers learn that there is no space; what is stored stays, and storing resumes."""
+    """Publishers learn that there is no space. Stored messages stay, and storing resumes."""
     done = _unshared(_FULL, tmp_path)
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 def test_readOnly(tmp_path: Path) -> None:
-    """A broker does not start on a directory that it cannot write, and says which."""
+    """A broker does not start on a directory that it cannot write, and the error names it."""
     done = _unshared(_READ_ONLY, tmp_path)
     assert done.returncode == 1
     assert "jetstream.store_dir: the store failed: [Errno 30] Read-only file" in done.stderr

@@ -10,7 +10,7 @@ from tests.jetstream.crash.place import Place
 
 
 def test_lowered(tmp_path: Path) -> None:
-    """The answer to lowering a limit shows what is left."""
+    """The answer to lowering a limit shows the remaining messages."""
     place = Place(tmp_path / "store")
     place.ask("STREAM.CREATE.L", name="L", subjects=["L.>"])
     answers: list[object] = []
@@ -23,7 +23,7 @@ def test_lowered(tmp_path: Path) -> None:
 
 
 def test_listed(tmp_path: Path) -> None:
-    """A list of consumers counts what was published before."""
+    """A list of consumers counts messages that were published before."""
     place = Place(tmp_path / "store")
     place.ask("STREAM.CREATE.L", name="L", subjects=["L.>"])
     config = {"durable_name": "c", "ack_policy": "explicit"}

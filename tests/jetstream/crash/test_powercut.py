@@ -1,5 +1,5 @@
 """
-Power cuts: what a JetStream promised is there afterwards.
+Power cuts: the promises of JetStream are kept afterwards.
 
 A few histories; C{python -m tests.jetstream.crash.powercut} goes through any number.
 """
@@ -36,8 +36,9 @@ def zygote() -> Iterator[Zygote]:
 @pytest.mark.parametrize("number", range(2))
 def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
     """
-    Acknowledged messages, double acknowledgements and changes of configurations are there, no
-    consumer is ahead of its stream, and every message reaches those who did not acknowledge it.
+    Acknowledged messages, double acknowledgements and changes of configurations survive. No
+    consumer is ahead of its stream, and every message reaches the consumers that did not
+    acknowledge it.
     """
     assert cutPower(zygote, tmp_path, str(number)) == CUTS * 4
 

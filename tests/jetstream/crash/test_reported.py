@@ -30,7 +30,7 @@ def _fetch(stage: ApiStage, name: str, count: int = 10) -> list[Message]:
 
 
 def killed(stage: ApiStage) -> None:
-    """Go on with another broker on the same stores, and have the one before do nothing more."""
+    """Continue with another broker on the same stores, and stop the earlier one."""
     stage.api.stop()
     old = stage.jetstream
     for stream in old.streams.values():
@@ -70,7 +70,7 @@ class TestStuckConsumers:
         assert pending.floorStream >= stream.first - 1
 
     def test_silentClient(self) -> None:
-        """A client that acknowledges nothing keeps its own consumer waiting, and no other."""
+        """A client that acknowledges nothing stops its own consumer, and no other."""
         stage = ApiStage()
         stage.make()
         _consumer(stage, "silent", max_ack_pending=1)
@@ -85,7 +85,7 @@ class TestStuckConsumers:
 
 
 class TestKilled:
-    """A broker that ends without stopping anything."""
+    """A broker that ends without an orderly stop."""
 
     def test_nothingForgotten(self) -> None:
         """After any number of kills every stream and consumer is there as it was answered."""
@@ -124,8 +124,10 @@ class TestKilled:
         assert [message.payload for message in _fetch(stage, "c")] == [b"next"]
 
     def test_trimmedMeanwhile(self) -> None:
-        """Messages that max_bytes removed after the last write of a consumer's state are pending
-        no more, and what is published next comes."""
+        """
+        Messages that max_bytes removed after the last write of a consumer's state are pending no
+        more, and later messages come.
+        """
         stage = ApiStage()
         stage.make(max_bytes=1000)
         _consumer(stage, "c", max_ack_pending=3)
@@ -211,7 +213,7 @@ class TestWorkQueue:
         assert _messages(stage) == 0
 
     def test_killedAtTheLimit(self) -> None:
-        """A kill neither removes them nor has them delivered again to the same consumer."""
+        """A kill neither removes the messages nor causes another delivery to the same consumer."""
         stage = self.atTheLimit()
         killed(stage)
         assert _messages(stage) == 2

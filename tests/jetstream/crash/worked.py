@@ -337,7 +337,7 @@ class Known:
 
     def check(self, place: Place) -> None:
         """
-        Compare with what was found, and change nothing.
+        Compare with the found state, and change nothing.
 
         @raise Lost: if something promised is not there.
         """
@@ -387,7 +387,7 @@ class Known:
             raise Lost(f"{name} ends at {last}")
 
     def _checkCounts(self, place: Place, name: str, contents: dict[int, bytes]) -> None:
-        """Nothing is there twice, nothing is there again, and all of it is counted."""
+        """No message is stored twice or comes back, and all messages are counted."""
         numbers = [int(body.split()[0]) for body in contents.values()]
         keys = [number % _KEYS for number in numbers] if name == "K" else numbers
         if len(set(keys)) != len(contents):
@@ -425,9 +425,7 @@ class Known:
             raise Lost(f"acknowledgements of {key} are lost: {open_}")
 
     def checkDeliveries(self, place: Place) -> None:
-        """
-        Take everything from the consumers: each message comes that was not acknowledged.
-        """
+        """Take all messages from the consumers. Each one that was not acknowledged comes."""
         self._now.clear()
         for key in self._consumers if self.isPrepared else ():
             name, consumer = key.split(".")
@@ -451,9 +449,7 @@ class Known:
                 raise Lost(f"{list(contentsOf(place, name))[:5]} are left behind in the work queue")
 
     def checkSources(self, place: Place) -> None:
-        """
-        Compare what Q has taken, after L{checkDeliveries}, with what L has.
-        """
+        """After L{checkDeliveries}, compare the messages that Q has taken with those of L."""
         left = contentsOf(place, "L").values() if self.isPrepared else ()
         if missing := {int(content.split()[0]) for content in left} - set(self.places):
             raise Lost(f"Q did not take {sorted(missing)[:5]}")

@@ -89,7 +89,7 @@ def test_subjectsPage() -> None:
 
 
 def test_storedMessage() -> None:
-    """Headers and body are base64, and left out if there are none."""
+    """Headers and body are base64, and are left out if they are empty."""
     assert encode(storedMessage("a", 3, 0)) == (
         b'{"subject":"a","seq":3,"time":"1970-01-01T00:00:00Z"}'
     )
@@ -103,7 +103,7 @@ def test_storedMessage() -> None:
 
 
 def test_accountInfo() -> None:
-    """The domain stands before the counts of requests."""
+    """The domain comes before the counts of requests."""
     info = accountInfo(
         memory=1,
         storage=2,
@@ -129,7 +129,7 @@ def test_accountInfo() -> None:
 
 
 def test_tiersInfo() -> None:
-    """Everything has one replica, and what is in use is shown even without limits."""
+    """Every stream has one replica, and the usage is shown even without limits."""
     used = dict.fromkeys(
         ("memory", "storage", "reserved_memory", "reserved_storage", "streams", "consumers"), 2
     )

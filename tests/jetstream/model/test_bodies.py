@@ -20,12 +20,12 @@ from natsbroker.jetstream.model.bodies import ConsumerAction, ConsumerRequest, S
     ],
 )
 def test_snapshotSizes(size: int, chunk: int, window: int) -> None:
-    """Sizes beyond the bounds are the bounds; none is the default."""
+    """Sizes beyond the bounds become the bounds. A missing size means the default."""
     request = SnapshotRequest("d", chunk_size=size, window_size=size)
     assert (request.chunk(), request.window()) == (chunk, window)
 
 
 def test_action() -> None:
-    """A request that does not say what it may do may do either."""
+    """A request without an action may create or update."""
     assert ConsumerRequest().action is ConsumerAction.EITHER
     assert ConsumerAction("") is ConsumerAction.EITHER

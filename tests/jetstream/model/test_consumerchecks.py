@@ -80,7 +80,7 @@ def test_replicas() -> None:
 
 
 def test_filters() -> None:
-    """The one filter is the last of them."""
+    """The filters are those of the list, the single one, or none."""
     assert filtersOf(ConsumerConfig()) == ()
     assert filtersOf(ConsumerConfig(filter_subject="a")) == ("a",)
     assert filtersOf(ConsumerConfig(filter_subjects=("a", "b"))) == ("a", "b")
@@ -135,7 +135,7 @@ def test_firstFilter(filters: list[str]) -> None:
 
 
 def test_work() -> None:
-    """Twice as many filters are about twice the work."""
+    """Twice as many filters take about twice the work."""
     once, twice = (
         callsOf(partial(_refusal, [f"a.{number}" for number in range(count)]))
         for count in (1000, 2000)

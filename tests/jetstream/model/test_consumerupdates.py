@@ -108,7 +108,7 @@ def _queued(name: str, **config: Any) -> ConsumerConfig:
     ],
 )
 def test_workQueue(config: dict[str, Any], errCode: int) -> None:
-    """No two consumers of a work queue take the same message."""
+    """Two consumers of a work queue cannot take the same message."""
     body = {"stream_name": "W", "config": {"ack_policy": "explicit", **config}}
     request = _addressed("CREATE.W.c", body)
     checker = _checker("W", a=_queued("a", filter_subject="w.a"))
@@ -133,7 +133,7 @@ def test_workQueueUpdate() -> None:
 
 
 def test_workQueueWithUnfilteredConsumer() -> None:
-    """Beside a consumer of all messages nothing is left of a work queue."""
+    """Beside a consumer of all messages no other consumer can be made in a work queue."""
     body = {"stream_name": "W", "config": {"ack_policy": "explicit", "filter_subject": "w.x"}}
     assert _answer("CREATE.W.b", body, {"a": _queued("a")})[1][1] == 10100
 
@@ -168,7 +168,7 @@ def test_number() -> None:
 
 
 def test_consumerOfAMirror() -> None:
-    """A mirror asks for one name again and again, and gets a consumer of its own each time."""
+    """A mirror requests the same name repeatedly, and gets a new consumer each time."""
     config = {"direct": True, "sourcing": True, "deliver_subject": "m"}
     request = _addressed("CREATE.L.JS", {"stream_name": "L", "config": config})
     assert finish(_checker("L").admitted(request, lambda: "x1")).name == "JS-x1"

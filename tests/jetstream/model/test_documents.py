@@ -60,7 +60,7 @@ class Sample:
 
 @pytest.mark.parametrize(("body", "isRefused"), cases("json"))
 def test_recorded(body: str, isRefused: bool) -> None:
-    """A body that nats-server takes for no request is refused, and no other."""
+    """A body that nats-server does not parse as a request is refused, and no other."""
     try:
         finish(parseStream(body.encode("latin-1")))
     except JetStreamError as error:
@@ -90,7 +90,7 @@ def test_bounds(key: str, value: int) -> None:
 
 @pytest.mark.parametrize("text", [b"1.0", b"1e2", b'"1"', b"true", b"[]", b"9" * 5000, b"1e999"])
 def test_noNumber(text: bytes) -> None:
-    """A number has neither fraction nor exponent, and no other type."""
+    """A number has neither fraction nor exponent. Other types are refused."""
     with pytest.raises(JsonError):
         read(b'{"whole":%b}' % text, Sample)
 
@@ -115,7 +115,7 @@ def test_noNumber(text: bytes) -> None:
     ],
 )
 def test_invalidDocuments(text: bytes, problem: str) -> None:
-    """The error says what is wrong, and where."""
+    """The error has the reason and the place."""
     with pytest.raises(JsonError) as caught:
         read(text, StreamConfig)
     assert problem in str(caught.value)
@@ -123,7 +123,7 @@ def test_invalidDocuments(text: bytes, problem: str) -> None:
 
 @pytest.mark.parametrize("value", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 900 + b"]" * 900])
 def test_deep(value: bytes) -> None:
-    """A deeply nested text is refused, or passed over in a key that nobody knows."""
+    """A deeply nested text is refused. In an unknown key it is ignored."""
     text = b'{"sources":%b}' % value
     with pytest.raises(JsonError):
         read(text, StreamConfig)
@@ -136,13 +136,13 @@ def test_loosely() -> None:
 
 
 def test_capitals() -> None:
-    """Keys match in any case, and of equal ones the last one counts."""
+    """Keys match in any case. Of equal keys the last one counts."""
     assert read(b'{"Name":"a","NAME":"b"}', StreamConfig).name == "b"
     assert read(b'{"name":"a","name":"b"}', StreamConfig).name == "b"
 
 
 def test_null() -> None:
-    """A null is a key that is not there; in a list it is an empty document."""
+    """A null means a missing key. In a list it is an empty document."""
     text = (
         b'{"max_msgs":null,"subjects":null,"mirror":null,"consumer_limits":null,"sources":[null]}'
     )
@@ -161,7 +161,7 @@ def test_null() -> None:
     ],
 )
 def test_strings(text: bytes, value: str) -> None:
-    """Escapes are replaced; what is no character becomes U+FFFD, byte by byte."""
+    """Escapes are replaced. Invalid bytes become U+FFFD one by one."""
     assert parsed(text) == value
 
 

@@ -28,14 +28,14 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_writes(value: object) -> None:
-    """A written value is the same, without the characters that HTML knows."""
+    """A written value is the same, without special characters of HTML."""
     text = encode(value)
     assert json.loads(text) == value
     assert not set("<>&\u2028\u2029") & set(text.decode())
 
 
 def test_escapes() -> None:
-    """Go escapes the characters of HTML and two line ends; the rest stays as it is."""
+    """Go escapes the characters of HTML and two line ends. Others stay as they are."""
     assert encode({"a": "<&>\u2028é\x7f\x01\n\b"}) == (
         b'{"a":"\\u003c\\u0026\\u003e\\u2028' + "é\x7f".encode() + b'\\u0001\\n\\b"}'
     )
@@ -51,7 +51,10 @@ def test_quoted() -> None:
 
 
 def test_encodedObjects() -> None:
-    """Objects that were encoded piece by piece stand where the value has them, escaped as it is."""
+    """
+    Objects that were encoded separately appear at their place in the value, escaped in the same
+    way.
+    """
     first, second, none = EncodedObject(), EncodedObject(), EncodedObject()
     first.add({"a<": 1, "b": [2, "\u2028"]})
     first.add({})
@@ -82,7 +85,7 @@ def test_encodedLists() -> None:
 
 
 def test_encodedDocuments() -> None:
-    """A document is encoded once, until there is another one."""
+    """A document is encoded once, until it is replaced."""
     shown: list[object] = []
 
     def show(document: object) -> dict[str, object]:

@@ -35,7 +35,7 @@ def test_toJSON() -> None:
 
 
 def test_unlimitedSizeNeedsOneByte() -> None:
-    """A stream without a size needs some space, and nothing where there is no limit."""
+    """A stream without a size needs at least one byte, and no space if there is no limit."""
     config = StreamConfig(max_bytes=-1)
     checkLimits(config, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS, 0, -1)
     with pytest.raises(JetStreamError, match="insufficient storage resources"):
@@ -61,7 +61,9 @@ class TestAllowance:
         assert allowance.effective().max_streams == 3
 
     def test_tiers(self) -> None:
-        """With tiers, those for one replica hold, and others need theirs."""
+        """
+        With tiers, those for one replica apply. Streams with more replicas need their own tiers.
+        """
         tiers = {"R1": JetStreamLimits(max_streams=1), "R3": JetStreamLimits(max_streams=2)}
         allowance = AccountAllowance(JetStreamLimits(max_streams=3), tiers)
         for replicas in (0, 1, 3):
@@ -71,7 +73,7 @@ class TestAllowance:
         assert allowance.effective().max_streams == 1
 
     def test_noTier(self) -> None:
-        """Without a tier for one replica nothing may be stored."""
+        """Without a tier for one replica no stream may be created."""
         allowance = AccountAllowance(tiers={"R3": JetStreamLimits()})
         assert allowance.effective() == NOTHING
 
@@ -86,7 +88,7 @@ class TestAllowance:
     ],
 )
 def test_room(bounds: StorageBounds, room: int | None) -> None:
-    """The nearest limit says how much room is left."""
+    """The nearest limit determines the remaining room."""
     assert bounds.room() == room
 
 

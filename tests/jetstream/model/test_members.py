@@ -28,7 +28,9 @@ def test_fitting() -> None:
 
 
 def test_shown() -> None:
-    """Several replicas have a group, and the other brokers; those that are dead say so."""
+    """
+    A stream with several replicas shows its group and the other brokers. Dead brokers are marked.
+    """
     stream = StreamConfig(name="S", num_replicas=3)
     shown = MEMBERS.shownStream(stream, 1_700_000_000_000_000_000)
     assert list(shown) == ["name", "raft_group", "leader", "leader_since", "replicas"]
@@ -70,7 +72,7 @@ def test_consumers() -> None:
 
 
 def test_taker() -> None:
-    """Brokers that are alive agree who takes a log first, and share them."""
+    """Live brokers agree who takes a log first, and share the logs."""
     logs = [f"jetstream/A/{number}" for number in range(64)]
     other = JetStreamPeers("C1", "n2", MEMBERS.members)
     takers = [MEMBERS.taker(log) for log in logs]

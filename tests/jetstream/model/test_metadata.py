@@ -56,7 +56,7 @@ def test_consumerLevel(config: ConsumerConfig, level: int) -> None:
 
 
 def test_stored() -> None:
-    """Clients cannot set what servers say about themselves, nor the level."""
+    """Clients can set neither the metadata of servers nor the level."""
     sent = {"a": "b", "_nats.ver": "x", "_nats.level": "9", "_nats.req.level": "9"}
     stored = withLevel(StreamConfig(allow_atomic=True, metadata=sent))
     assert stored.metadata == {"a": "b", "_nats.req.level": "2"}
@@ -69,7 +69,7 @@ def test_stored() -> None:
 
 
 def test_paused() -> None:
-    """A pause asks for its level; a configuration that has it already keeps the level it has."""
+    """A pause requires its API level. A configuration that has one already keeps it."""
     config = withLevel(ConsumerConfig(priority_timeout=-1))
     stored = ConsumerConfig(metadata=config.metadata)
     assert withPause(stored, None).metadata == config.metadata
@@ -91,5 +91,5 @@ def test_compared() -> None:
     [("", True), ("0", True), ("5", True), ("+5", True), ("-1", True), ("6", False), ("x", False)],
 )
 def test_requiredLevel(level: str, isSupported: bool) -> None:
-    """A request that needs a newer server, or does not say which, is refused."""
+    """A request that requires a newer server, or does not name the version, is refused."""
     assert isSupportedLevel(level) is isSupported

@@ -73,14 +73,17 @@ SUBJECTS = [
 
 @pytest.mark.parametrize("ours", [*SUBJECTS, "a..b", "a.>.b", "", "a.b\n", ".".join("a" * 40)])
 def test_overlapping(ours: str) -> None:
-    """The quick test says what the grammar does."""
+    """The quick test has the same result as the grammar."""
     overlaps = overlapping([ours])
     for theirs in [*SUBJECTS, ".".join("a" * 40)]:
         assert bool(overlaps(theirs)) == subjectsOverlap(ours, theirs), theirs
 
 
 def test_overlappingSome() -> None:
-    """A subject overlaps if one of several does, and none overlaps with nothing."""
+    """
+    A subject overlaps with a list if it overlaps with one of its items. None overlaps with an empty
+    list.
+    """
     assert overlapping(["a.b", "c.>"])("*.d")
     assert not overlapping(["a.b", "c.>"])("d.d")
     assert not overlapping([])("a")

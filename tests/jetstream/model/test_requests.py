@@ -53,7 +53,7 @@ from tests.counting import callsOf
 
 @pytest.mark.parametrize("body", [b"", b"{}", b" { }\n", b"{\t}"])
 def test_emptyBodies(body: bytes) -> None:
-    """A body that says nothing may stand where none belongs, and not where one does."""
+    """An empty body is allowed if the request has none, and not if it needs one."""
     assert isEmptyBody(body)
     requireEmpty(body)
     with pytest.raises(JetStreamError, match="bad request"):
@@ -102,7 +102,7 @@ def test_consumer() -> None:
     ],
 )
 def test_invalid(parse: Callable[[bytes], object], body: bytes) -> None:
-    """A body that is no such request has an error that clients can tell from others."""
+    """A body of another form gets an error that clients can distinguish from others."""
     with pytest.raises(JetStreamError, match=r"^invalid JSON: ") as caught:
         request = parse(body)
         if isinstance(request, Generator):
@@ -126,7 +126,7 @@ def test_pages() -> None:
 
 
 def test_peer() -> None:
-    """A broker is named, by its id too where it is to be removed."""
+    """A broker is given by its name, and for its removal also by its id."""
     assert parsePeer(b'{"peer":"a","zork":1}') == "a"
     assert (parseServer(b'{"peer":"a","peer_id":"b"}'), parseServer(b'{"peer_id":"b"}')) == (
         "a",
@@ -183,7 +183,7 @@ def test_messageDelete() -> None:
     ],
 )
 def test_messageGetContradicts(body: bytes) -> None:
-    """A request for a message names one, in one way."""
+    """A request for a message must select it in exactly one way."""
     with pytest.raises(JetStreamError) as caught:
         parseMessageGet(body)
     assert caught.value.err_code == 10003
@@ -234,7 +234,7 @@ def test_unpin() -> None:
 
 
 def test_reset() -> None:
-    """A consumer goes back to a sequence, or without one to its floor; unknown keys pass."""
+    """A consumer is reset to a sequence, or without one to its floor. Unknown keys are ignored."""
     assert parseReset(b"") == 0
     assert parseReset(b'{"seq":4,"zork":1}') == 4
 

@@ -68,7 +68,10 @@ def test_cycleOverAnotherStream() -> None:
     [StreamSource("S", filter_subject="b"), StreamSource("S", external=External("$JS.x.API"))],
 )
 def test_noCycle(source: StreamSource) -> None:
-    """A source of the same name makes no cycle if it takes other subjects or is elsewhere."""
+    """
+    A source with the stream's own name makes no cycle if it has other subjects or is in another
+    domain.
+    """
     config = StreamConfig(name="S", subjects=("a",), sources=(source,))
     finish(checkCycles(config, _STREAMS.get))
     assert config.sources == (source,)
@@ -97,7 +100,9 @@ def test_namedConsumer() -> None:
     ],
 )
 def test_wrongConsumer(source: StreamSource) -> None:
-    """A name and a deliver subject are needed, and the consumer alone says what is read."""
+    """
+    A name and a deliver subject are needed. Only the consumer determines which messages are read.
+    """
     with pytest.raises(JetStreamError, match="mirror consumer config is invalid"):
         finish(checkMirror(StreamConfig(name="S", mirror=source), source))
     with pytest.raises(JetStreamError, match="source consumer config is invalid"):
@@ -161,7 +166,7 @@ def test_filters() -> None:
 
 
 def test_noDestination() -> None:
-    """A transform without destination changes nothing, whatever its source is."""
+    """A transform without destination changes nothing, for any source."""
     checkTransform("a..b", "")
     with pytest.raises(InvalidMapping) as caught:
         checkTransform("a.*", "b.*")
@@ -286,7 +291,7 @@ def test_cycles(configs: list[StreamConfig]) -> None:
 
 
 def test_manyWays() -> None:
-    """Streams that are read from in many ways are not asked without end."""
+    """The search for cycles reads each stream a bounded number of times."""
     names = [f"L{number}" for number in range(40)]
     asked = Counter[str]()
     streams = {

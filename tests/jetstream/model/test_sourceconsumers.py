@@ -28,7 +28,7 @@ from natsbroker.wire.timestamps import Timestamp
 
 
 def test_filters() -> None:
-    """A transform without a destination only selects; one without a source takes all."""
+    """A transform without a destination only selects messages. One without a source takes all."""
     transforms = (SubjectTransformConfig("a", "b"), SubjectTransformConfig("c", ""))
     assert filtersOfSource(StreamSource("S", subject_transforms=transforms)) == ["a", "c"]
     assert filtersOfSource(StreamSource("S")) == []

@@ -34,7 +34,7 @@ def test_completeTwice() -> None:
 
 
 def test_duplicateWindow() -> None:
-    """The server's limit bounds the default and what a request asks for."""
+    """The server's limit bounds the default and the window of a request."""
     checker = StreamChecker({}, server=ConfiguredLimits(duplicate_window=60 * _SECOND))
     assert finish(checker.complete(StreamConfig(name="S"))).duplicate_window == 60 * _SECOND
     with pytest.raises(JetStreamError, match="can not be larger then server limit of 1m0s"):
@@ -57,7 +57,7 @@ def test_maxBytes() -> None:
 
 
 def test_emptyPlacement() -> None:
-    """A placement that says nothing is left out."""
+    """A placement without values is left out."""
     config = finish(StreamChecker({}).complete(StreamConfig(name="S", placement=Placement())))
     assert config.placement is None
 
@@ -164,7 +164,7 @@ def test_manyOddSubjects() -> None:
 
 @pytest.mark.parametrize("many", [1000])
 def test_work(many: int) -> None:
-    """Twice as many subjects are about twice the work."""
+    """Twice as many subjects take about twice the work."""
 
     def configured(count: int) -> StreamConfig:
         return StreamConfig(name="S", subjects=tuple(f"a.{number}" for number in range(count)))

@@ -76,7 +76,10 @@ def test_update(old: dict[str, Any], new: dict[str, Any], answer: Any) -> None:
 
 
 def test_createAgain() -> None:
-    """The same configuration once more is the stream that exists; a different one is refused."""
+    """
+    A second request with the same configuration returns the existing stream. A different one is
+    refused.
+    """
     stored = _created({"name": "S", "max_msgs": 5})
     assert _created({"name": "S", "max_msgs": 5, "metadata": {}}, S=stored) is stored
     with pytest.raises(JetStreamError, match="name already in use with a different"):
@@ -101,7 +104,7 @@ def test_updateOfNothing() -> None:
 
 
 def test_streamsOfAnAccount() -> None:
-    """The number of streams is limited, and one that exists counts itself not."""
+    """The number of streams is limited. An existing stream does not count itself."""
     stored = _created({"name": "S"})
     checker = StreamChecker({"S": stored}, JetStreamLimits(max_streams=1))
     assert finish(createdStream(_parsed({"name": "S"}), "S", checker)) is stored
@@ -123,7 +126,7 @@ def test_reservedSpace() -> None:
 
 
 def test_updateCountsWhatIsMore() -> None:
-    """A stream may grow by what its account and the server have left, and shrink in any case."""
+    """A stream may grow by the rest of its account and of the server, and may always shrink."""
     stored = _created({"name": "S", "max_bytes": 600})
     server = ConfiguredLimits(max_storage=50)
     checker = StreamChecker({"S": stored}, JetStreamLimits(max_storage=700), server)
@@ -145,7 +148,7 @@ def test_maxConsumersOfAnAccount() -> None:
 
 
 def test_limitsViolateConsumers() -> None:
-    """New limits for consumers must hold for those that exist, which are named in order."""
+    """New limits for consumers must allow the existing ones. The violations are listed in order."""
     stored = _created({"name": "S"})
     consumers = {
         "b": ConsumerConfig(max_ack_pending=11),

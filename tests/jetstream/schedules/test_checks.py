@@ -46,7 +46,7 @@ def _stream(stage: Stage, **config: object) -> Stream:
     ],
 )
 def test_wrongHeaders(headers: dict[str, str], code: int) -> None:
-    """A header that a schedule must not have refuses it."""
+    """A schedule with a forbidden header is refused."""
     stage = Stage()
     _stream(stage)
     assert stage.errorOf(stage.publish(b"s.a", b"x", **headers))[0] == code
@@ -62,7 +62,7 @@ def test_wrongHeaders(headers: dict[str, str], code: int) -> None:
     ],
 )
 def test_notAllowed(headers: dict[str, str], code: int) -> None:
-    """A stream without schedules takes none; their other headers mean nothing alone."""
+    """A stream without schedules refuses them. Their other headers alone have no effect."""
     stage = Stage()
     stage.stream()
     assert stage.errorOf(stage.publish(b"s.a", b"x", **headers))[0] == code

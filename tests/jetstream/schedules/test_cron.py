@@ -92,12 +92,12 @@ def test_never() -> None:
     ],
 )
 def test_clockGoesForward(pattern: str, time: str, expected: str) -> None:
-    """A time that a day does not have is left out."""
+    """A time that a day lacks is left out."""
     assert _after(pattern, time, "Europe/Amsterdam") == expected
 
 
 def test_clockGoesBack() -> None:
-    """A time that a day has twice matches twice."""
+    """A time that occurs twice on a day matches twice."""
     cron = CronPattern("0 30 2 * * *", ZoneInfo("Europe/Amsterdam"))
     since = datetime(2024, 10, 27, tzinfo=ZoneInfo("Europe/Amsterdam"))
     first = cron.after(int(since.timestamp()) * SECOND)

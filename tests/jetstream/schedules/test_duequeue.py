@@ -48,7 +48,7 @@ class _Place:
 
 
 def test_order() -> None:
-    """Messages are due in the order of their times, those of one look together."""
+    """Messages are due in the order of their times. Those of one time come together."""
     place = _Place()
     for seconds, sequence in ((2, 1), (1, 2), (1, 3), (LONGEST_WAIT + 5, 4)):
         place.add(seconds, sequence)
@@ -60,7 +60,7 @@ def test_order() -> None:
 
 
 def test_pause() -> None:
-    """There is a time between two looks."""
+    """A minimum time passes between two looks."""
     place = _Place(0.25)
     place.add(0, 1)
     assert place.passes(0.2) == []
@@ -81,7 +81,7 @@ def test_busy() -> None:
 
 
 def test_closed() -> None:
-    """A closed queue handles nothing, whatever is added."""
+    """A closed queue handles no message, also none that is added later."""
     place = _Place()
     place.add(1, 1)
     place.queue.close()

@@ -104,7 +104,7 @@ def test_manyAtStart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_repeated() -> None:
-    """A repeated schedule stays, and each message says when the next one is due."""
+    """A repeated schedule stays. Each message has the time of the next one."""
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"body", **_EVERY)
@@ -210,7 +210,7 @@ def test_endsAfterCrash() -> None:
 
 @pytest.mark.parametrize("storage", list(StorageType))
 def test_many(storage: StorageType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many that are due are published with one append, and removed with one deletion."""
+    """Many due messages are published with one append, and removed with one deletion."""
     stage = Stage()
     stream = _stream(stage, storage=storage)
     for number in range(TOGETHER + 10):
@@ -234,7 +234,7 @@ def test_many(storage: StorageType, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("isBefore", [True, False])
 def test_replacedMeanwhile(isBefore: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is replaced while its message is being made, and not yet durably, has none."""
+    """A schedule that is replaced while its message is being stored publishes none."""
     stage = Stage()
     stream = _stream(stage)
     for number in range(3):

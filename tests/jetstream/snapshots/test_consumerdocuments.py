@@ -58,7 +58,7 @@ def test_state() -> None:
 
 
 def test_unused() -> None:
-    """A consumer that has delivered nothing begins where its deliver policy says."""
+    """A consumer without deliveries begins at its deliver policy."""
     document = b'{"config":{"name":"x","deliver_policy":"last"},"state":{}}'
     assert finish(reading("x", document))[1] is None
 

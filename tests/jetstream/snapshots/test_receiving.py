@@ -21,7 +21,9 @@ def _begun(stage: CopyStage) -> bytes:
 
 
 def test_chunks() -> None:
-    """Chunks that come at once are answered one by one, and the end with the stream."""
+    """
+    Chunks that come together are answered one by one, and the end is answered with the stream.
+    """
     stage = CopyStage()
     subject = _begun(stage)
     inbox = stage.inbox(b"r")

@@ -88,14 +88,16 @@ def test_damaged(data: bytes, text: str, messages: int | None) -> None:
 
 
 def test_consumerExpected() -> None:
-    """The state says how many consumers follow."""
+    """The state has the number of consumers that follow."""
     state = encodeEntry(b"state.json", 1, 0, b"", b'{"consumer_count":1}')
     error = CopyStage().back(compressed(MAGIC + state + _MESSAGE + END))["error"]
     assert error["description"] == 'restore failed: expected consumer, found "s.x"'
 
 
 def test_limits() -> None:
-    """A message over the stream's limit, and a stream in another's way, are refused."""
+    """
+    A message over the stream's limit, and a stream with a conflicting name or subject, are refused.
+    """
     stage = CopyStage()
     data = compressed(MAGIC + _DOCUMENT + _MESSAGE + END)
     error = stage.back(data, max_msg_size=3)["error"]

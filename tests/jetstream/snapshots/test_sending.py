@@ -82,7 +82,7 @@ def test_noFlowResponse() -> None:
 
 
 def test_noInterest() -> None:
-    """A receiver that goes ends the snapshot."""
+    """A receiver that disconnects ends the snapshot."""
     stage = _large()
     inbox = Inbox()
     subscription = stage.bus.subscribe(b"d", inbox)
@@ -118,7 +118,9 @@ def test_deletedStream() -> None:
 
 
 def test_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each subject that always has a message has one in the snapshot, though others replace it."""
+    """
+    Each subject that always has a message has one in the snapshot, although others replace it.
+    """
     monkeypatch.setattr(sending, "_RECORDS", 1)
     stage = CopyStage()
     stage.make(max_msgs_per_subject=1)

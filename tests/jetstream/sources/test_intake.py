@@ -41,7 +41,7 @@ def test_none() -> None:
 
 
 def test_close() -> None:
-    """A closed stream asks for nothing."""
+    """A closed stream sends no requests."""
     stage = Stage()
     stream = stage.stream(name="M", subjects=(), sources=(StreamSource("S"), StreamSource("R")))
     assert [info["name"] for info in stream.intake.sourceInfos()] == ["S", "R"]
@@ -115,7 +115,7 @@ def test_endedInSteps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_manySources() -> None:
-    """Of very many sources only some are asked in one turn."""
+    """Of very many sources only some are requested in one turn."""
     stage = Stage()
     origin = Origin(stage)
     sources = tuple(StreamSource("S", filter_subject=f"o.{number}") for number in range(200))
@@ -193,7 +193,7 @@ class TestNamedConsumer:
         assert stage.jetstream.streams["S"].messages == 0
 
     def test_startedAgain(self, reading: dict[str, Any]) -> None:
-        """A reader that begins again, before anything was acknowledged, stores nothing twice."""
+        """A reader that is restarted before the first acknowledgement stores no message twice."""
         stage = ApiStage()
         self.origin(stage)
         stage.ask("STREAM.CREATE.T", reading)

@@ -127,7 +127,7 @@ class TestLife:
     """Failures and the end."""
 
     def test_consumers(self) -> None:
-        """Consumers of a mirror receive what it copies; those of readers are not counted."""
+        """Consumers of a mirror receive its copies. Those of readers are not counted."""
         stage = ApiStage()
         stage.make()
         mirrored(stage)
@@ -139,7 +139,7 @@ class TestLife:
         assert stage.ask("STREAM.INFO.S")["state"]["consumer_count"] == 0
 
     def test_info(self) -> None:
-        """Infos show how far a mirror is, and when its origin was heard of."""
+        """Infos show the position of a mirror, and the time of its origin's last message."""
         stage = ApiStage()
         stage.make()
         created = stage.ask("STREAM.CREATE.M", {"name": "M", "mirror": {"name": "S"}})
@@ -167,7 +167,7 @@ class TestLife:
         assert "error" not in stage.ask("STREAM.INFO.M")["mirror"]
 
     def test_originReplacesConsumer(self) -> None:
-        """When the consumer is gone, silence leads to a new one behind what is stored."""
+        """When the consumer is gone, silence leads to a new one behind the stored messages."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a")
@@ -220,7 +220,7 @@ class TestLife:
         assert sequences(stage, mirror) == [1]
 
     def test_publish(self) -> None:
-        """No client publishes to a mirror; without its origin it is a stream like others."""
+        """No client publishes to a mirror. Without its origin it is an ordinary stream."""
         stage = ApiStage()
         stage.make()
         mirror = mirrored(stage)
@@ -248,7 +248,9 @@ class TestConfiguration:
     """The effects of a mirror's own configuration, as in any stream."""
 
     def test_transform(self) -> None:
-        """The transform of the stream follows those of the mirror; sequences and times stay."""
+        """
+        The transform of the stream is applied after those of the mirror. Sequences and times stay.
+        """
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -266,7 +268,7 @@ class TestConfiguration:
         ]
 
     def test_republish(self) -> None:
-        """Copies say that they come from the mirror."""
+        """Copies carry the name of the mirror."""
         stage = ApiStage()
         stage.make()
         inbox = stage.inbox(b"rp.>")
@@ -283,7 +285,7 @@ class TestConfiguration:
         assert [known.get(name) for name in names] == [b"M", b"2", b"1"]
 
     def test_interest(self) -> None:
-        """A message that no consumer wants is left out, and a consumer gets the next ones."""
+        """A message without interest is left out, and a later consumer gets the next ones."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -299,7 +301,7 @@ class TestConfiguration:
         assert inbox.payloads == [b"yes"]
 
     def test_rollup(self) -> None:
-        """A mirror that allows rollups heeds those that it copies."""
+        """A mirror that allows rollups applies those that it copies."""
         stage = ApiStage()
         stage.make(allow_rollup_hdrs=True)
         mirror = mirrored(stage, {"allow_rollup_hdrs": True})
@@ -309,7 +311,7 @@ class TestConfiguration:
         assert sequences(stage, mirror) == [2, 4, 6]
 
     def test_repeated(self) -> None:
-        """A message id that the origin has taken twice is no reason to leave out the second."""
+        """The second of two messages with the same id in the origin is copied too."""
         stage = ApiStage()
         stage.make(duplicate_window=SECOND)
         config = {"allow_rollup_hdrs": True, "duplicate_window": 100 * SECOND}
@@ -321,7 +323,7 @@ class TestConfiguration:
 
     @pytest.mark.parametrize("config", [{}, {"allow_rollup_hdrs": True}])
     def test_headers(self, config: Any) -> None:
-        """A header that the publisher meant for the origin is left out."""
+        """A header for the origin is left out."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a", b"", Nats_Expected_Stream="S", A="1")
@@ -467,7 +469,10 @@ class TestDirectGet:
 
 
 def _answering(stage: ApiStage) -> str:
-    """The stream that answers for C{S}: by the header, or by what an answer without it means."""
+    """
+    The name of the stream that answers for C{S}: by the header, or by the meaning of an answer
+    without it.
+    """
     inbox = stage.inbox(b"_INBOX.direct")
     stage.send(b"$JS.API.DIRECT.GET.S", b'{"seq":1}', b"_INBOX.direct")
     stage.settle()

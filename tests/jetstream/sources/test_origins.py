@@ -87,7 +87,7 @@ class TestRequest:
         assert origin.asked["config"]["opt_start_seq"] == 8
 
     def test_sameName(self) -> None:
-        """Each request of a stream asks for the same consumer."""
+        """Each request of a stream names the same consumer."""
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -100,7 +100,7 @@ class TestRequest:
 
     @pytest.mark.parametrize("code", [10025, 10185])
     def test_olderServer(self, code: int) -> None:
-        """A server that refuses such requests gets one that older servers understand."""
+        """A server that refuses such requests gets one of the older form."""
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -124,7 +124,7 @@ class TestRequest:
         assert origin.asked["config"]["name"].startswith(first + "_")
 
     def test_nobody(self) -> None:
-        """Without anybody who listens, the request is repeated soon."""
+        """If there is no responder, the request is repeated soon."""
         stage = Stage()
         mirror(stage)
         origin = Origin(stage)
@@ -148,7 +148,7 @@ class TestRequest:
         assert len(origin.requests.got) == 1
 
     def test_unreadable(self) -> None:
-        """An answer that is none counts as a refusal."""
+        """An answer that cannot be read counts as a refusal."""
         stage = Stage()
         origin = Origin(stage)
         made = mirror(stage)
@@ -187,8 +187,8 @@ class TestControl:
 
     def test_flowControl(self) -> None:
         """
-        Requests, also those of stalled consumers, are answered: requests with what is stored,
-        which an origin with interest retention takes for acknowledgements.
+        Flow control requests, also those of stalled consumers, are answered with the stored
+        sequence. An origin with interest retention takes the answer for an acknowledgement.
         """
         stage = Stage()
         origin = Origin(stage)

@@ -120,7 +120,10 @@ EMPTIED: dict[str, tuple[dict[str, Any], Callable[[ApiStage], None]]] = {
 @pytest.mark.parametrize("how", EMPTIED)
 @pytest.mark.parametrize("storage", ["file", "memory"])
 def test_nothingLeft(how: str, storage: str) -> None:
-    """Without a message of its source, a stream goes on where it was, and only with what is new."""
+    """
+    A stream that has no message of its source any more continues at its position, with new messages
+    only.
+    """
     config, empty = EMPTIED[how]
     source: dict[str, Any] = {"name": "S"}
     if how == "subjects":
@@ -148,9 +151,7 @@ def test_nothingLeft(how: str, storage: str) -> None:
 
 
 def test_nobodyWanted() -> None:
-    """
-    A message that no consumer wanted is not stored for a consumer that is made after a restart.
-    """
+    """A message without interest is not stored for a consumer that is created after a restart."""
     stage = staged(retention="interest")
     assert (target(stage).messages, target(stage).last) == (0, 5)
     restarted(stage)
@@ -189,7 +190,7 @@ def test_severalOfOneOrigin() -> None:
 
 
 def test_severalPushEachOtherOut() -> None:
-    """A source that others push out is not read again, whatever they bring together."""
+    """A source whose messages are evicted by others is not read again, in any combination."""
     stage = ApiStage()
     for name in "RS":
         stage.make(name=name, subjects=[f"{name}.>"])
@@ -216,7 +217,7 @@ def test_severalPushEachOtherOut() -> None:
     ],
 )
 def test_areApart(config: dict[str, Any], isLimited: bool) -> None:
-    """With a limit, what one source brings is appended without what comes after it."""
+    """With a limit, the messages of one source are appended without those after it."""
     stage = staged({"name": "R"}, {"name": "S"}, subjects=["t"], **config)
     reader: Any = None
     first, second = (ReadMessage(reader, 0, 1, 0, None, key) for key in ("R > >", "S > >"))
@@ -249,7 +250,7 @@ def test_otherFilter() -> None:
     ],
 )
 def test_begins(source: dict[str, Any], count: int) -> None:
-    """The start is decided once: what the stream takes meanwhile does not move it."""
+    """The start is determined once. Messages that the stream takes meanwhile do not move it."""
     stage = ApiStage()
     stage.make()
     filled(stage)
@@ -309,7 +310,7 @@ def test_deleted() -> None:
 
 
 def test_recreatedOrigin() -> None:
-    """The position is that in the origin which has the identity that it had."""
+    """The position applies to the origin with the same identity."""
     stage = staged()
     purge(stage)
     stage.ask("STREAM.DELETE.S")
@@ -368,7 +369,7 @@ class TestWrites:
         assert calls.made.count("change") == 1
 
     def test_beforeOthersPushOut(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With a limit, they are written before the append that goes beyond it."""
+        """With a limit, positions are written before the append that exceeds it."""
         stage = staged(max_msgs=5, subjects=["t"])
         calls = Calls(target(stage), monkeypatch)
         for _ in range(4):
@@ -408,7 +409,9 @@ def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The content of a failed store is known only when it writes again: nothing is read before."""
+    """
+    The content of a failed store is known only when it writes again, and it is not read before.
+    """
     stage = staged(subjects=["t"])
     log = target(stage).log
     real, find = type(log).append, SourcePositions.find

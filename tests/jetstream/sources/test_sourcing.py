@@ -1,6 +1,4 @@
-"""
-Sources: messages of other streams, with a header that says where they come from.
-"""
+"""Sources: messages of other streams, with a header that names their origin."""
 
 from __future__ import annotations
 
@@ -94,7 +92,7 @@ class TestResumption:
     """Going on after an end."""
 
     def test_newestHeader(self) -> None:
-        """A source that is named again goes on behind its newest message."""
+        """A source that is configured again continues after its newest message."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -145,7 +143,7 @@ def settleFor(stage: ApiStage, seconds: int) -> None:
 
 
 class TestRefused:
-    """Messages that the stream does not take."""
+    """Messages that the stream refuses."""
 
     @pytest.mark.parametrize(
         "limits",
@@ -170,7 +168,7 @@ class TestRefused:
         assert stage.ask("STREAM.INFO.T")["sources"][0]["lag"] == 0
 
     def test_waits(self) -> None:
-        """A source goes back to a message that is refused, and says once why."""
+        """A source goes back to a message that is refused, and logs the reason once."""
         stage = ApiStage()
         stage.make()
         bodies = [b"1", b"2" * 100, b"3"]
@@ -190,7 +188,7 @@ class TestRefused:
 
     def test_workQueue(self) -> None:
         """
-        A refused message stays in a work queue; a stored one leaves it, and nothing else remains.
+        A refused message stays in a work queue. A stored one leaves it, and nothing else remains.
         """
         stage = ApiStage()
         queue = stage.make(retention="workqueue")
@@ -215,7 +213,7 @@ class TestHeader:
     """The header."""
 
     def test_forOrigin(self) -> None:
-        """A header that was meant for the origin is left out."""
+        """A header for the origin is left out."""
         block = b"NATS/1.0\r\nNats-Expected-Stream: S\r\n%bNats-Stream-Source: x\r\n\r\n"
         expected = b"NATS/1.0\r\n%bNats-Stream-Source: v\r\n\r\n"
         assert withSource(block % b"", b"v") == expected % b""
@@ -224,7 +222,9 @@ class TestHeader:
 
 
 def test_originIsCreatedAgain() -> None:
-    """A new origin of the same name is read from its first message, whatever was read before."""
+    """
+    A new origin of the same name is read from its first message, independently of earlier reads.
+    """
     stage = ApiStage()
     stage.make()
     target = sourced(stage, {"name": "S"})

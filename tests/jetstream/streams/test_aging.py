@@ -41,7 +41,7 @@ def test_exempt() -> None:
 
 
 def test_changedAge() -> None:
-    """A shorter age holds at once; without an age nothing goes."""
+    """A shorter age applies at once. Without an age no message is removed."""
     stage = Stage()
     stream = stage.stream(max_age=100 * SECOND)
     stage.publish(b"s.a", b"1")

@@ -86,7 +86,7 @@ class TestCommits:
         assert record.headers.endswith(b"Nats-Batch-Commit: 1\r\n\r\n")
 
     def test_failure(self) -> None:
-        """If the store cannot take the batch, nothing of it is stored."""
+        """If the store cannot take the batch, no part of it is stored."""
         batch = _Batch()
         batch.send(1)
         batch.stream.log.append = lambda entries: _full() if entries else Deferred()
@@ -133,7 +133,7 @@ class TestRefusals:
     """Messages that are no part of a batch."""
 
     def test_disabled(self) -> None:
-        """A stream has to allow batches; its other rules come first."""
+        """A stream must allow batches. Its other rules are checked first."""
         stage = Stage()
         stage.stream(max_msg_size=60)
         answer = stage.publish(b"s.a", Nats_Batch_Id="q" * 65)
@@ -175,7 +175,7 @@ class TestRefusals:
         assert batch.error(2) == _INCOMPLETE
 
     def test_idle(self) -> None:
-        """A batch that gets no message is abandoned; each message gives it time."""
+        """A batch without messages is abandoned. Each message extends its time."""
         batch = _Batch()
         batch.send(1)
         batch.stage.clock.advance(IDLE - 1)
@@ -187,7 +187,7 @@ class TestRefusals:
         assert batch.error(3, "1") == _INCOMPLETE
 
     def test_tooLarge(self) -> None:
-        """A batch has at most 1000 messages, without one that only ends it."""
+        """A batch has at most 1000 messages, not counting one that only ends it."""
         batch = _Batch()
         for number in range(1, 1000 + 1):
             batch.stage.send(b"s.a", Nats_Batch_Id="b", Nats_Batch_Sequence=str(number))

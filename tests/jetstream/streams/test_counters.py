@@ -55,7 +55,7 @@ class TestTotals:
     """The known totals of counters."""
 
     def test_unknown(self) -> None:
-        """A counter that is not known has to be looked up; then increments add up."""
+        """An unknown counter is looked up. Then increments are added."""
         totals = CounterTotals()
         with pytest.raises(SubjectUnknown):
             totals.find(b"a", 1)
@@ -118,7 +118,7 @@ class TestPublishing:
         ]
 
     def test_deleted(self) -> None:
-        """A counter goes on from the last message that is left."""
+        """A counter continues from the last message that is left."""
         stage = Stage()
         stream = stage.stream(allow_msg_counter=True)
         for text in ("1", "10", "100"):
@@ -193,7 +193,7 @@ class TestPublishing:
 
 
 class Reader:
-    """One that does not mind that messages are refused."""
+    """A reader that does not mind refused messages."""
 
     refusals = 0
 
@@ -212,7 +212,7 @@ class TestSources:
         stage.settle()
 
     def test_merged(self) -> None:
-        """Each source counts by what its total has grown by, also after gaps."""
+        """Each source counts by the growth of its total, also after gaps."""
         stage = Stage()
         stream = stage.stream(allow_msg_counter=True)
         stage.publish(b"s.a", Nats_Incr="10")

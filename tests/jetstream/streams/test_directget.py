@@ -165,7 +165,7 @@ class TestOne:
 
     @pytest.mark.parametrize("body", [b'{"seq":2}', b'{"seq": 2}', b'{"seq":  2}', b'{ "seq":2}'])
     def test_spellings(self, body: bytes) -> None:
-        """The usual spellings of a sequence and unusual ones have the same answer."""
+        """The usual and the unusual spellings of a sequence get the same answer."""
         ((block, payload),) = DirectStage().ask(body)
         assert (_number(b"Nats-Sequence", block), payload) == (2, b"1")
 
@@ -183,7 +183,7 @@ class TestBatch:
     """Several messages."""
 
     def test_numbers(self) -> None:
-        """Each message has the number of those behind it, and the sequence before it."""
+        """Each message has the number of later ones, and the sequence before it."""
         messages, end = DirectStage().numbers({"seq": 2, "batch": 3, "next_by_subj": "s.a"})
         assert messages == [(3, 1, 0), (6, 0, 3)]
         assert end == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\nNats-Last-Sequence: 6\r\n\r\n"
@@ -207,7 +207,7 @@ class TestBatch:
         assert answer[2][0].startswith(b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 6\r\n")
 
     def test_negative(self) -> None:
-        """A negative batch has no message, and counts those that there are."""
+        """A negative batch gets no message, and a count of the available ones."""
         assert DirectStage().numbers({"seq": 3, "batch": -1}) == (
             [],
             b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 4\r\nNats-Last-Sequence: 0\r\n\r\n",
@@ -255,7 +255,7 @@ class TestLast:
         ],
     )
     def test_none(self, body: Any) -> None:
-        """Without any there is a status."""
+        """Without a match there is a status."""
         assert DirectStage().status(body) == b"404 No Results"
 
     def test_tooMany(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ class TestSubscriptions:
 
 
 def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages that are sent by themselves cost what they take, and go some at a time."""
+    """Messages that are sent one by one are charged one by one, and are sent some at a time."""
     stage = DirectStage()
     for number in range(100):
         stage.publish(b"s.many", b"%d" % number)
@@ -328,7 +328,9 @@ def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answered(names: Names, records: list[Record], pending: int, limit: int, room: int) -> list[Any]:
-    """The frames of a batch for two clients, one of them with headers, and what is left of it."""
+    """
+    The frames of a batch for two clients, one of them with headers, and the rest of the batch.
+    """
     with using(names):
         world = World()
         bus = world.accounts["$G"].busFor(Kind.INTERNAL)
@@ -555,7 +557,7 @@ def test_stepTakes() -> None:
     ],
 )
 def test_replaced(body: Any, times: int, storage: StorageType) -> None:
-    """A subject that always has a message is never without one, though others replace it."""
+    """A subject that always has a message never appears without one, although others replace it."""
     stage = DirectStage(max_msgs_per_subject=1, storage=storage)
     stage.made.log = ReplacingLog(stage.made.log, [b"s.a", b"s.b", b"s.c"], times)
     answers = [block for block, _ in stage.ask(body)]
@@ -569,7 +571,7 @@ def test_replaced(body: Any, times: int, storage: StorageType) -> None:
 
 
 class StandingLog:
-    """A log whose bounds stand still, as those of another broker's stream do."""
+    """A log whose bounds do not change, as those of another broker's stream."""
 
     def __init__(self, log: Any) -> None:
         self._log = log

@@ -41,7 +41,7 @@ def test_parseTtl(text: bytes, ttl: int) -> None:
 
 @pytest.mark.parametrize("storage", list(StorageType))
 def test_expires(storage: StorageType) -> None:
-    """Messages go in the order of their ends, and those without an end stay."""
+    """Messages are removed in the order of their ends. Those without an end stay."""
     stage = Stage()
     stream = stage.stream(storage=storage, allow_msg_ttl=True)
     for ttl in ("3", "1", "never", "2"):
@@ -88,7 +88,9 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refusals() -> None:
-    """A stream without times to live refuses a valid one, and each refuses what is none."""
+    """
+    A stream without times to live refuses a valid one, and every stream refuses an invalid one.
+    """
     stage = Stage()
     stage.stream(name="S")
     stage.stream(name="T", subjects=("t",), allow_msg_ttl=True)

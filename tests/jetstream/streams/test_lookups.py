@@ -27,8 +27,8 @@ OF = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 class Gate:
     """
-    A log whose searches for subjects are answered when the test says so, with what was there when
-    they began.
+    A log whose searches for subjects are answered at the test's command, with the state when they
+    began.
     """
 
     def __init__(self, log: Any) -> None:
@@ -85,7 +85,7 @@ def sequenceOf(inbox: Inbox) -> int | None:
 
 
 class TestWhoWaits:
-    """A look-up holds back only what must not overtake it."""
+    """A look-up delays only messages that must not overtake it."""
 
     def test_unconcerned(self) -> None:
         """A message of another publisher on another subject does not wait, nor does an info."""
@@ -107,7 +107,7 @@ class TestWhoWaits:
         assert (sequenceOf(asking), sequenceOf(behind)) == (2, 3)
 
     def test_counted(self) -> None:
-        """A message that the look-up counts waits, and what its publisher sends afterwards."""
+        """A message that the look-up counts waits, and so do later messages of its publisher."""
         here = Publishers()
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         held, behind = here.send("B", b"s.1.nope"), here.send("B", b"s.y")
@@ -115,7 +115,7 @@ class TestWhoWaits:
         assert [sequenceOf(inbox) for inbox in (asking, held, behind)] == [1, 2, 3]
 
     def test_turns(self) -> None:
-        """Look-ups take turns; what one has held back is stored before the next begins."""
+        """Look-ups take turns. Messages that one has delayed are stored before the next begins."""
         here = Publishers()
         first = here.expect("A", b"s.x", 0, "s.*.nope")
         second = here.expect("B", b"s.x", 0, "s.*.nope")
@@ -126,7 +126,7 @@ class TestWhoWaits:
         assert here.stage.errorOf(second.payloads[0]) == (10071, "wrong last sequence: 2")
 
     def test_lookUpsWait(self) -> None:
-        """Of one publisher, one message at a time asks."""
+        """Of one publisher's messages, only one at a time makes a look-up."""
         here = Publishers()
         here.expect("A", b"s.x", 0, "s.*.a")
         here.expect("A", b"s.x", 0, "s.*.b")
@@ -148,7 +148,7 @@ class TestWhoWaits:
         assert (sequenceOf(asking), sequenceOf(commit)) == (1, 3)
 
     def test_askingBatch(self) -> None:
-        """Until an atomic batch is judged, all that it asked for stays as it is."""
+        """Until an atomic batch is decided, the messages that its look-ups read stay unchanged."""
         here = Publishers(allow_atomic=True)
         batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", LAST: "0", OF: "s.*.a"}
         here.send("A", b"s.x", **batch)
@@ -184,7 +184,10 @@ class TestWhoWaits:
         assert (sequenceOf(asking), sequenceOf(held)) == (2, 3)
 
     def test_tooMany(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Only so much waits; more is refused as nats-server does when it has too much to do."""
+        """
+        A limited number of messages wait. Others are refused with nats-server's text for an
+        overloaded server.
+        """
         monkeypatch.setattr(lookups, "MOST_WAITING", 2)
         here = Publishers()
         asking, held = here.expect("A", b"s.x", 0, "s.*.nope"), here.send("A", b"s.y")
@@ -284,7 +287,7 @@ def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages of the broker behind one that waits come after it; each barrier waits for all."""
+    """Messages of the broker behind a waiting one come after it. Each barrier waits for all."""
     stage = Stage()
     stream = stage.stream()
     stage.publish(b"s.a")
@@ -320,7 +323,7 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fails(monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any) -> None:
-    """A look-up that fails for a reason of its own keeps nobody waiting."""
+    """A look-up that fails for its own reason delays no message."""
     here = Publishers()
     here.expect("A", b"s.x", 0, "s.*.a")
     behind, held = here.send("A", b"s.y"), here.send("B", b"s.1.a")
@@ -335,7 +338,7 @@ def test_fails(monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any) -> None:
 
 
 def test_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream that is closed stores nothing that waited."""
+    """A closed stream stores none of the waiting messages."""
     stage = Stage()
     stream = stage.stream()
     gate: Deferred[None] = Deferred()

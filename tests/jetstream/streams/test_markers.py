@@ -67,7 +67,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("storage", list(StorageType))
     def test_maxAge(self, storage: StorageType) -> None:
-        """The last message of each subject leaves a marker, which ends without another one."""
+        """The last message of each subject leaves a marker, which expires without another one."""
         stage = Stage()
         stream = _stream(stage, storage=storage, max_age=SECOND)
         for subject in (b"s.a", b"s.b", b"s.a"):
@@ -83,7 +83,9 @@ class TestEnds:
         assert (stream.messages, stream.last) == (0, 5)
 
     def test_timeToLive(self) -> None:
-        """A message with its own time to live leaves a marker, if it is its subject's only one."""
+        """
+        A message with its own time to live leaves a marker, if it is the only one of its subject.
+        """
         stage = Stage()
         stream = _stream(stage)
         stage.publish(b"s.a", b"stays")
@@ -109,7 +111,7 @@ class TestEnds:
         assert _left(stage, stream) == [(2, b"t.a", True)]
 
     def test_interest(self) -> None:
-        """No marker is left where nobody would receive it."""
+        """No marker is left if no consumer would receive it."""
         stage = Stage()
         stream = _stream(stage, max_age=SECOND)
         stage.publish(b"s.a", b"x")

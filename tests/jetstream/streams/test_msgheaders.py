@@ -60,7 +60,7 @@ def test_needsNewerApi(level: bytes, isNewer: bool) -> None:
     ],
 )
 def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> None:
-    """Names are case sensitive. Of a block that has nothing else, nothing is left."""
+    """Names are case sensitive. A block without other headers becomes empty."""
     block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
     expected = block if left is None else b"\r\n".join([b"NATS/1.0", *left, b"", b""])
     assert withoutExpectations(block) == (b"" if left == [] else expected)
@@ -76,9 +76,7 @@ def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> No
     ],
 )
 def test_withoutInfo(lines: list[bytes], left: list[bytes]) -> None:
-    """
-    The header about the publisher is left out. Of a block that has nothing else, nothing is left.
-    """
+    """The header about the publisher is left out. A block without other headers becomes empty."""
     block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
     expected = b"\r\n".join([b"NATS/1.0", *left, b"", b""]) if left else b""
     assert withoutInfo(block) == expected

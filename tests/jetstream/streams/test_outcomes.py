@@ -91,7 +91,7 @@ class TestUnknownOutcome:
         assert acknowledge(self.stage, "later") == expected
 
     def test_laterOnly(self) -> None:
-        """Without any further message consumers get it as well."""
+        """If no later message follows, consumers get it as well."""
         assert acknowledge(self.stage) == [b"first"]
         with unanswered():
             assert "error" in self.publish(b"second")

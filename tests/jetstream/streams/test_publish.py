@@ -31,7 +31,7 @@ class TestAcknowledgements:
         assert stage.publish(b"s.b", b"2") == b'{"stream":"S","seq":2}'
 
     def test_domain(self) -> None:
-        """A domain stands between the two."""
+        """The domain is between the two parts."""
         stage = Stage()
         stage.jetstream.domain = "hub"
         stage.stream()
@@ -107,7 +107,7 @@ class TestExpectations:
         assert stream.last == 2
 
     def test_right(self) -> None:
-        """A message that expects what is there is stored."""
+        """A message whose expectations are true is stored."""
         stage = Stage()
         stage.stream()
         stage.publish(b"s.a", b"1", Nats_Msg_Id="one")
@@ -122,7 +122,7 @@ class TestExpectations:
         assert b'"seq":5' in stage.publish(b"s.c", b"5", **ofOthers)
 
     def test_manyAtOnce(self) -> None:
-        """Of several messages in one turn that expect the same, the first one is stored."""
+        """Of several messages in one turn with the same expectation, the first one is stored."""
         stage = Stage()
         stream = stage.stream()
         inbox = stage.inbox(b"_INBOX.x")
@@ -328,7 +328,7 @@ class TestRollup:
     """Messages that replace all before them."""
 
     def test_subject(self) -> None:
-        """Only the messages of its subject go."""
+        """Only the messages of its subject are removed."""
         stage = Stage()
         stream = stage.stream(allow_rollup_hdrs=True)
         for subject in (b"s.a", b"s.b", b"s.a"):
@@ -337,8 +337,10 @@ class TestRollup:
         assert stage.stored(stream) == [(2, b"s.b", b"old"), (4, b"s.a", b"new")]
 
     def test_acknowledgement(self) -> None:
-        """A message is acknowledged when what it replaces is gone: a kill in between leaves an
-        unacknowledged message."""
+        """
+        A message is acknowledged when the messages that it replaces are removed. A kill in between
+        leaves an unacknowledged message.
+        """
         stage = Stage()
         stream = stage.stream(allow_rollup_hdrs=True)
         stage.publish(b"s.a", b"old")
@@ -355,7 +357,7 @@ class TestRollup:
         assert stage.stored(stream) == [(2, b"s.a", b"new")]
 
     def test_all(self) -> None:
-        """All others go, whatever the letters' case."""
+        """All other messages are removed, for any case of the value's letters."""
         stage = Stage()
         stream = stage.stream(allow_rollup_hdrs=True)
         stage.publish(b"s.a", b"old")

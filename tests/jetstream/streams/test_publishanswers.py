@@ -39,7 +39,7 @@ def test_answers() -> None:
 
 @onEach
 def test_many(names: Names) -> None:
-    """Acknowledgements of many messages to one subject are those of each, in order."""
+    """Acknowledgements of many messages to one subject are the same as those of each, in order."""
     with using(names):
         stage = Stage()
         stage.stream()
@@ -54,7 +54,7 @@ def test_many(names: Names) -> None:
 
 @onEach
 def test_records(names: Names) -> None:
-    """A batch gives its entries as records, their headers without what stands before them."""
+    """A batch gives its entries as records. Their headers have no leading part."""
     with using(names):
         batch = StreamBatch(7)
         batch.entries += [(b"s.a", b"\0\0\0\1A", b"x", 3), (b"s.b", b"", b"y", 4)]
@@ -102,7 +102,7 @@ def test_tracedError(error: JetStreamError, text: str) -> None:
 
 
 def test_tracedWithoutRoom() -> None:
-    """A message that is as it should be has its subject in the trace, also without room for it."""
+    """A valid message has its subject in the trace, also without room for it."""
     message, arrived, sent = traced()
     assert arrived.trace is not None
     arrived.trace.judged(b"s.b", False)
@@ -120,7 +120,9 @@ def test_tracedWithoutRoom() -> None:
 
 
 def test_traced() -> None:
-    """A stream adds one event to a trace, and what it stores is not traced where it goes."""
+    """
+    A stream adds one event to a trace. The stored message is not traced at its next receivers.
+    """
     message, arrived, sent = traced()
     assert arrived.headers == b"NATS/1.0\r\nNats-Trace-Dest: trace disabled\r\n\r\n"
     assert arrived.trace is not None

@@ -63,7 +63,7 @@ def test_lookUp() -> None:
     ("name", "what"), [("Sequence", "sequence"), ("Subject_Sequence", "sequence by subject")]
 )
 def test_mismatch(name: str, what: str) -> None:
-    """Traces show the sequence that was wanted; what is no number is the largest one."""
+    """Traces show the expected sequence. A text that is no number is the largest one."""
     checks, _, subjects = _made()
     subjects.found(b"s.a", SubjectState(1, 4))
     for wanted, shown in (("9", 9), ("x", 2**64 - 1)):
@@ -107,7 +107,7 @@ def test_rollup() -> None:
 
 
 def test_size() -> None:
-    """Headers and payload count together; a negative limit is none."""
+    """Headers and payload count together. A negative limit means none."""
     assert [isTooLong(StreamConfig(max_msg_size=5), size) for size in (5, 6)] == [False, True]
     assert not isTooLong(StreamConfig(max_msg_size=-1), 1 << 40)
 

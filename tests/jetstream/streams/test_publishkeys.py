@@ -59,13 +59,13 @@ def test_complete(table: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("key", KEYS)
 def test_restricting(key: str) -> None:
-    """Each configuration of these tests gives its key a value that is not the usual one."""
+    """Each configuration of these tests gives its key a value other than the default."""
     usual = StreamConfig(name="S", duplicate_window=120 * SECOND, max_msg_size=-1)
     assert RESTRICTING[key][key] != getattr(usual, key)
 
 
 def test_unplaced() -> None:
-    """A key that nobody has placed keeps messages from the short ways as soon as it is used."""
+    """A key without a place disables the short ways for messages as soon as it is used."""
 
     @dataclass(frozen=True)
     class Wider(StreamConfig):
@@ -87,7 +87,7 @@ def test_unplaced() -> None:
     ],
 )
 def test_way(config: dict[str, Any], way: Way) -> None:
-    """The key that asks most decides, and one that asks nothing does not count."""
+    """The key with the highest demand decides. A key without a demand does not count."""
     assert wayOf(StreamConfig(**{"max_msg_size": -1, **config})) is way
 
 
@@ -97,7 +97,7 @@ class TestStep:
 
     @pytest.mark.parametrize("key", KEYS)
     def test_heeded(self, key: str) -> None:
-        """A key has the same effect with the step as without it."""
+        """A key has the same effect with the step and without it."""
         assert COMPILED is not None
         with using(PURE):
             expected = history(RESTRICTING[key], PROBE)
@@ -119,7 +119,7 @@ class TestCopies:
 
     @pytest.mark.parametrize("key", [key for key in KEYS if key not in NOT_OF_MIRRORS])
     def test_heeded(self, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-        """A mirror has the same messages if it copies them as if it checks each of them."""
+        """A mirror has the same messages if it copies them directly or checks each of them."""
         copied = mirrored(RESTRICTING[key])
         monkeypatch.setattr(publish, "wayOf", lambda config: Way.CHECKED)
         assert mirrored(RESTRICTING[key]) == copied

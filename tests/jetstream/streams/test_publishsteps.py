@@ -1,6 +1,4 @@
-"""
-The compiled step in front of publishing: nobody can tell that it is there.
-"""
+"""The compiled step in front of publishing. Its results are those of the readable path."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ def test_same(config: dict[str, Any], turns: list[Any]) -> None:
 
 @needsCompiled
 def test_taken() -> None:
-    """The step takes runs with ids and expectations, and stops in front of what it leaves."""
+    """The step takes runs with ids and expectations, and stops before a message that it leaves."""
     assert COMPILED is not None
     with using(COMPILED):
         stage = Stage()
@@ -51,7 +49,7 @@ def test_taken() -> None:
 
 
 def test_pure() -> None:
-    """Without the compiled lane nothing is taken."""
+    """Without the compiled lane no message is taken."""
     with using(PURE):
         publisher = Stage().stream().publisher
         runs = [(Run(b"s.a", b"r", [b"1"]), None)]

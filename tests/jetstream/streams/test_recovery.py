@@ -125,7 +125,10 @@ def test_consumers() -> None:
 
 @pytest.mark.parametrize("retention", ["limits", "interest", "workqueue"])
 def test_memoryConsumers(retention: str) -> None:
-    """A consumer in memory is gone, and its name is free; the messages of a work queue stay."""
+    """
+    A consumer in memory is gone after a restart, and its name is free. The messages of a work queue
+    stay.
+    """
     stage = ApiStage()
     stage.make(retention=retention)
     memory = {"name": "m", "durable_name": "m", "ack_policy": "explicit", "mem_storage": True}
@@ -243,7 +246,7 @@ def test_consumerWithoutStream() -> None:
 
 
 def test_staleLog() -> None:
-    """A new stream has nothing of an earlier one whose log was not dropped."""
+    """A new stream has no message of an earlier one whose log was not dropped."""
     stage = ApiStage()
     config = stage.make()
     stage.publish(b"s.a", b"1")

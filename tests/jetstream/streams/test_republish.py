@@ -57,7 +57,7 @@ def test_beforeTheAnswer() -> None:
 
 
 def test_lastSequence() -> None:
-    """The last sequence of a subject counts messages of the same turn, and none that are purged."""
+    """The last sequence of a subject counts messages of the same turn, and no purged ones."""
     stage = Stage()
     stream = stage.stream(republish=Republish(">", "r.>"))
     stage.publish(b"s.a")

@@ -52,7 +52,9 @@ class LimitedStage(Stage):
     ],
 )
 def test_bounds(server: int, account: int, outcomes: list[int]) -> None:
-    """The account's limit is never exceeded; a server refuses what comes after its own."""
+    """
+    The account's limit is never exceeded. A server refuses messages after its own limit is reached.
+    """
     stage = LimitedStage(server, account)
     stage.stream(subjects=("s",))
     assert [stage.outcome(b"s") for _ in range(4)] == outcomes
@@ -93,7 +95,7 @@ def test_freed() -> None:
 
 
 def test_changed() -> None:
-    """Other limits hold at once, for streams that exist as well."""
+    """Changed limits apply at once, also to existing streams."""
     stage = LimitedStage()
     stage.stream(subjects=("s",))
     assert stage.outcome(b"s") == 1
@@ -104,7 +106,7 @@ def test_changed() -> None:
 
 
 def test_near(monkeypatch: Any) -> None:
-    """Far from the limits messages are not checked one by one; a look at all streams is kept."""
+    """Far from the limits messages are not checked one by one. The sum over all streams is kept."""
     stage = LimitedStage(account=100 << 20)
     stream = stage.stream(subjects=("s",))
     use = StorageUse(stream)
@@ -140,7 +142,7 @@ def test_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_serverLimitsChange() -> None:
-    """Other limits of the server hold at once."""
+    """Changed limits of the server apply at once."""
     stage = LimitedStage()
     stage.stream(subjects=("s",))
     assert stage.outcome(b"s") == 1

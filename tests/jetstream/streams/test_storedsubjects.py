@@ -25,7 +25,7 @@ def test_transform() -> None:
 
 
 def test_ownSubject() -> None:
-    """A message that stands for the last one of its subject keeps that."""
+    """A message that is published as the last one of its subject keeps that subject."""
     made = subjects("s.*", "t.{{wildcard(1)}}")
     assert made.of(Arrived(b"s.a", b"", b"", b"", True, b"s.a", 3)) == b"s.a"
     assert made.of(Arrived(b"s.a", b"", b"", b"", True, b"s.b", 3)) == b"t.a"

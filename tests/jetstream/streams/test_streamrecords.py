@@ -83,7 +83,7 @@ def test_firstTimeIsKept() -> None:
 
 @pytest.mark.parametrize("pattern", [b"s.*.nope", b"s.*.late"])
 def test_sparse(pattern: bytes) -> None:
-    """In search of few messages, or none, most of those that do not match are not read."""
+    """A search for few messages, or none, does not read most of the others."""
     stage = Stage()
     stream = stage.stream()
     entries: list[Entry] = [(b"s.%d.x" % (number % 10), b"", b"", 1) for number in range(30_000)]
@@ -99,8 +99,8 @@ def test_sparse(pattern: bytes) -> None:
 
 def test_readEncoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    For delivery a log may give encoded records, without the lengths of their header blocks; what
-    it gives otherwise is the same.
+    For delivery a log may give encoded records, without the lengths of their header blocks. Other
+    records are unchanged.
     """
     stage = Stage()
     stream = stage.stream()
@@ -195,7 +195,7 @@ def test_largeGap() -> None:
 
 
 class TestWork:
-    """The work in one turn does not grow with the stream."""
+    """The work in one turn, which does not grow with the stream."""
 
     MESSAGES = 120
     LIMIT = 40
@@ -248,7 +248,7 @@ class TestWork:
         assert 0 < busiest <= self.LIMIT
 
     def test_countSubjects(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A log that counts its subjects is asked; those of another one are counted in turns."""
+        """A log that counts its subjects is asked. For another log they are counted in turns."""
         stage = Stage()
         stream = self.filled(stage)
         assert stage.busiest(stream, stream.countSubjects) == (79, 0)
@@ -347,13 +347,13 @@ class TestReplaced:
         assert record is not None and record.subject == b"s.a"
 
     def test_count(self, times: int) -> None:
-        """Each subject is counted, with what came while others were."""
+        """Each subject is counted, with the messages that arrive meanwhile."""
         stage, stream = replacing(times)
         assert stage.wait(stream.count((b"s.*",), 1)) >= len(SUBJECTS)
 
 
 def test_countAgain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many consumers that begin alike ask the log once, until a message comes or goes."""
+    """Many consumers that begin alike ask the log once, until a message is added or removed."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -375,7 +375,7 @@ def test_countAgain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_countMeanwhile() -> None:
-    """Messages that come while others are counted are counted: nobody else counts them."""
+    """Messages that come during a count are counted by it and by no one else."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)

@@ -9,7 +9,7 @@ from natsbroker.jetstream.streams.tail import RECORDS, StreamTail
 
 
 def records(start: int, stop: int) -> list[Record]:
-    """Messages of which every second one has the subject C{odd}."""
+    """Messages. Every second one has the subject C{odd}."""
     return [Record(n, n, b"odd" if n % 2 else b"even", b"", b"x") for n in range(start, stop)]
 
 

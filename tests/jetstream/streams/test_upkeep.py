@@ -128,7 +128,7 @@ class TestSettled:
         assert [record[0] for record in stage.stored(stream)] == [5]
 
     def test_afterRestart(self, retention: str, broken: Any) -> None:
-        """A broker that starts before that finds them, and no others."""
+        """A broker that starts before the removals finds the messages to remove, and no others."""
         stage = staged("ab" if retention == "interest" else "a", retention=retention)
         stream = publish(stage)
         with failing(*REMOVALS):
@@ -279,7 +279,7 @@ LIMITS: tuple[tuple[Callable[[ApiStage], Callable[[], object]], dict[str, Any]],
 
 @pytest.mark.parametrize(("do", "config"), LIMITS, ids=lambda limit: getattr(limit, "__name__", ""))
 def test_limits(do: Callable[[ApiStage], Callable[[], object]], config: dict[str, Any]) -> None:
-    """A message over the limits is removed when the store can, though nothing happens meanwhile."""
+    """A message over the limits is removed when the store can do so, without any other event."""
     stage = staged("", **config)
     publish(stage)
     with failing(*REMOVALS):
@@ -295,7 +295,7 @@ class TestDeleted:
     """Deletions that the store could not keep."""
 
     def test_consumer(self) -> None:
-        """A consumer is deleted for good, and so is what only it needed."""
+        """A consumer is deleted for good, and so are the messages that only it needed."""
         stage = staged("ab", retention="interest")
         stream = publish(stage)
         acknowledge(stage, "a")
@@ -330,7 +330,7 @@ class TestDeleted:
 
     @pytest.mark.parametrize("isMadeAgain", [False, True])
     def test_stream(self, isMadeAgain: bool) -> None:
-        """A stream is deleted for good, but not one that is made meanwhile."""
+        """A stream is deleted for good, but not one that is created meanwhile."""
         stage = staged("")
         publish(stage)
         with failing(*WRITES):
@@ -380,7 +380,7 @@ def test_onDisk(number: int, tmp_path: Path) -> None:
 
 
 def test_closed() -> None:
-    """A stream that is closed tries nothing any more."""
+    """A closed stream makes no more attempts."""
     stage = staged(retention="workqueue")
     stream = publish(stage)
     with failing(*REMOVALS):

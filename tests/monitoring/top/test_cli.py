@@ -39,13 +39,13 @@ def test_help() -> None:
     [
         (["more"], "not understood: more"),
         (["--server", "nats://a:4222"], "--server: not the URL of monitoring pages"),
-        (["--every", "0"], '--every: "0" is not a number of seconds from 0.1 on'),
+        (["--every", "0"], '--every: "0" is not a number of seconds of at least 0.1'),
         (["--every", "nan"], '--every: "nan" is not a number'),
         (["--every"], "flag needs an argument: -every"),
     ],
 )
 def test_wrongArguments(arguments: list[str], text: str) -> None:
-    """Wrong arguments give 2 and one line."""
+    """Wrong arguments give exit code 2 and one line."""
     code, _, printed = top(*arguments)
     assert code == 2
     assert printed.startswith(f"natsbroker top: {text}")

@@ -1,6 +1,4 @@
-"""
-One row in full: the page that is asked for, and the members of its item.
-"""
+"""One row in full: the requested page, and the members of its item."""
 
 from __future__ import annotations
 
@@ -61,7 +59,10 @@ def opened(title: str, page: bytes) -> tuple[View, Table]:
     ],
 )
 def test_question(title: str, shown: str, query: dict[str, object]) -> None:
-    """A row is named by what tells it apart; its page is asked for it alone where that works."""
+    """
+    A row is identified by its distinguishing value. If possible, the page is requested for this row
+    alone.
+    """
     view, table = opened(title, PAGES[title])
     assert (view.title, view.query) == (shown, query)
     assert table.rows

@@ -104,7 +104,9 @@ def test_wideCharacters() -> None:
 
 
 def test_mark() -> None:
-    """Keys mark a row and scroll to it; it stays marked where it moves, until it is gone."""
+    """
+    Keys mark a row and scroll to it. The mark follows the row when it moves, until it is gone.
+    """
 
     async def scene(host: Host, grid: Grid, pilot: Any) -> None:
         async def press(*keys: str) -> tuple[str, str, str]:

@@ -1,6 +1,4 @@
-"""
-Pages over HTTP, and every way in which there is none.
-"""
+"""Pages over HTTP, and all failures to get one."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ def test_missing(server: str) -> None:
     ],
 )
 def test_otherAnswers(path: str, text: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refusals, other programs and endless answers are errors that say so."""
+    """Refusals, other programs and endless answers are errors with that text."""
     if path == "/long":
         monkeypatch.setattr(pages, "MOST_BYTES", 100)
     with pytest.raises(PageError, match=text):

@@ -24,7 +24,7 @@ from natsbroker.testing.memory import MemoryBroker
 
 class Server:
     """
-    A server that counts on with each reading, one second after the other.
+    A server whose counters grow with each reading, one second after the other.
 
     @ivar isEmpty: whether a connection that is asked for alone is gone.
     @ivar trouble: what readings of all pages end with, if it is there.
@@ -62,7 +62,7 @@ class Server:
         raise MissingPage(f"this server has no page {path} (404)")
 
     def connection(self, query: Mapping[str, object]) -> list[dict[str, object]]:
-        """The only connection that is asked for, until it is gone."""
+        """The only connection that is requested, until it is closed."""
         if self.isEmpty:
             return []
         cid = query["cid"]
@@ -151,7 +151,7 @@ def test_rates() -> None:
 
 
 def test_sort() -> None:
-    """Keys choose the column and the direction; the server is asked for the same order."""
+    """Keys choose the column and the direction. The server is asked for the same order."""
 
     async def scene(screen: Scene) -> None:
         await screen.read()
@@ -169,7 +169,7 @@ def test_sort() -> None:
 
 
 def test_filter() -> None:
-    """A text leaves the rows that have it; escape shows all."""
+    """A text selects the rows that contain it. Escape shows all."""
 
     async def scene(screen: Scene) -> None:
         await screen.read()
@@ -185,7 +185,7 @@ def test_filter() -> None:
 
 
 def test_views() -> None:
-    """Keys choose views; a view that the server lacks is named, with the reason."""
+    """Keys choose views. A view that the server lacks is named, with the reason."""
 
     async def scene(screen: Scene) -> None:
         await screen.show("2")
@@ -207,7 +207,7 @@ def test_views() -> None:
 
 
 def test_opened() -> None:
-    """Enter shows one row in full, with rates; escape goes back to the row and the filter."""
+    """Enter shows one row in full, with rates. Escape goes back to the row and the filter."""
 
     async def scene(screen: Scene) -> None:
         await screen.read()
@@ -277,7 +277,7 @@ def test_nothingToOpen() -> None:
 
 
 def test_goneServer() -> None:
-    """The last figures stay while the server is away; another one begins without rates."""
+    """The last figures stay while the server is away. Another server begins without rates."""
 
     async def scene(screen: Scene) -> None:
         await screen.read()
@@ -297,7 +297,7 @@ def test_goneServer() -> None:
 
 
 def test_pause() -> None:
-    """Nothing is read meanwhile."""
+    """No page is read during a pause."""
 
     async def scene(screen: Scene) -> None:
         await screen.press("p")

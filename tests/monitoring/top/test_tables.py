@@ -80,7 +80,7 @@ class TestRates:
         ids=["less than before", "new", "another server", "no time", "no number"],
     )
     def test_unknown(self, body: bytes, time: float) -> None:
-        """Where a rate is not known, there is none."""
+        """An unknown rate is not shown."""
         first = table(page({"name": "a", "msgs": 100}), 1.0)
         assert table(body, time, first).rows[0].values[2] is None
 
@@ -112,7 +112,7 @@ class TestRows:
         assert table(body).rows == ()
 
     def test_twins(self) -> None:
-        """Of two items that cannot be told apart the first is shown."""
+        """Of two items with the same key the first is shown."""
         drawn = table(page({"name": "a", "msgs": 1}, {"name": "a", "msgs": 2}))
         assert len(drawn.rows) == 1
 
@@ -122,7 +122,7 @@ class TestRows:
         assert table(page(total=3)).unread == table(page(total="x")).unread == 0
 
     def test_noJetStream(self) -> None:
-        """A server says that it has no JetStream."""
+        """A server without JetStream is shown as such."""
         assert table(page(disabled=True)).isOff
         assert not table(page()).isOff
 

@@ -1,6 +1,4 @@
-"""
-The views: what they make of pages of nats-server, cut down to what matters.
-"""
+"""The views: their contents for pages of nats-server that are cut down to the relevant members."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def check(*arguments: str, environment: dict[str, str] | None = None) -> tuple[i
 
 
 def test_json(tmp_path: Path) -> None:
-    """The report is one JSON object, and the exit code says whether something is wrong."""
+    """The report is one JSON object, and the exit code tells whether there are errors."""
     fill(tmp_path, ["jetstream/A/ORDERS"])
     code, printed, _ = check("--store", str(tmp_path), "--json")
     document = json.loads(printed)
@@ -60,7 +60,9 @@ def test_nearOption() -> None:
 
 
 def test_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The configuration that the manual deploys has no warning: its password is elsewhere."""
+    """
+    The configuration of the manual's deployment has no warning: its password is in another place.
+    """
     monkeypatch.setattr(configuration, "folderProblem", lambda path: "")
     path = Path(__file__).parents[3] / "examples" / "deploy" / "server.conf"
     document = check("-c", str(path), "--strict", environment={"SHOP_PASSWORD": "s-secret"})
@@ -115,7 +117,7 @@ def test_configuration(tmp_path: Path) -> None:
     ],
 )
 def test_cannotCheck(arguments: list[str], text: str) -> None:
-    """A file that cannot be checked gives 2 and one line."""
+    """A file that cannot be checked gives exit code 2 and one line."""
     code, _, printed = check(*arguments)
     assert code == 2
     assert printed == f"natsbroker check: {text}\n"

@@ -38,7 +38,7 @@ def problemsIn(text: str) -> list[str]:
 
 
 def test_noProblem(folder: Path) -> None:
-    """A configuration without a problem says so, and nothing is made."""
+    """A configuration without a problem is reported as such, and no object is made."""
     text = f"{CLOSED}, jetstream {{ store_dir: 'new' }}, logfile: 'broker.log'"
     assert problemsIn(text) == []
     assert [*configurationReport("x.conf", {}).lines()] == ["x.conf: nothing is wrong"]
@@ -99,7 +99,7 @@ def test_syntax(text: str, problem: str, folder: Path) -> None:
 
 
 def test_refusedFiles(folder: Path) -> None:
-    """Whatever a start refuses has an error here, and nothing in a file ends the check."""
+    """Each file that a start refuses has an error here, and no file ends the check."""
     for case in cases()[::6]:
         Path("s.conf").write_text(case.text, errors="surrogateescape")
         levels = {problem.level for problem in configurationReport("s.conf", ENVIRONMENT).problems}
@@ -110,7 +110,7 @@ def test_refusedFiles(folder: Path) -> None:
 
 
 class TestNetwork:
-    """Listeners: open ones, and those of one port."""
+    """Listeners: open ones, and several on one port."""
 
     @pytest.mark.parametrize(
         "text",
@@ -166,7 +166,7 @@ class TestNetwork:
         ],
     )
     def test_collisions(self, text: str, problems: list[str], folder: Path) -> None:
-        """Two listeners on one port of one address are reported, at the second."""
+        """Two listeners on one port of one address are reported at the second one."""
         lines = problemsIn(f"{CLOSED}, {text}")
         assert [line.partition(": ")[2] for line in lines] == problems
 
@@ -230,7 +230,7 @@ class TestFiles:
         assert line.partition(": ")[2].startswith(problem.format(folder=folder))
 
     def test_noAccess(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The permissions of the user who asks decide."""
+        """The check uses the permissions of its own user."""
         Path("there.log").touch()
         assert fileProblem("there.log") == fileProblem("new.log") == ""
         monkeypatch.setattr(os, "access", lambda path, mode: False)
@@ -250,7 +250,7 @@ class TestOptions:
             ),
             (
                 "authorization { plugin: http, url: 'https://u:hush@h/' }",
-                '2:31: authorization.url: authorization plugin "http": url is not one of https',
+                '2:31: authorization.url: authorization plugin "http": url must use https',
             ),
             (
                 "authorization { plugin: http }",
@@ -258,7 +258,7 @@ class TestOptions:
             ),
             (
                 "authorization { plugin: cred, checkers: 'nope:hush' }",
-                '2:31: authorization.checkers: authorization plugin "cred": no checker "nope"',
+                '2:31: authorization.checkers: authorization plugin "cred": checker "nope"',
             ),
             (
                 "services { traffic { channel: x } }",
@@ -325,6 +325,6 @@ class TestOptions:
         ],
     )
     def test_rightOptions(self, text: str, folder: Path) -> None:
-        """Right options are no problem, and nothing is made."""
+        """Correct options are no problem, and no object is made."""
         assert problemsIn(f"{CLOSED}\n{text}") == []
         assert os.listdir(folder) == ["x.conf"]

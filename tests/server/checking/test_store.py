@@ -1,6 +1,4 @@
-"""
-Reports about stores: whole ones, damaged ones, and those that cannot be checked.
-"""
+"""Reports about stores: intact ones, damaged ones, and those that cannot be checked."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_allErrorsInOrder() -> None:
 
 
 def test_syntaxErrors() -> None:
-    """A text that cannot be read is one error of the same class."""
+    """A text that cannot be parsed is one error of the same class."""
     assert complaintsOf("port 4222 host a") == [
         "s.conf:1:11: Parse error on line 1: 'Expected a top-level value to end with a new line, "
         "comment or EOF, but got 'h' instead.'"
@@ -62,7 +62,7 @@ def test_file(tmp_path: Path) -> None:
 
 
 def test_missingFile() -> None:
-    """A file that is not there is an error that names it."""
+    """A missing file is an error that names it."""
     with pytest.raises(ConfigErrors, match=r"open nope\.conf: No such file or directory"):
         buildFile("nope.conf", {}, read=NO_FILES)
 
@@ -100,7 +100,7 @@ def test_thirdParties() -> None:
 
 
 def test_deferred() -> None:
-    """Keys of missing features that ask for nothing are kept, so that a change shows."""
+    """Keys of missing features with harmless values are kept, so that a change is noticed."""
     assert settingsOf("write_timeout: default").deferred == {"write_timeout": "default"}
 
 
@@ -159,13 +159,13 @@ ADDRESSES = [
 
 @pytest.mark.parametrize(("text", "address"), ADDRESSES)
 def test_addresses(text: str, address: tuple[str, int]) -> None:
-    """Host and port come from one key or two, and the last in the file wins."""
+    """Host and port come from one key or two. The last one in the file counts."""
     settings = settingsOf(text)
     assert (settings.host, settings.port) == address
 
 
 def test_limits() -> None:
-    """Sizes and counts arrive; zero means the default, for connections any number."""
+    """Sizes and counts are read. Zero means the default, and for connections no limit."""
     settings = settingsOf(
         "max_connections: 0, max_subs: 5, max_subscription_tokens: 16, max_control_line: 1k, "
         "max_payload: 2MB, max_pending: 0, ping_max: 3, max_closed_clients: 7"
@@ -266,7 +266,7 @@ def test_monitoring(text: str, monitoring: Monitoring) -> None:
     ("path", "clean"), [("", "/"), ("/", "/"), ("a", "/a"), ("//a/./b", "/a/b"), ("/../a", "/a")]
 )
 def test_basePath(path: str, clean: str) -> None:
-    """A base path begins with one slash and does not climb."""
+    """A base path begins with one slash and does not leave it."""
     assert basePath(path) == clean
 
 

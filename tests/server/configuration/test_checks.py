@@ -115,7 +115,7 @@ HOSTS = [
 
 @pytest.mark.parametrize(("host", "loopback"), HOSTS)
 def test_isLoopback(host: str, loopback: bool) -> None:
-    """Loopback addresses are those that other machines cannot reach; an unknown name is none."""
+    """Loopback addresses are those that other machines cannot reach. An unknown name is none."""
     assert isLoopback(host) is loopback
 
 
@@ -130,7 +130,7 @@ def test_isLoopback(host: str, loopback: bool) -> None:
     ],
 )
 def test_account(text: str, isOn: bool) -> None:
-    """An account has JetStream when its settings say so, whatever its limits there are."""
+    """An account has JetStream if its settings enable it, with any limits."""
     assert built(text).settings.accounts["A"].jetstream is isOn
 
 
@@ -158,6 +158,6 @@ def test_account(text: str, isOn: bool) -> None:
     ],
 )
 def test_complaints(text: str, complaint: str) -> None:
-    """Domains that make no subject, and accounts that have no use for one, are reported."""
+    """Domains that are no valid subject, and accounts that do not use a domain, are reported."""
     (problem,) = complaintsOf(text)
     assert problem.endswith(complaint)

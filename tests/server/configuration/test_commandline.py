@@ -101,13 +101,13 @@ class TestRun:
         assert settings.config_file == "s.conf"
 
     def test_flagsWin(self) -> None:
-        """A flag wins over the file, wherever it stands."""
+        """A flag replaces a key of the file, at any position."""
         settings = settingsOf("-p -1 -D=false -c s.conf -n me")
         assert (settings.port, settings.server_name) == (-1, "me")
         assert not settings.logging.debug
 
     def test_lastSpellingWins(self) -> None:
-        """A flag that is given twice has its last value, whatever the spelling."""
+        """A flag that is given twice has its last value, in any spelling."""
         assert settingsOf("--addr a -net b -a c").host == "c"
 
     def test_overrideForReload(self) -> None:
@@ -170,8 +170,8 @@ PROBLEMS = [
     ("--signal reload=1=2", "invalid signal parameters: [2]"),
     ("--signal reload=x", "invalid pid: x"),
     ("-p 70000", "--port: invalid port 70000"),
-    ("-c users.conf --user a", "users.conf:1:1: authorization: --user does not go with users "
-     "in the file"),
+    ("-c users.conf --user a", "users.conf:1:1: authorization: --user and users in "
+     "the file exclude each other"),
     ("--user a --pass b --auth c", "authorization: Cannot have a user/pass and token"),
     ("--user a", "authorization: a user needs a password: without one, an empty password would be "
      "let in"),
@@ -240,7 +240,7 @@ def test_askingForNothing(line: str) -> None:
     ],
 )
 def test_signals(line: str, signal: str, process: str) -> None:
-    """A signal goes to a process by its id, by its pid file, or to the only one."""
+    """A signal is sent to a process by its id, by its pid file, or to the only one."""
     invocation = invoke(line)
     assert (invocation.signal, invocation.process) == (signal, process)
 

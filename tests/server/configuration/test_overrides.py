@@ -78,7 +78,7 @@ def test_changed(flag: str, value: FlagValue, expected: Settings) -> None:
 
 
 def test_switchedOff() -> None:
-    """A flag that says no wins over a file that says yes."""
+    """A flag that switches a feature off replaces a file that switches it on."""
     settings = Settings(logging=Logging(debug=True, trace=True))
     assert apply({"DV": False}, settings) == Settings()
 
@@ -234,7 +234,7 @@ def test_clusterOff() -> None:
     ],
 )
 def test_clusterURL(url: str, message: str) -> None:
-    """A URL that is none is refused; nothing of it is shown."""
+    """A malformed URL is refused, and no part of it is shown."""
     with pytest.raises(ConfigError) as raised:
         settingsOf("--cluster", url)
     assert str(raised.value) == message
@@ -249,7 +249,7 @@ def test_clusterChecked() -> None:
 
 
 def test_streamingByName() -> None:
-    """A program of that name serves NATS Streaming without a word of it, as the file says it."""
+    """A program of that name serves NATS Streaming without any flag, as configured in the file."""
     files = {"s.conf": "streaming { cluster_id: c }", "n.conf": "port: 4222"}.__getitem__
     for line, cluster in (([], "test-cluster"), (["-c", "s.conf"], "c"), (["-cid", "d"], "d")):
         settings = invocationFrom(line, {}, files, isStreaming=True).settings

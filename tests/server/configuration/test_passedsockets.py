@@ -25,7 +25,8 @@ Pass = Callable[..., dict[str, socket.socket]]
 @pytest.fixture
 def passing() -> Iterator[Pass]:
     """
-    @return: passes sockets under numbers of the test's own, and gives what is taken.
+    @return: a function that passes sockets under the test's numbers, and returns the sockets that
+    are taken.
     """
     # Behind those that are open, with room for those that the test opens.
     first = max(int(descriptor) for descriptor in os.listdir("/proc/self/fd")) + 32
@@ -86,7 +87,7 @@ class TestPassed:
 
     @pytest.mark.parametrize("variables", [{}, {"LISTEN_PID": "41", "LISTEN_FDS": "1"}])
     def test_anotherProcess(self, variables: dict[str, str]) -> None:
-        """Variables for another process, which this one inherited, do not count."""
+        """Variables for another process, which this one inherited, are ignored."""
         assert passedSockets(variables, PID) == {}
 
     @pytest.mark.parametrize(
@@ -197,5 +198,5 @@ class TestAddresses:
     def test_otherServer(self) -> None:
         """Where NATS Streaming uses another server, no client connects here."""
         text = 'streaming { cluster_id: c, nats_server_url: "nats://127.0.0.1:4222" }'
-        with pytest.raises(ConfigError, match="client: clients connect to the server of"):
+        with pytest.raises(ConfigError, match="client: clients use the server of"):
             at(text, client=listening())

@@ -43,7 +43,7 @@ class TestBare:
 
     @given(records, st.data())
     def test_roundTrip(self, kind: Kind, data: st.DataObject) -> None:
-        """A value that fastavro writes is read as the same, whatever the types."""
+        """A value that fastavro writes is read as the same value, for all types."""
         value = data.draw(kind.values)
         assert seen(codecOf(kind.schema), written(kind.schema, value)) == kind.seen(value)
 
@@ -58,7 +58,7 @@ class TestBare:
 
     @given(records, st.data(), st.binary(min_size=1, max_size=3))
     def test_garbage(self, kind: Kind, data: st.DataObject, more: bytes) -> None:
-        """A value with bytes behind it is bad, and so is one without its end."""
+        """A value with additional bytes is bad, and so is one without its end."""
         whole = written(kind.schema, data.draw(kind.values))
         codec = codecOf(kind.schema)
         with pytest.raises(BadPayload, match=f"{len(more)} bytes follow the value"):
@@ -128,7 +128,7 @@ class TestConfluent:
             (b"\x00\x00\x00\x00\x07\x00\x00\x00", "1 bytes follow the value"),
             (b"\x00\x00\x00\x00\x01\x00\x00\x00", "1 bytes follow the value"),
             (b"\x00\x00\x00\x00\x01\x00\x7f", "63|-64"),
-            (b"\x00\x00\x00\x00\x08\x01\x00", "it does not go from schema 8 to 7: "),
+            (b"\x00\x00\x00\x00\x08\x01\x00", "it cannot be converted from schema 8 to 7: "),
             (
                 b"\x00\x00\x00\x00\x09\x00\x00",
                 "from schema 9 to 7: they have unions of several types",
@@ -153,10 +153,10 @@ class TestConfluent:
     @pytest.mark.parametrize(
         ("files", "number", "error"),
         [
-            ({"order.avsc": b'"int"'}, "7", "files of a registry are called by numbers"),
+            ({"order.avsc": b'"int"'}, "7", "files of a registry have numbers as names"),
             ({"7.avsc": b'"int"'}, "8", r"there is no schema 8\.avsc"),
             ({"7.avsc": b'"int"'}, "x", r"there is no schema x\.avsc"),
-            ({"7.avsc": b"?"}, "7", r"7\.avsc: it is no Avro schema"),
+            ({"7.avsc": b"?"}, "7", r"7\.avsc: it is not an Avro schema"),
         ],
     )
     def test_directoryIsNoRegistry(self, files: dict[str, bytes], number: str, error: str) -> None:

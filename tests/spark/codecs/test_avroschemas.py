@@ -62,15 +62,18 @@ TYPES = [
 ]
 
 WRONG = [
-    (b"{", "it is no Avro schema"),
-    (b"\xff", "it is no Avro schema"),
-    ("no.such.Type", "it is no Avro schema"),
-    ({"type": "array"}, "it is no Avro schema"),
-    (7, "it is no Avro schema"),
+    (b"{", "it is not an Avro schema"),
+    (b"\xff", "it is not an Avro schema"),
+    ("no.such.Type", "it is not an Avro schema"),
+    ({"type": "array"}, "it is not an Avro schema"),
+    (7, "it is not an Avro schema"),
     (record(("a", "int"), ("A", "int")), "column A is there twice"),
-    (record(("n", ["null", "R"])), "n: R has itself in it, and no columns for that"),
-    (record(("n", {"type": "array", "items": "R"})), r"n\[\]: R has itself in it"),
-    (record(("a", {"type": "array", "items": "null"})), r"a\[\]: no column is for items of zero"),
+    (record(("n", ["null", "R"])), "n: R contains itself, which columns cannot hold"),
+    (record(("n", {"type": "array", "items": "R"})), r"n\[\]: R contains itself"),
+    (
+        record(("a", {"type": "array", "items": "null"})),
+        r"a\[\]: columns cannot hold items of zero",
+    ),
     (
         {"type": "array", "items": record(("a", "null"), ("b", record(name="E")))},
         "items of zero bytes",
@@ -113,11 +116,11 @@ class TestColumns:
     def test_deep(self) -> None:
         """Types that are nested too deeply are refused."""
         text = '{"type":"array","items":' * 3000 + '"int"' + "}" * 3000
-        with pytest.raises(OptionError, match=r"a.avsc: .*(deep|no Avro schema)"):
+        with pytest.raises(OptionError, match=r"a.avsc: .*(deep|not an Avro schema)"):
             readAvro(text.encode(), "a.avsc")
 
     def test_noFastavro(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without fastavro the error says what to install."""
+        """Without fastavro the error names the package to install."""
         monkeypatch.setitem(sys.modules, "fastavro.schema", None)
         with pytest.raises(OptionError, match=r"pip install 'natsbroker\[avro\]'"):
             readAvro(b'"int"', "a.avsc")
@@ -155,7 +158,7 @@ class TestValues:
                 self.read(schema, data)
 
     def test_emptyRecords(self) -> None:
-        """An empty record is there, or is not."""
+        """An empty record is present or null."""
         schema = ["null", json.loads(schemaText(record(name="Nothing")))]
         assert self.read(schema, b"\x02") is True
         assert self.read(schema, b"\x00") is None

@@ -84,7 +84,7 @@ class TestReading:
 
 
 class TestMerging:
-    """A table that is to take other columns."""
+    """A table that gets other columns."""
 
     @pytest.mark.parametrize(
         ("old", "new", "both"),
@@ -101,7 +101,7 @@ class TestMerging:
         ],
     )
     def test_newColumns(self, old: str, new: str, both: str) -> None:
-        """New columns come behind the others, and removed ones stay."""
+        """New columns come after the others, and removed ones stay."""
         assert ddlText(pa.schema(merged(readSchema(old), readSchema(new)))) == both
 
     @pytest.mark.parametrize(

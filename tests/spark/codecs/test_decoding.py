@@ -22,7 +22,7 @@ SCHEMA = '{"properties": {"id": {"type": "integer"}, "at": {"type": "string", "f
 
 
 def test_arrays() -> None:
-    """A bad value is null with the reason, and so is one that Arrow does not take."""
+    """A bad value is null with a reason, and so is one that Arrow refuses."""
     [mapping] = readMappings(['>=json:"id BIGINT"'], {">": "t"})
     payloads = pa.array([b'{"id": 7}', None, b'{"id": "\\ud800"}', b'{"id": 300}', b"{}"])
     values, errors = decodedArrays(mapping, pa.struct([("id", pa.int8())]), payloads)
@@ -85,7 +85,7 @@ def test_streaming(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
 
 
 def test_names(spark: Any) -> None:
-    """A column that is missing, or one that is there already, is refused."""
+    """A missing column, and a new one with an existing name, are refused."""
     frame = spark.range(1).selectExpr("id", "id AS Value")
     for column in ("data", "id"):
         with pytest.raises(OptionError, match="or there is a column 'value'"):

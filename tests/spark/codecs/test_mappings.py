@@ -29,7 +29,7 @@ class TestReading:
         assert (three.pattern, three.table) == ("c=b", "c_b")
 
     def test_avro(self, tmp_path: Path) -> None:
-        """Schemas are files, or directories of which one file is the table's."""
+        """Schemas are files, or directories with one file for the table."""
         for name in ("7.avsc", "8.avsc", "other.txt"):
             (tmp_path / name).write_bytes(ID)
         texts = [
@@ -70,7 +70,7 @@ class TestReading:
         assert codecOf(again).decode(b"\x08") == {"id": 4}
 
     def test_names(self) -> None:
-        """Tables have names of their patterns, or those that are given."""
+        """Tables have the names of their patterns, or given names."""
         texts = ['a.b-c.*.>=json:"x INT"', 'd=json:"x INT"']
         mappings = readMappings(texts, {"d": "dee"})
         assert [mapping.table for mapping in mappings] == ["a_b_c_any_all", "dee"]
@@ -103,7 +103,7 @@ class TestReading:
             (["others"], {}, "others is the table of messages without a schema and of others"),
             (["a"], {"a": "../b"}, "'../b' cannot be the name of a table"),
             (["a"], {"a": "b__dlq"}, "'b__dlq' cannot be the name of a table"),
-            (["a"], {"b": "c"}, "table: no schema is for b"),
+            (["a"], {"b": "c"}, "table: there is no schema for b"),
         ],
     )
     def test_tables(self, patterns: list[str], names: dict[str, str], error: str) -> None:

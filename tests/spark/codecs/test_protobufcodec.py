@@ -246,7 +246,7 @@ class TestWrong:
         """Bytes that are no fields, also behind a message, are bad."""
         whole = MESSAGE(one_string="x").SerializeToString()
         for payload in (data, whole + data):
-            assert "it is no such message" in bad(payload)
+            assert "it is not such a message" in bad(payload)
 
     def test_unknown(self) -> None:
         """Fields that a message has not, also deep inside, are bad, or passed over."""
@@ -259,13 +259,15 @@ class TestWrong:
 
     def test_values(self) -> None:
         """Values that the columns have no place for are bad."""
-        assert bad(MESSAGE(colour=7).SerializeToString()) == "colour: 7 is none of t.Colour"
+        assert bad(MESSAGE(colour=7).SerializeToString()) == "colour: 7 is not a value of t.Colour"
         for seconds, nanos in ((1 << 40, 0), (0, -1), (0, 1_000_000_000)):
             message = MESSAGE()
             message.at.seconds, message.at.nanos = seconds, nanos
-            assert bad(message.SerializeToString()) == f"at: {seconds} s and {nanos} ns is no time"
+            assert (
+                bad(message.SerializeToString()) == f"at: {seconds} s and {nanos} ns is not a time"
+            )
         number = MESSAGE.DESCRIPTOR.fields_by_name["one_string"].number
-        assert "it is no such message" in bad(bytes([number << 3 | 2, 1, 0xFF]))
+        assert "it is not such a message" in bad(bytes([number << 3 | 2, 1, 0xFF]))
 
     def test_proto2(self) -> None:
         """A required field of proto2 must be there, texts are UTF-8, and extensions are unknown."""
@@ -279,7 +281,7 @@ class TestWrong:
         codec = ProtobufCodec(setOf(file), "t.pb", "t.M")
         assert seen(codec, b"\x08\x05") == {"a": 5, "s": None}
         assert "it lacks a" in bad(b"", codec)
-        assert "is no UTF-8" in bad(b"\x08\x05\x12\x01\xff", codec)
+        assert "is not UTF-8" in bad(b"\x08\x05\x12\x01\xff", codec)
         assert "3 bytes are of fields" in bad(b"\x08\x05\xa0\x06\x01", codec)
 
     @given(st.binary(max_size=40))
@@ -295,7 +297,7 @@ class TestWrong:
     def test_deep(self) -> None:
         """Fields that are nested as deeply as the bytes allow are bad, or passed over."""
         groups = b"\xfb\x07" * 100_000 + b"\xfc\x07" * 100_000
-        assert "it is no such message" in bad(groups)
+        assert "it is not such a message" in bad(groups)
 
 
 class TestDescriptors:
@@ -319,22 +321,24 @@ class TestDescriptors:
         )
         codec = ProtobufCodec(setOf(file, other), "t.pb", "t.M")
         assert ddlText(codec.columns) == "o STRUCT<x: INT>"
-        with pytest.raises(OptionError, match=r"t.pb: it has no other.proto: let protoc --include"):
+        with pytest.raises(
+            OptionError, match=r"t.pb: it has no other.proto: run protoc with --include"
+        ):
             ProtobufCodec(setOf(file), "t.pb", "t.M")
 
     @pytest.mark.parametrize(
         ("data", "error"),
         [
-            (b"\xff", "it is no set of descriptors"),
+            (b"\xff", "it is not a set of descriptors"),
             (b"", "it has no message t.M"),
             (setOf(fileOf(DescriptorProto(name="X"))), "it has no message t.M"),
             (
                 setOf(fileOf(DescriptorProto(name="M", field=[field("x", ".t.None")]))),
-                "it is no set of descriptors",
+                "it is not a set of descriptors",
             ),
             (
                 setOf(fileOf(DescriptorProto(name="M", field=[field("n", ".t.M", label=3)]))),
-                r"n\[\]: t.M has itself in it, and no columns for that",
+                r"n\[\]: t.M contains itself, which columns cannot hold",
             ),
             (
                 setOf(
@@ -343,7 +347,7 @@ class TestDescriptors:
                         dependency=[struct_pb2.DESCRIPTOR.name],
                     )
                 ),
-                "google.protobuf.Struct has itself in it",
+                "google.protobuf.Struct contains itself",
             ),
             (
                 setOf(

@@ -79,7 +79,7 @@ def test_avro(server: RegistryServer) -> None:
     assert len(server.asked) == count
     for data, why in (
         (framed(3, b"\x0e"), "there is no /schemas/ids/3"),
-        (framed(4, b"\x0e"), "no Avro schema"),
+        (framed(4, b"\x0e"), "not an Avro schema"),
         (framed(5, b"\x0e"), "is JSON and not AVRO"),
         (b"\x01" + framed(2, b"")[1:], "does not begin with a zero byte"),
         (b"\x00\x00", "does not begin with a zero byte"),

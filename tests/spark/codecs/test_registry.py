@@ -17,7 +17,7 @@ from tests.spark.registries import certified, registryServer
 
 
 def test_askedOnce(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schema is asked for once, also one that is not there, and not all are kept."""
+    """A schema is requested once, also a missing one, and not all are kept."""
     monkeypatch.setattr(registry, "_MOST", 2)
     with registryServer() as server:
         for number in range(3):
@@ -86,7 +86,7 @@ def test_badAccess(tmp_path: Path) -> None:
     """A place that is no registry is refused, and no password is repeated."""
     for access, why in (
         (RegistryAccess("ftp://h"), "not a URL"),
-        (RegistryAccess("http://u:secret@h"), "a file of it"),
+        (RegistryAccess("http://u:secret@h"), "must not contain a password"),
         (RegistryAccess("http://h", str(tmp_path / "none")), "none: No such file"),
         (RegistryAccess("https://h", "", str(tmp_path / "ca")), "ca: No such file"),
         (RegistryAccess("https://h", key="k"), "a key needs its certificate"),

@@ -42,7 +42,7 @@ def test_wholeOrNothing(server: Station | BrokerStation) -> None:
 
 
 def test_disabled(server: Station | BrokerStation) -> None:
-    """A stream without batches says so."""
+    """A stream without batches gives that error."""
     stream = server.stream()
     publisher = AtomicPublisher(server.connection, stream.name, 10)
     for _ in range(2):

@@ -32,7 +32,7 @@ def test_passesStart() -> None:
 
 
 def test_standIns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the newer parts there are others that PySpark 4.0 takes for them."""
+    """If the newer parts are missing, the source uses replacements that PySpark 4.0 accepts."""
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
     monkeypatch.delattr(datasource, "DataSourceStreamArrowWriter", raising=False)
     names = runpy.run_path(str(Path(streaming.__file__)))

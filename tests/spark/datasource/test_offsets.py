@@ -34,7 +34,7 @@ class TestKept:
     """The offsets that Spark keeps."""
 
     def test_roundTrip(self) -> None:
-        """An offset comes out of JSON as it went in."""
+        """An offset that is written as JSON is read unchanged."""
         places = {"A": ("then", 5), "B": ("now", 2**60)}
         kept = json.loads(json.dumps(offsetOf(places)))
         assert kept["logs"]["A"] == {"created": "then", "seq": 5}
@@ -83,7 +83,7 @@ class TestAdvance:
         assert advance({"A": ("then", 101)}, states, 0, 1) == {"A": ("then", 101)}
 
     def test_trimmed(self) -> None:
-        """Where nothing is stored any more a limit of bytes limits nothing."""
+        """If no message is stored any more, a limit of bytes has no effect."""
         assert advance({"A": ("then", 1)}, {"A": stateOf("A", 9)}, 0, 1) == {"A": ("then", 9)}
 
     @given(
@@ -92,8 +92,8 @@ class TestAdvance:
     )
     def test_rows(self, lags: list[int], limit: int) -> None:
         """
-        A limit of rows is used up, shared by need, and nothing is read that is not there. Each
-        stream with something new is read, also where the limit is too small for that.
+        A limit of rows is used up and shared by need, and no missing rows are planned. Each stream
+        with new messages is read, although the limit is too small for that.
         """
         places = {str(n): ("then", 7) for n in range(len(lags))}
         states = {str(n): stateOf(str(n), 7 + lag) for n, lag in enumerate(lags)}
@@ -121,7 +121,7 @@ class TestPresent:
     """Streams that were deleted."""
 
     def test_goneIsLoss(self) -> None:
-        """A stream that is gone, or another one of its name, is a loss."""
+        """A stream that was deleted, or replaced by one of its name, is a loss."""
         with pytest.raises(LogGone, match=r"made again \(before, now then\)"):
             present({"A": ("before", 1)}, {"A": stateOf("A", 9)}, None)
         with pytest.raises(LogGone, match="stream A is gone: the query has read up to 4"):
@@ -129,7 +129,7 @@ class TestPresent:
 
     def test_leaves(self) -> None:
         """
-        A missing stream leaves the query, which reports it; its successor begins with its oldest
+        A missing stream leaves the query, which reports it. Its successor begins with the oldest
         message.
         """
         losses: list[str] = []

@@ -21,7 +21,7 @@ from tests.spark.support import CONFIG, Station, Stream
 
 
 def test_pickledTask(station: Station) -> None:
-    """A task that went through a pickle gives its range as batches of the columns."""
+    """A pickled task gives its range as batches of the columns."""
     stream = station.stream()
     stream.fill([b"a", b"b", b"c"])
     options = readOptions({"servers": station.url, "stream": stream.name})
@@ -50,7 +50,7 @@ def test_closes(station: Station) -> None:
 
 
 class TestCredentials:
-    """Options for every kind of credential, on a nats-server that wants it."""
+    """Options for every kind of credential, on a nats-server that requires it."""
 
     def reads(self, server: Server, **options: str) -> int:
         """

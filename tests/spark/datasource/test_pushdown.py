@@ -59,7 +59,7 @@ def left(*conditions: Any) -> list[tuple[str, int, int]]:
     ],
 )
 def test_ranges(conditions: list[Any], expected: list[tuple[str, int, int]]) -> None:
-    """Conditions on C{seq} and C{stream} narrow the ranges; others leave them."""
+    """Conditions on C{seq} and C{stream} narrow the ranges. Others do not."""
     assert left(*conditions) == expected
 
 
@@ -97,7 +97,7 @@ def test_patterns(
 
 
 def test_frames(broker: BrokerStation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker of ours gives frames of the subjects that are left, and of no others."""
+    """Our broker sends frames of the remaining subjects, and of no others."""
     stream = broker.stream()
     for number in range(60):
         stream.add(f"x.{number % 4}", b"")
@@ -146,7 +146,9 @@ def test_times(station: Station) -> None:
 
 
 def test_timesAway(station: Station) -> None:
-    """Conditions that no message meets leave nothing to read; times without a zone are left."""
+    """
+    Conditions that no message meets leave nothing to read. Times without a zone are left to Spark.
+    """
     stream = station.stream()
     stream.fill([b"x"] * 3)
     state = station.streams.state(stream.name)

@@ -88,7 +88,7 @@ class TestRows:
             spark.conf.set("spark.sql.session.timeZone", "UTC")
 
     def test_severalStreams(self, spark: Any, station: Station, stream: Stream) -> None:
-        """Several streams in one frame, and an empty one among them."""
+        """Several streams in one frame, one of them empty."""
         other, empty = station.stream(), station.stream()
         other.fill([b"x"] * 3)
         frame = reader(spark, station, stream, other, empty, includeMetadata="true").load()
@@ -112,7 +112,7 @@ class TestRows:
         assert all(row.number == row.seq - 1 for row in rows)
 
     def test_limit(self, spark: Any, station: Station) -> None:
-        """A read that is not read to its end closes its connection."""
+        """A read that stops early closes its connection."""
         stream = station.stream()
         stream.fill([b"x" * 100] * 500)
         assert reader(spark, station, stream, batchRows="10").load().limit(3).count() == 3

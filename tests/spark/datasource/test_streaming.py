@@ -132,8 +132,10 @@ class TestPlanning:
 
     @pytest.mark.parametrize(("delay", "second"), [("900", 6), ("1e-6", 11)])
     def test_minimum(self, delay: str, second: int, station: Station) -> None:
-        """A micro-batch waits for a number of sequences, but not for longer than it may, nor the
-        first one."""
+        """
+        A micro-batch waits for a number of sequences, but only for its maximum time. The first one
+        does not wait.
+        """
         stream = station.stream()
         stream.fill([b"x"] * 5)
         options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": delay, "pollInterval": "1e-6"}
@@ -167,7 +169,7 @@ class TestPlanning:
         reader.stop()
 
     def test_availableNowFromLatest(self, station: Station) -> None:
-        """A query whose first message came after it began has nothing to read."""
+        """A query that began before the first message has nothing to read."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         reader = readerOf(station, stream, startingOffsets="latest")
@@ -179,7 +181,7 @@ class TestPlanning:
         reader.stop()
 
     def test_believes(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The state is asked for no more often than C{pollInterval} allows, over one connection."""
+        """The state is requested at most once per C{pollInterval}, over one connection."""
         made: list[dict[str, Any]] = []
 
         def counted(options: dict[str, Any]) -> BlockingConnection:
@@ -220,7 +222,7 @@ class TestLoss:
         reader.stop()
 
     def test_trimmed(self, station: Station) -> None:
-        """Messages that a micro-batch should give and that are gone are a loss, or passed over."""
+        """Deleted messages of a micro-batch are a loss, or are skipped."""
         stream = station.stream()
         stream.fill([b"x"] * 5)
         for options, expected in (({}, None), ({"failOnDataLoss": "false"}, [4, 5])):
@@ -260,7 +262,7 @@ class TestPatterns:
         reader.stop()
 
     def test_deleted(self, station: Station, caplog: pytest.LogCaptureFixture) -> None:
-        """A stream that is deleted leaves the query, or ends it, as C{failOnDataLoss} says."""
+        """A stream that is deleted leaves the query, or ends it, depending on C{failOnDataLoss}."""
         one = station.stream()
         two = Stream(station.connection, f"{one.name}-2")
         two.make()
@@ -291,10 +293,10 @@ class TestPatterns:
 
 
 class TestServers:
-    """Servers that go away."""
+    """Servers that stop."""
 
     def test_firstConnection(self, tmp_path: Path) -> None:
-        """A server that is down at the start is waited for as one that went away."""
+        """A server that is down at the start is waited for, as one that went down later."""
         server = Server(REAL, tmp_path, CONFIG).start()
         station = Station(server)
         station.connection.close()
@@ -313,7 +315,7 @@ class TestServers:
             server.stop()
 
     def test_otherReads(self, station: Station) -> None:
-        """A checkpoint of another query is refused, unless an option says that it may be."""
+        """A checkpoint of another query is refused, unless an option allows it."""
         one, two = station.stream(), station.stream()
         for reader in (one, two):
             reader.fill([b"x"] * 5)
@@ -388,7 +390,7 @@ class TestServers:
             stream.stop()
 
     def test_restart(self, tmp_path: Path) -> None:
-        """A server that comes back is found, and the query goes on where it was."""
+        """A restarted server is found, and the query continues at its position."""
         server = Server(REAL, tmp_path, CONFIG)
         server.start()
         station = Station(server)
@@ -534,7 +536,7 @@ class TestSpark:
     def test_modes(
         self, trigger: dict[str, str], why: str, spark: Any, station: Station, tmp_path: Path
     ) -> None:
-        """Spark refuses its modes that a source in Python cannot have, and says which."""
+        """Spark refuses the modes that a source in Python does not support, and names them."""
         stream = station.stream()
         reading = spark.readStream.format("natsbroker").options(servers=station.url)
         writing = reading.options(stream=stream.name).load().writeStream.format("console")

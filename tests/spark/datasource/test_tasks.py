@@ -14,7 +14,7 @@ OPTIONS = {"servers": "h", "stream": "S"}
 
 
 def test_peer() -> None:
-    """Options say how to connect; any option about TLS asks for it."""
+    """Options determine the connection. Any option about TLS enables it."""
     assert not peerOf(readOptions(OPTIONS)).isTLS
     assert peerOf(readOptions({**OPTIONS, "tlsCa": "/ca"})).isTLS
     assert peerOf(readOptions({**OPTIONS, "user": "a", "password": "b"})).user == "a"

@@ -24,7 +24,7 @@ class TestArchives:
         assert withoutArchives([ours, other, *sys.path]) == [other, *sys.path]
 
     def test_archiveOnly(self) -> None:
-        """The archive stays where there is nothing else."""
+        """The archive stays if there is no other copy."""
         path = ["/elsewhere/python/lib/pyspark.zip", "/nowhere"]
         assert withoutArchives(path) == path
 

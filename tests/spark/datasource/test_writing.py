@@ -75,14 +75,14 @@ def writerTo(
 
 
 class TestColumns:
-    """Rows that can be written, and that cannot."""
+    """Rows that can be written, and rows that cannot."""
 
     @pytest.mark.parametrize(
         ("schema", "options", "why"),
         [
             ("subject STRING", {}, "needs a column 'data'"),
-            ("data BINARY", {}, "needs a column 'subject' or the option"),
-            ("subject STRING, data BINARY", {"subject": "a"}, "and not both"),
+            ("data BINARY", {}, "needs either a column 'subject' or"),
+            ("subject STRING, data BINARY", {"subject": "a"}, "needs either a column"),
             ("data BINARY", {"subject": "a.*"}, "not a subject to publish to: 'a.*'"),
             ("data BINARY", {"subject": "a,b"}, "subject: name one to write to"),
             (
@@ -91,7 +91,11 @@ class TestColumns:
                 "'seq' cannot be written; there are subj",
             ),
             ("data BIGINT", {"subject": "a"}, "data is binary or string, not bigint"),
-            ("data BINARY", {"subject": "a", "stream": "A,B"}, "stream: name the one to write to"),
+            (
+                "data BINARY",
+                {"subject": "a", "stream": "A,B"},
+                "stream: name the stream to write to",
+            ),
         ],
     )
     def test_unwritableColumns(
@@ -102,7 +106,7 @@ class TestColumns:
             writerTo(schema, station, **{"stream": "S", **options})
 
     def test_rows(self, server: Station | BrokerStation) -> None:
-        """Texts are UTF-8, nulls are nothing; a row without a subject is an error."""
+        """Texts are UTF-8, and nulls are left out. A row without a subject is an error."""
         stream = server.stream()
         name = f"{stream.name}.x"
         writer = writerTo("subject STRING, data STRING, msg_id STRING", server, stream.name)
@@ -155,7 +159,7 @@ class TestColumns:
 
     @pytest.mark.parametrize("msgId", ["auto", "none", "k"])
     def test_ownIds(self, msgId: str, server: Station | BrokerStation) -> None:
-        """The id that a row's message had is its id, unless a column or C{none} says otherwise."""
+        """A row keeps its message's id, unless a column or C{none} is given."""
         stream = server.stream()
         pairs = [[{"key": "Nats-Msg-Id", "value": "order-17"}, {"key": "K", "value": "v"}]]
         rows = {"data": ["a"], "headers": pairs, "k": ["1"]}
@@ -231,7 +235,7 @@ class TestColumns:
     def test_deadLetters(
         self, atomic: str, server: Station | BrokerStation, tmp_path: Path
     ) -> None:
-        """Rows that the stream does not take are in a table once, with the reason."""
+        """Rows that the stream refuses are in a table once, with the reason."""
         stream = server.stream(allow_atomic=True, max_msg_size=150)
         root = tmp_path / "dead"
         options = {"deadLetters": str(root), "atomic": atomic}
@@ -256,7 +260,7 @@ class TestColumns:
             writerTo("data STRING", server, stream.name, subject=good, **options)
 
     def test_notAtomic(self, station: Station) -> None:
-        """Batches need a stream that takes them."""
+        """Batches need a stream that allows them."""
         stream = station.stream()
         writer = writerTo(
             "data STRING", station, stream.name, atomic="true", subject=f"{stream.name}.x"
@@ -270,7 +274,7 @@ class TestColumns:
         assert writer.write(iter([])).stored == 0
 
     def test_stream(self, station: Station) -> None:
-        """A streaming query's writer takes the same rows and options."""
+        """A streaming query's writer accepts the same rows and options."""
         options = readOptions(
             {"servers": station.url, "stream": "S", "subject": "a"}, "writeStream"
         )

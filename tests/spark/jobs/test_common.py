@@ -169,7 +169,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress() -> None:
-    """On a terminal there is a bar; elsewhere nothing."""
+    """On a terminal there is a bar. Elsewhere there is no output."""
     terminal, file = Terminal(), io.StringIO()
     for out in (terminal, file):
         job = JobRun("archive", (), io.StringIO(), out)

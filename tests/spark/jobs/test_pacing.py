@@ -30,7 +30,7 @@ def times(pace: Pacer, clock: Clock, count: int, *stored: int) -> list[float]:
 
 
 def test_unlimited() -> None:
-    """Without a rate or a speed nothing waits."""
+    """Without a rate or a speed no message waits."""
     clock = Clock()
     assert times(Pacer(clock=clock), clock, 3) == [0, 0, 0]
 
@@ -43,7 +43,7 @@ def test_slow() -> None:
 
 @pytest.mark.parametrize("rate", [20, 300, 5000])
 def test_rate(rate: int) -> None:
-    """Over any time, at most the rate's messages and one burst are published."""
+    """In any period, at most the rate's messages and one burst are published."""
     clock = Clock()
     pace = Pacer(rate, clock=clock)
     moments = times(pace, clock, rate * 2)
@@ -64,7 +64,9 @@ def test_speed() -> None:
 
 
 def test_lateMessage() -> None:
-    """A late message catches up, and one that was stored before another one does not wait."""
+    """
+    A late message is published at once. One that was stored before the previous one does not wait.
+    """
     clock = Clock()
     pace = Pacer(speed=1, clock=clock)
     assert pace.delay(10**9) == 0
@@ -75,7 +77,7 @@ def test_lateMessage() -> None:
 
 
 def test_rateAndSpeed() -> None:
-    """With a rate and a speed, the later one holds."""
+    """With a rate and a speed, the later time of the two counts."""
     clock = Clock()
     stored = (0, 10**9, 10**9, 10**9)
     moments = times(Pacer(2, 10, clock), clock, 4, *stored)

@@ -29,7 +29,9 @@ def test_table() -> None:
 
 
 def test_marks() -> None:
-    """Amounts stand where numbers stand, also beside empty cells; names that look so do not."""
+    """
+    Amounts are formatted as numbers, also beside empty cells. Names that look like amounts are not.
+    """
     rows = [(1, bytesOf(5), "", "5 B", True, ""), (2.5, rateOf(7), 3, "7", 1, "")]
     assert marksOf(rows) == ["n", "n", "n", None, None, None]
     assert marksOf([]) == []

@@ -80,7 +80,7 @@ def full(text: str) -> JobReport:
 
 
 def test_escapes() -> None:
-    """A name given by a peer is text wherever it stands: no element and no attribute more."""
+    """A name from a peer is text in every place. It adds no element and no attribute."""
     evil, tame = Reader(pageOf(full(EVIL))), Reader(pageOf(full("tame" * 20)))
     assert [tag for tag, _ in evil.tags] == [tag for tag, _ in tame.tags]
     assert [sorted(attrs) for _, attrs in evil.tags] == [sorted(attrs) for _, attrs in tame.tags]
@@ -90,7 +90,7 @@ def test_escapes() -> None:
 
 
 def test_loadsNothing() -> None:
-    """Nothing is loaded and nothing runs, and the policy says so to browsers."""
+    """No file is loaded and no script runs, and the policy tells browsers so."""
     page = pageOf(full("x"))
     reader = Reader(page)
     for tag, attrs in reader.tags:
@@ -107,7 +107,7 @@ def test_loadsNothing() -> None:
 
 
 def test_draws() -> None:
-    """Every kind of chart is drawn, and an empty one says so."""
+    """Every kind of chart is drawn. An empty one has a note."""
     page = pageOf(full("x"))
     assert page.count("<svg") == 3
     assert "5M" in page and "1970-01-01 00:00:00Z to 1970-01-01 00:01:00Z" in page
@@ -174,7 +174,7 @@ def test_described() -> None:
 
 
 def test_onlyTable() -> None:
-    """Where there is a table, nothing is said of nothing to draw."""
+    """With a table, there is no note about an empty chart."""
     chart = Chart("bars", {"": [("a", 0.0)]})
     assert "to draw" not in pageOf(
         JobReport("r", {}, [ReportSection("s", ("a",), [("b",)], chart=chart)])
@@ -217,21 +217,21 @@ def test_amounts() -> None:
 
 
 def test_spanAxis() -> None:
-    """Ranges stand over an axis with their unit, from the first to the last."""
+    """Ranges are drawn over an axis with their unit, from the first to the last."""
     chart = Chart("ranges", {"a": [(1, 10**9)], "b": [(5, 6)]}, "sequences")
     assert sorted(labels(chart)) == ["1", "1,000,000,000", "a", "b", "sequences"]
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "vl_convert"])
 def test_needsExtra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the drawing library, the option says what to install."""
+    """Without the drawing library, the error names the package to install."""
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(OptionError, match=r"--html needs: pip install 'natsbroker\[report\]'"):
         pageOf(full("x"))
 
 
 def test_writes(tmp_path: Path) -> None:
-    """A file is written whole; one that cannot be is an error, and nothing is left."""
+    """A file is written as a whole. If that fails there is an error, and no file is left."""
     path = tmp_path / "report.html"
     writePage(full("x"), str(path), {})
     assert path.read_text("utf-8") == pageOf(full("x"))

@@ -16,7 +16,7 @@ from natsbroker.spark.jobs.common import JobRun, stopping
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked(number: signal.Signals) -> None:
-    """A signal asks the job to end; afterwards it has its old handler."""
+    """A signal asks the job to end. Afterwards its old handler is set again."""
     before = signal.getsignal(number)
     with stopping() as stop:
         assert not stop.isSet()

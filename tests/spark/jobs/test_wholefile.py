@@ -13,7 +13,7 @@ from natsbroker.spark.jobs.common import writeWhole
 
 
 def test_writes(tmp_path: Path) -> None:
-    """The old content is there until all of the new one is written."""
+    """The old content stays until the new one is completely written."""
     path = tmp_path / "file"
     path.write_text("before")
 

@@ -39,7 +39,7 @@ class TestState:
         assert (state.first, state.stop, state.messages) == (7, 7, 0)
 
     def test_manyDeleted(self, station: Station) -> None:
-        """As many deleted sequences as there are come in one answer."""
+        """All deleted sequences, although they are many, come in one answer."""
         stream = station.stream(max_msgs_per_subject=1)
         for _ in range(3):
             stream.fill([b"x"] * 2000)
@@ -93,12 +93,12 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", ["", "a.b", "a b", "*", ">", "a\r\nPUB", "a/b"])
     def test_names(self, name: str) -> None:
-        """A name that would lead elsewhere is refused."""
+        """A name that would lead to another API subject is refused."""
         with pytest.raises(OptionError, match="no stream can be called"):
             checkedName(name)
 
     def test_domain(self, station: Station) -> None:
-        """A domain is a token too, and one that is not there answers nothing."""
+        """A domain is a token too. A missing domain does not answer."""
         with pytest.raises(OptionError, match="no domain can be called"):
             StreamApi(station.connection, "a.b")
         with pytest.raises(
@@ -107,7 +107,7 @@ class TestRefusals:
             StreamApi(station.connection, "far").state("X")
 
     def test_noJetStream(self, startServer: StartServer) -> None:
-        """A server without JetStream is said to have none."""
+        """A server without JetStream gives that error."""
         with connect(peerOf(startServer(REAL))) as connection:
             with pytest.raises(ApiError, match=r"stream X: no responders for .*JetStream is not"):
                 StreamApi(connection).state("X")

@@ -50,7 +50,7 @@ def test_nanoseconds(time: str, expected: int) -> None:
 
 
 def test_nanosecondsOfOthers() -> None:
-    """A text that is no time is none."""
+    """A text that is no time gives none."""
     with pytest.raises(ValueError):
         nanoseconds("yesterday")
 
@@ -89,7 +89,10 @@ class TestNames:
     """Which channels there are."""
 
     def test_patterns(self, broker: BrokerStation) -> None:
-        """Patterns give those that match, sorted; names stay, whether there or not."""
+        """
+        Patterns give the existing channels that match, sorted. Names stay, also of missing
+        channels.
+        """
         for name in ("p.b", "p.a", "p.a.x"):
             broker.channel([b"x"], name)
         assert broker.channels.names(["p.*"]) == ("p.a", "p.b")
@@ -147,7 +150,7 @@ def test_invalidAnswer(
 
 @pytest.mark.parametrize(("offered", "expected"), [(1, 1), (7, 1), (None, 1), ("x", 1), (0, 1)])
 def test_version(offered: object, expected: int, broker: BrokerStation) -> None:
-    """Frames are asked for in a version that both sides know."""
+    """Frames are requested in a version that both sides know."""
     assert broker.connection.info["nb_export"] == 1
     info = dict(broker.connection.info)
     try:

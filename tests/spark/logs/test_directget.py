@@ -1,5 +1,5 @@
 """
-One direct-get request, as nats-server 2.15 answers it, and answers that it never gives.
+One direct-get request with the answers of nats-server 2.15, and with answers that it never gives.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TestServer:
         assert all(text.endswith(b"Z") for text in answer.rows.times)
 
     def test_count(self, station: Station) -> None:
-        """A limited answer has as many messages as were asked for, and is no end."""
+        """A limited answer has the requested number of messages, and does not mean the end."""
         stream = station.stream()
         stream.fill([b"a"] * 5)
         answer = got(station, stream, 2, 2, 1 << 20)

@@ -72,7 +72,7 @@ class TestBroker:
         assert rowsOf(readerOf(broker.channels, replace(bounds, stop=1))) == []
 
     def test_trimmed(self, startServer: StartServer) -> None:
-        """A message that retention took before it was read is a loss, or is reported as one."""
+        """A message that retention removed before it was read is a loss, or is reported as one."""
         limits = "store_limits { channels { c { max_msgs: 5 } } }"
         broker = BrokerStation(startServer(OURS_FAST, f"streaming {{ {limits} }}"))
         broker.channel([b"%d" % n for n in range(1, 11)], "c")
@@ -94,7 +94,10 @@ class TestBroker:
             rowsOf(reader)
 
     def test_madeAgain(self, broker: BrokerStation) -> None:
-        """A log that was deleted and created again is refused: its sequences are others."""
+        """
+        A log that was deleted and created again is refused, because its sequences belong to other
+        messages.
+        """
         name = broker.channel([b"x"])
         reader = readerOf(broker.channels, SequenceRange(name, "0" * 16, 1, 2), losses=[])
         with pytest.raises(DataLoss, match="was deleted and made again"):
@@ -115,7 +118,7 @@ class TestBroker:
             rowsOf(readerOf(broker.channels, bounds))
 
     def test_brokerDies(self, startServer: StartServer) -> None:
-        """A broker that ends in the middle is an error that says so."""
+        """A broker that ends in the middle gives an error with that reason."""
         server = startServer(OURS_FAST, "streaming {}")
         broker = BrokerStation(server)
         bounds = rangeOf(broker, broker.channel([b"x" * 1000] * 2000))
@@ -130,7 +133,7 @@ class TestBroker:
 
 
 class Scripted:
-    """Channels whose broker says what a test wants."""
+    """Channels of a broker that answers what a test gives it."""
 
     version = 1
     word = "channel"
@@ -207,7 +210,7 @@ class TestScripted:
         ]
 
     def test_everythingIsGone(self) -> None:
-        """A range of which nothing is left is all lost."""
+        """A range without any message left is all lost."""
         read, losses, _ = scripted([frame([], 1, 11, first=50)], fails=False)
         assert (read(), len(losses)) == ([], 1)
         assert "sequences 1 to 10" in losses[0]
@@ -236,7 +239,7 @@ class TestScripted:
         }
 
     def test_asksAhead(self) -> None:
-        """The next answer is asked for before the first is used, and no further one."""
+        """The next answer is requested before the first one is used, and no further one."""
         channels = Scripted([frame([1], 1, 4)], [frame([4], 4, 7)], [frame([7], 7, 11)])
         batches = readerOf(channels, SequenceRange("c", "id", 1, 11)).read()
         asked = []
@@ -245,7 +248,7 @@ class TestScripted:
         assert asked == [(1, 2), (4, 3), (7, 3)]
 
     def test_wholeAnswers(self) -> None:
-        """Frames before one that is wrong are not used: the answer is taken whole."""
+        """Frames before a wrong one are not used: an answer is used as a whole or not at all."""
         read, losses, channels = scripted([frame([1], 1, 4, isLast=False), b"NBCF"])
         with pytest.raises(DataSourceError, match="not a frame"):
             read()
@@ -260,8 +263,8 @@ class TestScripted:
     @pytest.mark.parametrize(
         ("answer", "text"),
         [
-            (frame([2], 2, 11), "frames that do not follow on"),
-            (frame([1], 1, 12), "frames that do not follow on"),
+            (frame([2], 2, 11), "frames that do not follow each other"),
+            (frame([1], 1, 12), "frames that do not follow each other"),
             (b"NBCF" + bytes(100), "version 0"),
             (frame([1], 1, 11)[:-8], "checksum"),
             (b'{"error": {"err_code": 20006, "description": "the store fails: x"}}', "fails: x"),
@@ -270,7 +273,7 @@ class TestScripted:
         ],
     )
     def test_invalidFrames(self, answer: bytes, text: str) -> None:
-        """A frame that does not follow the one before is an error."""
+        """A frame that does not follow the previous one is an error."""
         read, _, _ = scripted([answer])
         with pytest.raises(DataSourceError, match=text):
             read()
@@ -295,7 +298,9 @@ class TestStreams:
     def test_asDirectGet(
         self, broker: BrokerStation, storage: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Rows are those that direct get gives, with and without a filter, also in small pieces."""
+        """
+        Rows are the same as those of direct get, with and without a filter, also in small pieces.
+        """
         stream = broker.stream(storage=storage)
         for n in range(60):
             headers = {"Number": str(n), "Nats-Msg-Id": f"m{n}"} if n % 3 else b""
@@ -325,7 +330,7 @@ class TestStreams:
         assert [row["data"] for row in self.read(broker, stream)] == [b"a", b"b"]
 
     def test_madeAgain(self, broker: BrokerStation) -> None:
-        """A stream that was made again since the read was planned is another one."""
+        """A stream that was created again after the read was planned is another one."""
         stream = broker.stream()
         stream.fill([b"a"])
         options = readOptions({"servers": broker.url, "stream": stream.name})

@@ -47,7 +47,7 @@ def test_sameAsRows() -> None:
 
 
 def test_oneSubject() -> None:
-    """A subject that is given once is that of all rows."""
+    """A subject that a frame has once belongs to all rows."""
     frame = frameOf((1, 1, b"c", b"", b"x"), (2, 2, b"c", b"", b"y"))
     batch = frameBatch(frame, "c", ["subject", "headers", "data"])
     assert batch.column("subject").to_pylist() == ["c", "c"]
@@ -84,7 +84,7 @@ def test_neededFields(names: list[str], expected: list[str]) -> None:
 
 
 def test_leftOut() -> None:
-    """Columns are made of a frame that has no others."""
+    """Columns are made from a frame without others."""
     frame = frameOf((1, 5000, b"c", BLOCK, b"x"), left=("subject", "headers", "data"))
     row = frameBatch(frame, "ch", ["seq", "time_ns", "stream"]).to_pylist()
     assert row == [{"seq": 1, "time_ns": 5000, "stream": "ch"}]

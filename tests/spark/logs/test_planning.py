@@ -202,7 +202,7 @@ class TestStreams:
     """Streams that cannot be read."""
 
     def test_missing(self, station: Station) -> None:
-        """A stream that is not there is named."""
+        """A missing stream is named."""
         values = readOptions({"servers": "h", "stream": "NOWHERE"})
         with pytest.raises(ApiError, match="there is no stream NOWHERE"):
             planRanges(station.streams, values)
@@ -235,7 +235,7 @@ class TestPatterns:
         ],
     )
     def test_included(self, patterns: list[str], expected: tuple[str, ...]) -> None:
-        """A filter that another one includes is left out."""
+        """A filter that is contained in another one is left out."""
         assert checkedPatterns(patterns) == expected
 
     @pytest.mark.parametrize("pattern", ["a..b", "a b", ".", "a.>.b"])
@@ -266,7 +266,7 @@ class TestSplit:
         assert len(pieces) >= min(least, sum(given))
 
     def test_fewAreOneTask(self) -> None:
-        """A small stream is one task, unless more are asked for."""
+        """A small stream is one task, unless more are requested."""
         bounds = SequenceRange("S", "then", 1, 1001)
         assert len(split([bounds], 0, 10**6, 8)) == 1
         assert len(split([bounds], 8, 10**6, 8)) == 8

@@ -38,7 +38,7 @@ def test_names(given: dict[str, str], expected: tuple[str, ...]) -> None:
         ({}, "name at least one stream or channel"),
         ({"stream": " , "}, "name at least one stream or channel"),
         ({"stream": "S", "channel": "c"}, "stream and channel exclude each other"),
-        ({"channel": "c", "subject": "x"}, "subject does not go with channel"),
+        ({"channel": "c", "subject": "x"}, "subject and channel exclude each other"),
         ({"stream": "S", "streamPattern": "S"}, "streamPattern excludes stream and channel"),
         ({"channel": "c", "streamPattern": "S"}, "streamPattern excludes stream and channel"),
         ({"streamPattern": "("}, "streamPattern: regular expression expected"),
@@ -53,7 +53,7 @@ def test_invalidNames(given: dict[str, str], text: str) -> None:
 
 
 def test_patterns() -> None:
-    """A name with a wildcard stands for others."""
+    """A name with a wildcard selects others."""
     assert [isPattern(subject) for subject in ("a.*", ">", "a.b")] == [True, True, False]
 
 
@@ -72,7 +72,7 @@ def test_selects(given: dict[str, str], expected: tuple[bool, ...]) -> None:
 
 
 def test_logsOf(station: Station, broker: BrokerStation) -> None:
-    """A stream is asked for by name, and the error for a missing one is understood."""
+    """A stream is requested by name, and the error for a missing one is recognized."""
     streams = logsOf(station.connection, readOptions({"servers": "h", "stream": "NONE"}))
     channels = logsOf(broker.connection, readOptions({"servers": "h", "channel": "none"}))
     assert (type(streams), type(channels)) == (StreamApi, ChannelApi)

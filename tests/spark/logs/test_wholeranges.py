@@ -31,7 +31,7 @@ from tests.spark.support import Station, Stream
 
 def rangeOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> SequenceRange:
     """
-    @return: a range of a stream; all of it if nothing is said.
+    @return: a range of a stream; the whole range by default.
     """
     state = station.streams.state(stream.name)
     return SequenceRange(stream.name, state.created, start, stop or state.stop)
@@ -57,7 +57,9 @@ class TestStored:
         "options", [ReadOptions(), ReadOptions(batchRows=3), ReadOptions(fetchBytes=1024)]
     )
     def test_everyRangeOnce(self, station: Station, options: ReadOptions) -> None:
-        """Every half-open range gives its own sequences once, in order, however it is fetched."""
+        """
+        Every half-open range gives its own sequences once, in order, with any kind of fetching.
+        """
         stream = station.stream()
         stream.fill([b"x" * 400] * 10)
         for start in range(1, 12):
@@ -102,7 +104,7 @@ class TestStored:
         assert len(asked) <= most
 
     def test_patterns(self, station: Station) -> None:
-        """Filters give their matching messages; one that matches two filters comes once."""
+        """Filters give their matching messages. One that matches two filters comes once."""
         stream = station.stream()
         for subject in ("a.1", "b.1", "a.2", "c", "b.2"):
             stream.add(subject, b"")
@@ -150,7 +152,7 @@ class TestStored:
 
 
 class TestLoss:
-    """Messages that are not there any more."""
+    """Messages that are missing."""
 
     @pytest.mark.parametrize("pattern", [(), (">",)])
     def test_deletedFirst(self, pattern: tuple[str, ...], station: Station) -> None:
@@ -182,7 +184,7 @@ class TestLoss:
         assert len(losses) == 1
 
     def test_replaced(self, station: Station) -> None:
-        """Messages that newer ones of their subjects replaced are none."""
+        """Messages that were replaced by newer ones of their subjects are not returned."""
         stream = station.stream(max_msgs_per_subject=1)
         stream.add("first", b"")
         for number in range(10):
@@ -230,8 +232,7 @@ class TestLoss:
 
     def test_madeAgain(self, station: Station) -> None:
         """
-        A new stream of the same name is not read, whatever its sequences, and a missing one is not
-        either.
+        A new stream of the same name is not read, with any sequences. A missing one is not either.
         """
         stream = station.stream()
         stream.fill([b"x"] * 4)
@@ -301,11 +302,11 @@ ALL = set(range(1, 31))
 
 
 class TestReplicas:
-    """Replicas that do not know everything."""
+    """Replicas that lack messages."""
 
     def seqs(self, known: list[set[int]], stored: set[int], pattern: tuple[str, ...] = ()) -> Any:
         """
-        @return: what is read from C{known}, one after the other, where C{stored} is true.
+        @return: the sequences of C{known}, one after the other, for which C{stored} is true.
         """
         pauses: list[float] = []
         with pytest.MonkeyPatch.context() as patch:
@@ -321,26 +322,26 @@ class TestReplicas:
 
     @pytest.mark.parametrize("pattern", [(), ("x",)])
     def test_earlyEnd(self, pattern: tuple[str, ...]) -> None:
-        """An end that the leader does not know of is none: it is asked again from there."""
+        """An end that the leader does not confirm is ignored: reading continues from there."""
         known = [set(range(1, 11)), set(), set(range(1, 21)), ALL]
         assert self.seqs(known, ALL, pattern) == (sorted(ALL), 3)
 
     @pytest.mark.parametrize("holes", [{5}, set(range(4, 30, 2))])
     def test_falseGaps(self, holes: set[int]) -> None:
-        """A gap that the leader does not know of is none, whether there are few or many."""
+        """A gap that the leader does not confirm is ignored, a small or a large one."""
         assert self.seqs([ALL - holes, ALL], ALL) == (sorted(ALL), 1)
 
     @pytest.mark.parametrize("holes", [{5, 9}, set(range(4, 30, 2))])
     def test_someFalse(self, holes: set[int]) -> None:
-        """True gaps are passed over where false ones are not."""
+        """Confirmed gaps are skipped, and unconfirmed ones are not."""
         stored = ALL - holes
         expected = sorted(stored)
         assert self.seqs([stored - {11, 27}, stored - {27}, stored], stored)[0] == expected
 
     def test_timeout(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """
-        A range that no replica gives in time is an error, and its first part is not taken for all
-        of it.
+        A range that no replica returns in time is an error, and its first part is not used as the
+        whole.
         """
         clock = iter(range(1000))
         monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
@@ -356,6 +357,6 @@ def test_checkStream(station: Station) -> None:
 
 
 def test_logLoss(caplog: pytest.LogCaptureFixture) -> None:
-    """A range that is passed over stands in the log."""
+    """A range that is skipped is logged."""
     logLoss(Loss("sequences 1 to 4 are gone"))
     assert caplog.messages == ["sequences 1 to 4 are gone"]

@@ -34,7 +34,7 @@ class TestAddresses:
         assert readAddresses(text) == (expected,)
 
     def test_readsMany(self) -> None:
-        """Commas stand between them; blanks and empty places are nothing."""
+        """Addresses are separated by commas. Blanks and empty items are ignored."""
         assert [str(address) for address in readAddresses("a:1, nats://[::1],,b ")] == [
             "a:1",
             "[::1]:4222",
@@ -58,7 +58,7 @@ class TestAddresses:
         assert "s3cret" not in str(caught.value)
 
     def test_refusesNone(self) -> None:
-        """There is no default: a worker runs on another machine."""
+        """There is no default, because a worker runs on another machine."""
         with pytest.raises(OptionError, match="name at least one"):
             readAddresses(" , ")
 

@@ -1,6 +1,4 @@
-"""
-The blocking connection: with nats-server 2.15, and with servers that say what none should.
-"""
+"""The blocking connection: with nats-server 2.15, and with servers that send invalid output."""
 
 from __future__ import annotations
 
@@ -85,7 +83,7 @@ class TestCredentials:
         assert echoes(peerOf(server, credentialsFile=str(path)))
 
     def test_certificate(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
-        """A certificate names the user; without one, or without trust, there is no connection."""
+        """A certificate names the user. Without one, or without trust, there is no connection."""
         writeCertificates(tmp_path)
         server = startServer(
             flavour,
@@ -106,16 +104,16 @@ class TestCredentials:
 
 
 class TestTLS:
-    """TLS that does not go as expected."""
+    """TLS that fails."""
 
     def test_serverWithout(self, startServer: StartServer) -> None:
-        """A connection that asks for TLS has it, or fails."""
+        """A connection with TLS options uses TLS, or fails."""
         server = startServer(REAL)
         for peer in (
             peerOf(server, tls=True),
             ServerAccess((RemoteURL("127.0.0.1", server.port, isTLS=True),)),
         ):
-            with pytest.raises(ConnectionFailed, match="the server does not do TLS"):
+            with pytest.raises(ConnectionFailed, match="the server does not offer TLS"):
                 connect(peer)
 
     def test_tlsFirst(self, startServer: StartServer, tmp_path: Path) -> None:
@@ -175,7 +173,7 @@ class TestStrangeServers:
             (INFO + b"-ERR 'maximum connections exceeded'\r\n", "maximum connections exceeded"),
             (
                 b'INFO {"tls_required":true}\r\nPONG\r\n',
-                "something came before TLS could begin",
+                "the server sent data before TLS could begin",
             ),
         ],
     )
@@ -233,7 +231,7 @@ class TestStrangeServers:
                 connection.request("a")
 
     def test_reset(self) -> None:
-        """A connection that is reset is one that the server closed."""
+        """A connection that is reset counts as closed by the server."""
 
         def play(peer: socket.socket) -> None:
             welcome(peer)
@@ -275,7 +273,7 @@ class TestServers:
     """Several servers, and their refusals."""
 
     def test_nextServer(self, startServer: StartServer) -> None:
-        """A server that is not there is passed over; with none, each is named."""
+        """A server that is down is skipped. If all are down, the error names each."""
         server = startServer(REAL)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             gone = listener.getsockname()[1]
@@ -287,7 +285,7 @@ class TestServers:
             connect(ServerAccess(addresses[:1]))
 
     def test_badFileIsNotPassedOver(self, startServer: StartServer) -> None:
-        """A credentials file that is missing here is missing with every server."""
+        """A missing credentials file is an error. No further server is tried."""
         server = startServer(REAL, "authorization { token: t }\n")
         with pytest.raises(OptionError, match="cannot read /nowhere/x"):
             connect(peerOf(server, credentialsFile="/nowhere/x"))
@@ -309,7 +307,9 @@ class TestServers:
             connection.request("no.body")
 
     def test_permission(self, startServer: StartServer) -> None:
-        """A request that we may not send says so, and the inbox can be one that we may have."""
+        """
+        A request without permission raises that error. The inbox prefix can be one that is allowed.
+        """
         server = startServer(
             REAL,
             "authorization { users: [ { user: anna, password: apple, permissions:"
@@ -325,7 +325,7 @@ class TestServers:
                 connection.request("ok")
 
     def test_composed(self, startServer: StartServer) -> None:
-        """Requests that follow each other to one subject look like the first one."""
+        """Requests that follow each other to one subject have the same form as the first one."""
         with connect(peerOf(startServer(REAL))) as connection:
             for subject in (b"a", b"a", b"b", b"b"):
                 for headers in (b"", b"NATS/1.0\r\n\r\n"):
@@ -343,7 +343,7 @@ class TestServers:
                 connection.request("a b\r\nPUB c")
 
     def test_closedTwice(self, startServer: StartServer) -> None:
-        """After the end nothing can be sent; a second end is nothing."""
+        """After the end nothing can be sent. Closing again does nothing."""
         server = startServer(REAL)
         connection = BlockingConnection(peerOf(server), readAddresses(server.url)[0])
         connection.close()

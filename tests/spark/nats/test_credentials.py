@@ -91,7 +91,7 @@ class TestFiles:
     """Files with mistakes."""
 
     def test_missing(self) -> None:
-        """The file that is not there is named."""
+        """A missing file is named."""
         with pytest.raises(OptionError, match="cannot read /nowhere/x: No such file"):
             connectFields(access(credentialsFile="/nowhere/x"), "", False)
 

@@ -109,7 +109,7 @@ def test_twoSenders() -> None:
 
 
 def test_otherMessages() -> None:
-    """Other messages go to their callback, and change nothing."""
+    """Other messages go to their callback, and change nothing else."""
     echo, requester = Echo(), Requester()
     heard: list[tuple[bytes, bytes, bytes]] = []
     pipeline = Pipeline(echo, 10, lambda *arguments: heard.append(arguments))  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ def test_otherMessages() -> None:
 
 
 def test_shared() -> None:
-    """Answers that come to one subject differ by their contents."""
+    """Answers that come to one subject are distinguished by their contents."""
     echo, requester = Echo(), Requester()
     pipeline = Pipeline(echo, 10, keyOf=lambda subject, body: body)  # type: ignore[arg-type]
     for number in range(3):
@@ -134,7 +134,7 @@ def test_shared() -> None:
 
 def test_rest() -> None:
     """
-    While no new requests are sent, the buffered ones go out and answers are taken, until all are
+    While no new requests are sent, the buffered ones are sent and answers are read, until all are
     answered.
     """
     echo, requester = Echo(), Requester()
@@ -150,7 +150,7 @@ def test_rest() -> None:
 
 
 def test_silence() -> None:
-    """If no answer comes, that is an error that says how many are missing, and of which sender."""
+    """If no answer comes, there is an error with the number of missing answers and their sender."""
     pipeline = pipelineOver(Echo(silent=True), 10)
     for number in range(3):
         Requester().send(pipeline, number, b"x", b"")

@@ -17,7 +17,7 @@ from tests.spark.support import Station, Stream
 
 def publisherTo(station: Station, stream: Stream, window: int = 10) -> Publisher:
     """
-    @return: one that publishes over a connection of the test.
+    @return: a publisher that uses a connection of the test.
     """
     return Publisher(station.connection, stream.name, window)
 
@@ -154,7 +154,7 @@ class TestRefused:
         ],
     )
     def test_strangeAnswer(self, answer: bytes, station: Station) -> None:
-        """An acknowledgement that is none, or another stream's, is an error."""
+        """An acknowledgement that is malformed, or of another stream, is an error."""
         with connect(station.peer) as answering:
             answering.send(b"SUB odd 7\r\n")
             answering.request(f"$JS.API.STREAM.INFO.{station.stream().name}")
@@ -163,5 +163,5 @@ class TestRefused:
             publisher.pipeline.flush()
             _, reply, _, _ = answering.anyMessage()
             answering.publish(reply.decode(), answer)
-            with pytest.raises(ApiError, match=r"not JSON|malformed|'OTHER' took it"):
+            with pytest.raises(ApiError, match=r"not JSON|malformed|stream 'OTHER' took it"):
                 publisher.finish()

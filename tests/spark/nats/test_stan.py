@@ -26,7 +26,7 @@ def publisherOf(
 
 
 def test_stores(broker: BrokerStation) -> None:
-    """Each message is stored, in order, before it counts; large and empty ones as well."""
+    """Each message is stored, in order, before it counts. Large and empty ones are too."""
     payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(50))]
     name = broker.channel()
     with connect(broker.peer) as connection:
@@ -157,7 +157,7 @@ def test_notStored(answer: bytes, text: str) -> None:
 
 
 def test_silence() -> None:
-    """If no acknowledgement comes, that is an error that says how many are missing."""
+    """If no acknowledgement comes, there is an error with the number of missing ones."""
     publisher, _ = scripted()
     with pytest.raises(TimedOut, match="1 messages were not acknowledged"):
         publisher.finish()

@@ -72,7 +72,7 @@ def test_checksums(rows: list[dict[str, Any]], cut: int) -> None:
 
 
 def test_read(root: Path) -> None:
-    """Rows come out in order, also from files that share a range, whatever they are called."""
+    """Rows are read in order, also from files that share a range, with any names."""
     files = [*filed(root, 1, 9, 2, 4, 6), *filed(root, 1, 9, 1, 3, 5, 7, 8)]
     (root / "data" / "part-0").write_bytes((root / files[1].path).read_bytes())
     files[1] = replace(files[1], path="data/part-0")
@@ -84,7 +84,7 @@ def test_read(root: Path) -> None:
 
 
 def test_rowGroups(root: Path) -> None:
-    """A file whose row groups follow each other is read piece by piece; another one is sorted."""
+    """A file whose row groups are in order is read piece by piece. Another file is sorted."""
     [file] = filed(root, 1, 9)
     rows = pq.read_table(root / file.path)
     pq.write_table(rows, root / file.path, row_group_size=3)
@@ -97,7 +97,10 @@ def test_rowGroups(root: Path) -> None:
 
 
 def test_foreign(root: Path) -> None:
-    """A file that others have rewritten has other types for the same columns, and other columns."""
+    """
+    A file that another program has rewritten has other types for the same columns, and other
+    columns.
+    """
     [file] = filed(root, 1, 5)
     table = pq.read_table(root / file.path)
     pair = pa.struct([("key", pa.large_string()), ("value", pa.string())])
@@ -130,7 +133,7 @@ class TestDamage:
         assert isinstance(raised.value, TableError)
 
     def test_rows(self, root: Path) -> None:
-        """Rows that are other, twice or not there are found; in runs."""
+        """Rows that are changed, doubled or missing are found, in runs."""
         [file] = filed(root, 1, 20)
         forge(root / file.path, 4)
         forge(root / file.path, 5)
@@ -144,7 +147,7 @@ class TestDamage:
         assert damageOf(root, [file])[0].detail == f"{file.path}: has 18 rows and not 19"
 
     def test_everyColumn(self, root: Path) -> None:
-        """Whatever column of a row is another one, it is found."""
+        """A change in any column of a row is found."""
         later = datetime(2026, 1, 1, tzinfo=timezone.utc)
         others: dict[str, Any] = {
             "seq": 9,

@@ -107,7 +107,7 @@ class TestLog:
         assert grow(table, 25)
 
     def test_onDisk(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The entry of a commit is on disk, with its name, when the commit is said to hold."""
+        """The entry of a commit is on disk, with its name, when the commit is reported as valid."""
         synced: list[int] = []
         monkeypatch.setattr(
             os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino)
@@ -196,7 +196,9 @@ class TestOthers:
         assert [part.first for part in table.require().files] == [1, 18]
 
     def test_optimizedInRace(self, table: DeltaLakeTable) -> None:
-        """An append that began before a compaction is taken: the messages are the same."""
+        """
+        An append that began before a compaction is accepted, because the messages are the same.
+        """
         assert grow(table, 11)
         base = table.require()
         deltalake.DeltaTable(str(table.directory)).optimize.compact()
@@ -204,7 +206,7 @@ class TestOthers:
         assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_rowsDeleted(self, table: DeltaLakeTable) -> None:
-        """Rows that another program deleted are gone for us too."""
+        """Rows that another program deleted are missing for us too."""
         deltalake.DeltaTable(str(table.directory)).delete("seq IN (1, 5, 8)")
         snapshot = table.require()
         assert (snapshot.rows, snapshot.stop) == (5, 9)
@@ -226,7 +228,7 @@ class TestOthers:
     def test_noArchive(self, tmp_path: Path) -> None:
         """A Delta table of another program is left alone."""
         deltalake.write_deltalake(str(tmp_path), pa.table({"x": [1]}))
-        with pytest.raises(TableError, match="is a Delta table, and no archive"):
+        with pytest.raises(TableError, match="is a Delta table, but not an archive"):
             DeltaLakeTable(tmp_path).latest()
 
     def test_newerProtocol(self, table: DeltaLakeTable) -> None:
@@ -239,7 +241,7 @@ class TestOthers:
             table.latest()
 
     def test_damaged(self, table: DeltaLakeTable) -> None:
-        """A log that is malformed is an error that says where."""
+        """A malformed log is an error with its place."""
         last = max((table.directory / "_delta_log").glob("*.json"))
         last.write_text("?")
         with pytest.raises(TableError, match=str(table.directory)):
@@ -296,7 +298,7 @@ class TestColumns:
         assert other.columns() == readSchema("seq BIGINT, s STRUCT<a: INT>")
 
     def test_race(self, other: DeltaLakeTable) -> None:
-        """Of several who add columns at the same moment each has its own."""
+        """Of several that add columns at the same moment each has its own."""
 
         def widened(number: int) -> bool:
             DeltaLakeTable(other.root).widen(readSchema(f"c{number} INT"))
@@ -326,7 +328,7 @@ class TestObjectStore:
 
     def test_race(self, lake: DeltaLakeTable) -> None:
         """
-        A race of writers from one version has one winner; the files of the others are deleted.
+        A race of writers from one version has one winner. The files of the others are deleted.
         """
         base = lake.require()
         racers = [DeltaLakeTable(lake.root) for _ in range(4)]
@@ -344,11 +346,11 @@ class TestObjectStore:
         (lake.root / file.path).unlink()
         with pytest.raises(ArchiveDamaged, match="file: sequences 1 to 8"):
             list(readFiles(lake.root, [file]))
-        with pytest.raises(TableError, match="was deleted before it was named"):
+        with pytest.raises(TableError, match="was deleted before the table named it"):
             lake.append(lake.require(), [replace(file, first=9, last=16)], (), 17)
 
     def test_tidied(self, lake: DeltaLakeTable) -> None:
-        """Small files become one, and go when they are vacuumed."""
+        """Small files become one, and are removed by a vacuum."""
         for stop in (12, 15):
             assert lake.append(lake.require(), self.filed(lake, stop - 3, stop), (), stop)
         assert lake.compact(1 << 20) == 3
@@ -358,6 +360,6 @@ class TestObjectStore:
         assert sum(batch.num_rows for batch in readFiles(lake.root, [file])) == 14
 
     def test_unreachable(self, bucket: str) -> None:
-        """A bucket that is not there is an error that names the table."""
+        """A missing bucket is an error that names the table."""
         with pytest.raises(TableError, match=f"{bucket}-none/lake: "):
             DeltaLakeTable(locationOf(f"{bucket}-none/lake")).latest()

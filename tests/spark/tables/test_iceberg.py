@@ -72,7 +72,7 @@ class TestMetadata:
 
     def test_fileAlone(self, table: IcebergTable) -> None:
         """
-        A reader without a catalog reads the file that it points at, and passes over files by it.
+        A reader without a catalog reads the file that the pointer names, and skips files by it.
         """
         assert grow(table, 20, 9, 19)
         static = StaticTable.from_metadata(opened(table.directory).metadata_location)
@@ -94,7 +94,7 @@ class TestMetadata:
             assert seqsIn(table.directory) == list(range(1, stop + 2 + won[0]))
 
     def test_unknownOutcome(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A commit that holds although it raised an error is taken for what it is."""
+        """A commit that is valid although it raised an error is treated as valid."""
         commit = SqlCatalog.commit_table
 
         def torn(self: Any, *given: Any) -> None:
@@ -108,7 +108,7 @@ class TestMetadata:
         assert seqsIn(table.directory) == list(range(1, 12))
 
     def test_vacuumKeeps(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A snapshot that was the current one a moment ago stays, with its files."""
+        """A snapshot that was current a moment ago stays, with its files."""
         for stop in (12, 15):
             assert grow(table, stop)
         snapshots = opened(table.directory).snapshots()
@@ -142,7 +142,9 @@ class TestOthers:
     """Other programs that write to the table."""
 
     def test_rewritten(self, table: IcebergTable) -> None:
-        """Files that others have written in the place of ours are read, and archiving goes on."""
+        """
+        Files that other programs wrote in the place of ours are read, and archiving continues.
+        """
         assert grow(table, 12)
         current = opened(table.directory)
         current.overwrite(current.scan().to_arrow().sort_by([("seq", "descending")]))
@@ -155,7 +157,7 @@ class TestOthers:
         assert seqsIn(table.directory) == list(range(1, 15))
 
     def test_rowsDeleted(self, table: IcebergTable) -> None:
-        """Rows that somebody deleted are gone for us too."""
+        """Rows that another program deleted are missing for us too."""
         opened(table.directory).delete("seq = 5")
         assert (table.require().rows, table.require().stop) == (7, 9)
 
@@ -163,11 +165,11 @@ class TestOthers:
         """An Iceberg table of somebody else is left alone."""
         with opened(table.directory).transaction() as change:
             change.remove_properties("natsbroker.log")
-        with pytest.raises(TableError, match="is an Iceberg table, and no archive"):
+        with pytest.raises(TableError, match="is an Iceberg table, but not an archive"):
             table.latest()
 
     def test_damaged(self, table: IcebergTable) -> None:
-        """Metadata that is gone is an error that says where."""
+        """Missing metadata is an error with its place."""
         location = opened(table.directory).metadata_location
         Path(location.removeprefix("file://")).unlink()
         with pytest.raises(TableError, match=r"metadata\.json"):
@@ -228,7 +230,7 @@ class TestObjects:
         return sorted(arrow["seq"].to_pylist())
 
     def test_seen(self, objects: ArchiveTable) -> None:
-        """The URL is enough to find it again; others read it in their own way."""
+        """The URL is enough to find the table again. Other programs read it in their own way."""
         again = tableAt(str(objects.root))
         assert isinstance(again, IcebergTable)
         assert grow(again, 15)
@@ -239,7 +241,9 @@ class TestObjects:
         assert [x for batch in batches for x in batch["seq"].to_pylist()] == list(range(1, 15))
 
     def test_race(self, objects: ArchiveTable) -> None:
-        """Of several writers that go on from one version one succeeds, and has its files alone."""
+        """
+        Of several writers that continue from one version one succeeds, and only its files stay.
+        """
         racers = [tableAt(objects.root) for _ in range(4)]
         base = objects.require()
         files = [filed(objects.root, 9, 10 + n) for n in range(4)]
@@ -250,7 +254,9 @@ class TestObjects:
         assert sorted(path for path, _, _ in filesBelow(objects.root, "data")) == names
 
     def test_tidied(self, objects: ArchiveTable) -> None:
-        """Small files become one; those, orphans and old metadata go when they are vacuumed."""
+        """
+        Small files become one. The small ones, orphans and old metadata are removed by a vacuum.
+        """
         assert grow(objects, 15)
         [orphan] = filed(objects.root, 20, 23)
         assert objects.compact(1 << 30) == 2
@@ -264,8 +270,8 @@ class TestObjects:
         assert self.seqs() == list(range(1, 15))
 
     def test_noCatalog(self, objects: ArchiveTable, bucket: str) -> None:
-        """Without a catalog nothing makes commits atomic there; another one is another table."""
-        with pytest.raises(OptionError, match="an object store is in a catalog that makes"):
+        """Without a catalog no commit is atomic there. Another catalog means another table."""
+        with pytest.raises(OptionError, match="an object store needs a catalog that makes"):
             tableAt(f"{bucket}/other", "iceberg")
         with pytest.raises(OptionError, match=r"is an archive in the catalog lake:raw\.log"):
             tableAt(objects.root, "iceberg", "lake:raw.other")

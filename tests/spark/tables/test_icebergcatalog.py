@@ -43,7 +43,7 @@ def test_closed(tmp_path: Path) -> None:
 
 
 def test_madeTogether(tmp_path: Path) -> None:
-    """Many processes that make the same catalog do not disturb one another."""
+    """Many processes that create the same catalog do not disturb one another."""
 
     def work(number: int) -> bool:
         IcebergTable(tmp_path).make()
@@ -53,7 +53,7 @@ def test_madeTogether(tmp_path: Path) -> None:
 
 
 def test_marks(tmp_path: Path) -> None:
-    """A directory is known by the catalog, or by the file that names another one."""
+    """A directory is recognized by the catalog, or by the file that names another one."""
     assert "iceberg" in FORMATS
     for module in MARKS["iceberg"]:
         (tmp_path / module).write_text("{}")

@@ -59,7 +59,7 @@ def test_objects() -> None:
 
 
 def test_files(place: Location) -> None:
-    """A file is there with its size once it was closed, and gone when it was deleted."""
+    """A file exists with its size after it was closed, and is missing after it was deleted."""
     path = place / "data" / "a.parquet"
     assert (list(filesBelow(place, "data")), sizeOf(path)) == ([], 0)
     assert not path.exists()
@@ -95,7 +95,7 @@ def test_texts(place: Location) -> None:
 
 
 def test_abandoned(place: Location) -> None:
-    """Nothing is left of a file that is given up and deleted."""
+    """A file that is abandoned and deleted leaves nothing behind."""
     writer = FileWriter(place, 1)
     writer.add(pa.RecordBatch.from_pydict({"seq": range(200_000)}))
     writer.abandon()

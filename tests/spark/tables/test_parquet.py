@@ -80,7 +80,7 @@ class TestWriting:
         assert left(root) == []
 
     def test_sourceFails(self, root: Path) -> None:
-        """If the messages cannot be read to their end, nothing is left."""
+        """If the messages cannot be read to their end, no file is left."""
 
         def batches() -> Any:
             for _ in range(3):
@@ -108,7 +108,7 @@ class TestDays:
                 assert file.path.startswith(f"data/date=2026-11-2{number}/")
 
     def test_backAgain(self, root: Path) -> None:
-        """Where a clock went back there is one file more."""
+        """If a clock went back there is one more file."""
         one, two = dated(3, 4, 3), dated(4, 5, 3)
         shifted = [x.set_column(0, "seq", pa.array([n])) for n, x in enumerate([*two, *one], 1)]
         files = writeFiles(root, shifted, 1, True)

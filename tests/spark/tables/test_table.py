@@ -23,7 +23,7 @@ def test_noTable(tmp_path: Path) -> None:
 
 
 def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing library is an error that names the extra that brings it."""
+    """A missing library is an error that names the extra."""
     monkeypatch.delitem(sys.modules, "natsbroker.spark.tables.delta", raising=False)
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(OptionError, match=r"pip install 'natsbroker\[delta\]'"):

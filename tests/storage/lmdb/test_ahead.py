@@ -228,7 +228,7 @@ class TestRecalled:
         assert stage.wait(stage.log.lastFor(b"a")).payload == b"3"
 
     def test_lastWhenGone(self, stage: Stage) -> None:
-        """A record that was read with its sequence is not given once it is gone."""
+        """A record that was read with its sequence is not returned after its removal."""
         assert stage.log.recallLast(b"a") == 1
         stage.wait(stage.log.delete([1]))
         assert self.find(stage, 1) == [None]
@@ -243,7 +243,7 @@ class TestRecalled:
         assert stage.store.cache.find(stage.log.identity, 1) is not None
 
     def test_closed(self, stage: Stage) -> None:
-        """A closed log gives nothing."""
+        """A closed log returns nothing."""
         stage.put(b"a")
         stage.wait(stage.store.close())
         assert self.find(stage, 3) == [None]

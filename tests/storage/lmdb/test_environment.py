@@ -46,7 +46,7 @@ def put(environment: Environment, keys: range, value: bytes | None = VALUE) -> N
 
 
 def test_reused(filled: Environment) -> None:
-    """When the disk is full, what is deleted makes room; not before LMDB may write there."""
+    """On a full disk, deleted records make room, but not before LMDB may reuse it."""
     weight = LARGEST_STEP
     with pytest.raises(OSError, match="no space"):
         filled.prepareNext(weight, lambda: False)

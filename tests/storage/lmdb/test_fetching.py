@@ -139,8 +139,8 @@ def test_damagedTally(database: Database, names: Names) -> None:
 @needsCompiled
 def test_damagedBlock(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    An unverified block is checked alike on both paths: the compiled step takes no other bytes, and
-    no further.
+    An unverified block is checked in the same way on both paths: the compiled step reads no other
+    bytes, and not beyond.
     """
     random = Random(11)
     assert COMPILED is not None

@@ -111,7 +111,7 @@ def test_otherStoresFrames(tmp_path: Path) -> None:
 
 
 def test_flippedBits(tmp_path: Path) -> None:
-    """A flipped bit costs nothing, wherever it is."""
+    """A flipped bit at any place loses nothing."""
     path = tmp_path / "journal"
     written(path, FIRST, SECOND)
     data = path.read_bytes()
@@ -138,7 +138,7 @@ def test_tornFrame(tmp_path: Path) -> None:
 
 
 def test_rewound(tmp_path: Path) -> None:
-    """After the journal begins again, what it had before is known by its generation."""
+    """After the journal begins again, its earlier content is recognized by its generation."""
     journal = Journal(tmp_path / "journal", MARK)
     assert journal.append(*FIRST)
     assert journal.append(*SECOND)
@@ -152,7 +152,7 @@ def test_rewound(tmp_path: Path) -> None:
 
 
 def test_full(tmp_path: Path) -> None:
-    """A frame for which there is no room is not written; after beginning again it is."""
+    """A frame without room is not written. After the journal begins again it is."""
     journal = Journal(tmp_path / "journal", MARK)
     size = (tmp_path / "journal").stat().st_size
     blobs = records(1, 1, 1, LARGEST_FRAME)
@@ -214,8 +214,10 @@ def test_noSync(zygote: Zygote, tmp_path: Path) -> None:
 
 @needsShim
 def test_databaseFails(zygote: Zygote, tmp_path: Path) -> None:
-    """While commits to the database fail, what fits into the journal is stored and can be read; a
-    store that ends then has it all when it is opened next."""
+    """
+    While commits to the database fail, requests that fit into the journal are stored and can be
+    read. A store that ends then has all of it when it is opened next.
+    """
     how: dict[str, Any] = {"first": 100, "count": 5, "steps": 30}
     run = zygote.run("append", tmp_path / "store", later=Plan(Act.FAIL, Call.SYNC), **how)
     assert len([line for line in run.said if "done" in line]) == 30
@@ -719,7 +721,9 @@ def test_writerHasNoSpace(tmp_path: Path, scripted: list[tuple[int, int]]) -> No
 
 
 def test_noteFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
-    """A record in the journal is acknowledged also if it cannot be noted; then no more is taken."""
+    """
+    A record in the journal is acknowledged although it cannot be noted. Then no more are accepted.
+    """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
     recorder = Recorder()

@@ -90,7 +90,7 @@ def test_lengths(database: Path, tmp_path: Path, offset: int) -> None:
 
 
 def test_separators(database: Path, tmp_path: Path) -> None:
-    """A branch that leads elsewhere for a key than to its page is seen."""
+    """A branch that leads to another page for a key is detected."""
     branches = [node for isBranch, node in nodesOf(database) if isBranch]
     assert len(branches) > 2
     for node in branches[1:]:

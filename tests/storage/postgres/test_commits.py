@@ -98,9 +98,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
                 return log
 
     def test_downBeforeTheCommit(self) -> None:
-        """
-        An append that was not committed is not there afterwards; its sequences were never used.
-        """
+        """An append that was not committed is missing afterwards. Its sequences were never used."""
         log = self.failed("before")
         assert self.wait(log.append([entry(b"x")])) == range(4, 5)
         assert self.payloads(log) == [b"0", b"1", b"2", b"x"]
@@ -152,7 +150,7 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         assert self.wait(log.append(numbered(3, 5))) == range(4, 6)
 
     def test_unreachable(self) -> None:
-        """A store that cannot be reached when it is opened says so."""
+        """A store that cannot be reached when it is opened gives that error."""
         self.proxy.isDown = True
         opening = openPostgres(self.reactor, self.database())
         failure = self.failsWith(StoreFailed, opening)

@@ -24,7 +24,7 @@ from tests.storage.postgres.test_store import Watcher
 
 
 def test_soonEnough() -> None:
-    """A publisher has its answer within two seconds."""
+    """A publisher gets its answer within two seconds."""
     assert confirming.PATIENCE + confirming.AGAIN < 2
 
 

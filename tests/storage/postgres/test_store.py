@@ -158,7 +158,7 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert list(self.wait(log.subjects(b"a.*.y", b"a.100.x", 60))) == names[101::2][:60]
 
     def test_exchangedRecords(self) -> None:
-        """A record that stands in the place of another is damaged."""
+        """A record in the place of another one is damaged."""
         _, log, watcher = self.watched()
         self.wait(log.append(numbered(0, 3)))
         self.sql(

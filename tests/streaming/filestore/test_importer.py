@@ -226,7 +226,7 @@ class TestDurables:
         assert self.resumed(stageOn(writer), "c", durableName="d").sequences == [8, 9]
 
     def test_unsubscribed(self, writer: StoreWriter) -> None:
-        """A durable subscription that was ended is gone: the name begins again."""
+        """A durable subscription that was ended is gone, and the name starts again."""
         channel = writer.channel("orders")
         channel.messages(1, 3)
         channel.subscription(1, clientID="c", durableName="d", isDurable=True, lastSent=2)
@@ -254,8 +254,10 @@ class TestDurables:
         assert listener.sequences == [1]
 
     def test_queue(self, writer: StoreWriter) -> None:
-        """A durable queue group without members keeps its place; its name is split at the first
-        colon."""
+        """
+        A durable queue group without members keeps its position. Its name is split at the first
+        colon.
+        """
         channel = writer.channel("orders")
         channel.messages(1, 4)
         channel.subscription(1, qGroup="d:g:h", isDurable=True, lastSent=3)
@@ -439,7 +441,7 @@ class TestTwice:
             imported(stage.store, planned(writer))
 
     def test_otherPositions(self, writer: StoreWriter) -> None:
-        """Other positions of subscriptions are other data as well."""
+        """Other positions of subscriptions mean different data."""
         channel = writer.channel("orders")
         channel.messages(1, 3)
         channel.subscription(1, clientID="c", durableName="d", isDurable=True)

@@ -59,7 +59,7 @@ def test_message(channel: ChannelWriter) -> None:
 
 
 def test_after(channel: ChannelWriter) -> None:
-    """Only messages above a sequence are given; the last sequence is the channel's."""
+    """Only messages above a sequence are returned. The last sequence is the channel's."""
     channel.messages(1, 5)
     messages, last, _ = read(channel, 3)
     assert ([message.sequence for message in messages], last) == ([4, 5], 5)
@@ -123,7 +123,7 @@ class TestIndexDecides:
         assert sequencesOf(channel) == ([1, 2, 3, 4], 4)
 
     def test_flippedBit(self, channel: ChannelWriter) -> None:
-        """A damaged message is reported by channel and sequence; those behind it are given."""
+        """A damaged message is reported with channel and sequence. Later ones are returned."""
         offsets = [channel.message(number, b"data") for number in (1, 2, 3)]
         flip(channel.path("msgs.1.dat"), offsets[1] + 20)
         messages, last, report = read(channel)
@@ -185,7 +185,7 @@ class TestScan:
         messages, last, report = read(channel)
         assert ([message.sequence for message in messages], last) == ([1, 2], 2)
         assert (len(report.notes), report.damaged) == (2, [])
-        assert "are no whole record" in report.notes[1]
+        assert "are not a whole record" in report.notes[1]
 
     def test_indexAhead(self, channel: ChannelWriter) -> None:
         """A sequence that the index names and the data lacks is reported and stays used."""
@@ -223,7 +223,9 @@ class TestScan:
         messages, last, report = read(channel)
         assert ([message.sequence for message in messages], last) == ([1, 3, 4], 4)
         size = offsets[2] - offsets[1]
-        assert report.damaged == [f"orders/msgs.1.dat: {size} bytes at {offsets[1]} are no record"]
+        assert report.damaged == [
+            f"orders/msgs.1.dat: {size} bytes at {offsets[1]} are not a record"
+        ]
 
     def test_longName(self, tmp_path: Path) -> None:
         """The scan works with names of channels whose length takes two bytes."""

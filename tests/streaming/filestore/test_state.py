@@ -50,7 +50,7 @@ def test_clients(tmp_path: Path) -> None:
 
 
 def test_pending(channel: ChannelWriter) -> None:
-    """A message that was sent and not acknowledged is pending; the last one sent is known."""
+    """A message that was sent and not acknowledged is pending. The last sent one is known."""
     channel.subscription(1, durableName="d", clientID="c", isDurable=True, lastSent=4)
     channel.sent(1, 7, 5, 6, 6)
     channel.acknowledged(1, 6, 9)

@@ -77,7 +77,7 @@ class TestInboxes:
     """The subjects to which messages may be sent for a requester."""
 
     def test_allowed(self) -> None:
-        """To where it may listen itself, and nowhere else."""
+        """The service sends only to subjects that the requester may subscribe to."""
         some = Requester(Grant(subscribe=SubscribePermissions([b"_INBOX.me.>"])))
         assert some.mayHear(b"_INBOX.me.1")
         assert not some.mayHear(b"_INBOX.you.1")

@@ -64,7 +64,7 @@ class TestConnect:
 
     @pytest.mark.parametrize("clientID", ["", "a.b", "a b", "a/../b", "a*", "\xe9"])
     def test_clientID(self, clientID: str) -> None:
-        """A client id that is none is refused."""
+        """An invalid client id is refused."""
         assert Client(Stage(), clientID, connID=b"c").connect().error == errors.INVALID_CLIENT_ID
 
     @pytest.mark.parametrize("payload", [b"", b"garbage", b"\xff\xff"])
@@ -109,7 +109,7 @@ class TestConnect:
 
     @pytest.mark.parametrize("error", [StoreFull("no space"), StoreFailed("broken")])
     def test_storeTakesNoWrites(self, error: StoreError) -> None:
-        """While the store takes no writes a client may connect; it is written down afterwards."""
+        """While the store accepts no writes a client may connect. It is stored afterwards."""
         stage = Stage(makeStore=held)
         stage.store.failing = error
         client = Client(stage, "me")
@@ -123,7 +123,7 @@ class TestConnect:
         assert stage.model.clientNames() == ["me"]
 
     def test_leavesBeforeItIsWritten(self) -> None:
-        """A client that left before it could be written down is not there later."""
+        """A client that left before it could be stored does not exist later."""
         stage = Stage(makeStore=held)
         stage.store.failing = StoreFull("no space")
         client = Client(stage, "me")
@@ -236,7 +236,7 @@ class TestHeartbeats:
     QUICK = Streaming(hb_interval=1.0, hb_timeout=1.0, hb_fail_count=2)
 
     def test_interval(self) -> None:
-        """A client is asked every 30 seconds; any answer will do."""
+        """A client gets a heartbeat every 30 seconds. Any answer counts."""
         stage = Stage()
         client = stage.client()
         stage.advance(29.9)
@@ -265,7 +265,7 @@ class TestHeartbeats:
         ] == [True]
 
     def test_recovers(self) -> None:
-        """A single answer makes up for missing ones."""
+        """A single answer resets the count of missing ones."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.isAlive = False
@@ -319,7 +319,7 @@ class TestHeartbeats:
         assert client.beats == 0
 
     def test_closedWhileAsked(self) -> None:
-        """A client that leaves while it is being asked is not missed."""
+        """A client that leaves during the check is not missed."""
         stage = Stage(self.QUICK)
         client = stage.client()
         client.isAlive = False
@@ -329,7 +329,7 @@ class TestHeartbeats:
         assert (client.beats, stage.model.clientNames()) == (1, [])
 
     def test_storeFails(self) -> None:
-        """A dead client is gone although that cannot be written down now; it is later."""
+        """A dead client is removed although that cannot be stored now. It is stored later."""
         stage = Stage(self.QUICK, makeStore=held)
         client = stage.client()
         client.isAlive = False

@@ -104,7 +104,7 @@ def test_answers() -> None:
 
 
 def test_closed() -> None:
-    """Nothing is taken once it is closed."""
+    """No request is accepted after the end."""
     stage = Stage()
     client = stage.client()
     dispatcher = stage.service.dispatcher

@@ -204,7 +204,7 @@ class TestStart:
         ],
     )
     def test_afterRetention(self, more: dict[str, object], expected: list[int]) -> None:
-        """Where the oldest messages have gone, the first that is there is the beginning."""
+        """If the oldest messages have been removed, the first existing one is the beginning."""
         settings = Streaming(max_msgs=2)
         client = published(Stage(settings), 5)
         assert client.subscribe("foo", **more).sequences == expected
@@ -313,7 +313,7 @@ class TestResponse:
         assert client.subscribe("foo", durableName="d").sequences == [1]
 
     def test_clientLeavesMeanwhile(self) -> None:
-        """A client that leaves while its subscription is being written down has none."""
+        """A client that leaves while its subscription is being stored has none."""
         stage = Stage(makeStore=held)
         client = published(stage, 1)
         stage.store.isHeld = True
@@ -358,7 +358,7 @@ class TestDurable:
         assert again.again == [(1, 1), (3, 1), (4, 0)]
 
     def test_beyondMaxInFlight(self) -> None:
-        """All of it comes again, although it is more than the new maxInFlight."""
+        """All messages come again, although there are more than the new maxInFlight."""
         client = published(Stage(), 3)
         client.subscribe("foo", durableName="d", isAcking=False).close()
         client.publish("foo", b"4")

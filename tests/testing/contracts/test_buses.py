@@ -465,7 +465,7 @@ NAMES = [row[0] for row in WRONG]
 @pytest.mark.slow
 @pytest.mark.parametrize(("suite", "expected"), [row[1:] for row in WRONG], ids=NAMES)
 def test_wrongProvidersFail(suite: Any, expected: set[str]) -> None:
-    """A provider that breaks its contract fails the tests that are about that."""
+    """A provider that breaks its contract fails the tests of the broken parts."""
     assert expected <= failuresOf(suite)
 
 

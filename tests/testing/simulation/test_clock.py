@@ -62,7 +62,7 @@ class TestClock:
 
     @pytest.mark.parametrize(("change", "when"), [(0.5, 0.5), (3.0, 3.0)])
     def test_reset(self, change: float, when: float) -> None:
-        """A call that is moved to another time comes then, once."""
+        """A call that is moved to another time is made then, once."""
         seen: list[float] = []
         clock = SimulatedClock(0.0)
         call = clock.callLater(1, lambda: seen.append(clock.seconds()))

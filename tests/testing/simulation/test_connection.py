@@ -75,7 +75,7 @@ class TestEnding:
     """The end."""
 
     def test_lose(self, pair: Pair) -> None:
-        """Everything that was written comes before the end, however much it is."""
+        """All written bytes come before the end, in any amount."""
         here, there = pair.connect()
         here.transport.registerProducer(here, True)
         here.transport.write(b"x" * 100_000)

@@ -35,7 +35,7 @@ class TestHost:
         assert pair.two.listenTCP(7, pair.answering).getHost().host == "10.0.0.2"
 
     def test_anyPort(self, pair: Pair) -> None:
-        """Port 0 is one that is free."""
+        """Port 0 means any free port."""
         ports = {pair.two.listenTCP(0, pair.answering).getHost().port for _ in range(3)}
         assert len(ports) == 3
 

@@ -99,7 +99,7 @@ def test_line(names: Names, data: bytes, frame: tuple[Any, ...]) -> None:
     ids=lambda value: repr(value)[:60],
 )
 def test_malformedLine(names: Names, data: bytes, error: errors.WireError) -> None:
-    """A malformed line is found, however it comes."""
+    """A malformed line is found, in any pieces."""
     for cut in (len(data), 1, 3, len(data) // 2):
         assert decoded(names, data, cut) == [(ops.FAULT, error)]
 

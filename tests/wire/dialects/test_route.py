@@ -200,7 +200,7 @@ def test_withoutHeaders() -> None:
 def test_interestReadsWhatItWrites(
     account: bytes, pattern: bytes, queue: bytes, weight: int, isDedicated: bool
 ) -> None:
-    """Interest comes back as it was told."""
+    """Interest is read as it was written."""
     named, known = (b"", account) if isDedicated else (account, b"")
     gained = interestLine(named, pattern, queue, weight)
     lost = lostLine(named, pattern, queue)

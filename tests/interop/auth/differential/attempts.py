@@ -1,5 +1,5 @@
 """
-Attempts to log in, publish and subscribe, made from what a configuration file says of itself.
+Attempts to log in, publish and subscribe, which are derived from a configuration file.
 
 A file begins with remarks: who can log in, and which subjects and queues are worth trying::
 

@@ -30,7 +30,7 @@ _RELOADED = r"Reloaded server configuration|Failed to reload server configuratio
 
 def _reload(server: Server, text: str) -> str:
     """
-    @return: why a server does not take a configuration; empty if it does.
+    @return: the reason why a server does not take a configuration; empty if it does.
     """
     length = server.logLength()
     server.writeConfig(text)

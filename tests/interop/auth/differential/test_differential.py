@@ -37,8 +37,10 @@ REFUSED = sorted((FOLDER / "refused").glob("*.conf"))
 
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
-    """Every login, publication and subscription that is tried comes to the same, or the difference
-    is explained."""
+    """
+    Every login, publication and subscription that is tried has the same result, or the difference
+    is explained.
+    """
     requireRealServer()
     with Comparison(flavour, tmp_path) as comparison:
         differences = [
@@ -52,8 +54,9 @@ def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
 def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
-    """When a configuration becomes another one, clients keep, lose and receive the
-    same."""
+    """
+    When a configuration changes, connected clients keep, lose and receive the same on both servers.
+    """
     requireRealServer()
     with Comparison(flavour, tmp_path) as comparison:
         differences = [
@@ -139,7 +142,10 @@ class TestCorpus:
         assert set(words) == {b"CONNECT", b"SUB", b"UNSUB", b"PUB", b"reply"}
 
     def test_repeatable(self) -> None:
-        """A seed and a number always make the same conversation, and different ones another."""
+        """
+        One seed and number always make the same conversation, and different numbers make different
+        ones.
+        """
         matter = matters()[0]
         made = [conversation(matter, 5, number) for number in range(20)]
         assert made == [conversation(matter, 5, number) for number in range(20)]
@@ -161,7 +167,7 @@ class TestCorpus:
         )
 
     def test_report(self) -> None:
-        """A difference is reported with the command that makes it again."""
+        """A difference is reported with the command that reproduces it."""
         talk = Script((Login(),), (Try(0, b"SUB a 1\r\n"),))
         difference = Difference("users", 3, 17, "ours-pure", talk, [[b"a"], []], [[b"b"], []])
         report = str(difference).splitlines()

@@ -395,9 +395,7 @@ async def shops(url: str) -> None:
 
 
 async def restart(url: str) -> None:
-    """
-    Go on with subscriptions when the server was started again, twice.
-    """
+    """Continue subscriptions after the server was restarted, twice."""
     session = await Session("py-restart").open(url)
     durable: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
     await session.publish("py.restart", "1", "2")

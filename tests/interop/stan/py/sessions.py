@@ -20,9 +20,7 @@ scenario: contextvars.ContextVar[str] = contextvars.ContextVar("scenario")
 
 
 class _Queue(asyncio.Queue):  # type: ignore[type-arg]
-    """
-    A queue as it was before Python 3.10: the client says which loop it means.
-    """
+    """A queue as before Python 3.10: the client passes the event loop."""
 
     def __init__(self, maxsize: int = 0, loop: object = None) -> None:
         super().__init__(maxsize)

@@ -158,7 +158,7 @@ class TestChannel:
             (tmp_path / done[0].files[""][0].path).unlink()
             return done
 
-        with pytest.raises(TableError, match="was deleted before it was named"):
+        with pytest.raises(TableError, match="was deleted before the table named it"):
             Archiver(optionsOf(broker, channel=name), tableAt(tmp_path), robbed).once()
         assert tableAt(tmp_path).require().files == ()
 
@@ -177,7 +177,7 @@ class TestStream:
     """A stream of nats-server."""
 
     def test_everyMessageOfAStream(self, station: Station, tmp_path: Path) -> None:
-        """Every message is archived with its headers; deleted ones are no loss, purged ones are."""
+        """Every message is archived with its headers. Deleted ones are no loss, purged ones are."""
         stream = station.stream()
         stream.add("a", b"one", {"K": "v"})
         stream.fill([b"%d" % n for n in range(2, 21)])
@@ -196,7 +196,7 @@ class TestStream:
         assert archiver.rows == 23
 
     def test_noHold(self, station: Station, tmp_path: Path) -> None:
-        """nats-server has no holds; nothing is archived then."""
+        """nats-server has no holds, so no message is archived."""
         stream = station.stream()
         archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
         with pytest.raises(OptionError, match="hold: only channels of our broker can be held"):
@@ -204,7 +204,9 @@ class TestStream:
         assert tableAt(tmp_path).latest() is None
 
     def test_emptyStream(self, station: Station, tmp_path: Path) -> None:
-        """A stream without messages gives an archive without files, which begins where it does."""
+        """
+        A stream without messages gives an archive without files, with the same first sequence.
+        """
         stream = station.stream(first_seq=50)
         archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
         archiver.once()
@@ -221,9 +223,9 @@ class TestStream:
     @pytest.mark.parametrize(
         ("given", "text"),
         [
-            ({"stream": "A,B"}, "name the one stream or channel to archive"),
-            ({"channel": "a.*"}, "name the one stream or channel to archive"),
-            ({"stream": "A", "subject": "x"}, "an archive has every message of its log"),
+            ({"stream": "A,B"}, "name exactly one stream or channel to archive"),
+            ({"channel": "a.*"}, "name exactly one stream or channel to archive"),
+            ({"stream": "A", "subject": "x"}, "an archive must have every message of its log"),
             ({}, "name at least one stream or channel"),
         ],
     )

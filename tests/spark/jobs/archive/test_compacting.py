@@ -75,7 +75,7 @@ class TestCompact:
     """Few files of many."""
 
     def test_sameMessages(self, kept: Kept) -> None:
-        """The archive has the same messages, in one file; the old ones are still there."""
+        """The archive has the same messages in one file. The old files are still there."""
         before = kept.files
         assert compact(kept.table) == 10
         snapshot = kept.table.require()
@@ -168,7 +168,7 @@ def test_commands(kept: Kept) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_noArchive(form: str, tmp_path: Path) -> None:
-    """Nothing is deleted where there is no archive."""
+    """Without an archive, no message is deleted."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine").write_text("x")
     with pytest.raises(TableError, match="there is no archive"):

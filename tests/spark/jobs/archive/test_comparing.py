@@ -117,7 +117,7 @@ class TestBoth:
 
 
 class TestChannel:
-    """The findings that only our broker can give."""
+    """The findings that only our broker can report."""
 
     def test_readsNothing(
         self, broker: BrokerStation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,7 +130,7 @@ class TestChannel:
 
     def test_trimmed(self, startServer: StartServer, tmp_path: Path) -> None:
         """
-        A message that retention took since it was archived is no finding, and neither is a lost
+        A message that retention removed after it was archived is no finding, and neither is a lost
         one.
         """
         config = "streaming { store_limits { max_msgs: 50 } }"

@@ -29,7 +29,7 @@ def ran(root: Path, *more: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("partition", ["", "date"])
 def test_sameMessages(tmp_path: Path, form: str, partition: str) -> None:
-    """The table has the same messages of the same log, and the same losses, once."""
+    """The table has the same messages of the same log, and the same losses, each once."""
     former(tmp_path / "old", (1, 15), (15, 16), (16, 33), partition=partition)
     for _ in range(2):
         code, summary = ran(tmp_path, "--format", form)
@@ -46,7 +46,7 @@ def test_sameMessages(tmp_path: Path, form: str, partition: str) -> None:
 
 
 def test_goesOn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A conversion that was broken off goes on where it was."""
+    """A conversion that was interrupted continues at its position."""
     for name, count in (("ROWS", 9), ("_FILES", 1)):
         monkeypatch.setattr(f"natsbroker.spark.jobs.archive.converting.{name}", count)
     former(tmp_path / "old", (1, 10), (10, 20))
@@ -61,7 +61,7 @@ def test_goesOn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_damaged(tmp_path: Path) -> None:
-    """Other bytes than were written are an error, and so is a file that is gone."""
+    """Changed bytes are an error, and so is a missing file."""
     former(tmp_path / "old", (1, 10))
     path = tmp_path / "old" / "data" / "1.parquet"
     pq.write_table(pq.read_table(path), path, compression="gzip")
@@ -76,4 +76,4 @@ def test_noArchive(tmp_path: Path) -> None:
     code, summary = ran(tmp_path)
     assert (code, "there is no archive of an earlier version" in summary["error"]) == (3, True)
     (tmp_path / "old" / "_nb" / "columns-0000000000.ddl").write_text("x INT")
-    assert "decode the log or its archive again" in ran(tmp_path)[1]["error"]
+    assert "run decode again" in ran(tmp_path)[1]["error"]

@@ -45,7 +45,9 @@ def test_newFiles(tmp_path: Path) -> None:
 
 
 def test_otherArchive(tmp_path: Path) -> None:
-    """Files of more than the archive has are of another one; a wrong command line ends with 2."""
+    """
+    Files with more than the archive has belong to another one. A wrong command line ends with 2.
+    """
     extended(tmp_path / "log", [("a", b"x")])
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / f"{1:020}-{9:020}.parquet").write_bytes(b"")

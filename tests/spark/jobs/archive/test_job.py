@@ -189,8 +189,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("form", FORMATS)
 def test_fullDisk(form: str, broker: BrokerStation, disk: Path) -> None:
     """
-    A job on a full disk, at any step, says so; the table stays whole, and the job goes on when
-    there is room.
+    A job on a full disk, at any step, reports an error. The table stays intact, and the job
+    continues when there is room.
     """
     root = disk / "lake"
     name = broker.channel([b"%d" % n for n in range(1, 101)])
@@ -253,7 +253,7 @@ class TestCommand:
         assert ran(*source)[0] == 0
 
     def test_goesOn(self, startServer: StartServer, tmp_path: Path) -> None:
-        """With C{--every} it goes on, also over a restart, and ends in order when asked to."""
+        """With C{--every} it continues, also over a restart, and ends in order on request."""
         config = "streaming { store: lmdb, dir: $DIR/s }"
         server = startServer(OURS_FAST, config)
         broker = BrokerStation(server)
@@ -358,7 +358,7 @@ class TestWaiting:
 
     @pytest.mark.slow
     def test_silentStore(self, station: Station) -> None:
-        """SIGTERM ends it while an object store takes everything and answers nothing."""
+        """SIGTERM ends it while an object store accepts all requests and answers none."""
         stream = station.stream()
         stream.fill([b"x"] * 3)
         with socket.create_server(("127.0.0.1", 0)) as store:

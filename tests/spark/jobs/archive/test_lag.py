@@ -41,7 +41,10 @@ def test_unknown() -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
-    """The lag of an archive is the sequences that it does not account for; too many make it 1."""
+    """
+    The lag of an archive is the number of sequences that it does not account for. A larger lag than
+    allowed gives exit status 1.
+    """
     name = broker.channel([b"x"] * 10)
     archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
     source = ("--servers", broker.url, "--archive", str(tmp_path))
@@ -102,7 +105,7 @@ def test_query(spark: Any, station: Station, tmp_path: Path) -> None:
 
 
 def test_places(tmp_path: Path) -> None:
-    """The last micro-batch that ended counts, with all its sources of ours."""
+    """The last complete micro-batch counts, with all its sources of our kind."""
     for name in ("offsets", "commits"):
         (tmp_path / name).mkdir()
 

@@ -42,7 +42,7 @@ class TestArchive:
         assert read(origin, 9, 12) == ([9, 10, 11], [])
 
     def test_versionIsFixed(self, tmp_path: Path) -> None:
-        """A version stays as it is, and the newest one can be opened."""
+        """A version does not change, and the newest one can be opened."""
         extended(tmp_path, [("a", b"x")])
         origin = ArchiveOrigin.of(str(tmp_path))
         extended(tmp_path, [("a", b"x")])
@@ -89,5 +89,5 @@ class TestLog:
     )
     def test_notOneWholeLog(self, given: dict[str, str]) -> None:
         """A selection that is not one whole log is refused."""
-        with pytest.raises(OptionError, match="name the one stream or channel, whole"):
+        with pytest.raises(OptionError, match="name exactly one stream or channel"):
             LogOrigin(readOptions({"servers": "h", **given}))

@@ -79,7 +79,9 @@ def test_objects(spark: Any, broker: BrokerStation, bucket: str) -> None:
 
 
 def test_onlyOneOfThem(spark: Any, startServer: StartServer, tmp_path: Path) -> None:
-    """A message that retention took comes from the archive; a hole between the two is an error."""
+    """
+    A message that retention removed comes from the archive. A gap between the two is an error.
+    """
     config = "streaming { store_limits { max_msgs: 10 } }"
     broker = BrokerStation(startServer(OURS_FAST, config))
     broker.channel([b"x"] * 10, "c")
@@ -95,7 +97,7 @@ def test_onlyOneOfThem(spark: Any, startServer: StartServer, tmp_path: Path) -> 
 
 
 def test_empty(spark: Any, station: Station, tmp_path: Path) -> None:
-    """An archive that has nothing yet is no error."""
+    """An archive without messages is no error."""
     stream = station.stream()
     given = {"servers": station.url, "stream": stream.name}
     archive(None, given, str(tmp_path), form="iceberg")

@@ -28,7 +28,7 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 
 
 def test_command(broker: BrokerStation, tmp_path: Path) -> None:
-    """Without differences the exit status is 0; with some 1, and each is named."""
+    """Without differences the exit status is 0. With some it is 1, and each is named."""
     name = broker.channel([b"x"] * 100)
     archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), plan=FilePlan(60))
     source = ("--servers", broker.url, "--archive", str(tmp_path))

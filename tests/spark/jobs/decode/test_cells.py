@@ -52,5 +52,5 @@ def test_proportion(ddl: str) -> None:
     ],
 )
 def test_counted(ddl: str, value: Any, cells: int) -> None:
-    """Each item takes a place in each column beneath it, whatever it has."""
+    """Each item takes a place in each column beneath it, with any content."""
     assert cellsIn(value, shape(ddl)) == cells

@@ -94,7 +94,7 @@ class TestTables:
         }
         [other] = rowsOf(tmp_path, "others__dlq")
         assert (other["seq"], other["data"], other["schema"]) == (4, b"\xff\x00", None)
-        assert other["reason"] == "no schema is for its subject"
+        assert other["reason"] == "there is no schema for its subject"
         assert rowsOf(tmp_path, "sensor_all__dlq") == []
         assert decoder.summary() == {
             "tables": {
@@ -159,7 +159,10 @@ class TestTables:
     def test_prefix(self, tmp_path: Path) -> None:
         """A schema with the names of the coordinates is refused, unless these get others."""
         extended(tmp_path / "log", [("a", b'{"Time": 7}')])
-        with pytest.raises(OptionError, match="has a column Time, as each table has: say --prefix"):
+        with pytest.raises(
+            OptionError,
+            match="has a column Time, and so has each table: rename the table's with --prefix",
+        ):
             decoderOf(tmp_path, 'a=json:"Time INT"')
         decoderOf(tmp_path, 'a=json:"Time INT"', options=TableOptions("nb_")).once()
         [row] = rowsOf(tmp_path, "a")
@@ -184,7 +187,9 @@ class TestTables:
             assert DeltaLakeTable(tmp_path / "to" / name).require().lost == ((2, 10),)
 
     def test_deadLettersAreAnArchive(self, tmp_path: Path) -> None:
-        """Dead letters have all that archives have: they are decoded again by another schema."""
+        """
+        Dead letters have all fields of archives, so they can be decoded again with another schema.
+        """
         extended(tmp_path / "log", [order(1), ("orders.de", b'{"id": 2, "new": true}')])
         decoderOf(tmp_path, ORDERS).once()
         again = readMappings(['orders.*=json:"id BIGINT, new BOOLEAN"'], {})
@@ -196,7 +201,7 @@ class TestTables:
 
 
 class TestAgain:
-    """One run after another."""
+    """Several runs, one after another."""
 
     def test_goesOn(self, tmp_path: Path) -> None:
         """A second run adds the new messages, and no others."""
@@ -209,7 +214,7 @@ class TestAgain:
         assert seqsOf(tmp_path, "orders_any") == [1, 2, 3, 4, 5, 6]
 
     def test_newTable(self, tmp_path: Path) -> None:
-        """A schema that comes later decodes from the beginning; the others stay as they are."""
+        """A new schema decodes from the beginning. The other tables stay as they are."""
         extended(tmp_path / "log", [order(1), ("sensor.a", b'{"v": 2}'), order(3)])
         decoderOf(tmp_path, ORDERS, plan=FilePlan(2, 1)).once()
         extended(tmp_path / "log", [("sensor.b", b'{"v": 4}'), order(5)])
@@ -244,7 +249,9 @@ class TestAgain:
         assert told == [(7, 21)]
 
     def test_racing(self, tmp_path: Path) -> None:
-        """With two decoders at once, each message is there once, and the loser's files are gone."""
+        """
+        With two decoders at once, each message is stored once, and the loser's files are removed.
+        """
         extended(tmp_path / "log", [order(n) for n in range(30)])
 
         def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -324,13 +331,13 @@ class TestSchemas:
         assert decoder.summary()["clashes"] == {"a": reason}
         [dead] = rowsOf(tmp_path, "a__dlq")
         assert (dead["seq"], dead["data"]) == (2, b'{"x": "two"}')
-        assert dead["reason"] == f"the schema does not go with the table: {reason}"
+        assert dead["reason"] == f"the schema does not fit the table: {reason}"
         assert seqsOf(tmp_path, "a") == [1]
         self.run(tmp_path, "x INT", b'{"x": 3}')
         assert seqsOf(tmp_path, "a") == [1, 3]
 
     def test_compact(self, tmp_path: Path) -> None:
-        """Tables are compacted with all their columns, those that came later as well."""
+        """Tables are compacted with all their columns, also later ones."""
         self.run(tmp_path, "x INT, y STRUCT<p: INT>", b'{"x": 1, "y": {"p": 2}}', b"wrong")
         self.run(tmp_path, "z STRING, y STRUCT<q: INT>", b'{"z": "new", "y": {"q": 3}}', b"so")
         dead = rowsOf(tmp_path, "a__dlq")

@@ -149,7 +149,7 @@ def test_restored(station: Station, tmp_path: Path) -> None:
 
 
 def test_unknown(tmp_path: Path) -> None:
-    """Fields that a schema has not are refused, or passed over if that is said."""
+    """Fields that are not in the schema are refused, or ignored on request."""
     extended(tmp_path / "log", [("a", b'{"id": 1, "more": 2}')])
     source = ("--archive", str(tmp_path / "log"), "--schema", SCHEMA)
     assert ran(*source, "--to", str(tmp_path / "one"))[0] == 1
@@ -178,7 +178,9 @@ def test_progress(tmp_path: Path) -> None:
 
 
 def test_clash(tmp_path: Path) -> None:
-    """A schema that does not go with its table ends with 1, also if there is nothing to decode."""
+    """
+    A schema that contradicts its table ends the job with 1, also if there is nothing to decode.
+    """
     extended(tmp_path / "log", [("a", b'{"id": 1}')])
     source = ("--archive", str(tmp_path / "log"), "--to", str(tmp_path / "to"))
     assert ran(*source, "--schema", SCHEMA)[0] == 0

@@ -70,7 +70,10 @@ def test_readFails(tmp_path: Path) -> None:
 
 
 def test_arrowRefuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row that the columns do not take, though it was decoded, is a dead letter by itself."""
+    """
+    A row that is decoded but does not fit into the columns is a dead letter, without affecting
+    others.
+    """
     codec = codecOf(MAPPINGS[0])
     contents = {b"1": {"x": 1}, b"2": {"x": 1000}, b"3": {"x": "text"}, b"4": {"x": 4}}
     monkeypatch.setattr(type(codec), "decode", lambda self, data: contents[data])

@@ -58,7 +58,7 @@ def to(station: Station, stream: Stream, *more: str) -> tuple[str, ...]:
 
 
 def copyWithKills(protocol: str, broker: BrokerStation, station: Station) -> None:
-    """Kill copiers of a channel at random moments, let one end, and look at what there is."""
+    """Kill copiers of a channel at random moments, let one end, and check the result."""
     dice = random.Random(3)
     count = 12_000
     name = broker.channel(b"%d" % n for n in range(1, count + 1))
@@ -116,7 +116,7 @@ class TestMigrate:
         assert [entry[1] for entry in contents(station, target)] == [b"one", b"two", b"three"]
 
     def test_stream(self, station: Station) -> None:
-        """Gaps close; headers stay, and those that servers act on change their names."""
+        """Gaps are closed. Headers stay, and those with a meaning to servers get other names."""
         stream, target = station.stream(), station.stream()
         stream.add("a", b"one", {"K": "v", "Nats-Msg-Id": "7"})
         stream.fill([b"two", b"three"])
@@ -133,7 +133,7 @@ class TestMigrate:
         copyWithKills("export", broker, station)
 
     def test_racing(self, station: Station, broker: BrokerStation) -> None:
-        """Of two copiers at once one is refused; nothing comes twice."""
+        """Of two copiers at once one is refused. No message comes twice."""
         name = broker.channel([b"one", b"two"])
         stream = station.stream()
         log = Log("channel", name, "test-cluster", broker.channels.state(name).created)
@@ -166,7 +166,7 @@ class TestMigrate:
         assert [entry[1] for entry in contents(station, used)] == [b"mine"]
 
     def test_notTaken(self, broker: BrokerStation, station: Station) -> None:
-        """A subject that the target does not take is an error that says so."""
+        """A subject that the target does not accept is an error with that reason."""
         name = broker.channel([b"one"])
         source = ("migrate", "--servers", broker.url, "--channel", name)
         code, summary, _ = ran(*source, *to(station, station.stream()))
@@ -175,7 +175,7 @@ class TestMigrate:
     @pytest.mark.parametrize(
         ("more", "text"),
         [
-            (("--channel", "a.*"), "name the one stream or channel to copy"),
+            (("--channel", "a.*"), "name exactly one stream or channel to copy"),
             (("--channel", "a", "--window", "0"), "--window 1 to 100000"),
             (("--channel", "a", "--to-option", "x"), "--to-option: takes NAME=VALUE"),
             ((), "name at least one stream or channel"),
@@ -218,7 +218,7 @@ class TestSubscription:
         assert [entry[:2] for entry in contents(station, target)] == expected
 
     def test_otherProtocol(self, broker: BrokerStation, station: Station) -> None:
-        """A copy that was begun over one protocol does not continue over the other."""
+        """A copy that began over one protocol does not continue over the other."""
         target = station.stream()
         source = ("migrate", "--servers", broker.url, "--channel", broker.channel([b"one"]))
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
@@ -227,7 +227,7 @@ class TestSubscription:
         assert (code, "has other messages than copies" in summary["error"]) == (2, True)
 
     def test_otherChannel(self, streaming: BrokerStation, station: Station) -> None:
-        """A channel of the same name that is not the copied one is refused."""
+        """A channel that has the name but is not the copied one is refused."""
         first, second = streaming.channel([b"1", b"2"]), streaming.channel([b"a", b"b", b"c"])
         target = station.stream()
 
@@ -282,8 +282,8 @@ class TestSubscription:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """
-        Servers without headers do not report missing responders, so silence counts as that. With
-        headers it is an error.
+        Servers without headers do not report missing responders, so silence is treated as a missing
+        responder. With headers it is an error.
         """
 
         def silent(self: ChannelApi, name: str) -> StreamState:
@@ -301,7 +301,7 @@ class TestSubscription:
         broker.connection.close()
 
     def test_autoAnywhere(self, streaming: BrokerStation, station: Station) -> None:
-        """A channel is read without an option for the protocol, whatever serves it."""
+        """A channel is read without an option for the protocol, from any server."""
         target = station.stream()
         source = ("migrate", "--servers", streaming.url, "--channel", streaming.channel([b"one"]))
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
@@ -321,7 +321,7 @@ class TestRestore:
     def test_archive(
         self, form: str, broker: BrokerStation, station: Station, tmp_path: Path
     ) -> None:
-        """Every message of the archive, though its log is not asked; a second time nothing."""
+        """Every message of the archive is copied without its log. A second run copies nothing."""
         name = broker.channel(b"%d" % n for n in range(1, 101))
         archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
         target = station.stream()

@@ -41,7 +41,7 @@ class TestRead:
 
     @pytest.mark.parametrize("window", [1, 2, 7, 1024])
     def test_wholeChannel(self, window: int, streaming: BrokerStation) -> None:
-        """Each message comes once and in order, with any window; large and empty ones as well."""
+        """Each message comes once and in order, with any window. Large and empty ones come too."""
         payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(40))]
         name = streaming.channel(payloads)
         with closing(readerOf(streaming, name)) as reader:
@@ -114,7 +114,7 @@ def test_trimmed(startServer: StartServer) -> None:
 
 
 class Scripted:
-    """A connection to a cluster that says what a test wants."""
+    """A connection to a cluster that sends what a test gives it."""
 
     def __init__(self, *messages: bytes) -> None:
         self.messages = list(messages)
@@ -173,7 +173,7 @@ def test_redeliveredMessages() -> None:
 
 
 def test_checksum() -> None:
-    """A checksum is held against the message, where there is one."""
+    """A checksum, if there is one, is compared with the message."""
     rows, _ = read(message(1, CRC32=zlib.crc32(b"x")), message(2))
     assert len(rows) == 2
     with pytest.raises(DataSourceError, match="channel c: the message 2 is damaged"):

@@ -58,7 +58,7 @@ def test_matchingRows(text: str, expected: list[int]) -> None:
 
 
 def test_asSpark(spark: Any) -> None:
-    """Each of them means the same to Spark."""
+    """Each condition means the same to Spark."""
     rows = [(n, subject, n) for n, subject in enumerate(_SUBJECTS)]
     frame = spark.createDataFrame(rows, "seq BIGINT, subject STRING, second INT").selectExpr(
         "seq", "subject", "timestamp_seconds(second) AS time"

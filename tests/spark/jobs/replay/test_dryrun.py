@@ -19,7 +19,7 @@ def tried(station: Station, stream: Stream, counts: list[Any], *maps: str) -> di
 
 
 def test_trial(station: Station) -> None:
-    """Rows are counted, and those that the stream would refuse; nothing is published."""
+    """Rows are counted, and also those that the stream would refuse. No message is published."""
     stream = station.stream()
     counts = [("a.x", 1), ("b", 2), ("a.y", 3), ("b", 1)]
     assert tried(station, stream, counts, f"a.*={stream.name}.*") == {

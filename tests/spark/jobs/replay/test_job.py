@@ -48,7 +48,7 @@ class TestHere:
     """Without Spark."""
 
     def test_resumedReplay(self, station: Station) -> None:
-        """Every row is published once; the same command later publishes the new ones."""
+        """Every row is published once. The same command later publishes the new ones."""
         source, target = filled(station), station.stream(duplicate_window=100_000_000)
         code, summary, errors = ran(*command(station, source, target))
         assert (code, errors) == (0, "")
@@ -72,7 +72,10 @@ class TestHere:
         assert payloads(station, target) == list(range(1, 11))
 
     def test_condition(self, station: Station) -> None:
-        """A job with another condition is another job; a finished job does nothing again."""
+        """
+        A job with another condition is another job. A finished job does nothing when it is started
+        again.
+        """
         source, target = filled(station), station.stream()
         where = ("--where", f"subject = '{source.name}.s1' AND seq > 2")
         names = {ran(*command(station, source, target, *where))[1]["name"] for _ in range(2)}
@@ -84,7 +87,7 @@ class TestHere:
 
     def test_dryRun(self, station: Station) -> None:
         """
-        A trial publishes nothing and prints the counts; a row that the stream would refuse makes
+        A dry run publishes nothing and prints the counts. A row that the stream would refuse makes
         the exit status 1.
         """
         source, target = filled(station), station.stream()
@@ -264,8 +267,8 @@ def test_wrongWish(station: Station) -> None:
 
 def test_killed(ownStation: Station) -> None:
     """
-    A replay that is killed at random moments, and begun again when the stream has forgotten all
-    ids, publishes each message once and in order; without its ledger, some twice.
+    A replay is killed at random moments, and restarted when the stream has forgotten all ids. It
+    publishes each message once and in order. Without its ledger, some come twice.
     """
     counts = rounds(ownStation, 8000, 2, 11, "--rate", "8000")
     assert isWhole(counts), counts

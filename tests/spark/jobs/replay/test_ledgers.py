@@ -17,7 +17,7 @@ from tests.spark.support import Station
 
 
 def ledgerAt(station: Station, job: str, partition: int = 0) -> tuple[ReplayLedger, Pipeline]:
-    """A ledger whose bucket is there, and what it writes by."""
+    """A ledger with an existing bucket, and its publisher."""
     pipeline = Pipeline(station.connection, 10)
     ledger = ReplayLedger(station.streams, job, partition, pipeline)
     ledger.make(1)
@@ -52,7 +52,7 @@ def test_lastEntry(station: Station) -> None:
 
 
 def test_oneAtATime(station: Station) -> None:
-    """While one is on its way there is no other."""
+    """While one write is in flight there is no other."""
     ledger, pipeline = ledgerAt(station, "one")
     ledger.read()
     ledger.write(ENTRY)
@@ -108,7 +108,7 @@ def test_deleted(station: Station) -> None:
 
 
 def test_noBucket(station: Station) -> None:
-    """Where there is no bucket there is no entry; who makes it finds one that is there."""
+    """Without a bucket there is no entry. Creating the bucket accepts an existing one."""
     config = station.streams.call(f"STREAM.DELETE.KV_{BUCKET}", {}, BUCKET) if _has(station) else {}
     assert config.get("success", True)
     ledger = ReplayLedger(station.streams, "none", 0, Pipeline(station.connection, 10))

@@ -52,5 +52,5 @@ def test_invalidMappings(text: str, reason: str) -> None:
 
 def test_noSubject() -> None:
     """The new subject must be valid."""
-    with pytest.raises(DataSourceError, match=r"makes no subject of a\.--"):
+    with pytest.raises(DataSourceError, match=r"does not turn a\.-- into a subject"):
         renamer(["a.*={{split(1,-)}}"])("a.--")

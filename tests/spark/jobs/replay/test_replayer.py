@@ -122,7 +122,7 @@ def torn(seqs: Iterable[int]) -> Iterator[Row]:
 
 
 def broken(station: Station, stream: Stream, seqs: Iterable[int], **more: Any) -> None:
-    """Let a task publish rows that it does not note."""
+    """Let a task publish rows and not record them."""
     with replayerTo(station, stream, **more) as replayer, pytest.raises(Torn):
         replayer._noted = time.monotonic() + 1000
         replayer.take(torn(seqs))
@@ -160,7 +160,7 @@ def test_killedTwice(station: Station) -> None:
 
 
 def test_hole(station: Station) -> None:
-    """A row that is missing among those that were stored is published; the others stay known."""
+    """A row that is missing among the stored ones is published. The others stay recorded."""
     stream = station.stream(duplicate_window=100_000_000)
     with replayerTo(station, stream):
         pass
@@ -227,7 +227,7 @@ print("done", flush=True)
 
 
 def test_runningTask(station: Station) -> None:
-    """While a task runs, no second one does its work; afterwards, any may."""
+    """While a task runs, no second one does its work. Afterwards another one may."""
     stream = station.stream()
     with replayerTo(station, stream) as replayer:
         with pytest.raises(DataSourceError, match="is being done by another process"):
@@ -241,7 +241,7 @@ def test_runningTask(station: Station) -> None:
 
 
 def test_begunTogether(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two that begin at once, one does the task."""
+    """Of two tasks that begin at the same time, one does the work."""
     stream = station.stream()
     claim = Replayer._check
 
@@ -275,7 +275,7 @@ def test_otherPlan(station: Station) -> None:
 
 @pytest.mark.parametrize("seqs", [(1, 1), (2, 1), (1, 2, 1)])
 def test_notAscending(seqs: tuple[int, ...], station: Station) -> None:
-    """Sequences that are there twice, or not in order, are an error."""
+    """Sequences that occur twice, or are not in order, are an error."""
     with pytest.raises(
         DataSourceError, match=r"IN: the sequence 1 comes after \d: each must be there"
     ):
@@ -283,7 +283,7 @@ def test_notAscending(seqs: tuple[int, ...], station: Station) -> None:
 
 
 def test_rowThatTheStreamRefuses(station: Station) -> None:
-    """A row that the stream refuses ends the task; the rows before it are known as published."""
+    """A row that the stream refuses ends the task. Earlier rows are recorded as published."""
     stream = station.stream()
     with pytest.raises(ApiError, match=r"other\.x was not stored: no stream takes its subject"):
         replayed(station, stream, [row(1), row(2, "other.x")], window=1)
@@ -294,7 +294,7 @@ def test_rowThatTheStreamRefuses(station: Station) -> None:
 
 
 def test_isOver(station: Station) -> None:
-    """A task that is asked to end notes where it was; the next one goes on there."""
+    """A task that is asked to end records its position. The next one continues there."""
     stream = station.stream()
     shown: list[int] = []
     with replayerTo(station, stream) as replayer:
@@ -316,7 +316,7 @@ def test_overWhileWaiting(station: Station) -> None:
 
 
 def test_startOf(station: Station) -> None:
-    """All tasks together need rows from the first that one of them needs."""
+    """All tasks together need the rows from the first one that any of them needs."""
     stream = station.stream()
     replayed(station, stream, map(row, (1, 2, 9)))
     replayed(station, stream, map(row, (3, 4)), partition=1)

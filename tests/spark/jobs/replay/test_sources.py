@@ -89,14 +89,14 @@ class TestLogs:
     @pytest.mark.parametrize(
         ("options", "text"),
         [
-            ({"stream": "A,B"}, "name the one stream or channel"),
-            ({"channel": "a.*"}, "name the one stream or channel"),
+            ({"stream": "A,B"}, "name exactly one stream or channel"),
+            ({"channel": "a.*"}, "name exactly one stream or channel"),
             ({"stream": "A", "subject": "a"}, "say --where"),
             ({}, "name at least one"),
         ],
     )
     def test_notOneWholeLog(self, options: dict[str, str], text: str, station: Station) -> None:
-        """A selection of more than one log, or of a part of one, is refused."""
+        """A selection of several logs, or of a part of one, is refused."""
         with pytest.raises(OptionError, match=text):
             LogSource({"servers": station.url, **options})
 
@@ -105,7 +105,7 @@ class TestFiles:
     """Parquet files."""
 
     def test_requiredColumns(self, spark: Any, tmp_path: Path) -> None:
-        """Sequence, subject and data are enough; rows come in order, from however many files."""
+        """Sequence, subject and data are enough. Rows come in order, from any number of files."""
         first = [{"seq": n, "subject": "a", "data": b"%d" % n} for n in (5, 1)]
         parquet(tmp_path, first)
         parquet(tmp_path, [{"seq": 3, "subject": "b", "data": b"3"}], "b")
@@ -156,7 +156,7 @@ def test_sql(spark: Any) -> None:
     source = SqlSource("SELECT id AS seq, 'a' AS subject, string(id) AS data FROM range(3)", "q")
     frame = shaped(source.frame(spark, 0), "q", 1, "seq < 2")
     assert [tuple(row) for row in frame.collect()] == [(1, "a", "1", None, None)]
-    with pytest.raises(OptionError, match="does not go with --master inline"):
+    with pytest.raises(OptionError, match="cannot run with --master inline"):
         source.rows(0, "")
     with pytest.raises(OptionError, match="--origin"):
         SqlSource("SELECT 1", "")

@@ -36,7 +36,7 @@ def test_found(isDirect: bool, station: Station) -> None:
 
 @pytest.mark.parametrize("isDirect", [True, False])
 def test_emptyTail(isDirect: bool, station: Station) -> None:
-    """Where everything was taken there is nothing."""
+    """If all rows were taken, the tail is empty."""
     stream = station.stream(allow_direct=isDirect)
     stream.add("x", b"p", {"Nb-Replay": "job.0", "Nb-Origin-Sequence": "1"})
     stream.api("PURGE")

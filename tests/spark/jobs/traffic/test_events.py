@@ -51,12 +51,12 @@ RIGHT = json.loads(event("traffic", 0, [traffic("A", "x", msgs_in=1)]))
 def test_invalidEvent(change: dict[str, Any]) -> None:
     """An invalid event is passed over."""
     readEvent(json.dumps(RIGHT).encode())
-    with pytest.raises(ValueError, match="no event"):
+    with pytest.raises(ValueError, match=r"not an? .*event"):
         readEvent(json.dumps({**RIGHT, **change}).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"[]", b"7", b"\xff", b"[" * 100_000])
 def test_noObject(data: bytes) -> None:
     """A line that is no object is no event."""
-    with pytest.raises(ValueError, match="no event"):
+    with pytest.raises(ValueError, match=r"not an? .*event"):
         readEvent(data)

@@ -71,7 +71,7 @@ def test_keepOptimistic() -> None:
 
 
 def test_withoutClusters() -> None:
-    """An event that does not name its cluster gives no advice."""
+    """An event without its cluster gives no advice."""
     row = traffic("X", "a", "gateway", "B", no_interest=500, bytes_in=5)
     summary = findings(event("traffic", 1, [row]))
     assert summary.noInterest[0].messages == 500
@@ -79,7 +79,7 @@ def test_withoutClusters() -> None:
 
 
 def test_newestEvent() -> None:
-    """Of a broker's events about subscriptions only the newest one counts, in all its parts."""
+    """Of a broker's events about subscriptions only the newest one counts, with all its parts."""
     rows = [interest("X", "old")], [interest("X", "new.>")], [interest("X", "newer")]
     one, two, three = (event("interest", at, row) for at, row in zip((1, 2, 2), rows, strict=True))
     expected = {("X", "new.>"): {""}, ("X", "newer"): {""}}
@@ -93,7 +93,8 @@ def test_newestEvent() -> None:
 
 def test_unheard() -> None:
     """
-    A subject without a subscriber, or without a publisher, is found; the broker's own are left out.
+    A subject without a subscriber, or without a publisher, is found. The broker's own subjects are
+    left out.
     """
     summary = findings(
         event(

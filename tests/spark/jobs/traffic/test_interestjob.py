@@ -119,7 +119,7 @@ services { traffic { account: A, interval: 0.3, channel: NB_EVENTS } }
 
 @pytest.fixture
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    """Two clusters, of which the second tells of its traffic."""
+    """Two clusters. The second reports its traffic."""
     # Only a gateway that begins optimistically sends in vain.
     begins = 'interest { plugin: "switching" }'
     plans = [
@@ -142,8 +142,8 @@ def arriving(world: World) -> tuple[int, dict[str, Any]]:
 
 def test_apply(world: World) -> None:
     """
-    Applied advice ends unwanted messages over a live gateway; wanted ones are not lost, doubled or
-    reordered. A user outside of the system account cannot advise.
+    Applied advice ends unwanted messages over a live gateway. Wanted ones are not lost, doubled or
+    reordered. A user of another account than the system account cannot advise.
     """
     publisher, subscriber = world.clients
     wanted = subscriber.subscribe(b"wanted.>")

@@ -37,7 +37,9 @@ def closed(windows: TimeWindows, *times: float, final: bool = True) -> ClosedWin
 
 
 def test_closed() -> None:
-    """A window is closed when the watermark has passed its end, or when nothing more is to come."""
+    """
+    A window is closed when the watermark has passed its end, or when no more events will come.
+    """
     windows = TimeWindows(60 * S, 60 * S, 30 * S)
     begins = [(BEGIN + second) * S for second in (0, 60, 120)]
     assert closed(windows, 10, 70, 149, final=False).begins == begins[:1]
@@ -73,7 +75,7 @@ def test_rows(tmp_path: Path) -> None:
 
 
 def test_totals() -> None:
-    """Totals count nothing twice where windows overlap."""
+    """Totals count no event twice if windows overlap."""
     done = closed(TimeWindows(60 * S, 20 * S, 0), *range(10, 610, 10))
     total = done.totals[WHO][0]
     assert total <= 60
@@ -141,7 +143,7 @@ def test_report(broker: BrokerStation, tmp_path: Path) -> None:
 
 
 def test_lastWindows(station: Station) -> None:
-    """The last windows come with --final, and overlapping ones count nothing twice."""
+    """The last windows come with --final. Overlapping ones count no event twice."""
     stream = station.stream()
     stream.fill(minutes(2))
     source = ("--servers", station.url, "--stream", stream.name, "--master", "inline")
@@ -196,7 +198,7 @@ def started(running: ExitStack, server: Server) -> Server:
 
 
 def test_empty(broker: BrokerStation, tmp_path: Path) -> None:
-    """Where nothing was told there is a report that says so, and no table."""
+    """Without events there is a report that has this note, and no table."""
     name = broker.channel([b"strange"])
     page = tmp_path / "report.html"
     source = ("--servers", broker.url, "--channel", name, "--master", "inline")
@@ -207,14 +209,14 @@ def test_empty(broker: BrokerStation, tmp_path: Path) -> None:
 
 
 def test_inSpark(spark: Any, broker: BrokerStation) -> None:
-    """Workers of Spark come to the same."""
+    """Workers of Spark have the same result."""
     options = {"servers": broker.url, "channel": broker.channel(minutes(4)), "minPartitions": "3"}
     assert traffic(spark, options, final=True) == traffic(None, options, final=True)
     assert traffic(None, options, final=True)["msgs_in"] == 7 * 24
 
 
 def test_silence() -> None:
-    """An account without traffic in a window has a rate of nothing there."""
+    """An account without traffic in a window has a rate of 0 there."""
     windows = windowsOf(60, 60, 0)
     totals = folded(windows, 10, 130)
     row = eventlogs.traffic("B", "x", msgs_in=60, bytes_in=60)
@@ -246,7 +248,7 @@ def test_usageErrors(more: tuple[str, ...], why: str) -> None:
 
 
 def test_unwritable(tmp_path: Path) -> None:
-    """A table that cannot be written is an error, and nothing is left."""
+    """A table that cannot be written is an error, and no file is left."""
     (tmp_path / "file").write_text("")
     with pytest.raises(DataSourceError, match="File exists"):
         closed(windowsOf(60, 60, 0), 10).write(str(tmp_path / "file"))

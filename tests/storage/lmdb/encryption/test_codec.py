@@ -37,7 +37,7 @@ def test_tallies() -> None:
 
 
 def test_encrypted() -> None:
-    """A value that is encrypted is not taken for one that is not."""
+    """An encrypted value is not confused with a plain one."""
     raw = wrap(MARK, b"S", 3, b"S\x01ab", b"value", SEALED)
     with pytest.raises(Damaged, match="encrypted"):
         PLAIN.open(unwrap(raw, b"S\x01ab"))

@@ -136,7 +136,7 @@ def test_values() -> None:
 
 
 def test_valueElsewhere() -> None:
-    """A value that stands under another key, or is too short, is damaged."""
+    """A value under another key, or one that is too short, is damaged."""
     sealed = codec()
     key = sealed.stateKey("space", b"a")
     envelope = unwrap(sealed.fold(MARK, 5, key, b"value"), key)
