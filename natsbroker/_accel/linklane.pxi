@@ -6,7 +6,8 @@ cdef class LinkLane:
     """
     The lane of one route, of one connection that another cluster dialled, or of one to a
     leafnode. It understands messages in their usual spelling whose receivers are connections with an
-    outbox; it stops in front of everything else, without having done any of it. What comes over a
+    outbox; it stops in front of everything else, without having done any of it. Of what a leafnode
+    of another member sent it takes only what no leafnode here is to have. What comes over a
     route is passed on to leafnodes alone, and what comes from another cluster to other routes, but
     not if nobody wants it: then the sender is to be told. What comes from a leafnode is passed on
     to other leafnodes, and, if we are its hub, to routes; but never to the cluster that it is from.
@@ -116,7 +117,7 @@ cdef class LinkLane:
         cdef Py_ssize_t names, namesLength
         cdef InputMessage message
         cdef Frames run
-        cdef bint isHeader
+        cdef bint isHeader, isOfLeaf
         cdef bint isRoute = not self.isGateway and not self.leaf
         self.isShort = False
         if self.giver.leftMatches is not None:
@@ -129,8 +130,11 @@ cdef class LinkLane:
             start = decoder.start
             if stop - start < 12 or self.own.batch.work >= self.own.batch.until:
                 break
+            isOfLeaf = False
             if memcmp(data + start, b"LMSG " if self.leaf else b"RMSG ", 5) == 0:
                 isHeader = False
+            elif memcmp(data + start, b"LMSG ", 5) == 0 and not self.isGateway:
+                isHeader = isOfLeaf = True
             elif memcmp(data + start, b"HMSG ", 5) == 0:
                 isHeader = True
             else:
@@ -143,6 +147,11 @@ cdef class LinkLane:
             end = line - 1
             if data[end] != c"\r" or end - subject > limit:
                 break
+            if isOfLeaf:
+                found = <const char*> memchr(data + subject, c" ", end - subject)
+                if found == NULL or found == data + subject:
+                    break
+                subject = found - data + 1
             if PyBytes_GET_SIZE(self.dedicated):
                 matcher = self.matcherOf(
                     PyBytes_AS_STRING(self.dedicated), PyBytes_GET_SIZE(self.dedicated)
@@ -180,7 +189,7 @@ cdef class LinkLane:
                 if headerAt < 0:
                     break
                 header = numberAt(data, headerAt, sizeAt - 1)
-                if header == 0 or header > size:
+                if header > size or (header == 0 and not (isOfLeaf and sizeAt - headerAt == 2)):
                     break
             if 0 <= largest < size:
                 break
@@ -225,6 +234,8 @@ cdef class LinkLane:
                 and self.isSettled(matcher, data + subject, length)
             ):
                 break
+            if isOfLeaf and isAmongKinds(matches.kinds, SPOKE):
+                break
             if namesLength and not self.isGateway and areElsewhere(
                 self, matches.groups, data + names, namesLength,
                 self.leaf or isAmongKinds(matches.kinds, SPOKE),
@@ -247,6 +258,10 @@ cdef class LinkLane:
                     memcpy(reply, data + names, replyLength + 1)
                     memmove(data + names, data + names + replyLength + 1, namesLength)
                     memcpy(data + rest, reply, replyLength + 1)
+            if isOfLeaf and header == 0:
+                # Clients see no size of headers where there are none.
+                memmove(data + rest + 2, data + rest, headerAt - rest)
+                rest += 2
             self.giver.shownLength = 0
             if mark > 0:
                 self.giver.shown = self.shown
@@ -277,7 +292,7 @@ cdef class LinkLane:
             decoder.messageBytes += size
             count += 1
             if (
-                matches.areApart and isRoute and not namesLength and mark < 0
+                matches.areApart and isRoute and not isOfLeaf and not namesLength and mark < 0
                 and not isAmongKinds(matches.kinds, SPOKE) and self.own.batch.work < self.own.batch.until
                 and 2 * end - start <= stop and end - rest < LEAST_LENT
                 and nb_same(data + start, data + end, line + 1 - start)

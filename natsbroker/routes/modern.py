@@ -249,7 +249,7 @@ class ModernTraffic:
         if bus is None:
             return None
         known = self._accounts[name, origin] = self._target(name, origin), bus
-        if self._link.lane is not None and not origin:
+        if self._link.lane is not None:
             self._link.lane.matchers[name] = bus.matcher
         return known
 

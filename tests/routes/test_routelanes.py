@@ -221,7 +221,7 @@ class TestOutbound:
             assert other.take() == b"RMSG A foo | q 1\r\nx\r\n" * 5
 
 
-Arriving = tuple[bytes, bytes, bytes, list[bytes], bool]
+Arriving = tuple[bytes, bytes, bytes, list[bytes], bool, bytes]
 
 ARRIVING = st.lists(
     st.tuples(
@@ -230,6 +230,7 @@ ARRIVING = st.lists(
         payloads(),
         st.lists(st.sampled_from([*QUEUES, b"unknown", b"qq"]), max_size=3),
         st.booleans(),
+        st.sampled_from([b"", b"E"]),
     ),
     max_size=8,
 )
@@ -286,10 +287,10 @@ class TestInbound:
         assert COMPILED is not None
         data = b""
         arriving = inRuns(messages, counts)
-        for subject, reply, body, queues, hasHeaders in arriving:
+        for subject, reply, body, queues, hasHeaders, origin in arriving:
             block = HEADERS if hasHeaders else b""
             made = Message(subject, block + body, reply, len(block))
-            data += messageFrame(b"" if dedicated else b"A", made, queues, True)
+            data += messageFrame(b"" if dedicated else b"A", made, queues, True, origin)
         fast = inbound(COMPILED, mine, data, cuts, dedicated)
         slow = inbound(PURE, mine, data, cuts, dedicated)
         assert fast[1] == slow[1] == len(arriving)
@@ -332,6 +333,9 @@ class TestInbound:
         [
             (b"RMSG A foo | q 2", b"MSG foo q 2"),
             (b"RMSG A foo | other q more 2", b"MSG foo q 2"),
+            (b"LMSG E A foo | q 0 2", b"MSG foo q 2"),
+            (b"LMSG E A foo + _R.1 q r 0 2", b"MSG foo q _R.1 2"),
+            (b"LMSG E A foo | q 0 002", b"MSG foo q 002"),
             (b"RMSG A foo + _R.1 q 2", b"MSG foo q _R.1 2"),
             (b"RMSG A foo + _R.1 q r 2", b"MSG foo q _R.1 2"),
             (b"RMSG A foo + _R.1 2", b""),
@@ -368,6 +372,9 @@ class TestInbound:
             b"RMSG A foo |\tq 2",
             b"RMSG A foo + %b q 2" % (b"r" * 1500),
             b"RMSG A foo _R q 2",
+            b"LMSG E A foo 00 2",
+            b"LMSG  E A foo 0 2",
+            b"LMSG E A foo 2",
         ],
     )
     def test_declined(self, line: bytes) -> None:
@@ -381,6 +388,27 @@ class TestInbound:
             decoder.append(b"%b\r\nhi\r\n" % line)
             assert lane.forward() == 0
             assert decoder.pending == len(line) + 6
+
+    def test_leafnodesElsewhere(self) -> None:
+        """Messages of a peer's leafnodes are taken unless leafnodes here want them."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            node = Node()
+            wire = node.joined()
+            wire.send(b"LMSG E A nobody 0 2\r\nhi\r\n")
+            ear = Ear(COMPILED, node)
+            node.bus().subscribe(b"foo", ear, b"1")
+            decoder, lane = wire.route.decoder, wire.route.lane
+            decoder.append(
+                b"LMSG E A foo r 0 2\r\nhi\r\nLMSG E A foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
+            )
+            assert lane.forward() == 2
+            node.settle()
+            assert ear.heard == b"MSG foo 1 r 2\r\nhi\r\nHMSG foo 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
+            leafs = node.buses.accounts["A"].busFor(Kind.SPOKE)
+            leafs.subscribe(b"foo", LinkRecorder(), b"")
+            decoder.append(b"LMSG E A foo 0 2\r\nhi\r\n")
+            assert lane.forward() == 0
 
     def test_streamSubject(self) -> None:
         """
