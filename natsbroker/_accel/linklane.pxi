@@ -347,64 +347,7 @@ cdef class LinkLane:
 
         @return: what L{natsbroker.wire.dialects.route.LinkInterest} consists of, for each.
         """
-        cdef Decoder decoder = self.decoder
-        cdef FlushBatch batch = self.own.batch
-        cdef const char* data = decoder.data
-        cdef Py_ssize_t place, end, words, digits
-        cdef Py_ssize_t starts[4]
-        cdef Py_ssize_t lengths[4]
-        cdef const char* found
-        cdef bint isDedicated = PyBytes_GET_SIZE(self.dedicated) > 0
-        cdef bint isGroup
-        cdef list interests = []
-        if decoder.head is not None or decoder.fault is not None or decoder.skipping:
-            return interests
-        while len(interests) < MOST_INTERESTS and batch.work < batch.until:
-            place = decoder.start + 4
-            if decoder.stop < place or memcmp(data + decoder.start, b"RS+ ", 4) != 0:
-                break
-            found = <const char*> memchr(
-                data + place, c"\n", min(decoder.stop - place, decoder.maxControlLine + 2)
-            )
-            if found == NULL:
-                break
-            end = found - data - 1
-            if data[end] != c"\r" or end - place > decoder.maxControlLine:
-                break
-            words = 0
-            while words < 4:
-                starts[words] = place
-                place = wordEnd(data, place, end)
-                lengths[words] = place - starts[words]
-                if lengths[words] == 0:
-                    break
-                words += 1
-                if place == end or data[place] != c" ":
-                    break
-                place += 1
-            if place != end or words + isDedicated not in (2, 4):
-                break
-            words -= 1
-            weight = 0
-            isGroup = words + isDedicated == 3
-            if isGroup:
-                digits = digitsBefore(data, starts[words], end)
-                if digits != starts[words]:
-                    break
-                weight = numberAt(data, digits, end)
-                words -= 2
-            interests.append((
-                self.dedicated if isDedicated
-                else PyBytes_FromStringAndSize(data + starts[0], lengths[0]),
-                b"",
-                PyBytes_FromStringAndSize(data + starts[words], lengths[words]),
-                PyBytes_FromStringAndSize(data + starts[words + 1], lengths[words + 1])
-                if isGroup else b"",
-                weight,
-            ))
-            decoder.start = end + 2
-            batch.work += INTEREST
-        return interests
+        return interestsOf(self)
 
     cdef bint isGroupsOnly(self, Matches matches, Py_ssize_t header) except -1:
         """
