@@ -87,10 +87,24 @@ class RouteService(LinkService[tuple[str, int, str]]):
             "nats-route",
             dependencies.sockets.pop("cluster", None),
         )
+        # Accounts that are there already are told when a route opens.
+        self._areToldOf = True
+        dependencies.accounts.watch(lambda _: self._accountMade())
+        self._areToldOf = False
         self._near: PortListener | None = None
         if hostCluster is not None:
             endpoint = SocketFileEndpoint(dependencies.reactor, hostCluster.path)
             self._near = PortListener(endpoint, LinkFactory(self.cluster.neighbourFor, None))
+
+    def _accountMade(self) -> None:
+        """Tell peers of an account whose JWT has come, once for all of one turn."""
+        if not self._areToldOf:
+            self._areToldOf = True
+            self.context.reactor.callLater(0, self._tellOfAccounts)
+
+    def _tellOfAccounts(self) -> None:
+        self._areToldOf = False
+        self.cluster.accountsChanged()
 
     def _blockOf(self, settings: Settings) -> Cluster:
         return PRIVATE_CLUSTER if self.isPrivate else settings.cluster or Cluster()

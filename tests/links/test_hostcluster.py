@@ -17,14 +17,17 @@ from typing import Any
 import pytest
 
 from natsbroker.broker import Broker
+from natsbroker.config.model import AccountLimits
 from natsbroker.connections.polledtransport import PolledTransport
 from natsbroker.links.hostcluster import HostCluster
 from natsbroker.routes.terms import HOST
 from natsbroker.runtime.reload import ReloadError
 from natsbroker.server.identity import ServerKeys
 from natsbroker.wire.serverinfo import GossipMode
+from natsbroker.wire.values import Kind, Message
 from tests.connections.realreactor import POLLED, RealReactor
 from tests.server.support import Host, logLines, settingsOf
+from tests.support import Recorder
 
 TWO = """
     accounts {
@@ -226,6 +229,19 @@ class TestRoutes:
             (route,) = broker.membership.cluster
             broker.reload(settingsOf("max_payload: 1000, max_pending: 2000"))
             assert route.outbox.limit == 1 << 26
+
+    def test_laterAccount(self, street: Street) -> None:
+        """An account that is made later, as its JWT has come, is known to both."""
+        for broker in street.brokers.values():
+            broker.accounts.include("LATER", AccountLimits())
+        near, far = (
+            street.brokers[number].accounts["LATER"].busFor(Kind.INTERNAL) for number in (1, 2)
+        )
+        recorder = Recorder()
+        far.subscribe(b"foo", recorder)
+        street.until(lambda: near.hasInterest(b"foo"))
+        near.publish(Message(b"foo", b"hi"))
+        street.until(lambda: recorder.got)
 
     def test_oneServer(self, street: Street) -> None:
         """Clients see one server and nothing of its parts, which have their own identities."""
