@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, gatherResults, succeed
@@ -25,6 +26,11 @@ from natsbroker.wire.values import Message
 
 Shown = dict[str, Any]
 
+HEARING = 1.0
+"""The longest time, in seconds, for which a request waits until its answer has a receiver."""
+
+_GLANCE = 0.005
+
 
 class PeerStreams(Protocol):
     """The brokers that serve the streams of accounts together."""
@@ -37,9 +43,8 @@ class PeerStreams(Protocol):
     def members(self) -> JetStreamPeers:
         """The brokers."""
 
-    @property
-    def isMeta(self) -> bool:
-        """Whether this broker answers for whole accounts."""
+    def answersFor(self, account: str) -> bool:
+        """Whether this broker answers for a whole account."""
 
     @property
     def isSilent(self) -> bool:
@@ -81,7 +86,7 @@ class AccountPeers(ABC):
     @property
     def isMeta(self) -> bool:
         """Whether this broker answers for the whole account."""
-        return self._peers.isMeta
+        return self._peers.answersFor(self.account.name)
 
     @property
     def isSilent(self) -> bool:
@@ -200,7 +205,20 @@ class AccountPeers(ABC):
         )
         message = Message(subject, body, reply, fields["headers"])
         if not (fields.get("held") and self.isRepeated(message, -1)):
+            await self._untilHeard(reply)
             await self.handle(message)
+
+    async def _untilHeard(self, reply: bytes) -> None:
+        """
+        Wait for interest in an answer. It comes from the client's broker, and the request came from
+        another one, so that either may be first.
+        """
+        bus, deadlines = self.account.bus, self.account.deadlines
+        by = deadlines.now() + HEARING
+        while not bus.hasInterest(reply, isRequest=False) and deadlines.now() < by:
+            looking = Deferred[None]()
+            deadlines.after(_GLANCE, partial(looking.callback, None))
+            await looking
 
     async def passOn(self, leader: str, message: Message, isHeld: bool = False) -> None:
         """

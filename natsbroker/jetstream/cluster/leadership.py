@@ -122,6 +122,10 @@ class ClusterLeadership:
         part = self.clusters[account.name] = AccountCluster(self, account)
         return part
 
+    def answersFor(self, account: str) -> bool:
+        """Whether this broker answers for a whole account: one answers for all."""
+        return self.isMeta
+
     async def start(self) -> None:
         """Take free leases, and continue to look for them."""
         await self.store.introduce(_INTRODUCED + self.own)

@@ -15,6 +15,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,13 +65,13 @@ class StreamPlaces:
         self._name = name
         self._folder = folder / FOLDER
         self._locks: list[int] = []
+        self._leading: dict[str, int] = {}
         try:
             if not self._folder.exists():
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 syncDirectory(folder)
             self._writing, self._reading = self._connected(), self._connected()
             self._writing.executescript(_SCHEMA)
-            self._leading = self._lockFile("lead")
         except (OSError, sqlite3.Error) as error:
             raise StoreFailed(f"the table of workers cannot be opened: {error}") from error
 
@@ -192,16 +193,27 @@ class StreamPlaces:
             os.close(descriptor)
         return False
 
-    def lead(self) -> bool:
+    def lead(self, account: str) -> bool:
         """
-        Become the worker that answers for whole accounts, unless another one is. The kernel ends
-        the role with the process.
+        Become the worker that answers for an account, unless another one is. The kernel ends that
+        when its process ends.
         """
+        lock = self._leading.get(account)
+        if lock is None:
+            name = f"lead-{sha256(account.encode()).hexdigest()[:32]}"
+            lock = self._leading[account] = self._lockFile(name)
         try:
-            fcntl.flock(self._leading, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
+
+    def follow(self, account: str) -> None:
+        """Let another worker answer for an account."""
+        lock = self._leading.pop(account, None)
+        if lock is not None:
+            self._locks.remove(lock)
+            os.close(lock)
 
 
 def strayWorkers(folder: Path, count: int) -> list[int]:

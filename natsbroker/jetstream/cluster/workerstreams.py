@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from natsbroker.errors import NoResponders
 from natsbroker.interfaces import IMessageBus
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.accountpeers import AccountPeers
@@ -23,6 +25,9 @@ from natsbroker.jetstream.streams.stream import Stream, keyOf
 from natsbroker.runtime.deadlines import Deadlines
 
 _log = Logger(namespace="natsbroker.jetstream")
+
+FINDING = 3.0
+"""Seconds in which an account has to be found: the worker that asks waits little longer."""
 
 InThread = Callable[..., Awaitable[Any]]
 """Calls a function with arguments in a thread."""
@@ -49,10 +54,11 @@ class WorkerStreams:
         bus: IMessageBus,
         deadlines: Deadlines,
         inThread: InThread,
+        locate: Callable[[str], object] = lambda account: None,
     ) -> None:
         """
         The part of the worker C{number} of C{count} of a C{server}, whose files are in C{folder};
-        C{bus} is that of the system account.
+        C{bus} is that of the system account, and C{locate} looks up an account.
 
         @raise natsbroker.interfaces.records.StoreFailed: if their table cannot be opened.
         """
@@ -61,6 +67,9 @@ class WorkerStreams:
         self.requests = BrokerRequests(bus, name, deadlines)
         self.members = JetStreamPeers("", name, {name: JetStreamPeer(name)})
         self._accounts: dict[str, WorkerAccount] = {}
+        self._awaited: dict[str, list[Deferred[None]]] = {}
+        self._deadlines = deadlines
+        self._locate = locate
         self._numbers = range(1, count + 1)
         self._names = {number: name}
         self._inThread = inThread
@@ -77,12 +86,9 @@ class WorkerStreams:
         self.requests.close()
         self.table.close()
 
-    @property
-    def isMeta(self) -> bool:
-        """
-        Whether this worker answers for whole accounts. The first worker that asks becomes the one.
-        """
-        return self.table.lead()
+    def answersFor(self, account: str) -> bool:
+        """Whether this worker answers for a whole account: the first one that asks for it."""
+        return self.table.lead(account)
 
     async def refresh(self) -> None:
         """Learn which workers are there."""
@@ -116,6 +122,7 @@ class WorkerStreams:
         """Show which streams of an account this worker has."""
         streams = await account.states.load(b"stream/")
         await self._inThread(self.table.enter, account.name, streams)
+        self._fire(account.name)
 
     def join(self, account: JetStreamAccount) -> WorkerAccount:
         """This worker's part of an account."""
@@ -125,17 +132,39 @@ class WorkerStreams:
     def leave(self, account: JetStreamAccount) -> None:
         """Serve an account no more. Its streams stay, and so do their rows."""
         self._accounts.pop(account.name, None)
+        self.table.follow(account.name)
+
+    async def _part(self, name: str) -> WorkerAccount:
+        """
+        The part of an account. It is looked up if no client of it was here yet, as its JWT may be
+        fetched for the first of them.
+
+        @raise NoResponders: if it is not found in time.
+        """
+        if name not in self._accounts:
+            self._awaited.setdefault(name, []).append(waiting := Deferred[None]())
+            timer = self._deadlines.after(FINDING, partial(self._fire, name))
+            self._locate(name)
+            await waiting
+            timer.cancel()
+        if name not in self._accounts:
+            raise NoResponders(name.encode())
+        return self._accounts[name]
+
+    def _fire(self, name: str) -> None:
+        for waiting in self._awaited.pop(name, ()):
+            waiting.callback(None)
 
     async def _apply(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        await self._accounts[fields["account"]].apply(fields, body)
+        await (await self._part(fields["account"])).apply(fields, body)
         return {}
 
     async def _list(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        shown = await self._accounts[fields["account"]].listed(fields["names"])
+        shown = await (await self._part(fields["account"])).listed(fields["names"])
         return {"streams": list(shown.values())}
 
     async def _usage(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        return await self._accounts[fields["account"]].usage()
+        return await (await self._part(fields["account"])).usage()
 
 
 class WorkerAccount(AccountPeers):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
+import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
+from twisted.internet.task import Clock
 
 from natsbroker.errors import NoResponders
-from natsbroker.jetstream.cluster.accountpeers import AccountPeers
+from natsbroker.jetstream.cluster.accountpeers import HEARING, AccountPeers
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.storenames import logName
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.wire.values import Message
 
 
@@ -36,7 +39,6 @@ class Requests:
 class Brokers:
     """Three brokers, without a named cluster."""
 
-    isMeta = True
     isSilent = False
 
     def __init__(self) -> None:
@@ -44,10 +46,26 @@ class Brokers:
         names = ("n1", "n2", "n3")
         self.members = JetStreamPeers("", "n1", {name: JetStreamPeer(name) for name in names})
 
+    def answersFor(self, account: str) -> bool:
+        return account == "A"
+
 
 class Account:
+    """
+    @ivar isHeard: whether answers have a receiver.
+    """
+
     name = "A"
     streams: ClassVar = {"S": "S"}
+
+    def __init__(self) -> None:
+        self.clock: Any = Clock()  # type: ignore[no-untyped-call]
+        self.deadlines = Deadlines(self.clock, self.clock.seconds)
+        self.bus = self
+        self.isHeard = True
+
+    def hasInterest(self, subject: bytes, isRequest: bool = True) -> bool:
+        return self.isHeard
 
 
 class Part(AccountPeers):
@@ -57,7 +75,11 @@ class Part(AccountPeers):
         self.brokers: Any = Brokers()
         account: Any = Account()
         super().__init__(self.brokers, account)
+        self.handle = self._keep
         self.handled: list[Message] = []
+
+    async def _keep(self, message: Message) -> None:
+        self.handled.append(message)
 
     def leads(self, name: str) -> bool:
         return name in Account.streams
@@ -117,11 +139,6 @@ def test_decoded() -> None:
 def test_passedOn() -> None:
     """A request comes to the other broker unchanged, also with bytes that are not text."""
     sender, receiver = Part(), Part()
-
-    async def handle(message: Message) -> None:
-        receiver.handled.append(message)
-
-    receiver.handle = handle
     request = Message(b"$JS.API.STREAM.INFO.\xff", b"body", b"reply", 0)
     result(sender.passOn("n2", request))
     [(peer, what, body, fields)] = sender.brokers.requests.asked
@@ -133,6 +150,24 @@ def test_passedOn() -> None:
         b"body",
         b"reply",
     )
+
+
+@pytest.mark.parametrize("isComing", [True, False])
+def test_answerWithoutReceiver(isComing: bool) -> None:
+    """
+    A request may be passed on before its client's own broker has told of the client's inbox. It
+    waits for that, but not for ever.
+    """
+    part = Part()
+    account: Any = part.account
+    account.isHeard = False
+    fields = {"subject": "$JS.API.STREAM.DELETE.S", "reply": "inbox", "headers": 0}
+    ensureDeferred(part.apply(fields, b""))
+    account.clock.advance(HEARING / 2)
+    assert part.handled == []
+    account.isHeard = isComing
+    account.clock.pump([0.01] * (1 if isComing else 100))
+    assert [message.reply for message in part.handled] == [b"inbox"]
 
 
 def test_lists() -> None:

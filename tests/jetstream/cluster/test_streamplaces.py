@@ -89,13 +89,17 @@ def test_alive(tmp_path: Path) -> None:
 
 
 def test_lead(tmp_path: Path) -> None:
-    """One worker leads until it closes, for any number of requests."""
+    """One worker leads an account, as often as it asks, until it lets go or closes."""
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
-    assert one.lead()
-    assert one.lead()
-    assert not two.lead()
+    assert one.lead("A") and one.lead("B")
+    assert one.lead("A")
+    assert not two.lead("A")
+    assert two.lead("C")
+    one.follow("A")
+    assert two.lead("A")
+    assert not two.lead("B")
     one.close()
-    assert two.lead()
+    assert two.lead("B")
     two.close()
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
+from natsbroker.errors import NoResponders
+from natsbroker.jetstream.cluster.workerstreams import FINDING
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from tests.jetstream.cluster.workerstage import WorkerStage
@@ -85,7 +88,7 @@ def test_lateMeta(tmp_path: Path) -> None:
     stage = WorkerStage(tmp_path)
     for name in "ABC":
         stage.make(name)
-    (meta,) = [number for number, worker in stage.workers.items() if worker.isMeta]
+    (meta,) = [number for number, worker in stage.workers.items() if worker.answersFor("A")]
     dispatcher: Any = stage.services[meta]._dispatchers["A"]
     for name in "ABC":
         dispatcher.hold()
@@ -135,12 +138,43 @@ def test_nobodyElse(tmp_path: Path) -> None:
 def test_answeringGoesOn(tmp_path: Path) -> None:
     """When the worker that answered for whole accounts is gone, another one does so at once."""
     stage = WorkerStage(tmp_path)
-    (meta,) = [number for number, part in stage.workers.items() if part.table.lead()]
+    (meta,) = [number for number, part in stage.workers.items() if part.table.lead("A")]
     stage.stop(meta)
     assert stage.ask("STREAM.NAMES")["total"] == 0
     assert stage.make("S")["did_create"]
     stage.add(meta)
     assert len(stage.answers("STREAM.NAMES")) == 1
+    stage.end()
+
+
+def test_unknownAccount(tmp_path: Path) -> None:
+    """A worker that has no client of an account looks it up when it is given a stream of it."""
+    stage = WorkerStage(tmp_path, 2)
+    (away,) = [number for number, part in stage.workers.items() if not part.answersFor("A")]
+    service = stage.services[away]
+    service.change("A", None)
+    stage.settle()
+    assert "A" not in service.accounts
+    found: list[str] = []
+
+    def locate(name: str) -> None:
+        found.append(name)
+        service.change(name, AccountAllowance())
+
+    stage.workers[away]._locate = locate
+    assert stage.make("S")["did_create"] and stage.make("T")["did_create"]
+    assert found == ["A"]
+    assert sorted(map(len, stage.streamsOf().values())) == [1, 1]
+    stage.end()
+
+
+def test_nowhere(tmp_path: Path) -> None:
+    """It does not wait for ever for an account that is not found."""
+    stage = WorkerStage(tmp_path, 1)
+    failures: list[Any] = []
+    Deferred.fromCoroutine(stage.workers[1]._part("B")).addErrback(failures.append)
+    stage.clock.advance(FINDING)
+    assert failures[0].check(NoResponders)
     stage.end()
 
 
