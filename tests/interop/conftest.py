@@ -11,6 +11,8 @@ from typing import Protocol
 import pytest
 
 from tests.interop.servers import Flavour, Server
+from tests.interop.severalworkers import reasonAgainst
+from tests.reach import INTEROP
 
 #: The servers that a test uses, with the length that their logs had when it began.
 SERVERS = pytest.StashKey[list[tuple[Server, int]]]()
@@ -24,6 +26,16 @@ class StartServer(Protocol):
     def __call__(
         self, flavour: Flavour, config: str | None = None, arguments: Sequence[str] = ()
     ) -> Server: ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """
+    Skip the tests that say nothing about several workers, where ours is started so.
+    """
+    for item in items:
+        reason = reasonAgainst(item.nodeid.partition(f"{INTEROP}/")[2])
+        if reason:
+            item.add_marker(pytest.mark.skip(reason))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.frames import splitFrames
-from tests.interop.servers import PATIENCE, Server
+from tests.interop.servers import CROSSING, PATIENCE, Server
 
 __all__ = [
     "Client",
@@ -168,6 +168,7 @@ class Client:
         """
         @return: every frame that the server sends until it has seen to all that was sent.
         """
+        time.sleep(CROSSING)
         self.send(b"PING\r\n")
         frames, self._later = self._later, []
         while b"PONG\r\n" not in frames and b"[EOF]" not in frames:

@@ -4,13 +4,14 @@ Clients on sockets, which say and show every byte of the protocol.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
 import time
 
 from tests.conformance.frames import splitFrames
-from tests.interop.servers import PATIENCE, Server
+from tests.interop.servers import CROSSING, PATIENCE, Server
 
 __all__ = ["Client", "Leafnode"]
 
@@ -162,8 +163,19 @@ class Client:
         """
         @return: the bodies of all that has come by now.
         """
+        time.sleep(CROSSING)
         self.flush()
         return self.take(sid, len(self.got[sid]))
+
+    @property
+    def port(self) -> int:
+        """Its side of the connection."""
+        return int(self._socket.getsockname()[1])
+
+    def hangUp(self) -> None:
+        """End the connection, also for a thread that waits for an answer."""
+        with contextlib.suppress(OSError):  # The server was faster.
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Go."""

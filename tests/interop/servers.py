@@ -33,6 +33,14 @@ OLD_SERVER = Path("/usr/sbin/nats-server")
 #: The oldest nats-server whose answers the conformance table holds.
 OLDEST_ORACLE = (2, 14)
 
+#: How ours is started as a server of several workers, if a variable says so.
+_COUNT = os.environ.get("NATSBROKER_WORKERS")
+WORKERS = ("--workers", _COUNT) if _COUNT else ()
+
+#: The seconds after which a message between two workers has arrived. A client that has a PONG knows
+#: only that its own worker has seen to everything.
+CROSSING = 0.2 if _COUNT else 0.0
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -74,7 +82,7 @@ class Flavour:
             return [str(requireOldServer())]
         if self.path:
             return [self.path]
-        return [sys.executable, "-m", "natsbroker"]
+        return [sys.executable, "-m", "natsbroker", *WORKERS]
 
     def run(self, arguments: Sequence[str]) -> _Process:
         """
@@ -83,7 +91,7 @@ class Flavour:
         environment = {**os.environ, **self.environment}
         if self in OURS:
             warm = warmProcess(self.environment["NATSBROKER_PURE"])
-            return warm.start(arguments, environment, CHECKOUT)
+            return warm.start([*WORKERS, *arguments], environment, CHECKOUT)
         return subprocess.Popen(
             [*self.command(), *arguments],
             cwd=CHECKOUT,

@@ -21,7 +21,7 @@ from typing import Any
 from tests.interop.plainclients import Client
 from tests.interop.servers import OURS_FAST, PATIENCE, Server
 
-__all__ = ["Lost", "Workload", "work"]
+__all__ = ["Api", "Lost", "Unserved", "Workload", "work"]
 
 STORAGE = 'jetstream { store_dir: "$DIR/js", max_file: 4GB, sync_interval: "$INTERVAL" }'
 
@@ -32,10 +32,18 @@ _SECOND = 1_000_000_000
 
 _GONE = (ConnectionError, TimeoutError, OSError)
 
+_UNSERVED = b"NATS/1.0 503"
+
 
 class Lost(AssertionError):
     """
     Something that was promised is not there.
+    """
+
+
+class Unserved(Lost):
+    """
+    No client and no stream has a subject; the argument is the subject.
     """
 
 
@@ -56,7 +64,13 @@ class Api:
         @return: the body of the answer.
         """
         self.client.publish(subject.encode(), body, next(self._replies), headers)
-        return self.client.take(self._inbox, 1)[0]
+        return self._answer(subject)
+
+    def _answer(self, subject: str) -> bytes:
+        _, headers, body = self.client.messages(self._inbox, 1)[0]
+        if headers.startswith(_UNSERVED):
+            raise Unserved(subject)
+        return body
 
     def requests(self, subjects: list[bytes], body: bytes) -> Iterator[bytes]:
         """
@@ -66,8 +80,8 @@ class Api:
         """
         for subject in subjects:
             self.client.publish(subject, body, next(self._replies))
-        for _ in subjects:
-            yield self.client.take(self._inbox, 1)[0]
+        for subject in subjects:
+            yield self._answer(subject.decode())
 
     def ask(self, subject: str, **fields: Any) -> dict[str, Any]:
         """
@@ -91,7 +105,7 @@ class Api:
         for body, block in zip(bodies, headers, strict=True):
             self.client.publish(subject.encode(), body, next(self._replies), block)
         for _ in bodies:
-            yield json.loads(self.client.take(self._inbox, 1)[0])
+            yield json.loads(self._answer(subject))
 
     def fetch(self, stream: str, consumer: str, count: int) -> list[tuple[bytes, bytes]]:
         """
@@ -204,6 +218,16 @@ class Workload:
         """
         Work for some time, then kill the broker, start it again, and compare.
         """
+        threads = self._begin()
+        time.sleep(seconds)
+        self.server.signal("KILL")
+        self.server.exitStatus()
+        self._join(threads)
+        self.server.restart()
+        self._present.clear()
+        self.compare()
+
+    def _begin(self) -> list[threading.Thread]:
         works = self.works()
         seeds = [self.random.random() for _ in works]
         threads = [
@@ -212,16 +236,13 @@ class Workload:
         ]
         for thread in threads:
             thread.start()
-        time.sleep(seconds)
-        self.server.signal("KILL")
-        self.server.exitStatus()
+        return threads
+
+    def _join(self, threads: list[threading.Thread]) -> None:
         for thread in threads:
             thread.join(PATIENCE)
         if self.problems:
             raise self.problems[0]
-        self.server.restart()
-        self._present.clear()
-        self.compare()
 
     def _run(self, work: Work, random: Random) -> None:
         try:
@@ -370,6 +391,11 @@ class Workload:
         twice = [body for body, count in Counter(contents.values()).items() if count > 1]
         if twice or not self.asked.issuperset(contents.values()):
             raise Lost(f"{twice} are stored twice")
+        # One client at a time publishes those without an id.
+        plain = [body for _, body in sorted(contents.items()) if not body.startswith(b"id-")]
+        numbers = [int(body.split()[0]) for body in plain]
+        if numbers != sorted(numbers):
+            raise Lost("messages are stored out of order")
         for stream, name in (("LIMITS", "often"), ("QUEUE", "worker")):
             self._drain(api, stream, name)
         for name in ("one", "two"):

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from nats.aio.client import Client as NATSClient
 
@@ -30,8 +30,21 @@ async def until(isSo: Callable[[], object], what: str) -> None:
         raise AssertionError(f"not so: {what}") from None
 
 
-class Workers:
-    def __init__(self, server: BrokerProcess) -> None:
+class RunningServer(Protocol):
+    """A server of several workers, as each way to start one shows it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+Running = TypeVar("Running", bound=RunningServer)
+
+
+class Workers(Generic[Running]):
+    def __init__(self, server: Running) -> None:
         self.server = server
 
     def pids(self) -> list[int]:
@@ -40,22 +53,28 @@ class Workers:
 
     def at(self, client: Client) -> int:
         """The worker that has the connection of a client; 0 for none."""
-        inode = self._inodeOf(client.port)
+        return self.placesOf([client.port])[0]
+
+    def placesOf(self, ports: Sequence[int]) -> list[int]:
+        """The workers that have the connections of clients at some ports; 0 for none."""
+        owners: dict[str, int] = {}
         for pid in self.pids():
             with contextlib.suppress(FileNotFoundError):
                 for link in Path(f"/proc/{pid}/fd").iterdir():
                     with contextlib.suppress(FileNotFoundError):
-                        if os.readlink(link) == f"socket:[{inode}]":
-                            return pid
-        return 0
+                        owners[os.readlink(link)] = pid
+        inodes = self._inodes()
+        return [owners.get(f"socket:[{inodes.get(port)}]", 0) for port in ports]
 
-    def _inodeOf(self, port: int) -> str:
-        ours, theirs = f":{self.server.port:04X}", f":{port:04X}"
+    def _inodes(self) -> dict[int, str]:
+        """The server's sockets by the ports of their clients."""
+        ours = f":{self.server.port:04X}"
+        inodes = {}
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
             words = line.split()
-            if words[1].endswith(ours) and words[2].endswith(theirs):
-                return words[9]
-        return ""
+            if words[1].endswith(ours):
+                inodes[int(words[2].rpartition(":")[2], 16)] = words[9]
+        return inodes
 
     def kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
@@ -110,7 +129,7 @@ class Client:
 
 
 @contextlib.contextmanager
-def served(*arguments: str, count: int = 2) -> Iterator[Workers]:
+def served(*arguments: str, count: int = 2) -> Iterator[Workers[BrokerProcess]]:
     with startBroker("--workers", str(count), *arguments) as server:
         yield Workers(server)
 
