@@ -26,7 +26,7 @@ from benchmarks.processes import familyWork, settledWork
 from benchmarks.servers import Contestant, Server, ServerFailed, started
 from benchmarks.settings import SETTINGS
 
-__all__ = ["LOADS", "Cost", "Load", "asMarkdown", "counts", "measured", "projected"]
+__all__ = ["LOADS", "Cost", "Load", "asMarkdown", "counts", "measured", "processors", "projected"]
 
 SIZES = (16, 128, 1024, 16384)
 
@@ -172,7 +172,7 @@ def theirs(count: int, program: str | None) -> Contestant:
     return replace(contestant, environment={"GOMAXPROCS": str(count)})
 
 
-def places(count: int, cores: Sequence[int]) -> tuple[frozenset[int], frozenset[int]]:
+def processors(count: int, cores: Sequence[int]) -> tuple[frozenset[int], frozenset[int]]:
     """
     @return: the processors of the server and of the generator, which has all if none is left.
     """
@@ -189,7 +189,7 @@ def run(options: argparse.Namespace) -> dict[tuple[str, str, int], Cost]:
     for _ in range(options.rounds):
         for load in loads:
             for count in counts(len(cores)):
-                near, far = places(count, cores)
+                near, far = processors(count, cores)
                 for name, contestant in (
                     ("natsbroker", ours(count)),
                     ("nats-server", theirs(count, options.reference)),

@@ -87,7 +87,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
             "nats-route",
             dependencies.sockets.pop("cluster", None),
         )
-        # Accounts that are there already are told when a route opens.
+        # A route that opens tells of the accounts that are there already.
         self._areToldOf = True
         dependencies.accounts.watch(lambda _: self._accountMade())
         self._areToldOf = False

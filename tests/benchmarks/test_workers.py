@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.settings import SETTINGS
-from benchmarks.workers import LOADS, Cost, asMarkdown, counts, ours, places, projected
+from benchmarks.workers import LOADS, Cost, asMarkdown, counts, ours, processors, projected
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ def test_counts(cores: int, workers: list[int]) -> None:
 
 def test_places() -> None:
     """The generator has what the server leaves, or shares all."""
-    assert places(1, [0, 1, 2]) == ({0}, {1, 2})
-    assert places(2, [0, 1]) == ({0, 1}, {0, 1})
+    assert processors(1, [0, 1, 2]) == ({0}, {1, 2})
+    assert processors(2, [0, 1]) == ({0, 1}, {0, 1})
 
 
 def test_loads() -> None:

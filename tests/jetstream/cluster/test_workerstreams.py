@@ -155,15 +155,15 @@ def test_unknownAccount(tmp_path: Path) -> None:
     service.change("A", None)
     stage.settle()
     assert "A" not in service.accounts
-    found: list[str] = []
+    asked: list[str] = []
 
     def locate(name: str) -> None:
-        found.append(name)
+        asked.append(name)
         service.change(name, AccountAllowance())
 
     stage.workers[away]._locate = locate
     assert stage.make("S")["did_create"] and stage.make("T")["did_create"]
-    assert found == ["A"]
+    assert asked == ["A"]
     assert sorted(map(len, stage.streamsOf().values())) == [1, 1]
     stage.end()
 
