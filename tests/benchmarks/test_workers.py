@@ -20,8 +20,8 @@ def test_counts(cores: int, workers: list[int]) -> None:
 
 def test_places() -> None:
     """The generator has what the server leaves, or shares all."""
-    assert processors(1, [0, 1, 2]) == ({0}, {1, 2})
-    assert processors(2, [0, 1]) == ({0, 1}, {0, 1})
+    assert processors(1, [0, 1, 2]) == (frozenset({0}), frozenset({1, 2}))
+    assert processors(2, [0, 1]) == (frozenset({0, 1}), frozenset({0, 1}))
 
 
 def test_loads() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from natsbroker.testing.process import BrokerProcess
 from tests.interop.workers.support import Client, Workers, clientsOf, served, until
 
 CONNECTED = 8
@@ -85,7 +86,7 @@ def test_upgrade(path: Path) -> None:
 def test_lameDuck(path: Path) -> None:
     """The server ends when the last client of all workers is gone."""
 
-    async def run(workers: Workers) -> None:
+    async def run(workers: Workers[BrokerProcess]) -> None:
         async with clientsOf(workers.server, CONNECTED, allow_reconnect=False) as clients:
             workers.signal(signal.SIGUSR2)
             await until(lambda: all(client.nats.is_closed for client in clients), "all are closed")

@@ -59,7 +59,7 @@ class Account:
     streams: ClassVar = {"S": "S"}
 
     def __init__(self) -> None:
-        self.clock: Any = Clock()  # type: ignore[no-untyped-call]
+        self.clock: Any = Clock()
         self.deadlines = Deadlines(self.clock, self.clock.seconds)
         self.bus = self
         self.isHeard = True
