@@ -14,6 +14,7 @@ from typing import Any
 
 from nats.aio.client import Client as NATSClient
 
+from natsbroker.testing.process import BrokerProcess
 from tests.interop.workers.support import Client, Workers, clientsOf, served, until
 
 CONFIG = """
@@ -31,7 +32,7 @@ EACH = 4
 QUIET = 0.3
 """The seconds in which a second answer would come."""
 
-Run = Callable[[Workers, "Stage"], Awaitable[None]]
+Run = Callable[[Workers[BrokerProcess], "Stage"], Awaitable[None]]
 
 
 class Stage:
@@ -79,7 +80,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(workers: Workers) -> AsyncIterator[Stage]:
+async def staged(workers: Workers[BrokerProcess]) -> AsyncIterator[Stage]:
     async with (
         clientsOf(workers.server, EACH, user="a", password="a") as a,
         clientsOf(workers.server, EACH, user="b", password="b") as b,
@@ -104,7 +105,7 @@ def facing(tmp_path: Path, run: Run, *arguments: str) -> None:
 def test_requests(tmp_path: Path) -> None:
     """Each request has one answer, of the server, with the figures of all workers."""
 
-    async def run(workers: Workers, stage: Stage) -> None:
+    async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         everyone = [*stage.a, *stage.b, stage.system]
         assert {workers.at(client) for client in everyone} == set(workers.pids())
         context = stage.a[0].nats.jetstream()
@@ -151,7 +152,7 @@ def test_requests(tmp_path: Path) -> None:
 def test_actions(tmp_path: Path) -> None:
     """A connection at either worker can be closed, and the file is read again by all."""
 
-    async def run(workers: Workers, stage: Stage) -> None:
+    async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         for client in (stage.a[0], stage.b[0]):
             cid = client.nats._server_info["client_id"]
             answer = await stage.ask(f"SERVER.{stage.server}.KICK", {"cid": cid})
@@ -169,7 +170,7 @@ def test_actions(tmp_path: Path) -> None:
 def test_events(tmp_path: Path) -> None:
     """Events come once, with the server's id and the figures of all workers."""
 
-    async def run(workers: Workers, stage: Stage) -> None:
+    async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         await stage.hear("$SYS.ACCOUNT.>", "$SYS.SERVER.>")
         one = NATSClient()
         await one.connect(workers.server.url, user="b", password="b")
@@ -198,7 +199,7 @@ def test_events(tmp_path: Path) -> None:
 def test_speakerKilled(tmp_path: Path) -> None:
     """After the worker that speaks was killed there are reports, and requests have answers."""
 
-    async def run(workers: Workers, stage: Stage) -> None:
+    async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         await stage.hear("$SYS.SERVER.>")
         speaker, _ = workers.pids()
         workers.kill(speaker)
@@ -215,7 +216,7 @@ def test_speakerKilled(tmp_path: Path) -> None:
 def test_livePage(tmp_path: Path) -> None:
     """The live page and all its sources are there."""
 
-    async def run(workers: Workers, stage: Stage) -> None:
+    async def run(workers: Workers[BrokerProcess], stage: Stage) -> None:
         [ports] = tmp_path.glob("*.ports")
         [base] = json.loads(ports.read_text())["monitoring"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client as NATSClient
 
-from natsbroker.testing.process import DidNotStart
+from natsbroker.testing.process import BrokerProcess, DidNotStart
 from tests.interop.workers.support import Client, Workers, served
 
 CONNECTED = 8
@@ -17,7 +17,7 @@ CONNECTED = 8
 def test_each(tmp_path: Path) -> None:
     """A plugin that runs in several processes decides in each of them."""
 
-    async def run(workers: Workers) -> None:
+    async def run(workers: Workers[BrokerProcess]) -> None:
         clients = [
             await Client.connect(workers.server, user="a", password="p") for _ in range(CONNECTED)
         ]

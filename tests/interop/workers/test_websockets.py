@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client as NATSClient
 
+from natsbroker.testing.process import BrokerProcess
 from tests.interop.workers.support import Client, Workers, served, until
 
 CONNECTED = 8
@@ -53,7 +54,7 @@ def rows(url: str) -> list[dict[str, Any]]:
 def test_oneAddress(tmp_path: Path) -> None:
     """Clients are spread over the workers, log in by cookies, and reach each other and others."""
 
-    async def run(workers: Workers, ports: dict[str, list[str]]) -> None:
+    async def run(workers: Workers[BrokerProcess], ports: dict[str, list[str]]) -> None:
         [url] = ports["websocket"]
         clients = [await connected(url) for _ in range(CONNECTED)]
         clients.append(await Client.connect(workers.server, user="a", password="p"))
