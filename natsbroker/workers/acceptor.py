@@ -27,7 +27,7 @@ from natsbroker.config.model import Settings
 from natsbroker.connections.peer import placeOf
 from natsbroker.wire.connect import parseConnect
 from natsbroker.workers.accounts import AccountFinder
-from natsbroker.workers.channel import CLIENTS, Adopt
+from natsbroker.workers.channel import CLIENTS, GATHER, Adopt
 from natsbroker.workers.placing import WorkerLoad, chosen
 
 OF_SERVERS = frozenset({"gateway", "leafnodes"})
@@ -164,6 +164,7 @@ class Acceptor(protocol.Factory):
         stride = len(places) + 1
         self._numbers = count(stride, stride)
         self._callers: set[_Caller] = set()
+        self._held: dict[socket, Any] = {}
         self.use(settings)
 
     def use(self, settings: Settings) -> None:
@@ -193,9 +194,13 @@ class Acceptor(protocol.Factory):
                 port.stopReading()
 
     def close(self) -> None:
-        """Let go of clients whose CONNECT has not come."""
+        """Let go of connections that no worker has yet."""
         for caller in list(self._callers):
             self.left(caller)
+        for accepted, call in self._held.items():
+            call.cancel()
+            accepted.close()
+        self._held.clear()
 
     def buildProtocol(self, addr: IAddress | None) -> protocol.Protocol:
         return protocol.Protocol()
@@ -220,6 +225,20 @@ class Acceptor(protocol.Factory):
 
     def welcome(self, accepted: socket, peer: tuple[str, int], listener: str = CLIENTS) -> None:
         """Take a connection that was accepted."""
+        take = partial(self._take, accepted, peer, listener)
+        if listener in OF_SERVERS or not self._isFull():
+            take()
+        else:
+            # Workers report the ends of connections a little later.
+            self._held[accepted] = self._reactor.callLater(
+                2 * GATHER, self._release, accepted, take
+            )
+
+    def _release(self, accepted: socket, take: Callable[[], None]) -> None:
+        del self._held[accepted]
+        take()
+
+    def _take(self, accepted: socket, peer: tuple[str, int], listener: str) -> None:
         cid = next(self._numbers)
         if listener in OF_SERVERS:
             self._passLink(accepted, Adopt(cid, peer, listener=listener))

@@ -19,6 +19,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.interfaces import IReadWriteDescriptor
@@ -40,6 +41,9 @@ _MOST = 253
 """The most descriptors of one frame, by the kernel's rule."""
 
 _CHUNK = 1 << 16
+
+GATHER = 0.01
+"""Seconds that a message which may wait does so: each call wakes up the other process."""
 
 Descriptors = tuple[int, ...]
 
@@ -282,17 +286,23 @@ class Gone:
     """The last connection of a lame duck has ended."""
 
 
+@cache
+def _namesOf(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that make it; none of another class."""
+    return tuple(field.name for field in fields(kind) if field.init) if is_dataclass(kind) else ()
+
+
 class _ByName(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        if not is_dataclass(value) or isinstance(value, type):
+        kind = type(value)
+        if not is_dataclass(kind):
             return NotImplemented
-        named = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        return rebuilt, (type(value), named)
+        return rebuilt, (kind, {name: getattr(value, name) for name in _namesOf(kind)})
 
 
 def rebuilt(kind: Any, named: dict[str, object]) -> Any:
     """A value of another process, whose fields may be those of another release."""
-    known = {field.name for field in fields(kind)}
+    known = _namesOf(kind)
     return kind(**{name: value for name, value in named.items() if name in known})
 
 
@@ -380,6 +390,8 @@ class ControlChannel:
         self._decoder = FrameDecoder()
         # Each frame begins with the sockets that go along with its first byte.
         self._waiting: deque[tuple[memoryview, Sequence[socket.socket]]] = deque()
+        self._gathered = bytearray()
+        self._flush: Any = None
         self._isOpen = True
         self._hasCome = False
         end.setblocking(False)
@@ -394,6 +406,8 @@ class ControlChannel:
 
     def send(self, message: object, sockets: Sequence[socket.socket] = ()) -> None:
         """
+        Send a message, after all that were to be sent before.
+
         @param sockets: closed here when the other process has them, or is gone.
         """
         if len(sockets) > _MOST:
@@ -401,7 +415,26 @@ class ControlChannel:
         if not self._isOpen:
             _closeSockets(sockets)
             return
-        self._waiting.append((memoryview(frameOf(message, len(sockets))), sockets))
+        self._sendGathered()
+        self._sendFrame(frameOf(message, len(sockets)), sockets)
+
+    def sendSoon(self, message: object) -> None:
+        """Send a message within L{GATHER}, together with others."""
+        if self._isOpen:
+            self._gathered += frameOf(message)
+            if self._flush is None:
+                self._flush = self._reactor.callLater(GATHER, self._sendGathered)
+
+    def _sendGathered(self) -> None:
+        flush, self._flush = self._flush, None
+        if flush is not None:
+            if flush.active():
+                flush.cancel()
+            gathered, self._gathered = self._gathered, bytearray()
+            self._sendFrame(gathered, ())
+
+    def _sendFrame(self, frame: bytes | bytearray, sockets: Sequence[socket.socket]) -> None:
+        self._waiting.append((memoryview(frame), sockets))
         if len(self._waiting) == 1:
             self.doWrite()
             if self._waiting:
@@ -479,6 +512,8 @@ class ControlChannel:
             self._reactor.removeReader(self)
             self._reactor.removeWriter(self)
             self._forget()
+            if self._flush is not None:
+                self._flush.cancel()
             self._decoder.close()
             self._socket.close()
 

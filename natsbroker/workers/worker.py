@@ -295,13 +295,13 @@ class WorkerProcess:
         )
 
     def _left(self, cid: int, account: str) -> None:
-        self._channel.send(Closed(cid, account))
+        self._channel.sendSoon(Closed(cid, account))
 
     def observe(self, advisory: Advisory) -> None:
         if isinstance(advisory, ClientConnected) and self._broker is not None:
             limits = self._broker.accounts.limits(advisory.account)
             entered = Entered(advisory.cid, advisory.account, limits.max_connections)
-            self._channel.send(entered)
+            self._channel.sendSoon(entered)
 
     def _closeExcess(self, message: CloseExcess) -> None:
         broker = self._broker

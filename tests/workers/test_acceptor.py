@@ -17,7 +17,7 @@ from natsbroker.clients.adoption import Adoption, adopt
 from natsbroker.clients.info import ServerInfo
 from natsbroker.workers.acceptor import Acceptor, FirstLine
 from natsbroker.workers.accounts import AccountFinder
-from natsbroker.workers.channel import CLIENTS, Adopt
+from natsbroker.workers.channel import CLIENTS, GATHER, Adopt
 from natsbroker.workers.placing import WorkerLoad
 from tests.connections.realreactor import POLLED
 from tests.links.test_hostcluster import TWO, Caller, Street
@@ -219,7 +219,28 @@ class TestAcceptor:
         first, _ = entrance.dial(), entrance.dial()
         entrance.say(first, HELLO)
         entrance.dial()
+        assert len(entrance.given) == 1
+        entrance.reactor.advance(2 * GATHER)
         assert [given.isExcess for given in entrance.given].count(True) == 1
+
+    @pytest.mark.parametrize("entrance", [{"text": "max_connections: 1"}], indirect=True)
+    def test_endReportedLater(self, entrance: Entrance) -> None:
+        """A connection is not over the limit if the one before ended just now."""
+        entrance.dial()
+        entrance.dial()
+        for worker in entrance.workers:
+            worker.connections.clear()
+        entrance.reactor.advance(2 * GATHER)
+        assert [given.isExcess for given in entrance.given] == [False, False]
+
+    @pytest.mark.parametrize("entrance", [{"text": "max_connections: 1"}], indirect=True)
+    def test_closedWhileHeld(self, entrance: Entrance) -> None:
+        """A connection that is held when the server stops is closed, and goes to no worker."""
+        entrance.dial()
+        client = entrance.dial()
+        entrance.acceptor.close()
+        entrance.reactor.advance(2 * GATHER)
+        assert client.recv(1) == b"" and len(entrance.given) == 1
 
     def test_nobody(self, entrance: Entrance) -> None:
         """Without a worker a connection that was accepted is closed."""

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from twisted.internet.interfaces import IReadWriteDescriptor
+from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import inspectFile
 from natsbroker.workers.channel import (
+    GATHER,
     Adopt,
     Closed,
     ControlChannel,
@@ -31,10 +33,11 @@ from natsbroker.workers.channel import (
 )
 
 
-class Reactor:
+class Reactor(Clock):
     """Notes what is watched."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.readers: set[object] = set()
         self.writers: set[object] = set()
         self.addReader, self.addWriter = self.readers.add, self.writers.add
@@ -168,6 +171,32 @@ def test_bothWays(ends: tuple[End, End]) -> None:
     worker.read()
     assert (parent.came, worker.came) == ([(ReloadPlanned(), ())], [(StopWorker(), ())])
     verifyObject(IReadWriteDescriptor, parent.channel)
+
+
+def test_gathered(ends: tuple[End, End]) -> None:
+    """Messages that may wait are sent together, in front of one that may not."""
+    parent, worker = ends
+    worker.channel.sendSoon(Closed(1, "A"))
+    worker.channel.sendSoon(Closed(2, "A"))
+    worker.reactor.advance(GATHER / 2)
+    parent.read()
+    assert parent.came == []
+    worker.reactor.advance(GATHER / 2)
+    worker.channel.sendSoon(Closed(3, "A"))
+    worker.channel.send(ReloadPlanned())
+    parent.read()
+    came = [message for message, _ in parent.came]
+    assert came == [*(Closed(cid, "A") for cid in (1, 2, 3)), ReloadPlanned()]
+    assert not worker.reactor.getDelayedCalls()
+
+
+def test_closedWhileGathered(ends: tuple[End, End]) -> None:
+    """Nothing is left to be called when a channel is closed."""
+    _, worker = ends
+    worker.channel.sendSoon(Closed(1, "A"))
+    worker.channel.close()
+    worker.channel.sendSoon(Closed(2, "A"))
+    assert not worker.reactor.getDelayedCalls()
 
 
 def test_socketPassed(ends: tuple[End, End]) -> None:
