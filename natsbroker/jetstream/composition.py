@@ -120,7 +120,10 @@ def jetStreamService(
         inThread = partial(deferToThreadPool, host.reactor, host.reactor.getThreadPool())
         bus = host.bus(settings.system_account)
         server = host.describe()["name"]
-        return WorkerStreams(folder, own, count, server, bus, deadlines, inThread, locate)
+        return WorkerStreams(
+            *(folder, own, count, server, bus, deadlines, inThread, locate),
+            encryption=encryptionOf(jetstream),
+        )
 
     join = joinWorkers if count > 1 and directory else None
     service = JetStreamService(host, effective, openFiles, share, locate, channels, join)

@@ -5,6 +5,9 @@ Each worker has its streams in a directory of its own, where they stay. The tabl
 database that all workers of the host have open. A worker writes its own rows: all of them when it
 starts, so that its directory decides. The row of a stream that is being created comes before the
 stream, so no other worker can create one of the same name, also while its worker is down.
+
+With a key of the operator, configurations are encrypted in it. Rows of before a change of the key
+are read with the former one, until their worker has started and written them again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from typing import NamedTuple
 
 from natsbroker.files import syncDirectory
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
+from natsbroker.storage.lmdb.encryption.keyring import SALT, Encryption
+from natsbroker.storage.lmdb.encryption.valuecipher import ValueCipher
 
 FOLDER = "workers"
 """The name of the table's folder."""
@@ -36,6 +41,7 @@ CREATE TABLE IF NOT EXISTS stream (
     PRIMARY KEY (account, key)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS worker (number INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS salt (one INTEGER PRIMARY KEY, salt BLOB NOT NULL);
 """
 
 
@@ -54,7 +60,9 @@ class StreamPlaces:
     disk, so they are called in a thread.
     """
 
-    def __init__(self, folder: Path, own: int, name: str) -> None:
+    def __init__(
+        self, folder: Path, own: int, name: str, encryption: Encryption | None = None
+    ) -> None:
         """
         @param folder: where the workers' files are.
         @param own: the number of this worker, from 1.
@@ -72,6 +80,9 @@ class StreamPlaces:
                 syncDirectory(folder)
             self._writing, self._reading = self._connected(), self._connected()
             self._writing.executescript(_SCHEMA)
+            self._writing.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", (os.urandom(SALT),))
+            [salt] = self._writing.execute("SELECT salt FROM salt").fetchone()
+            self._cipher = ValueCipher(encryption, salt)
         except (OSError, sqlite3.Error) as error:
             raise StoreFailed(f"the table of workers cannot be opened: {error}") from error
 
@@ -81,6 +92,8 @@ class StreamPlaces:
         )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        # A configuration of before the encryption is not left in free pages.
+        connection.execute("PRAGMA secure_delete = ON")
         return connection
 
     def _lockFile(self, name: str) -> int:
@@ -148,7 +161,7 @@ class StreamPlaces:
                 written = table.execute(
                     "INSERT INTO stream VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
                     " SET config = excluded.config WHERE worker = excluded.worker",
-                    (account, key, self.own, config),
+                    (account, key, self.own, self._cipher.close(config)),
                 )
                 if not written.rowcount:
                     raise LeaseLost("another worker has the stream")
@@ -158,14 +171,15 @@ class StreamPlaces:
         row = self._reading.execute(
             "SELECT worker, config FROM stream WHERE account = ? AND key = ?", (account, key)
         ).fetchone()
-        return None if row is None else StreamPlace(*row)
+        return None if row is None else StreamPlace(row[0], self._cipher.open(row[1]))
 
     def rowsOf(self, account: str) -> dict[bytes, StreamPlace]:
         """The rows of an account's streams, by their keys in its state."""
         rows = self._reading.execute(
             "SELECT key, worker, config FROM stream WHERE account = ?", (account,)
         )
-        return {key: StreamPlace(worker, config) for key, worker, config in rows}
+        opened = self._cipher.open
+        return {key: StreamPlace(worker, opened(config)) for key, worker, config in rows}
 
     def loads(self) -> Counter[int]:
         """The number of streams of each worker."""

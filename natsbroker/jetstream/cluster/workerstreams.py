@@ -23,6 +23,7 @@ from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
 from natsbroker.jetstream.streams.stream import Stream, keyOf
 from natsbroker.runtime.deadlines import Deadlines
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -55,15 +56,17 @@ class WorkerStreams:
         deadlines: Deadlines,
         inThread: InThread,
         locate: Callable[[str], object] = lambda account: None,
+        encryption: Encryption | None = None,
     ) -> None:
         """
         The part of the worker C{number} of C{count} of a C{server}, whose files are in C{folder};
-        C{bus} is that of the system account, and C{locate} looks up an account.
+        C{bus} is that of the system account, and C{locate} looks up an account. With
+        C{encryption}, configurations in their table are encrypted.
 
         @raise natsbroker.interfaces.records.StoreFailed: if their table cannot be opened.
         """
         name = f"{server}-{number}"
-        self.table = StreamPlaces(folder, number, name)
+        self.table = StreamPlaces(folder, number, name, encryption)
         self.requests = BrokerRequests(bus, name, deadlines)
         self.members = JetStreamPeers("", name, {name: JetStreamPeer(name)})
         self._accounts: dict[str, WorkerAccount] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.interfaces.records import LeaseLost, StoreFailed
+from natsbroker.interfaces.records import LeaseLost, StoreEncrypted, StoreFailed
 from natsbroker.jetstream.cluster.streamplaces import (
     FOLDER,
     TABLE,
@@ -15,6 +15,7 @@ from natsbroker.jetstream.cluster.streamplaces import (
     StreamPlaces,
     strayWorkers,
 )
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 
 
 def test_rows(tmp_path: Path) -> None:
@@ -132,3 +133,26 @@ def test_unusable(tmp_path: Path) -> None:
     (tmp_path / FOLDER / TABLE).write_bytes(b"x" * 5000)
     with pytest.raises(StoreFailed, match="cannot be opened"):
         StreamPlaces(tmp_path, 1, "one")
+
+
+def test_encrypted(tmp_path: Path) -> None:
+    """Configurations are encrypted, and after a change of the key read with the one before."""
+    config = b'{"subjects":["plans.secret"]}'
+    plain = StreamPlaces(tmp_path, 1, "one")
+    plain.change("A", {b"stream/1": config})
+    plain.close()
+    for encryption in (Encryption("first"), Encryption("second", previous="first")):
+        table = StreamPlaces(tmp_path, 1, "one", encryption)
+        assert table.place("A", b"stream/1") == StreamPlace(1, config)
+        table.enter("A", {b"stream/1": config})
+        table.close()
+        assert not any(
+            b"secret" in path.read_bytes() for path in (tmp_path / FOLDER).glob(f"{TABLE}*")
+        )
+    table = StreamPlaces(tmp_path, 1, "one", Encryption("second"))
+    assert table.rowsOf("A") == {b"stream/1": StreamPlace(1, config)}
+    table.close()
+    other = StreamPlaces(tmp_path, 1, "one", Encryption("other"))
+    with pytest.raises(StoreEncrypted, match="another key"):
+        other.place("A", b"stream/1")
+    other.close()

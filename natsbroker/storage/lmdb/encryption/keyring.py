@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 FILES = ("keys-0", "keys-1")
 
-_SALT, _NONCE, _KEY = 16, 12, 32
+SALT, NONCE = 16, 12
+"""The sizes of a salt and of a nonce, in bytes."""
+
+_KEY = 32
 _COST = {"n": 1 << 14, "r": 8, "p": 1, "dklen": _KEY}
 _TEXT = b"natsbroker keys\nformat 1\n"
 _ENTRY = Struct("<HB32s")
@@ -75,11 +78,11 @@ class Keyring:
     def write(self) -> None:
         """Replace both files, the second when the first is on disk."""
         self.generation += 1
-        salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
+        salt, nonce = os.urandom(SALT), os.urandom(NONCE)
         head = _TEXT + b"generation %d\nsalt %s\n" % (self.generation, salt.hex().encode())
         plain = bytes((self.isConverting,)) + self.hashKey
         plain += b"".join(_ENTRY.pack(key.number, key.cipher, key.key) for key in self.keys)
-        sealed = nonce + _cipherOf(self.secret, salt).encrypt(nonce, plain, head)
+        sealed = nonce + cipherOf(self.secret, salt).encrypt(nonce, plain, head)
         text = head + b"keys %s\n" % sealed.hex().encode()
         text += b"checksum %08x\n" % crc32c(text)
         for name in FILES:
@@ -87,7 +90,8 @@ class Keyring:
             syncDirectory(self.directory)
 
 
-def _cipherOf(secret: str, salt: bytes) -> ChaCha20Poly1305:
+def cipherOf(secret: str, salt: bytes) -> ChaCha20Poly1305:
+    """A cipher whose key follows from an operator's key and a random salt."""
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
     return ChaCha20Poly1305(hashlib.scrypt(secret.encode(), salt=salt, **_COST))
@@ -105,9 +109,9 @@ class _Sealed:
 
         from natsbroker.storage.lmdb.encryption.sealing import StoreKey
 
-        nonce, text = self.sealed[:_NONCE], self.sealed[_NONCE:]
+        nonce, text = self.sealed[:NONCE], self.sealed[NONCE:]
         try:
-            plain = _cipherOf(secret, self.salt).decrypt(nonce, text, self.head)
+            plain = cipherOf(secret, self.salt).decrypt(nonce, text, self.head)
         except InvalidTag:
             return None
         hashKey, entries = plain[1 : 1 + _KEY], plain[1 + _KEY :]
