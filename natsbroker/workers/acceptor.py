@@ -27,7 +27,11 @@ from natsbroker.config.model import Settings
 from natsbroker.connections.peer import placeOf
 from natsbroker.wire.connect import parseConnect
 from natsbroker.workers.accounts import AccountFinder
-from natsbroker.workers.channel import CLIENTS, GATHER, Adopt
+from natsbroker.workers.channel import GATHER
+from natsbroker.workers.messages import (
+    CLIENTS,
+    Adopt,
+)
 from natsbroker.workers.placing import WorkerLoad, chosen
 
 OF_SERVERS = frozenset({"gateway", "leafnodes"})

@@ -14,7 +14,9 @@ from natsbroker.connections.listener import PortListener, addressEndpoint, urlOf
 from natsbroker.links.listener import LinkPort
 from natsbroker.runtime.failures import cannotListen
 from natsbroker.workers.acceptor import Acceptor
-from natsbroker.workers.channel import CLIENTS
+from natsbroker.workers.messages import (
+    CLIENTS,
+)
 
 _KINDS = {
     "websocket": ("websocket", ""),

@@ -10,7 +10,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from natsbroker.monitoring.queries import Query
-from natsbroker.workers.channel import ShowPage, ShowPart
+from natsbroker.workers.messages import (
+    ShowPage,
+    ShowPart,
+)
 from natsbroker.workers.pages import Answers
 from natsbroker.workers.slots import WorkerSlot
 

@@ -11,8 +11,10 @@ from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import Cluster
 from natsbroker.runtime.plugins import Plugins
 from natsbroker.server.builtin import withBuiltIn
-from natsbroker.workers.channel import CLIENTS
 from natsbroker.workers.listeners import withPorts
+from natsbroker.workers.messages import (
+    CLIENTS,
+)
 
 FIRST = 1
 """The number of the worker that has what cannot be shared, as NATS Streaming."""

@@ -17,11 +17,10 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.workers.channel import (
+from natsbroker.workers.channel import ControlChannel, Descriptors
+from natsbroker.workers.messages import (
     AskServer,
     Closed,
-    ControlChannel,
-    Descriptors,
     Entered,
     Failed,
     Gone,

@@ -55,7 +55,9 @@ from natsbroker.server.start import (
     giveReason,
 )
 from natsbroker.workers.acceptor import Acceptor
-from natsbroker.workers.channel import (
+from natsbroker.workers.lines import relay
+from natsbroker.workers.listeners import ParentListeners, withPorts
+from natsbroker.workers.messages import (
     CLIENTS,
     ApplyReload,
     AskServer,
@@ -68,8 +70,6 @@ from natsbroker.workers.channel import (
     Start,
     UseRemotes,
 )
-from natsbroker.workers.lines import relay
-from natsbroker.workers.listeners import ParentListeners, withPorts
 from natsbroker.workers.pages import WorkerPages
 from natsbroker.workers.questions import WorkerQuestions
 from natsbroker.workers.settings import refusals, sharesRemotes, workerSettings

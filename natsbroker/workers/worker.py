@@ -38,15 +38,15 @@ from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.failures import failureReason
 from natsbroker.runtime.reload import ReloadError, Step
 from natsbroker.workers.acceptor import OF_SERVERS
-from natsbroker.workers.channel import (
+from natsbroker.workers.channel import ControlChannel, Descriptors
+from natsbroker.workers.lines import WorkerLog
+from natsbroker.workers.messages import (
     CLIENTS,
     Adopt,
     ApplyReload,
     AskServer,
     Closed,
     CloseExcess,
-    ControlChannel,
-    Descriptors,
     DiscardReload,
     Entered,
     Failed,
@@ -66,7 +66,6 @@ from natsbroker.workers.channel import (
     StopWorker,
     UseRemotes,
 )
-from natsbroker.workers.lines import WorkerLog
 from natsbroker.workers.parts import Part, partsOf
 from natsbroker.workers.slots import CHANNEL
 from natsbroker.workers.supervisor import serverKeys

@@ -14,7 +14,13 @@ from natsbroker.advisories import Advisory
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import buildText
-from natsbroker.workers.channel import ControlChannel, PartShown, Ready, ShowPart, Speak
+from natsbroker.workers.channel import ControlChannel
+from natsbroker.workers.messages import (
+    PartShown,
+    Ready,
+    ShowPart,
+    Speak,
+)
 from natsbroker.workers.supervisor import Supervisor
 
 INFO = ServerInfo("ID", "name", "2.15.1", "0.1.0")

@@ -17,7 +17,11 @@ from natsbroker.clients.adoption import Adoption, adopt
 from natsbroker.clients.info import ServerInfo
 from natsbroker.workers.acceptor import Acceptor, FirstLine
 from natsbroker.workers.accounts import AccountFinder
-from natsbroker.workers.channel import CLIENTS, GATHER, Adopt
+from natsbroker.workers.channel import GATHER
+from natsbroker.workers.messages import (
+    CLIENTS,
+    Adopt,
+)
 from natsbroker.workers.placing import WorkerLoad
 from tests.connections.realreactor import POLLED
 from tests.links.test_hostcluster import TWO, Caller, Street

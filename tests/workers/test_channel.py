@@ -18,18 +18,14 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import Settings
 from natsbroker.server.configuration.build import inspectFile
-from natsbroker.workers.channel import (
-    GATHER,
+from natsbroker.workers.channel import GATHER, ControlChannel, FrameDecoder, frameOf, rebuilt
+from natsbroker.workers.messages import (
     Adopt,
     Closed,
-    ControlChannel,
-    FrameDecoder,
     PlanReload,
     ReloadPlanned,
     ReloadRefused,
     StopWorker,
-    frameOf,
-    rebuilt,
 )
 
 

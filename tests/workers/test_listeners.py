@@ -10,7 +10,11 @@ import pytest
 
 from natsbroker.config.model import Settings
 from natsbroker.runtime.reload import ReloadError
-from natsbroker.workers.channel import Adopt, Closed, ReloadPlanned
+from natsbroker.workers.messages import (
+    Adopt,
+    Closed,
+    ReloadPlanned,
+)
 from natsbroker.workers.supervisor import Supervisor
 from tests.server.support import logLines, settingsOf
 from tests.workers.support import CHOSEN, World

@@ -7,7 +7,10 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from natsbroker.clients.info import ServerInfo
-from natsbroker.workers.channel import ShowPage, ShowPart
+from natsbroker.workers.messages import (
+    ShowPage,
+    ShowPart,
+)
 from natsbroker.workers.questions import PATIENCE, WorkerQuestions
 
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from natsbroker.config.model import Monitoring
-from natsbroker.workers.channel import CLIENTS
+from natsbroker.workers.messages import (
+    CLIENTS,
+)
 from natsbroker.workers.settings import refusals, workerSettings
 from tests.server.support import settingsOf
 

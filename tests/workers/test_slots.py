@@ -11,7 +11,9 @@ import pytest
 from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 
-from natsbroker.workers.channel import Adopt
+from natsbroker.workers.messages import (
+    Adopt,
+)
 from natsbroker.workers.slots import WorkerSlot, spawnWorker
 from tests.workers.support import World
 

@@ -14,7 +14,7 @@ from natsbroker.advisories import LameDuckStarted, ShutdownStarted
 from natsbroker.errors import BrokerError
 from natsbroker.runtime.reload import ReloadError
 from natsbroker.server.configuration.build import buildText
-from natsbroker.workers.channel import (
+from natsbroker.workers.messages import (
     Adopt,
     ApplyReload,
     AskServer,

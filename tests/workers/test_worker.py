@@ -16,13 +16,13 @@ from zope.interface.verify import verifyObject
 from natsbroker.advisories import LameDuckStarted
 from natsbroker.clients.selection import Selection
 from natsbroker.wire.values import Kind, Message
-from natsbroker.workers.channel import (
+from natsbroker.workers.channel import ControlChannel
+from natsbroker.workers.messages import (
     CLIENTS,
     Adopt,
     ApplyReload,
     AskServer,
     Closed,
-    ControlChannel,
     DiscardReload,
     Failed,
     Gone,
