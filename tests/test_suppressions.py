@@ -24,6 +24,9 @@ _IGNORED = re.compile(r"# type: ignore(?:\[([^\]]*)\])?")
 REASONS = {
     ("no-untyped-call", r"super\(\)\.\w+\("): "Twisted does not annotate it",
     ("no-untyped-call", r"\.setServiceParent\("): "Twisted does not annotate it",
+    ("no-untyped-call", r"\._(unbufferPendingWrites|flushReceiveBIO)\("): (
+        "Twisted does not annotate it"
+    ),
     (
         "no-untyped-call",
         r"MemoryReactor\(\)|self\.assert\w+\(",

@@ -10,7 +10,7 @@ from natsbroker.config.errors import nearest
 
 #: The jobs, with their purposes.
 DESCRIPTIONS = {
-    "doctor": "show with which Java and Python Spark would run, and try it",
+    "doctor": "show what Spark would run with, here or at --master, and try it",
     "archive": "copy a log into a Delta or Iceberg table, each message exactly once",
     "compact": "merge the many small files of an archive into few large ones",
     "convert": "copy an archive that an earlier version made into a table",
