@@ -16,7 +16,6 @@ figures of their own. The pages, and all that answers need, load with the first 
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable
 from functools import cache, partial
@@ -30,7 +29,7 @@ from natsbroker.accounts.tracing import contentEncoded
 from natsbroker.interfaces import IMessageBus
 from natsbroker.runtime.peerrequests import PeerRequests
 from natsbroker.runtime.responder import RequestResponder
-from natsbroker.wire.clientinfo import HEADER, compact
+from natsbroker.wire.clientinfo import compact, readStamp
 from natsbroker.wire.headers import HeaderError, Headers
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
@@ -197,10 +196,6 @@ class SubscriberCounts:
 
 def _requestor(message: Message) -> str:
     """The account in the request of an importer; empty for a user of the system account."""
-    try:
-        headers = Headers.fromBlock(message.body[: message.headerLength])
-        info = json.loads(headers.get(HEADER.decode()) or "{}")
-    except (HeaderError, ValueError, RecursionError):
-        return ""
-    name = (info.get("svc") or info.get("acc")) if isinstance(info, dict) else ""
+    info = readStamp(message.body[: message.headerLength])
+    name = info.get("svc") or info.get("acc")
     return name if isinstance(name, str) else ""

@@ -18,6 +18,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
+from natsbroker.wire.headers import HeaderError, Headers
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo
 
@@ -78,6 +79,15 @@ def stamped(body: bytes, headerLength: int, info: ClientInfo) -> tuple[bytes, in
         block = _without(body[:headerLength])
     block += _line(info)
     return block + body[headerLength:], len(block)
+
+
+def readStamp(block: bytes) -> dict[str, Any]:
+    """The description in the header of a block; empty if there is none that can be read."""
+    try:
+        info = json.loads(Headers.fromBlock(block).get(HEADER.decode()) or "{}")
+    except (HeaderError, ValueError, RecursionError):
+        return {}
+    return info if isinstance(info, dict) else {}
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.wire.clientinfo import HEADER, compact, described, eventId, stamped
+from natsbroker.wire.clientinfo import HEADER, compact, described, eventId, readStamp, stamped
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.values import ClientInfo
 
@@ -161,6 +161,21 @@ class TestStamped:
         assert Headers.fromBlock(body[:length]).getAll("nats-request-info", anyCase=True) == [
             '{"acc":"B","rtt":5}'
         ]
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"Nats-Request-Info: [1]\r\n", b"Nats-Request-Info: {\r\n", b"A: b\r\n"]
+)
+def test_unreadable(text: bytes) -> None:
+    """A block without a description that can be read has an empty one."""
+    assert readStamp(b"NATS/1.0\r\n" + text + b"\r\n") == {}
+    assert readStamp(b"") == {}
+
+
+def test_readStamp() -> None:
+    """A description that was written is read again."""
+    body, length = stamped(b"hi", 0, INFO)
+    assert readStamp(body[:length]) == described(INFO)
 
 
 def test_eventId() -> None:

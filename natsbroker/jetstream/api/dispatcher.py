@@ -5,7 +5,7 @@ The requests of JetStream's API: from a subject to a handler, from its result to
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,9 +23,9 @@ from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.subjects.grammar import matches
-from natsbroker.wire.clientinfo import described
+from natsbroker.wire.clientinfo import described, readStamp
 from natsbroker.wire.text import decoded
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import ClientInfo, Message
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -266,23 +266,33 @@ class ApiDispatcher:
             )
 
     def _audit(self, request: Request, body: bytes) -> dict[str, Any]:
-        fields = {"server": self._account.server, "client": clientOf(request.message)}
-        fields["subject"] = decoded(request.message.subject)
+        client = clientOf(request.message, self._account.name)
+        event = {"server": self._account.server, "client": client}
+        event["subject"] = decoded(request.message.subject)
         if request.body:
-            fields["request"] = decoded(request.body)
-        return {**fields, "response": body.decode()}
+            event["request"] = decoded(request.body)
+        return {**event, "response": body.decode()}
 
 
 async def _nothing() -> None:
     """The work of a request that only waits for those before it."""
 
 
-def clientOf(message: Message) -> dict[str, Any]:
-    """The sender of a request, as advisories show it."""
+def clientOf(message: Message, account: str) -> dict[str, Any]:
+    """
+    The sender of a request in an account, as advisories show it. Of another account's client, who
+    asks through an import, they show what the import does: only with C{share} who it is.
+    """
     origin = message.origin
     if not IOrigin.providedBy(origin):
         return {}
-    return described(origin.clientInfo(True))
+    info = described(origin.clientInfo(True))
+    if origin.grant is None or origin.grant.account == account:
+        return info
+    # An import has replaced this header, so that it cannot be the client's own.
+    stamp = readStamp(message.body[: message.headerLength])
+    shown = {"server": info.get("server", ""), **stamp, "svc": account}
+    return {field.name: shown[field.name] for field in fields(ClientInfo) if shown.get(field.name)}
 
 
 def _names(pattern: str, subject: bytes) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ async def _send(
     start: int,
 ) -> None:
     account: Any = stream.account
-    client = clientOf(request.message)
+    client = clientOf(request.message, account.name)
     stream.advise("SNAPSHOT_CREATE", "snapshot_create", state=state, client=client)
     reason = await SnapshotSender(stream, parsed, archive, _token()).send()
     times = {"start": formatTime(start), "end": formatTime(account.now())}
@@ -93,7 +93,7 @@ async def _restore(account: JetStreamAccount, request: Request) -> Mapping[str, 
         raise errors.MAXIMUM_STREAMS_LIMIT()
     if name in account.streams:
         raise errors.STREAM_NAME_EXIST_RESTORE_FAILED()
-    start, client = account.now(), clientOf(request.message)
+    start, client = account.now(), clientOf(request.message, account.name)
     created = f"ADVISORY.STREAM.RESTORE_CREATE.{name}"
     who = {"stream": name, "client": client}
     account.advise(created, "advisory.v1.restore_create", lambda: who)

@@ -5,16 +5,29 @@ From a request to its answer.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from natsbroker.jetstream import accountcore
 from natsbroker.jetstream.api import dispatcher
 from natsbroker.jetstream.api.ordering import RequestOrder
+from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import ClientInfo, Message
 from tests.export.support import Connection
 from tests.jetstream.api.support import ApiStage
+
+
+class _Importer(Connection):
+    """A client of an account."""
+
+    def __init__(self, account: str = "B") -> None:
+        super().__init__(Grant(account))
+        self._account = account
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        return ClientInfo(acc=self._account, user="secret", server="N")
 
 
 def test_level() -> None:
@@ -56,6 +69,43 @@ def test_audit() -> None:
     assert event["subject"] == "$JS.API.STREAM.NAMES"
     assert json.loads(event["request"]) == {"offset": 3}
     assert json.loads(event["response"])["streams"] is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        (ClientInfo(acc="B", rtt=5), {"acc": "B", "svc": "A", "rtt": 5, "server": "N"}),
+        (
+            ClientInfo(acc="B", user="b", server="N2"),
+            {"acc": "B", "svc": "A", "user": "b", "server": "N2"},
+        ),
+    ],
+    ids=["unshared", "shared"],
+)
+def test_auditOfImport(asked: ClientInfo, shown: dict[str, Any]) -> None:
+    """An advisory shows of another account's client what the import of the service says."""
+    stage = ApiStage()
+    inbox = stage.inbox(b"$JS.EVENT.ADVISORY.API")
+    body, length = stamped(b"", 0, asked)
+    message = Message(b"$JS.API.INFO", body, b"_INBOX.x", length, origin=_Importer())
+    stage.inbox(b"_INBOX.x")
+    stage.bus.publish(message)
+    stage.settle()
+    (payload,) = inbox.payloads
+    assert json.loads(payload)["client"] == shown
+
+
+def test_auditOfForgery() -> None:
+    """A client cannot give itself another name in the advisory about its request."""
+    stage = ApiStage()
+    inbox = stage.inbox(b"$JS.EVENT.ADVISORY.API")
+    body, length = stamped(b"", 0, ClientInfo(acc="C", user="c"))
+    origin = _Importer("A")
+    stage.inbox(b"_INBOX.x")
+    stage.bus.publish(Message(b"$JS.API.INFO", body, b"_INBOX.x", length, origin=origin))
+    stage.settle()
+    (payload,) = inbox.payloads
+    assert json.loads(payload)["client"]["user"] == "secret"
 
 
 def test_noAudit(monkeypatch: pytest.MonkeyPatch) -> None:
