@@ -180,6 +180,7 @@ class BrokerParts:
             return None
         from natsbroker.auth.operator.service import OperatorHost, OperatorService
 
+        cluster = self._given.hostCluster
         host = OperatorHost(
             self.accounts,
             self._reactor,
@@ -187,6 +188,7 @@ class BrokerParts:
             self.describe,
             lambda account: closeExcess(self.clients, self.accounts, account),
             lambda: self.links.countPeers(),
+            (lambda: True) if cluster is None else cluster.isSpeaking,
         )
         return OperatorService(self._settings, host, self.callouts(), self._given.accountResolver)
 

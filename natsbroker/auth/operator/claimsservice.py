@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred
 from twisted.logger import Logger
 
 from natsbroker.auth.fields import FieldError
@@ -23,7 +23,7 @@ from natsbroker.auth.operator.resolvers import FolderResolver
 from natsbroker.auth.operator.tokens import SignedJWT, decodeAny, expiryIn
 from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus
-from natsbroker.runtime.responder import Describe, RequestResponder
+from natsbroker.runtime.responder import Answer, Describe, RequestResponder
 from natsbroker.wire.nkeys import Role, isKey
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
@@ -48,10 +48,12 @@ class ClaimsService:
         folder: FolderResolver | None = None,
         now: Callable[[], float] = lambda: 0.0,
         late: Callable[[bytes], Any] = lambda answer: answer,
+        isSpeaking: Callable[[], bool] = lambda: True,
     ) -> None:
         """
         @param folder: without it, an update applies to accounts in use, until the broker ends.
         @param late: delays an empty answer, so that those of other servers come first.
+        @param isSpeaking: whether this broker answers operators, of several that are one server.
         """
         self._directory = directory
         self._describe = describe
@@ -59,15 +61,16 @@ class ClaimsService:
         self._system = bus.account
         self._now = now
         self._late = late
+        self._isSpeaking = isSpeaking
         self._kind = "jwt update cache" if self._isCache else "jwt update"
         self.answering = answering = RequestResponder(bus)
         for pattern, place in _UPDATES.items():
-            answering.on(pattern, self._updater(place))
+            answering.on(pattern, self._once(self._updater(place)))
         if folder is None:
             return
-        answering.on(b"$SYS.REQ.CLAIMS.UPDATE", self._updateAny)
-        answering.on(b"$SYS.REQ.CLAIMS.LIST", self._list)
-        answering.on(b"$SYS.REQ.CLAIMS.DELETE", self._delete)
+        answering.on(b"$SYS.REQ.CLAIMS.UPDATE", self._once(self._updateAny))
+        answering.on(b"$SYS.REQ.CLAIMS.LIST", self._once(self._list))
+        answering.on(b"$SYS.REQ.CLAIMS.DELETE", self._once(self._delete))
         if not self._isCache:
             answering.on(_LOOKUP, self._lookUp)
             answering.on(b"$SYS.REQ.CLAIMS.PACK", self._pack, b"responder")
@@ -78,6 +81,15 @@ class ClaimsService:
 
     def close(self) -> None:
         self.answering.close()
+
+    def _once(self, answer: Answer) -> Answer:
+        """Act on a request, and answer it if this broker speaks for the server."""
+
+        def act(message: Message) -> Deferred[Any]:
+            acting = maybeDeferred(answer, message)
+            return acting.addCallback(lambda made: made if self._isSpeaking() else None)
+
+        return act
 
     def _updater(self, place: int) -> Callable[[Message], Deferred[Any]]:
         def update(message: Message) -> Deferred[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -102,10 +103,12 @@ class TokenFolder:
         file = self._fileOf(account)
         if account not in self._tokens:
             return False
-        if self.deletion is Deletion.RENAMED:
-            os.replace(file, file.with_name(file.name + ".deleted"))
-        else:
-            os.remove(file)
+        # Workers of one server share the folder, and each of them deletes.
+        with suppress(FileNotFoundError):
+            if self.deletion is Deletion.RENAMED:
+                os.replace(file, file.with_name(file.name + ".deleted"))
+            else:
+                os.remove(file)
         syncDirectory(self._path)
         del self._tokens[account]
         return True

@@ -62,6 +62,7 @@ class OperatorHost:
     """
     @ivar closeExcess: closes the youngest connections of an account that has too many.
     @ivar countPeers: gives the number of other servers; infinity if it is unknown.
+    @ivar isSpeaking: whether this broker answers operators, of several that are one server.
     """
 
     registry: AccountRegistry
@@ -70,6 +71,7 @@ class OperatorHost:
     describe: Describe
     closeExcess: Callable[[str], None]
     countPeers: Callable[[], float]
+    isSpeaking: Callable[[], bool] = lambda: True
 
 
 class OperatorService(Service):
@@ -158,6 +160,7 @@ class OperatorService(Service):
             self._folder,
             self._reactor.seconds,
             self._late,
+            self._host.isSpeaking,
         )
         folder, wanted = self._folder, self._wanted
         if folder is None:

@@ -45,8 +45,14 @@ class Broker(World):
         if folder is not None:
             self.folder = FolderResolver(folder, execute)
             self.directory._resolver = self.folder
+        self.isSpeaking = True
         self.service = ClaimsService(
-            bus, self.directory, lambda: {"id": "N"}, self.folder, self.clock.seconds
+            bus,
+            self.directory,
+            lambda: {"id": "N"},
+            self.folder,
+            self.clock.seconds,
+            isSpeaking=lambda: self.isSpeaking,
         )
         self.clients = Clients(bus)
 
@@ -91,6 +97,14 @@ class TestUpdating:
         assert broker.clients.ask(f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP") == [
             text.encode()
         ]
+
+    def test_notSpeaking(self, broker: Broker) -> None:
+        """A broker that another one speaks for stores a JWT, and answers lookups only."""
+        broker.isSpeaking = False
+        assert broker.clients.ask(UPDATES[0], issued()) == []
+        assert broker.clients.ask("$SYS.REQ.CLAIMS.LIST") == []
+        lookup = f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP"
+        assert broker.clients.ask(lookup) == [issued().encode()]
 
     def test_live(self, broker: Broker) -> None:
         """A changed JWT of an account in use holds at once."""

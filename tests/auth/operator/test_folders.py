@@ -159,6 +159,15 @@ class TestDeleting:
         assert folder.delete(ONE) is False
         assert (ONE in folder, [path.name for path in tmp_path.iterdir()]) == (False, left)
 
+    @pytest.mark.parametrize("deletion", [Deletion.RENAMED, Deletion.REMOVED])
+    def test_deletedByOthers(self, deletion: Deletion, tmp_path: Path) -> None:
+        """A JWT whose file is gone already is deleted too."""
+        folder = TokenFolder(str(tmp_path), deletion=deletion)
+        folder.save(ONE, "jwt")
+        other = TokenFolder(str(tmp_path), deletion=deletion)
+        assert other.delete(ONE) and folder.delete(ONE)
+        assert ONE not in folder
+
 
 THREE = KeyPair("A").key
 ACCOUNT = Account(Operator())
