@@ -71,7 +71,7 @@ from natsbroker.workers.messages import (
     UseRemotes,
 )
 from natsbroker.workers.pages import WorkerPages
-from natsbroker.workers.questions import WorkerQuestions
+from natsbroker.workers.questions import PATIENCE, WorkerQuestions
 from natsbroker.workers.settings import refusals, sharesRemotes, workerSettings
 from natsbroker.workers.slots import WorkerSlot, spawnWorker
 
@@ -331,11 +331,17 @@ class Supervisor(MultiService):
         planners = [*self._planners, self._planPages]
         changes, apply = plan(self.settings, new, planners)
         self._reload = _Reload(new, changes, held, apply)
+        self.reactor.callLater(PATIENCE, self._sayAwaited, self._reload)
         for slot in self.slots:
             if slot.isReady:
                 self._reload.waiting.add(slot)
                 slot.send(PlanReload(self._settingsOf(slot, new)))
         self._settleReload()
+
+    def _sayAwaited(self, reload: _Reload) -> None:
+        if reload is self._reload:
+            numbers = ", ".join(sorted(str(slot.number) for slot in reload.waiting))
+            _log.warn("The reload waits for worker {numbers}", numbers=numbers)
 
     def _planPages(self, new: Settings, changes: Sequence[Change]) -> Step:
         pages = self._pages

@@ -35,6 +35,7 @@ from natsbroker.workers.messages import (
     StopWorker,
     UseRemotes,
 )
+from natsbroker.workers.questions import PATIENCE as SILENCE
 from natsbroker.workers.slots import LONGEST, PATIENCE, PAUSE, STEADY
 from tests.server.support import Advisories, logLines, settingsOf
 from tests.workers.support import INFO, World
@@ -264,6 +265,21 @@ class TestReload:
         world.supervisor.reload(listening("max_payload: 50"))
         with pytest.raises(ReloadError, match="another reload is under way"):
             world.supervisor.reload(listening("max_payload: 60"))
+
+    def test_silentWorker(self, make: Make) -> None:
+        """The log names a worker for which a reload waits, and none behind a reload."""
+        world = make().start()
+        world.supervisor.reload(listening("max_payload: 50"))
+        world.say(world.started[1], ReloadPlanned())
+        with logLines() as lines:
+            world.reactor.advance(SILENCE)
+            assert lines == ["[WRN] The reload waits for worker 1"]
+            world.say(world.started[0], ReloadPlanned())
+            world.supervisor.reload(listening("max_payload: 60"))
+            for process in world.started:
+                world.say(process, ReloadPlanned())
+            world.reactor.advance(SILENCE)
+        assert sum("waits" in line for line in lines) == 1
 
     def test_deathMeanwhile(self, make: Make) -> None:
         """A worker that ends instead of answering has no say; the next one has what is decided."""
