@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TextIO
 
@@ -130,13 +131,15 @@ class WorkerProcess:
         self.exitCode = 0
         self._reactor = reactor
         self._stderr = stderr
-        self._channel = ControlChannel(reactor, end, self._received, self.stop)
+        self._channel = ControlChannel(reactor, end, self._received, self._orphaned)
         self._passes = FullPasses(reactor)
         self._slices = Slices(reactor)
         self._log: WorkerLog | None = None
         self._broker: Broker | None = None
         self._planned: Step | None = None
         self._isStopping = False
+        self._directory = ""
+        self._isOrphan = False
         self._endpoints: dict[str, ParentsEndpoint] = {}
         self._handlers: dict[type, Callable[..., None]] = {
             Adopt: self._adopt,
@@ -182,6 +185,7 @@ class WorkerProcess:
 
     def _start(self, start: Start) -> None:
         settings = start.settings
+        self._directory = start.directory
         self._log = WorkerLog(self._stderr, settings.logging)
         globalLogBeginner.beginLoggingTo([self._log], redirectStandardIO=False)
         self._passes.start()
@@ -377,6 +381,10 @@ class WorkerProcess:
             leaving.addErrback(lambda failure: _log.failure("Lame duck mode failed", failure))
             leaving.addCallback(lambda _: self._channel.send(Gone()))
 
+    def _orphaned(self) -> None:
+        self._isOrphan = True
+        self.stop()
+
     def stop(self) -> None:
         if not self._isStopping:
             self._isStopping = True
@@ -389,6 +397,10 @@ class WorkerProcess:
         except Exception:
             _log.failure("The worker did not stop properly")
             self.exitCode = 1
+        if self._isOrphan and self._directory:
+            # A parent that was killed leaves it. The last worker finds no other's socket in it.
+            with suppress(OSError):
+                os.rmdir(self._directory)
         self._channel.close()
         self._reactor.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -280,7 +281,7 @@ def test_early(parent: Parent) -> None:
 
 
 def test_orphan(parent: Parent) -> None:
-    """A worker without its parent ends."""
+    """A worker without its parent ends, and removes the directory that nobody uses any more."""
     parent.start()
     parent.channel.close()
     worker: Any = parent.worker
@@ -288,6 +289,7 @@ def test_orphan(parent: Parent) -> None:
     worker._channel.connectionLost(failure)
     parent.reactor.advance(1)
     assert parent.came[-1] == "stopped"
+    assert not os.path.exists(parent._directory)
 
 
 def test_address() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -129,8 +129,10 @@ class Client:
 
 
 @contextlib.contextmanager
-def served(*arguments: str, count: int = 2) -> Iterator[Workers[BrokerProcess]]:
-    with startBroker("--workers", str(count), *arguments) as server:
+def served(
+    *arguments: str, count: int = 2, environment: Mapping[str, str] | None = None
+) -> Iterator[Workers[BrokerProcess]]:
+    with startBroker("--workers", str(count), *arguments, environment=environment) as server:
         yield Workers(server)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+from pathlib import Path
 
 from tests.interop.workers.support import Client, clientsOf, served, until
 
@@ -93,12 +94,14 @@ def greeted(connections: list[socket.socket]) -> list[bytes]:
     return outcomes
 
 
-def test_parentKilled() -> None:
-    """Workers do not outlive their parent."""
-    with served() as workers:
+def test_parentKilled(tmp_path: Path) -> None:
+    """Workers do not outlive their parent, and leave nothing of theirs."""
+    with served(environment={"TMPDIR": str(tmp_path)}) as workers:
+        assert list(tmp_path.iterdir())
         pids = workers.pids()
         os.kill(workers.server.pid, signal.SIGKILL)
         asyncio.run(until(lambda: not any(isRunning(pid) for pid in pids), "an end"))
+    assert not list(tmp_path.iterdir())
 
 
 def isRunning(pid: int) -> bool:
