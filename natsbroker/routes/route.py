@@ -136,6 +136,12 @@ class Route(Link):
         terms: ClusterTerms = self._cluster.terms
         return terms.amongNeighbours() if self.isNeighbour else terms
 
+    def __str__(self) -> str:
+        if self.isNeighbour:
+            # Its UNIX socket has no address that tells it from others.
+            return f"neighbour - {self.idPrefix}:{self.number}"
+        return super().__str__()
+
     @property
     def maxPending(self) -> int:
         # The setting parts with one slow client. This connection is of all clients of two workers.

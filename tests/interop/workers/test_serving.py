@@ -43,6 +43,8 @@ def test_log() -> None:
         pass
     for line in ("Starting natsbroker", "Listening for client", "Server is ready", "Exiting"):
         assert server.log.count(line) == 1
+    routes = [line for line in server.log.splitlines() if "Route connection created" in line]
+    assert len(routes) == 6 and all("] neighbour - rid:" in line for line in routes)
 
 
 def test_files(tmp_path: Path) -> None:
