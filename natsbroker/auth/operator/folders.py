@@ -109,8 +109,9 @@ class TokenFolder:
                 os.replace(file, file.with_name(file.name + ".deleted"))
             else:
                 os.remove(file)
-        syncDirectory(self._path)
+        # Others that have deleted it already must not look it up here while the disk is slow.
         del self._tokens[account]
+        syncDirectory(self._path)
         return True
 
     def _fileOf(self, account: str) -> Path:

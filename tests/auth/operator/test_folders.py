@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
+from natsbroker.auth.operator import folders
 from natsbroker.auth.operator.folders import LIMIT, CachedFolder, Deletion, FolderError, TokenFolder
 from natsbroker.auth.operator.tokens import LONGEST
 from natsbroker.wire.nkeys import NkeyError
@@ -158,6 +159,15 @@ class TestDeleting:
         assert folder.delete(ONE) is True
         assert folder.delete(ONE) is False
         assert (ONE in folder, [path.name for path in tmp_path.iterdir()]) == (False, left)
+
+    def test_slowDisk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A JWT that is being deleted is found no more, however long the disk takes."""
+        folder = TokenFolder(str(tmp_path), deletion=Deletion.RENAMED)
+        folder.save(ONE, "jwt")
+        known: list[bool] = []
+        monkeypatch.setattr(folders, "syncDirectory", lambda path: known.append(ONE in folder))
+        folder.delete(ONE)
+        assert known == [False]
 
     @pytest.mark.parametrize("deletion", [Deletion.RENAMED, Deletion.REMOVED])
     def test_deletedByOthers(self, deletion: Deletion, tmp_path: Path) -> None:
