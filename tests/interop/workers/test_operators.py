@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from natsbroker.testing.process import BrokerProcess
 from tests.auth.operator.chain import Account, KeyPair, Operator, token
 from tests.interop.workers.support import Client, Workers, served, until
 
@@ -21,7 +22,7 @@ resolver {{ type: full, dir: "DIR", allow_delete: true }}
 """
 
 
-async def loggedIn(workers: Workers, account: Account) -> Client:
+async def loggedIn(workers: Workers[BrokerProcess], account: Account) -> Client:
     def signed(nonce: str) -> bytes:
         return base64.b64encode(USER.sign(nonce.encode()))
 
@@ -52,7 +53,7 @@ def test_pushed(tmp_path: Path) -> None:
         answers.clear()
         return answer
 
-    async def run(workers: Workers) -> None:
+    async def run(workers: Workers[BrokerProcess]) -> None:
         operators = [await loggedIn(workers, SYSTEM) for _ in range(4)]
         system = operators[0].nats
         assert (await ask(system, "UPDATE", ACCOUNT.jwt()))["message"] == "jwt updated"
