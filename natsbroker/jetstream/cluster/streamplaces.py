@@ -78,13 +78,27 @@ class StreamPlaces:
             if not self._folder.exists():
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 syncDirectory(folder)
-            self._writing, self._reading = self._connected(), self._connected()
-            self._writing.executescript(_SCHEMA)
-            self._writing.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", (os.urandom(SALT),))
-            [salt] = self._writing.execute("SELECT salt FROM salt").fetchone()
+            with self._alone():
+                self._writing, self._reading = self._connected(), self._connected()
+                self._writing.executescript(_SCHEMA)
+                new = (os.urandom(SALT),)
+                self._writing.execute("INSERT OR IGNORE INTO salt VALUES (1, ?)", new)
+                [salt] = self._writing.execute("SELECT salt FROM salt").fetchone()
             self._cipher = ValueCipher(encryption, salt)
         except (OSError, sqlite3.Error) as error:
             raise StoreFailed(f"the table of workers cannot be opened: {error}") from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait for other workers that open the table: SQLite does not while it changes its mode."""
+        descriptor = os.open(
+            self._folder / "open.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

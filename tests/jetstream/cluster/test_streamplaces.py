@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -156,3 +159,16 @@ def test_encrypted(tmp_path: Path) -> None:
     with pytest.raises(StoreEncrypted, match="another key"):
         other.place("A", b"stream/1")
     other.close()
+
+
+def test_openedOneByOne(tmp_path: Path) -> None:
+    """A worker waits while another one opens the table, for which SQLite does not."""
+    StreamPlaces(tmp_path, 1, "one").close()
+    other = os.open(tmp_path / FOLDER / "open.lock", os.O_RDWR)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    opening = Thread(target=lambda: StreamPlaces(tmp_path, 2, "two").close())
+    opening.start()
+    opening.join(0.1)
+    assert opening.is_alive()
+    os.close(other)
+    opening.join()
