@@ -276,15 +276,7 @@ cdef class Lane:
                 and 2 * end - start <= stop and end - rest < LEAST_LENT
                 and nb_same(data + start, data + end, line + 1 - start)
             ):
-                run.first = data + start
-                run.line = line + 1 - start
-                run.whole = end - start
-                run.rest = data + rest
-                run.restLength = line + 1 - rest
-                run.subject = name
-                run.length = nameLength
-                run.hasHeader = header > 0
-                run.header = header
+                beginRun(&run, data + start, line + 1 - start, end - start, &message)
                 count += self.repeat(&run, matches, stop - start, size, replyLength >= 0)
         return count
 

@@ -297,15 +297,7 @@ cdef class LinkLane:
                 and 2 * end - start <= stop and end - rest < LEAST_LENT
                 and nb_same(data + start, data + end, line + 1 - start)
             ):
-                run.first = data + start
-                run.line = line + 1 - start
-                run.whole = end - start
-                run.rest = message.rest
-                run.restLength = message.lineLength
-                run.subject = message.subject
-                run.length = length
-                run.hasHeader = header > 0
-                run.header = header
+                beginRun(&run, data + start, line + 1 - start, end - start, &message)
                 count += self.giver.repeat(&run, matches, stop - start, size, False, True)
         return count
 

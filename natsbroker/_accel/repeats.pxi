@@ -110,6 +110,25 @@ cdef struct Frames:
     Py_ssize_t count
 
 
+cdef inline void beginRun(
+    Frames* run, const char* first, Py_ssize_t line, Py_ssize_t whole, const InputMessage* message
+) noexcept:
+    """
+    Describe a run by its first frame.
+
+    @param line: the length of the frame's line, and C{whole} that of the frame.
+    """
+    run.first = first
+    run.line = line
+    run.whole = whole
+    run.rest = message.rest
+    run.restLength = message.lineLength
+    run.subject = message.subject
+    run.length = message.length
+    run.header = message.header
+    run.hasHeader = message.header > 0
+
+
 cdef inline Py_ssize_t givenSize(Frames* run, Subscription subscription):
     # RMSG or HMSG; for clients MSG or HMSG, and the space between subject and sid.
     cdef Py_ssize_t head = 6 if run.hasHeader and subscription.kind < FIRST_LINK else 5
