@@ -102,8 +102,8 @@ class Watchdog(Service):
     def beat(self) -> None:
         """Show, in the reactor's thread, that it goes on."""
         now, seen, waited = self._clock(), self._seen, self._times()[1]
-        # The call is late by as long as the reactor was held, and INTERVAL is no part of that. No
-        # code is to blame for the time that the thread could have run and got no processor.
+        # The reactor was held for the delay beyond INTERVAL, less the time in which its thread
+        # waited for a processor: no code is to blame for that.
         late = now - self._beat - INTERVAL - (waited - self._waited)
         self._beat, self._seen, self._waited = now, "", waited
         if seen and late >= self._limit:

@@ -97,8 +97,7 @@ class Grant:
     @ivar jwt: the user's JWT if it may be shown, which is so if it cannot be used without the
         user's key.
     @ivar proxy: as in its C{ConnectRequest}; authorizers leave it empty.
-    @ivar memo: data that the authorizer needs when it reconsiders the connection; nobody else uses
-        it.
+    @ivar memo: data of the authorizer, for its own use when it reconsiders the connection.
     @raise TypeError: if a value is of another type.
     """
 

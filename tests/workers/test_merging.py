@@ -144,9 +144,9 @@ def test_allNumbers(path: str) -> None:
     query = {"accounts": "1", "unused": "1", "acc": "$G"}
     answer = host.broker.monitoring.pages[f"/{path}"](query)
     document = json.loads(b"".join(piece for piece in answer.body if isinstance(piece, bytes)))
-    for place, key in numbersIn(document, path):
-        if place != "http_req_stats":
-            assert f"{place}.{key}" in RULES or key in RULES or key in SETTINGS.split(), key
+    for parent, key in numbersIn(document, path):
+        if parent != "http_req_stats":
+            assert f"{parent}.{key}" in RULES or key in RULES or key in SETTINGS.split(), key
 
 
 def series(name: str, *values: float, label: str = "x") -> MetricSeries:

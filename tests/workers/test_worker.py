@@ -151,8 +151,8 @@ def test_known(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("reason", ["", "Client Closed"])
-def test_unknown(parent: Parent, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    """It does not wait for long, nor for a worker that is gone."""
+def test_interestNotConfirmed(parent: Parent, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    """A worker waits neither long for others to learn its interest, nor for one that has ended."""
     route = Neighbour()
     monkeypatch.setattr("natsbroker.workers.worker.neighboursOf", lambda broker: [route])
     parent.begin()

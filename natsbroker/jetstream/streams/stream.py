@@ -117,7 +117,8 @@ class Stream(StreamCore):
             await self.account.inSteps(self._unsubscribing(subjects))
         if self._hasRetired():
             return
-        # From here on there is no message of a subject that the configuration does not have.
+        # The subscriptions of removed subjects are cancelled: every publish from here on has one of
+        # the configured subjects.
         previous, self.config = self.config, config
         self.account.streams.changed.add(self.name)
         self._reserve()

@@ -51,7 +51,11 @@ if TYPE_CHECKING:
 
 
 def fetchRow(connection: Connection, name: str) -> PostgresLogRow:
-    """The row of a log. L{NoSuchLog} if there is no log of that name."""
+    """
+    The row of a log.
+
+    @raise NoSuchLog: if the database has no log of this name.
+    """
     row = connection.execute(
         "SELECT id, first, last, count, size, last_time FROM log WHERE name = %s", (name.encode(),)
     ).fetchone()
