@@ -19,8 +19,11 @@ from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 from natsbroker.jetstream.recordsender import Sent
 
 #: The most messages, and bytes of them, that one slice delivers.
-SLICE = 1024
+SLICE = 4096
 SLICE_BYTES = 1 << 20
+
+#: The messages of a slice after which other work that waits comes first, and the most of one run.
+SHORT_SLICE = 1024
 
 #: Messages that are delivered at once although a slice would have to wait, and runs of one slice: a
 #: message by itself costs as much as some dozens of a run.
@@ -141,13 +144,21 @@ class ConsumerDeliverer:
         self._isPumping = True
         self._sliceBytes = delivered = runs = 0
         held = self._heldCount
+        isOver = False
         try:
-            while delivered < most and runs < FEW and self._sliceBytes < SLICE_BYTES:
+            while not isOver:
                 runs += 1
-                count = self._deliverRun(most - delivered) or self._deliverNext()
+                limit = min(most - delivered, SHORT_SLICE)
+                count = self._deliverRun(limit) or self._deliverNext()
                 if not count:
                     break
                 delivered += count
+                isOver = (
+                    delivered >= most
+                    or runs >= FEW
+                    or self._sliceBytes >= SLICE_BYTES
+                    or (delivered >= SHORT_SLICE and core.account.turns.isSpent)
+                )
                 if not self.canDeliver():
                     self.isAtEnd = core.isPaused
                     break
@@ -157,7 +168,7 @@ class ConsumerDeliverer:
             self._finished()
         elif self._heldCount > held:
             self._releaseLater()  # A status for a request that gets no messages.
-        if delivered >= most or runs >= FEW or self._sliceBytes >= SLICE_BYTES:
+        if isOver:
             self._isWaiting = True
             core.account.run(self._deliverLater())
         else:

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.jetstream.consumers.deliverer import FEW
-from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
+from natsbroker.connections.turns import AccountTurns
+from natsbroker.jetstream.consumers.deliverer import FEW, SHORT_SLICE, SLICE
+from natsbroker.jetstream.model.consumerconfig import AckPolicy, PriorityPolicy
 from natsbroker.wire.values import AckRun, Message
-from tests.jetstream.consumers.support import SECOND, ConsumerStage, numbers
+from tests.jetstream.consumers.support import SECOND, ConsumerStage, Inbox, numbers
 
 
 @pytest.fixture
@@ -173,17 +175,19 @@ class TestRequests:
         stage.publish(300)
         stage.consumer(headers_only=True)
         inbox = stage.inbox()
-        counts: list[int] = []
-        later = stage.clock.callLater
-
-        def callLater(*arguments: Any) -> Any:
-            counts.append(len(inbox.got))
-            return later(*arguments)
-
-        vars(stage.clock)["callLater"] = callLater
-        stage.pull(inbox, b"300")
-        assert max(after - before for before, after in pairwise(counts)) == FEW
+        assert max(slicesOf(stage, inbox, 300)) == FEW
         assert [numbers(message)[1] for message in inbox.take()] == [*range(1, 301)]
+
+    @pytest.mark.parametrize(("isSpent", "most"), [(False, SLICE), (True, 2 * SHORT_SLICE)])
+    def test_slices(self, stage: ConsumerStage, isSpent: bool, most: int) -> None:
+        """A slice of messages that go out in runs is shorter while other work waits."""
+        stage.publish(5000)
+        stage.consumer(ack_policy=AckPolicy.NONE)
+        inbox = stage.inbox()
+        with patch.object(AccountTurns, "isSpent", isSpent):
+            slices = slicesOf(stage, inbox, 5000)
+        assert sum(slices) == 5000
+        assert most // 2 < max(slices) <= most
 
     def test_manyMessages(self, stage: ConsumerStage) -> None:
         """A batch of more messages than are read at once is delivered in order."""
@@ -193,6 +197,21 @@ class TestRequests:
         stage.pull(inbox, b"700")
         got = inbox.take()
         assert [numbers(message) for message in got] == [(1, n, n, 700 - n) for n in range(1, 701)]
+
+
+def slicesOf(stage: ConsumerStage, inbox: Inbox, count: int) -> list[int]:
+    """The messages that the answer to a request has in each turn of the reactor."""
+    counts: list[int] = []
+    later = stage.clock.callLater
+
+    def callLater(*arguments: Any) -> Any:
+        counts.append(len(inbox.got))
+        return later(*arguments)
+
+    vars(stage.clock)["callLater"] = callLater
+    stage.pull(inbox, b"%d" % count)
+    counts.append(len(inbox.got))
+    return [after - before for before, after in pairwise(counts)]
 
 
 class TestBytes:
