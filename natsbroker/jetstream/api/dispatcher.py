@@ -5,14 +5,14 @@ The requests of JetStream's API: from a subject to a handler, from its result to
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.interfaces import IBatchSubscriber, IOrigin, ISubscription
+from natsbroker.interfaces import IBatchSubscriber, ISubscription
 from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.ordering import RequestOrder, RequestTurn
@@ -21,11 +21,11 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
+from natsbroker.jetstream.requesters import clientOf
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.subjects.grammar import matches
-from natsbroker.wire.clientinfo import described, readStamp
 from natsbroker.wire.text import decoded
-from natsbroker.wire.values import ClientInfo, Message
+from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -276,23 +276,6 @@ class ApiDispatcher:
 
 async def _nothing() -> None:
     """The work of a request that only waits for those before it."""
-
-
-def clientOf(message: Message, account: str) -> dict[str, Any]:
-    """
-    The sender of a request in an account, as advisories show it. Of another account's client, who
-    asks through an import, they show what the import does: only with C{share} who it is.
-    """
-    origin = message.origin
-    if not IOrigin.providedBy(origin):
-        return {}
-    info = described(origin.clientInfo(True))
-    if origin.grant is None or origin.grant.account == account:
-        return info
-    # An import has replaced this header, so that it cannot be the client's own.
-    stamp = readStamp(message.body[: message.headerLength])
-    shown = {"server": info.get("server", ""), **stamp, "svc": account}
-    return {field.name: shown[field.name] for field in fields(ClientInfo) if shown.get(field.name)}
 
 
 def _names(pattern: str, subject: bytes) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findStream, shownState, shownStream
-from natsbroker.jetstream.api.dispatcher import ApiRoute, Request, clientOf
+from natsbroker.jetstream.api.dispatcher import ApiRoute, Request
 from natsbroker.jetstream.api.streams import checker
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.model import errors
@@ -20,6 +20,7 @@ from natsbroker.jetstream.model.documents import encodable
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.requests import parseRestore, parseSnapshot, requireBody
+from natsbroker.jetstream.requesters import clientOf
 from natsbroker.jetstream.snapshots.consumerdocuments import consumerDocument
 from natsbroker.jetstream.snapshots.receiving import RestoreReceiver
 from natsbroker.jetstream.snapshots.restoring import StreamRestore

@@ -19,6 +19,7 @@ from natsbroker.jetstream.cluster.peers import BrokerRequests
 from natsbroker.jetstream.model.documents import documentOf
 from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.requesters import PassedRequester, clientOf
 from natsbroker.jetstream.storenames import logName
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.steps import finish
@@ -203,7 +204,8 @@ class AccountPeers(ABC):
         subject, reply = (
             fields[name].encode("utf-8", "surrogateescape") for name in ("subject", "reply")
         )
-        message = Message(subject, body, reply, fields["headers"])
+        origin = PassedRequester(self.account.name, fields.get("client", {}))
+        message = Message(subject, body, reply, fields["headers"], origin)
         if not (fields.get("held") and self.isRepeated(message, -1)):
             await self._untilHeard(reply)
             await self.handle(message)
@@ -234,6 +236,7 @@ class AccountPeers(ABC):
             subject=message.subject.decode("utf-8", "surrogateescape"),
             reply=message.reply.decode("utf-8", "surrogateescape"),
             headers=len(message.headers),
+            client=clientOf(message, self.account.name),
             held=isHeld,
         )
 

@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 from natsbroker.errors import NoResponders
 from natsbroker.jetstream.cluster.accountpeers import HEARING, AccountPeers
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
+from natsbroker.jetstream.requesters import PassedRequester, clientOf
 from natsbroker.jetstream.storenames import logName
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.wire.values import Message
@@ -139,7 +140,8 @@ def test_decoded() -> None:
 def test_passedOn() -> None:
     """A request comes to the other broker unchanged, also with bytes that are not text."""
     sender, receiver = Part(), Part()
-    request = Message(b"$JS.API.STREAM.INFO.\xff", b"body", b"reply", 0)
+    client = PassedRequester("A", {"user": "u"})
+    request = Message(b"$JS.API.STREAM.INFO.\xff", b"body", b"reply", 0, client)
     result(sender.passOn("n2", request))
     [(peer, what, body, fields)] = sender.brokers.requests.asked
     assert (peer, what, fields["account"]) == ("n2", "apply", "A")
@@ -150,6 +152,7 @@ def test_passedOn() -> None:
         b"body",
         b"reply",
     )
+    assert clientOf(message, "A") == {"user": "u"}
 
 
 @pytest.mark.parametrize("isComing", [True, False])
