@@ -362,7 +362,10 @@ class Delivery:
         trace.egress(peer, self.account, subscription.pattern, subscription.queue, why)
         if why:
             return False
-        return True if trace.isOnly else None
+        if not trace.isOnly:
+            return None
+        # A service answers nothing then: who waits for an answer is told at once.
+        return not isinstance(subscription, hot.ServiceSubscription)
 
 
 def _refusal(subscription: hot.Subscription, message: Message) -> str:

@@ -299,6 +299,21 @@ def test_sameTraces(name: str, sides: tuple[Side, Side]) -> None:
     assertSame(*sides)
 
 
+@pytest.mark.parametrize("flavour", (REAL, OURS_FAST), ids=str)
+@pytest.mark.parametrize("subject", [b"$JS.API.INFO", b"$JS.API.STREAM.INFO.ORD", b"$JS.API.NOPE"])
+def test_serviceOnly(flavour: Flavour, subject: bytes, sides: tuple[Side, Side]) -> None:
+    """A request of the API that is traced only is answered at once that nobody answers it."""
+    side = sides[flavour is OURS_FAST]
+    client = Collected(side.server, "a")
+    block = f"NATS/1.0\r\nNats-Trace-Dest: elsewhere\r\n{ONLY}\r\n\r\n".encode()
+    inbox = client.subscribe(b"_INBOX.only")
+    client.publish(subject, b"", b"_INBOX.only", block)
+    client.waitFor(inbox, 1)
+    [(_, headers, _)] = client.got[inbox]
+    assert headers.startswith(b"NATS/1.0 503\r\n")
+    client.close()
+
+
 @pytest.mark.parametrize("headers", [(DEST,), (DEST, ONLY), (PARENT % "01",), ("A: 1",)])
 def test_tooLarge(headers: tuple[str, ...], sides: tuple[Side, Side]) -> None:
     """A message that is too large is traced before its publisher is cut off."""
