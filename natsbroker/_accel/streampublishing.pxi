@@ -35,7 +35,7 @@ cdef Field* fieldNamed(Expected* found, const char* at, Py_ssize_t size) noexcep
 cdef bint readExpected(const char* at, Py_ssize_t size, Expected* found) noexcept nogil:
     """
     Read a header block. No if a header is there that the step does not understand, or one is there
-    twice or without a value, or a line does not end.
+    twice or without a value, or a line does not end, or the first one has a status.
     """
     cdef const char* end = at + size
     cdef const char* line
@@ -55,6 +55,8 @@ cdef bint readExpected(const char* at, Py_ssize_t size, Expected* found) noexcep
                 break
         at = stop
         stop -= 2
+        if isFirst and stop - line > 8 and memcmp(line, b"NATS/1.0", 8) == 0:
+            return False
         if isFirst or stop - line < 5 or memcmp(line, b"Nats-", 5) != 0:
             isFirst = False
             continue

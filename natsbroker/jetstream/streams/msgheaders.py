@@ -8,7 +8,9 @@ from natsbroker.jetstream.model.metadata import isSupportedLevel
 from natsbroker.wire.clientinfo import HEADER
 
 _FOR_ORIGIN = (b"Nats-Expected-", b"Nats-Batch-")
-_EMPTY = b"NATS/1.0\r\n\r\n"
+_VERSION = b"NATS/1.0"
+_EMPTY = _VERSION + b"\r\n\r\n"
+_WITHOUT_STATUS = (_VERSION + b"\r\n", _VERSION + b"\n")
 
 #: Bytes of a header block up to which it is quicker to take it apart.
 _LONG = 4096
@@ -101,12 +103,15 @@ def withoutHeader(block: bytes, name: bytes) -> bytes:
     return b"\r\n".join(line for line in lines if not line.startswith(name + b":"))
 
 
-def withoutInfo(block: bytes) -> bytes:
+def storable(block: bytes) -> bytes:
     """
-    The header block that a stream stores. It lacks the header that names a publisher in another
-    account, which is for services (L{natsbroker.wire.clientinfo}). Empty if nothing is left.
+    The header block that a stream stores of a published one. It lacks the header that names a
+    publisher in another account, which is for services (L{natsbroker.wire.clientinfo}), and a
+    status, which only the broker sends: clients of consumers would believe it. Empty if nothing is
+    left.
     """
-    if HEADER not in block:
-        return block
-    left = withoutHeader(block, HEADER)
-    return b"" if left == _EMPTY else left
+    left = withoutHeader(block, HEADER) if HEADER in block else block
+    if left.startswith(_VERSION) and not left.startswith(_WITHOUT_STATUS) and left != _VERSION:
+        end = left.find(b"\r\n")
+        left = b"" if end < 0 else _VERSION + left[end:]
+    return b"" if left == _EMPTY and left is not block else left

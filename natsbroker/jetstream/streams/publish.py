@@ -27,7 +27,7 @@ from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withoutInfo
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, storable
 from natsbroker.jetstream.streams.publishanswers import (
     DUPLICATE,
     NAMES_LAST,
@@ -175,7 +175,7 @@ class StreamPublisher:
     ) -> None:
         """Take a message; L{flush} stores it with the others."""
         if not self._isClosed:
-            headers = withoutInfo(headers)
+            headers = storable(headers)
             self._judging.take(Arrived(subject, reply, headers, payload, publisher=publisher))
 
     def takeFrom(self, origin: ReadMessage, subject: bytes, headers: bytes, payload: bytes) -> None:

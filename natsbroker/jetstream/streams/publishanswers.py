@@ -15,7 +15,7 @@ from natsbroker.interfaces.records import Entry, LogBounds, Record
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
-from natsbroker.jetstream.streams.msgheaders import withoutInfo
+from natsbroker.jetstream.streams.msgheaders import storable
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
@@ -220,7 +220,7 @@ def tracedIn(stream: str, message: Message) -> Arrived:
     @param message: one with a trace. The copy that is stored is not traced where it is delivered.
     """
     copy, trace = disabled(message), StreamTrace(stream, message.trace)
-    body = withoutInfo(copy.headers), copy.payload
+    body = storable(copy.headers), copy.payload
     return Arrived(copy.subject, copy.reply, *body, trace=trace, publisher=message.origin)
 
 

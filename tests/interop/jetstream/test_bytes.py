@@ -88,6 +88,53 @@ def test_answers(clients: list[Client], storage: str) -> None:
     assert list(ours[0]["state"]["subjects"])[:1] == ["s.a\ufffdb"]
 
 
+STATUSES = [
+    b"NATS/1.0 503\r\nA: b\r\n\r\n",
+    b"NATS/1.0 100 FlowControl Request\r\n\r\n",
+    b"NATS/1.0 409 Consumer Deleted\r\nNats-Msg-Id: z\r\n\r\n",
+    b"NATS/1.0X\r\n\r\n",
+    b"NATS/1.0  \r\nA: b\r\n\r\n",
+    b"NATS/1.0 503\nA: b\r\n\r\n",
+    b"NATS/1.0\r\n\r\n",
+    b"NATS/1.0\nA: b\n\n",
+    b"nats/1.0 503\r\nA: b\r\n\r\n",
+    b"A: b\r\n\r\n",
+    b"garbage",
+    b"NATS/1.0 1\r\nNats-Batch-Id: u\r\nNats-Batch-Sequence: 1\r\nNats-Batch-Commit: 1\r\n\r\n",
+]
+"""Header blocks, most of them with a status."""
+
+
+def _statuses(client: Client, storage: str) -> list[Any]:
+    """What is stored and delivered of messages with these headers, and the bytes of the stream."""
+    inbox = client.subscribe(b"_INBOX.s.*")
+
+    def ask(subject: bytes, body: bytes, headers: bytes = b"") -> Any:
+        client.publish(subject, body, b"_INBOX.s.1", headers)
+        return json.loads(client.take(inbox, 1)[0])
+
+    config = {"name": "S", "subjects": ["s.>"], "storage": storage, "allow_atomic": True}
+    ask(b"$JS.API.STREAM.CREATE.S", json.dumps(config).encode())
+    delivered = client.subscribe(b"d")
+    push = {"deliver_subject": "d", "ack_policy": "none"}
+    body = json.dumps({"stream_name": "S", "config": push}).encode()
+    ask(b"$JS.API.CONSUMER.CREATE.S", body)
+    for block in STATUSES:
+        ask(b"s.x", b"p", block)
+    client.waitFor(delivered, len(STATUSES))
+    state = ask(b"$JS.API.STREAM.INFO.S", b"")["state"]
+    ask(b"$JS.API.STREAM.DELETE.S", b"")
+    return [state["bytes"], *(headers for _, headers, _ in client.got[delivered])]
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+def test_statuses(clients: list[Client], storage: str) -> None:
+    """A publisher cannot have a stream send statuses in the broker's name."""
+    real, ours = (_statuses(client, storage) for client in clients)
+    assert ours == real
+    assert b"NATS/1.0\r\nA: b\r\n\r\n" in ours
+
+
 def _essence(answer: dict[str, Any]) -> Any:
     if "error" in answer:
         return wordless(answer["error"])

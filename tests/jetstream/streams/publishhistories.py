@@ -61,9 +61,15 @@ LINES = st.sampled_from(
     ]
 )
 
+_FIRST = st.sampled_from([b"NATS/1.0\r\n"] * 3 + [b"NATS/1.0 503\r\n", b"NATS/1.0 1\n\r\n"])
+
 BLOCKS = st.one_of(
     st.just(b""),
-    st.lists(LINES, max_size=3).map(lambda lines: b"NATS/1.0\r\n" + b"".join(lines) + b"\r\n"),
+    st.builds(
+        lambda first, lines: first + b"".join(lines) + b"\r\n",
+        _FIRST,
+        st.lists(LINES, max_size=3),
+    ),
     st.lists(LINES, max_size=2).map(b"".join),
 )
 

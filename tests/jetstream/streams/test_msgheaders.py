@@ -12,9 +12,9 @@ from natsbroker.jetstream.streams.msgheaders import (
     MessageHeaders,
     expectedSequence,
     needsNewerApi,
+    storable,
     withHeader,
     withoutExpectations,
-    withoutInfo,
 )
 from tests.counting import callsOf
 
@@ -75,12 +75,45 @@ def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> No
         ([b'Nats-Request-Info: {"acc":"B"}'], []),
     ],
 )
-def test_withoutInfo(lines: list[bytes], left: list[bytes]) -> None:
+def test_publisherInfo(lines: list[bytes], left: list[bytes]) -> None:
     """The header about the publisher is left out. A block without other headers becomes empty."""
     block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
     expected = b"\r\n".join([b"NATS/1.0", *left, b"", b""]) if left else b""
-    assert withoutInfo(block) == expected
-    assert withoutInfo(b"") == b""
+    assert storable(block) == expected
+    assert storable(b"") == b""
+
+
+@pytest.mark.parametrize(
+    ("block", "left"),
+    [
+        (b"NATS/1.0 503\r\nA: b\r\n\r\n", b"NATS/1.0\r\nA: b\r\n\r\n"),
+        (b"NATS/1.0 100 FlowControl Request\r\n\r\n", b""),
+        (b"NATS/1.0503\r\nA: b\r\n\r\n", b"NATS/1.0\r\nA: b\r\n\r\n"),
+        (b"NATS/1.0 503\nA: b\r\n\r\n", b""),
+        (b"NATS/1.0\r503\r\n\r\n", b""),
+        (b"NATS/1.0 503\n\n", b""),
+        (b"NATS/1.0 503", b""),
+        (b"NATS/1.0 503\r\nNats-Request-Info: {}\r\n\r\n", b""),
+    ],
+)
+def test_status(block: bytes, left: bytes) -> None:
+    """A status is left out, also where lines end in another way."""
+    assert storable(block) == left
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"NATS/1.0\r\n\r\n",
+        b"NATS/1.0",
+        b"NATS/1.0\nA: b\n\n",
+        b"nats/1.0 503\r\n\r\n",
+        b"A: NATS/1.0 503\r\n\r\n",
+    ],
+)
+def test_noStatus(block: bytes) -> None:
+    """A block without a status stays as it is."""
+    assert storable(block) == block
 
 
 _LINES = st.lists(
