@@ -134,11 +134,15 @@ class AccountRegistry:
 
     def _placed(self, name: str, limits: AccountLimits) -> _Place:
         place = self._places.get(name)
+        isNew = place is None
         if place is None:
             place = self._places[name] = _Place(self._made(name))
         place.limits = limits
         place.leaving = False
         place.account.isSystem = self.isSystem(name)
+        if isNew:
+            for watcher in self._watchers:
+                watcher(place.account)
         return place
 
     def _dropped(self, name: str) -> None:
@@ -165,8 +169,6 @@ class AccountRegistry:
         router = self._makeRouter(name)
         made = Account(name, router, self._given)
         made.location = lambda: self.location()
-        for watcher in self._watchers:
-            watcher(made)
         return made
 
     def _forget(self, name: str) -> None:

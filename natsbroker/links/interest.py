@@ -249,6 +249,13 @@ class RemoteInterest:
         self._cancel()
         self.accountsChanged()
 
+    def accountMade(self, account: bytes) -> None:
+        """Deliver messages of a new account, in whose patterns the peer was interested before."""
+        if account not in self._subscriptions:
+            for key, weight in list(self._weights.get(account, {}).items()):
+                self._places.pop((account, key[0]), None)
+                self._subscribe(account, key, weight)
+
     def accountsChanged(self) -> None:
         self._places.clear()
         for account in [name for name in self._subscriptions if self._isUnknown(name)]:

@@ -206,6 +206,14 @@ class Routes(Membership):
             if target not in known:
                 self.dial(target, 0.0)
 
+    def accountMade(self, account: str) -> None:
+        """Have members get its first message, which may be a request, if they want it already."""
+        name = account.encode("utf-8", "surrogateescape")
+        for member in self.members.values():
+            for route in member:
+                if route.traffic is not None:
+                    route.traffic.interest.accountMade(name)
+
     def accountsChanged(self) -> None:
         for member in list(self.members.values()):
             for route in member:

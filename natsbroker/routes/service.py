@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from natsbroker.accounts.account import Account
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
@@ -89,15 +90,16 @@ class RouteService(LinkService[tuple[str, int, str]]):
         )
         # A route that opens tells of the accounts that are there already.
         self._areToldOf = True
-        dependencies.accounts.watch(lambda _: self._accountMade())
+        dependencies.accounts.watch(self._accountMade)
         self._areToldOf = False
         self._near: PortListener | None = None
         if hostCluster is not None:
             endpoint = SocketFileEndpoint(dependencies.reactor, hostCluster.path)
             self._near = PortListener(endpoint, LinkFactory(self.cluster.neighbourFor, None))
 
-    def _accountMade(self) -> None:
+    def _accountMade(self, account: Account) -> None:
         """Tell peers of an account whose JWT has come, once for all of one turn."""
+        self.cluster.accountMade(account.name)
         if not self._areToldOf:
             self._areToldOf = True
             self.context.reactor.callLater(0, self._tellOfAccounts)

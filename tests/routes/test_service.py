@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.registry import LinkBuses
+from natsbroker.config.model import AccountLimits
 from natsbroker.links.tls import LinkTLS
 from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.reload import ReloadError
@@ -258,6 +259,15 @@ class TestReload:
         host.settle()
         bus = host.broker.accounts["B"].busFor(Kind.CLIENT)
         assert bus.hasInterest(b"foo")
+
+    def test_firstMessage(self) -> None:
+        """The first message of an account whose JWT has come reaches a member that waits for it."""
+        host = Member().start()
+        peer = host.peer()
+        peer.send(b"RS+ B foo\r\n")
+        host.settle()
+        host.broker.accounts.include("B", AccountLimits())
+        assert host.broker.bus("B").hasInterest(b"foo")
 
     def test_permissions(self) -> None:
         """Permissions apply to existing routes."""
