@@ -89,14 +89,27 @@ reserved_storage routes slow_consumers stale_connections stalled_clients storage
 streams streams_leader sub_cnt subscriptions subscriptions_list total total_conns total_connections
 """
 
+_rowsOfAccounts = _identified("name", "accounts")
+
+
+def _ofAccounts(values: Sequence[Any], documents: Sequence[Document]) -> Any:
+    """The number of accounts, their names, or the rows that a gateway has for them."""
+    lists = [value for value in values if isinstance(value, list)]
+    hasRows = any(isinstance(row, dict) for rows in lists for row in rows)
+    return (_rowsOfAccounts if hasRows else _united)(values, documents)
+
+
 _UNITED = """
-accounts active_accounts complete config_load_time jetstream_enabled level max_fanout now
+active_accounts complete config_load_time jetstream_enabled level max_fanout now
 reactor.longest jsz.total account_details.reserved_memory account_details.reserved_storage
+accounts.no_interest_count accounts.num_subs accounts.num_queue_subs accounts.subscriptions_list
+accounts.switches accounts.last_switch
 """
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ADDED.split(), _added),
     **dict.fromkeys(_UNITED.split(), _united),
+    "accounts": _ofAccounts,
     "start": _lowest,
     "avg_fanout": _weighted("num_cache"),
     "cache_hit_rate": _weighted("num_matches"),

@@ -105,6 +105,23 @@ def test_gateways() -> None:
     }
 
 
+def test_gatewayAccounts() -> None:
+    """Each worker's link to a cluster knows the same of an account: it is one row, and no sum."""
+
+    def page(*rows: dict[str, Any]) -> dict[str, Any]:
+        return {"outbound_gateways": {"X": {"configured": True, "accounts": list(rows)}}}
+
+    common = {"name": "A", "interest_mode": "Interest-Only", "subscriptions_list": ["a", "b"]}
+    one = page({**common, "num_subs": 2, "num_queue_subs": 1}, {"name": "B", "num_subs": 1})
+    other = page({**common, "num_subs": 3, "subscriptions_list": ["a", "c"]}, {"name": "C"})
+    assert merged([one, other]) == page(
+        {**common, "num_subs": 3, "num_queue_subs": 1, "subscriptions_list": ["a", "b", "c"]},
+        {"name": "B", "num_subs": 1},
+        {"name": "C"},
+    )
+    assert merged([page(), page()]) == page()
+
+
 def test_places() -> None:
     """Reservations are added up over all workers; the limit of an account is one."""
     row = {"name": "A", "reserved_memory": (1 << 64) - 1}
