@@ -287,7 +287,8 @@ class WorkerPages(MonitoringModel):
             if rows is None or text(query, "acc"):
                 return together
             rows = sorted(rows, key=lambda row: str(row["id"]))[offset : offset + limit]
-            return {**together, "account_details": rows}
+            shown = {**together, "account_details": rows}
+            return {key: value for key, value in shown.items() if value is not rows or rows}
 
         whole = {**query, "offset": "0", "limit": str(offset + limit)}
         return self._page("/jsz", finish, whole)

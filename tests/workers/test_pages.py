@@ -193,6 +193,7 @@ def test_jszRows() -> None:
         ("C", 1),
     ]
     assert workers.asked[0][1][1] == {"accounts": "1", "offset": "0", "limit": "3"}
+    assert "account_details" not in workers.get("/jsz", accounts="1", offset="9")[1]
 
 
 ILL = HealthProblem("full", "JETSTREAM")
