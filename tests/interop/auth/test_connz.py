@@ -59,6 +59,7 @@ def rows(server: Server, path: str) -> list[dict[str, Any]]:
     listed = []
     for row in sorted(page["connections"], key=lambda row: row["cid"]):
         fixed = {key: "" if key in VOLATILE else value for key, value in row.items()}
+        fixed.pop("worker", None)  # several workers say which has the connection
         if fixed.get("tls_version") == "1.3":
             fixed["tls_cipher_suite"] = fixed["tls_cipher_suite"][:8]  # each has its preferences
         if fixed.get("reason") == "Read Error":
