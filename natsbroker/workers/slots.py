@@ -304,11 +304,12 @@ class WorkerSlot:
             self._killing = None
         isAsked = bool(self._ended)
         isWanted = self._owner.ended(self, self._failure or how) and not isAsked
+        if isWanted:
+            self._beginAgain(self._failure or how)
+        # An upgrade that waited goes on at once, and may begin another process instead.
         _fire(self._decided, False)
         _fire(self._gone, None)
         _fire(self._ended, None)
-        if isWanted:
-            self._beginAgain(self._failure or how)
 
     def _beginAgain(self, why: str) -> None:
         if self._reactor.seconds() - self._began >= STEADY:

@@ -385,6 +385,16 @@ class TestUpgrade:
         assert lines[-1].startswith("[INF] Upgraded 2 workers")
         client.close()
 
+    def test_killedMeanwhile(self, make: Make) -> None:
+        """A worker that is killed while the upgrade waits for it has one successor."""
+        world = make().start()
+        world.supervisor.upgrade()
+        world.started[0].end("signal 9")
+        world.reactor.advance(PAUSE)
+        assert [process.pid for process in world.started] == [100, 101, 102]
+        world.ready(world.started[2])
+        assert world.started[1].read() == [StartLameDuck()]
+
     def test_newOneFails(self, make: Make) -> None:
         """Where the new one does not start, the others stay."""
         world = make().start()
