@@ -1,6 +1,7 @@
 """
 Run histories: C{python -m tests.simulation --histories 1000}, or one of them again:
-C{python -m tests.simulation --seed 7}; with C{--super}, those of a super-cluster with leafnodes.
+C{python -m tests.simulation --seed 7}; with C{--kind super}, those of a super-cluster with
+leafnodes, and with C{--kind workers}, those of a server whose workers die.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from tests.simulation.history import stepsOf
+from tests.simulation.history import CLUSTER, KINDS, stepsOf
 from tests.simulation.running import run, shortened
 
 __all__ = ["main", "report"]
@@ -21,27 +22,27 @@ __all__ = ["main", "report"]
 _LONGEST = 40
 
 
-def report(seed: int, isSuper: bool = False) -> list[str]:
+def report(seed: int, kind: str = CLUSTER) -> list[str]:
     """
     The report of a history: its errors, the fewest steps that lead to them, and the command that
     shows it again; empty if all is well.
     """
-    outcome = run(seed, isSuper=isSuper)
+    outcome = run(seed, kind=kind)
     if not outcome.wrong:
         return []
     steps = shortened(
-        seed, stepsOf(seed, isSuper=isSuper), lambda fewer: bool(run(seed, fewer, isSuper).wrong)
+        seed, stepsOf(seed, kind=kind), lambda fewer: bool(run(seed, fewer, kind).wrong)
     )
-    wrong = run(seed, steps, isSuper).wrong
+    wrong = run(seed, steps, kind).wrong
     lines = [f"seed {seed}: {len(outcome.wrong)} violations; {len(steps)} steps suffice:"]
     lines += [f"    {step}" for step in steps]
     lines += [f"  {problem}" for problem in wrong]
-    again = f"again: python -m tests.simulation --seed {seed}{' --super' if isSuper else ''}"
+    again = f"again: python -m tests.simulation --seed {seed} --kind {kind}"
     return [*lines[: _LONGEST - 1], again]
 
 
-def _checked(seed: int, isSuper: bool = False) -> tuple[int, bool, int]:
-    outcome = run(seed, isSuper=isSuper)
+def _checked(seed: int, kind: str = CLUSTER) -> tuple[int, bool, int]:
+    outcome = run(seed, kind=kind)
     return seed, bool(outcome.wrong), outcome.messages
 
 
@@ -56,22 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--histories", type=int, default=1000, help="how many (1000)")
     parser.add_argument("--first", type=int, default=0, help="the first one's seed (0)")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="at a time")
-    parser.add_argument("--super", action="store_true", help="two clusters with leafnodes")
+    parser.add_argument("--kind", choices=KINDS, default=CLUSTER, help="of the world")
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        lines = report(options.seed, options.super)
+        lines = report(options.seed, options.kind)
         print("\n".join(lines) or f"seed {options.seed}: nothing wrong")
         return bool(lines)
     seeds = range(options.first, options.first + options.histories)
     began = time.monotonic()
     wrong, messages = [], 0
     with multiprocessing.Pool(options.jobs) as pool:
-        check = partial(_checked, isSuper=options.super)
+        check = partial(_checked, kind=options.kind)
         for seed, isWrong, count in pool.imap_unordered(check, seeds, chunksize=8):
             messages += count
             if isWrong:
                 wrong.append(seed)
-                print("\n".join(report(seed, options.super)), flush=True)
+                print("\n".join(report(seed, options.kind)), flush=True)
     pace = 60 * options.histories / (time.monotonic() - began)
     ran = f"{options.histories} histories, {messages} messages"
     print(f"{ran}, {len(wrong)} wrong, {pace:.0f} a minute")

@@ -21,10 +21,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from natsbroker.broker import Broker
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.values import Kind
 from tests.simulation.people import Person, Publication, WantedPattern
-from tests.simulation.world import BROKERS, World, address
+from tests.simulation.world import World, address
 
 __all__ = ["violations", "violationsOfInterest", "violationsOfLinks", "violationsOfWishes"]
 
@@ -228,11 +229,11 @@ def violationsOfInterest(world: World) -> Iterator[str]:
     """
     wished: dict[int, Counter[tuple[bytes, bytes]]] = {}
     yield from violationsOfWishes(world, wished)
-    ids = {world.brokers[number].serverId: number for number in BROKERS}
-    for number in BROKERS:
+    ids = {_memberId(world.brokers[number]): number for number in world.numbers}
+    for number in world.numbers:
         membership = world.brokers[number].membership
         assert membership is not None
-        known: dict[int, dict[tuple[bytes, bytes], int]] = {broker: {} for broker in BROKERS}
+        known: dict[int, dict[tuple[bytes, bytes], int]] = {peer: {} for peer in world.numbers}
         for route in membership.cluster:
             peer = ids.get(route.remoteId)
             if peer is None or route.traffic is None:
@@ -243,7 +244,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
                 if interest.account == account.encode() or route.account == account:
                     weight = interest.weight if interest.queue else 0
                     known[peer][interest.pattern, interest.queue] = weight
-        for peer in BROKERS:
+        for peer in world.numbers:
             if peer == number:
                 continue
             expected = {key: count if key[1] else 0 for key, count in wished[peer].items()}
@@ -254,9 +255,15 @@ def violationsOfInterest(world: World) -> Iterator[str]:
             for subscription in world.brokers[number].accounts[world.account].subscriptions()
             if subscription.kind == Kind.ROUTE
         )
-        others = Counter(key for peer in BROKERS if peer != number for key in wished[peer])
+        others = Counter(key for peer in world.numbers if peer != number for key in wished[peer])
         if subscribed != others:
             yield f"I4: broker {number} delivers to routes {subscribed}, not {others}"
+
+
+def _memberId(broker: Broker) -> str:
+    membership = broker.membership
+    assert membership is not None
+    return membership.cluster.identity.server_id
 
 
 def _isInForce(person: Person, wish: WantedPattern) -> bool:

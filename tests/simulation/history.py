@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 from tests.simulation.people import Person
 from tests.simulation.world import World
 
-__all__ = ["SUPER_STEPS", "Step", "play", "stepsOf"]
+__all__ = ["CLUSTER", "KINDS", "SUPER", "SUPER_STEPS", "WORKERS", "Step", "play", "stepsOf"]
+
+KINDS = CLUSTER, SUPER, WORKERS = "cluster", "super", "workers"
+"""The kinds of worlds."""
 
 TOKENS = [b"a", b"b", b"c"]
 QUEUES = [b"q", b"r"]
@@ -72,7 +75,7 @@ def _leave(world: World, step: Step) -> None:
 def _drop(world: World, step: Step) -> None:
     person = _person(world, step)
     if person is not None:
-        world.network.reset(person.host.address)
+        world.drop(person)
 
 
 def _subscribe(world: World, step: Step) -> None:
@@ -99,7 +102,7 @@ def _publish(world: World, step: Step) -> None:
 
 
 def _wait(world: World, step: Step) -> None:
-    world.clock.advance([0.0, 0.001, 0.02, 0.3, 2.5][step.some % 5])
+    world.advance([0.0, 0.001, 0.02, 0.3, 2.5][step.some % 5])
 
 
 def _cut(world: World, step: Step) -> None:
@@ -152,13 +155,41 @@ SUPER_STEPS = {**STEPS, "slit": (3, _slit), "heal": (6, _heal)}
 """The same for a super-cluster: the switch of a mode may be cut through."""
 
 
-def stepsOf(seed: int, count: int = 80, isSuper: bool = False) -> list[Step]:
+def _hang(world: World, step: Step) -> None:
+    world.hang(_broker(world, step))
+
+
+def _resume(world: World, step: Step) -> None:
+    world.resume()
+
+
+def _upgrade(world: World, step: Step) -> None:
+    world.upgrade()
+
+
+_OF_NETWORKS = ("cut", "hold", "start", "stop")
+
+WORKER_STEPS = {
+    **{name: kind for name, kind in STEPS.items() if name not in _OF_NETWORKS},
+    "welcome": (10, _welcome),
+    "kill": (3, _kill),
+    "hang": (2, _hang),
+    "resume": (2, _resume),
+    "upgrade": (1, _upgrade),
+    "heal": (1, _heal),
+}
+"""The same for a server of workers, which is one machine, and starts them itself."""
+
+_ALL_STEPS = {**STEPS, **SUPER_STEPS, **WORKER_STEPS}
+
+
+def stepsOf(seed: int, count: int = 80, kind: str = CLUSTER) -> list[Step]:
     """The steps of a seed."""
     random = Random(f"steps {seed}")
-    kinds = SUPER_STEPS if isSuper else STEPS
+    kinds = {CLUSTER: STEPS, SUPER: SUPER_STEPS, WORKERS: WORKER_STEPS}[kind]
     names = list(kinds)
     weights = [kinds[name][0] for name in names]
-    steps = [Step("welcome", number, 0, 0) for number in range(6 if isSuper else 4)]
+    steps = [Step("welcome", number, 0, 0) for number in range(4 if kind == CLUSTER else 6)]
     for _ in range(count):
         name = random.choices(names, weights)[0]
         steps.append(Step(name, *(random.randrange(1 << 16) for _ in range(3))))
@@ -171,7 +202,7 @@ def play(world: World, steps: Sequence[Step], after: Callable[[], Any] = lambda:
 
     @param after: called after each.
     """
-    world.clock.advance(4.0)
+    world.advance(4.0)
     for step in steps:
-        SUPER_STEPS[step.what][1](world, step)
+        _ALL_STEPS[step.what][1](world, step)
         after()

@@ -100,7 +100,11 @@ class Person(Protocol):
     def connectionMade(self) -> None:
         """Introduce oneself."""
         self.isConnected = True
-        self._write(_HELLO % self.number)
+        self._write(self.hello())
+
+    def hello(self) -> bytes:
+        """Its CONNECT."""
+        return _HELLO % self.number
 
     def connectionLost(self, reason: Any = None) -> None:
         """All wishes end."""
@@ -176,9 +180,14 @@ class Person(Protocol):
                 self._write(b"PONG\r\n")
             elif words[0] == b"-ERR":
                 self.errors.append(line)
-            elif words[0] not in (b"INFO", b"PONG"):
+            elif words[0] == b"INFO":
+                self.greeted(line)
+            elif words[0] != b"PONG":
                 raise AssertionError(f"the broker said {line!r}")
             self._buffer = rest
+
+    def greeted(self, line: bytes) -> None:
+        """Note the broker's INFO. It says nothing that matters here."""
 
     def _got(self, words: list[bytes], body: bytes) -> None:
         token = _TOKEN.search(body)

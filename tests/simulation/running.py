@@ -12,9 +12,11 @@ from zope.interface import implementer
 
 from natsbroker.testing.simulation.clock import RunawayError
 from tests.simulation.checks import violations, violationsOfInterest, violationsOfLinks
-from tests.simulation.history import Step, play, stepsOf
+from tests.simulation.history import CLUSTER, SUPER, WORKERS, Step, play, stepsOf
 from tests.simulation.superchecks import violationsOfTables, violationsOfWays
 from tests.simulation.superworld import SuperWorld
+from tests.simulation.workerchecks import violationsOfMessages, violationsOfServer
+from tests.simulation.workerworld import WorkerWorld
 from tests.simulation.world import World
 
 __all__ = ["Outcome", "run", "shortened"]
@@ -41,12 +43,22 @@ class Outcome:
     messages: int
 
 
-def run(seed: int, steps: Sequence[Step] | None = None, isSuper: bool = False) -> Outcome:
+def worldOf(kind: str, seed: int) -> World:
+    """A world as it begins."""
+    makes: dict[str, Callable[[int], World]] = {
+        CLUSTER: World,
+        SUPER: SuperWorld,
+        WORKERS: WorkerWorld,
+    }
+    return makes[kind](seed)
+
+
+def run(seed: int, steps: Sequence[Step] | None = None, kind: str = CLUSTER) -> Outcome:
     """
     Run one history.
 
     @param steps: other steps than the seed's.
-    @param isSuper: whether it is one of a super-cluster.
+    @param kind: that of its world.
     """
     failures: list[str] = []
 
@@ -58,36 +70,43 @@ def run(seed: int, steps: Sequence[Step] | None = None, isSuper: bool = False) -
     globalLogPublisher.addObserver(observe)
     try:
         if steps is None:
-            steps = stepsOf(seed, isSuper=isSuper)
-        world = SuperWorld(seed) if isSuper else World(seed)
+            steps = stepsOf(seed, kind=kind)
+        world = worldOf(kind, seed)
         # Messages that multiply on their way through a cluster.
         world.clock.limit = world.clock.events + MOST_EVENTS
         try:
             wrong = _played(world, steps)
         except RunawayError as error:
             wrong = [f"I13: {error}"]
+        finally:
+            world.restore()
     finally:
         globalLogPublisher.removeObserver(observe)
     messages = sum(
         len(wish.got) for person in world.people.values() for wish in person.wishes.values()
     )
-    return Outcome((*failures, *wrong), world.network.trace, messages)
+    return Outcome((*failures, *wrong), world.trace, messages)
 
 
 def _played(world: World, steps: Sequence[Step]) -> list[str]:
     play(world, steps)
     world.heal()
-    if isinstance(world, SuperWorld):
-        wrong, ways = list(violationsOfTables(world)), violationsOfWays
+    if isinstance(world, WorkerWorld):
+        wrong = list(violationsOfServer(world))
+    elif isinstance(world, SuperWorld):
+        wrong = list(violationsOfTables(world))
     else:
-        wrong, ways = list(violationsOfInterest(world)), violationsOfLinks
+        wrong = list(violationsOfInterest(world))
     for person in world.here():
         for subject in PROBES:
             person.publish(subject, 0)
-    world.clock.advance(world.settle * 2)
-    wrong += violations(world, ways)
-    for number in list(world.brokers):
-        world.stop(number)
+    world.advance(world.settle * 2)
+    if isinstance(world, WorkerWorld):
+        wrong += violationsOfMessages(world)
+    else:
+        ways = violationsOfWays if isinstance(world, SuperWorld) else violationsOfLinks
+        wrong += violations(world, ways)
+    world.close()
     return wrong
 
 

@@ -1,6 +1,6 @@
 """
 Super-clusters of two by two brokers with two leafnodes in simulated networks, and tests that the
-checks find violations. C{python -m tests.simulation --super} runs any number of histories.
+checks find violations. C{python -m tests.simulation --kind super} runs any number of histories.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from natsbroker.wire import reach
 from natsbroker.wire.values import Kind
 from tests.simulation.__main__ import main, report
 from tests.simulation.faults import double, lose
-from tests.simulation.history import stepsOf
+from tests.simulation.history import SUPER, stepsOf
 from tests.simulation.running import PROBES, run
 from tests.simulation.superworld import CLUSTERS, LEAFS, SuperWorld
 
@@ -36,15 +36,15 @@ PATIENCE = 25
 def test_histories(first: int) -> None:
     """The histories have no violations."""
     for seed in range(first, first + PART):
-        assert "\n".join(report(seed, True)) == ""
+        assert "\n".join(report(seed, SUPER)) == ""
 
 
 def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
     """A history can be run again by its seed, and is always the same."""
-    assert main(["--super", "--seed", "5"]) == 0
+    assert main(["--kind", "super", "--seed", "5"]) == 0
     assert capsys.readouterr().out == "seed 5: nothing wrong\n"
-    assert run(5, isSuper=True).trace == run(5, isSuper=True).trace != run(5).trace
-    assert stepsOf(5, isSuper=True) != stepsOf(5)
+    assert run(5, kind=SUPER).trace == run(5, kind=SUPER).trace != run(5).trace
+    assert stepsOf(5, kind=SUPER) != stepsOf(5)
 
 
 def test_everythingHappens() -> None:
@@ -193,4 +193,4 @@ DEFECTS = (
 def test_defects(defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: Any) -> None:
     """Each of these defects is found."""
     defect(monkeypatch)
-    assert any(run(seed, isSuper=True).wrong for seed in range(PATIENCE))
+    assert any(run(seed, kind=SUPER).wrong for seed in range(PATIENCE))

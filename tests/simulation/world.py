@@ -169,6 +169,27 @@ class World:
         for token in _TOKEN.findall(data):
             self.sent[(int(token[0]), int(token[1])), hosts[0], hosts[1]] += 1
 
+    @property
+    def trace(self) -> str:
+        """A digest of what happened, which tells runs apart."""
+        return self.network.trace
+
+    def advance(self, amount: float) -> None:
+        """Let time pass."""
+        self.clock.advance(amount)
+
+    def drop(self, person: Person) -> None:
+        """Reset the connection of a client."""
+        self.network.reset(person.host.address)
+
+    def restore(self) -> None:
+        """Undo what was done to the process around. That is nothing here."""
+
+    def close(self) -> None:
+        """Stop everybody in good order."""
+        for number in list(self.brokers):
+            self.stop(number)
+
     # Brokers.
 
     def start(self, number: int) -> None:
@@ -198,7 +219,7 @@ class World:
             self._troubled(number)
             host = self._hosts[number]
             broker.stopService().addBoth(lambda _: host.die())
-            self.clock.advance(1.0)
+            self.advance(1.0)
             if host.isAlive:
                 raise AssertionError(f"broker {number} does not stop")
 
@@ -228,12 +249,21 @@ class World:
     def slit(self) -> None:
         """Cut a switch of a mode through. There is none here."""
 
+    def hang(self, number: int) -> None:
+        """Have a broker do nothing for a while. None here does."""
+
+    def resume(self) -> None:
+        """Have brokers go on that did nothing."""
+
+    def upgrade(self) -> None:
+        """Start one worker after another again. There is none here."""
+
     def heal(self) -> None:
         """End all faults. It takes a while until everything works."""
         self.network.heal()
         for number in self.numbers:
             self.start(number)
-        self.clock.advance(RECOVERY)
+        self.advance(RECOVERY)
         now = self.clock.seconds()
         self.troubles = [(since, until or now, pair) for since, until, pair in self.troubles]
 

@@ -60,6 +60,11 @@ class SimulatedClock:
         """
         heapq.heappush(self._heap, (max(when, self._now), next(self._numbers), call))
 
+    def postpone(self, call: DelayedCall, delay: float) -> None:
+        """Have a call whose time has just come made later, so that it can be cancelled again."""
+        call.called, call.time, call.delayed_time = 0, self._now + delay, 0
+        self._push(call)
+
     def _push(self, call: DelayedCall) -> None:
         heapq.heappush(self._heap, (call.getTime(), next(self._numbers), call))
 
@@ -69,6 +74,11 @@ class SimulatedClock:
             for _, _, call in sorted(self._heap, key=lambda call: call[:2])
             if isinstance(call, DelayedCall) and call.active()
         ]
+
+    @property
+    def due(self) -> float | None:
+        """The time of the next event, which may have been cancelled; C{None} for none."""
+        return self._heap[0][0] if self._heap else None
 
     def advance(self, amount: float) -> None:
         end = self._now + amount

@@ -60,6 +60,23 @@ class TestClock:
         clock.advance(2)
         assert seen == []
 
+    def test_postponed(self) -> None:
+        """A call that is postponed when its time has come can be cancelled until it is made."""
+        seen: list[float] = []
+        clock = SimulatedClock(0.0)
+
+        def come() -> None:
+            seen.append(clock.seconds())
+            if len(seen) < 3:
+                clock.postpone(call, 2)
+
+        call = clock.callLater(1, come)
+        clock.advance(4)
+        assert (seen, clock.due, call.active()) == ([1.0, 3.0], 5.0, True)
+        call.cancel()
+        clock.advance(4)
+        assert (seen, clock.due) == ([1.0, 3.0], None)
+
     @pytest.mark.parametrize(("change", "when"), [(0.5, 0.5), (3.0, 3.0)])
     def test_reset(self, change: float, when: float) -> None:
         """A call that is moved to another time is made then, once."""
