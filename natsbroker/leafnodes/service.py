@@ -59,6 +59,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         self._serverId = dependencies.hostId
         self._cluster = cluster
         self._isDialling = False
+        self._leaving: list[Deferred[None]] = []
         self._webSockets: set[DialledWebSocket] = set()
         self.links = self.leafs = LeafRegistry(
             self.context,
@@ -113,11 +114,25 @@ class LeafnodeService(LinkService[LeafRemote]):
     def connect(self) -> None:
         self.useRemotes(not self.leafs.sharesHubs)
 
-    def useRemotes(self, isDialling: bool) -> None:
-        """Dial the remotes, or leave them to the one of the neighbours that does."""
+    def useRemotes(self, isDialling: bool) -> Deferred[None]:
+        """
+        Dial the remotes, or leave them to the one of the neighbours that does.
+
+        @return: fires when connections that are not wanted have ended.
+        """
         self._isDialling = isDialling
         for remote in self._remotes.values():
             self._settle(remote)
+        settled: Deferred[None] = Deferred()
+        self._leaving.append(settled)
+        self._checkLeft()
+        return settled
+
+    def _checkLeft(self) -> None:
+        if self._isDialling or not any(leaf.isDialled for leaf in self.leafs.everyone()):
+            leaving, self._leaving = self._leaving, []
+            for settled in leaving:
+                settled.callback(None)
 
     def _settle(self, remote: LeafRemote) -> None:
         """Dial a remote that is wanted here, and hang up on another."""
@@ -175,6 +190,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def _redial(self, remote: LeafRemote) -> None:
         self._dial(remote, self.block.reconnect + remote.takeDelay())
+        self._checkLeft()
 
     def _dial(self, remote: LeafRemote, after: float) -> None:
         if not remote.isWanted:

@@ -82,9 +82,17 @@ class DiscardReload:
 
 @dataclass(frozen=True, slots=True)
 class UseRemotes:
-    """Dial the remotes of leafnodes, which one worker does for all, or leave them to another."""
+    """
+    Dial the remotes of leafnodes, which one worker does for all, or leave them to another: then
+    hang up, and answer with L{RemotesLeft}.
+    """
 
     isDialling: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemotesLeft:
+    """The connections to remotes of leafnodes are closed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from natsbroker.workers.messages import (
     Ready,
     ReloadPlanned,
     ReloadRefused,
+    RemotesLeft,
     Start,
     StartLameDuck,
     StopWorker,
@@ -77,6 +78,10 @@ class Owner(Protocol):
     def asked(self, slot: WorkerSlot, question: AskServer) -> None: ...
 
     def leaving(self, slot: WorkerSlot) -> None: ...
+
+    def remotesLeft(self, slot: WorkerSlot) -> None:
+        """A worker has no connection to a remote of leafnodes any more."""
+        ...
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         """Whether another process is wanted in the slot."""
@@ -289,6 +294,8 @@ class WorkerSlot:
             self._failure = message.reason
         elif isinstance(message, Gone):
             _fire(self._gone, None)
+        elif isinstance(message, RemotesLeft):
+            self._owner.remotesLeft(self)
 
     def _processEnded(self, how: str) -> None:
         # It may have said why just before.

@@ -68,10 +68,10 @@ from natsbroker.workers.messages import (
     ServerAnswered,
     Speak,
     Start,
-    UseRemotes,
 )
 from natsbroker.workers.pages import WorkerPages
 from natsbroker.workers.questions import PATIENCE, WorkerQuestions
+from natsbroker.workers.remotes import RemotePlace
 from natsbroker.workers.settings import refusals, sharesRemotes, workerSettings
 from natsbroker.workers.slots import WorkerSlot, spawnWorker
 
@@ -124,7 +124,6 @@ class Supervisor(MultiService):
         self._planners: list[Planner] = []
         self._reload: _Reload | None = None
         self._directory = ""
-        self._dialling: WorkerSlot | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
         self._isLameDuck = self._isStopping = self._isUpgrading = False
         self._opened: Deferred[None] = Deferred()
@@ -133,6 +132,7 @@ class Supervisor(MultiService):
             WorkerSlot(number, self, self.reactor, self._line, spawn)
             for number in range(1, count + 1)
         ]
+        self._remotes = RemotePlace(self.slots)
         self.acceptor = Acceptor(self.reactor, self.slots, settings)
         self._questions = WorkerQuestions(self.reactor, self.slots)
         self._model = WorkerPages(
@@ -460,24 +460,16 @@ class Supervisor(MultiService):
             slot.begin()
 
     def _placeRemotes(self) -> None:
-        """
-        Have one worker dial the remotes of leafnodes, and another one when that ends or leaves. The
-        first hangs up before the other dials: with two connections everything would come twice.
-        """
-        dialling = self._dialling
-        if not sharesRemotes(self.settings) or (dialling is not None and dialling.isReady):
-            return
-        ready = [slot for slot in self.slots if slot.isReady]
-        self._dialling = min(ready, key=lambda slot: len(slot.connections), default=None)
-        if dialling is not None:
-            dialling.send(UseRemotes(False))
-        if self._dialling is not None:
-            self._dialling.send(UseRemotes(True))
+        if sharesRemotes(self.settings) and not (self._isStopping or self._isLameDuck):
+            self._remotes.place()
+
+    def remotesLeft(self, slot: WorkerSlot) -> None:
+        self._remotes.left(slot)
+        self._placeRemotes()
 
     def ended(self, slot: WorkerSlot, why: str) -> bool:
         self.acceptor.changed()
-        if not (self._isStopping or self._isLameDuck):
-            self._placeRemotes()
+        self.remotesLeft(slot)
         self._questions.ended(slot)
         self._chooseSpeaker()
         if self._reload is not None:

@@ -58,6 +58,7 @@ from natsbroker.workers.messages import (
     Ready,
     ReloadPlanned,
     ReloadRefused,
+    RemotesLeft,
     ServerAnswered,
     ShowPage,
     ShowPart,
@@ -373,7 +374,9 @@ class WorkerProcess:
 
     def _useRemotes(self, message: UseRemotes) -> None:
         if self._broker is not None and self._broker.leafnodes is not None:
-            self._broker.leafnodes.useRemotes(message.isDialling)
+            settled = self._broker.leafnodes.useRemotes(message.isDialling)
+            if not message.isDialling:
+                settled.addCallback(lambda _: self._channel.send(RemotesLeft()))
 
     def _lameDuck(self, message: StartLameDuck) -> None:
         if self._broker is not None and not self._broker.isLameDuck:

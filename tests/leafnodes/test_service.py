@@ -174,9 +174,11 @@ class TestNeighbours:
         hub = host.answer()
         assert f'"server_id":"{KEYS.id}","name":"n1"'.encode("ascii") in hub.take()
         service.useRemotes(True)
-        service.useRemotes(False)
+        hung: list[object] = []
+        service.useRemotes(False).addCallback(lambda _: hung.append(hub.closed))
+        assert hung == []
         host.wait(5.0)
-        assert hub.closed and len(host.dialled()) == 1
+        assert hung == ["lost"] and len(host.dialled()) == 1
         service.useRemotes(True)
         host.wait(0.5)
         assert len(host.dialled()) == 2

@@ -185,3 +185,7 @@ class World:
     @property
     def settings(self) -> Settings:
         return self.supervisor.settings
+
+
+Make = Callable[..., World]
+"""Makes worlds that are closed at the end."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -33,27 +32,11 @@ from natsbroker.workers.messages import (
     Start,
     StartLameDuck,
     StopWorker,
-    UseRemotes,
 )
 from natsbroker.workers.questions import PATIENCE as SILENCE
 from natsbroker.workers.slots import LONGEST, PATIENCE, PAUSE, STEADY
 from tests.server.support import Advisories, logLines, settingsOf
-from tests.workers.support import INFO, World
-
-Make = Callable[..., World]
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    worlds: list[World] = []
-
-    def made(*arguments: Any, **named: Any) -> World:
-        worlds.append(World(*arguments, **named))
-        return worlds[-1]
-
-    yield made
-    for world in worlds:
-        world.close()
+from tests.workers.support import INFO, Make, World
 
 
 def failureOf(deferred: Deferred[Any]) -> list[str]:
@@ -531,62 +514,3 @@ def test_starts(make: Make) -> None:
     start = world.started[1].said[0]
     assert isinstance(start, Start)
     assert start.addresses == {"client": ("127.0.0.1", 4333)}
-
-
-REMOTES = "leafnodes { remotes [ { url: 'nats://127.0.0.1:77' } ] }"
-
-
-class TestRemotes:
-    """The one worker that dials the remotes of leafnodes."""
-
-    def last(self, world: World) -> dict[int, bool]:
-        """The pids of workers that were ever asked to dial or not, with what holds."""
-        for process in world.started:
-            if process.channel.fileno() >= 0:
-                process.read()
-        return {
-            process.pid: message.isDialling
-            for process in world.started
-            for message in process.said
-            if isinstance(message, UseRemotes)
-        }
-
-    def test_first(self, make: Make) -> None:
-        world = make(REMOTES).start()
-        assert self.last(world) == {100: True}
-
-    def test_next(self, make: Make) -> None:
-        """Another one dials when a worker has ended, and goes on when that is back."""
-        world = make(REMOTES).start()
-        world.started[0].end("signal 9")
-        assert self.last(world) == {100: True, 101: True}
-        world.reactor.advance(PAUSE)
-        world.ready(world.started[2])
-        assert self.last(world) == {100: True, 101: True}
-
-    def test_noneLeft(self, make: Make) -> None:
-        """Without any worker the first that is ready dials."""
-        world = make(REMOTES).start()
-        for process in list(world.started):
-            process.end("signal 9")
-        world.reactor.advance(PAUSE)
-        world.ready(world.started[3])
-        assert self.last(world)[103] and 102 not in self.last(world)
-
-    def test_upgrade(self, make: Make) -> None:
-        """A worker that leaves hangs up before another one dials."""
-        world = make(REMOTES).start()
-        world.supervisor.upgrade()
-        assert self.last(world) == {100: False, 101: True}
-
-    def test_lameDuck(self, make: Make) -> None:
-        """A server that leaves has its hub to the end."""
-        world = make(REMOTES).start()
-        world.supervisor.lameDuck()
-        world.started[0].end()
-        assert self.last(world) == {100: True}
-
-    @pytest.mark.parametrize("text", ["", "leafnodes { port: -1 }"])
-    def test_none(self, make: Make, text: str) -> None:
-        world = make(text).start()
-        assert self.last(world) == {}

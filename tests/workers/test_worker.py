@@ -32,6 +32,7 @@ from natsbroker.workers.messages import (
     Ready,
     ReloadPlanned,
     ReloadRefused,
+    RemotesLeft,
     ServerAnswered,
     ShowPart,
     Speak,
@@ -215,7 +216,7 @@ def test_remotes(parent: Parent) -> None:
     assert parent.dialled() == []
     parent.say(UseRemotes(True))
     assert parent.dialled() == [("127.0.0.1", 77)]
-    parent.say(UseRemotes(False))
+    assert parent.say(UseRemotes(False)) == [RemotesLeft()]
 
 
 def test_noRemotes(parent: Parent) -> None:
