@@ -26,11 +26,11 @@ class Connection(Recorder):
         self.outbox = hot.Outbox(batch, self, lambda data: None, 1 << 20)
 
     def outboxOverflowed(self) -> None:
-        """Not in these tests."""
+        """Unused by these tests."""
         raise AssertionError("too much was put in")
 
     def outboxFailed(self) -> None:
-        """Not in these tests."""
+        """Unused by these tests."""
         raise AssertionError("sending failed")
 
 
@@ -60,6 +60,6 @@ class Hall:
     def publish(
         self, subject: bytes, body: bytes = b"", kind: Kind = Kind.CLIENT, **more: Any
     ) -> int:
-        """Publish as if from some kind of origin."""
+        """Publish a message with some kind of origin."""
         count: int = self.account.busFor(kind).publish(Message(subject, body, **more))
         return count

@@ -1,5 +1,6 @@
 """
-Accounts with exports and imports for tests, with seeded chance and a clock that only tests move.
+Accounts with exports and imports for tests, with a seeded random number generator and a clock that
+only tests move.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Person(Recorder):
     """
     A client that publishes.
 
-    @ivar info: what may be told about it.
+    @ivar info: the description of the client that may be shared with services.
     """
 
     grant = None
@@ -48,7 +49,7 @@ class Market:
     """
     Some accounts.
 
-    @ivar clock: what time it is for all of them; it begins at a hundred seconds.
+    @ivar clock: the clock of all accounts, which begins at 100 seconds.
     """
 
     def __init__(self, *names: str) -> None:

@@ -1,5 +1,5 @@
 """
-The message bus of an account: who gets what.
+The message bus of an account: the subscribers that receive a message.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TestPlain:
     """Plain subscriptions."""
 
     def test_provides(self, hall: Hall) -> None:
-        """A bus and a subscription keep their contracts."""
+        """A bus and a subscription provide their interfaces."""
         assert verifyObject(IMessageBus, hall.bus)
         subscription = hall.bus.subscribe(b"foo", Recorder(), b"1", b"q")
         assert (subscription.pattern, subscription.queue) == (b"foo", b"q")
@@ -78,7 +78,10 @@ class TestPlain:
         assert not hall.bus.hasInterest(subject)
 
     def test_wildcardsInASubjectAreLiteral(self, hall: Hall) -> None:
-        """A message to a pattern reaches those whose pattern covers that text, and no others."""
+        """
+        A message whose subject has wildcards reaches only subscriptions that cover these as literal
+        words.
+        """
         recorder = Recorder()
         for pattern in (b"foo.*", b"foo.bar", b">"):
             hall.bus.subscribe(pattern, recorder, pattern)
@@ -121,7 +124,7 @@ class TestPlain:
         assert hall.failures == ["The subscriber to b'foo' failed"] * 2
 
     def test_routerRaises(self, hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A router that raises when it should remove is reported, and the interest is gone."""
+        """A router that raises an exception on removal is reported, and the interest is gone."""
         watcher, recorder = WatchRecorder(), Recorder()
         hall.bus.watchInterest(watcher)
         subscription = hall.bus.subscribe(b"foo", recorder)
@@ -136,7 +139,7 @@ class TestPlain:
         assert (hall.publish(b"foo"), recorder.got) == (0, [])
 
     def test_endRaises(self, hall: Hall) -> None:
-        """A subscriber that raises when its subscription has ended is reported."""
+        """A subscriber that raises an exception when its subscription ends is reported."""
 
         class Failing(Recorder):
             def subscriptionEnded(self, tag: Any) -> None:
@@ -170,7 +173,10 @@ class TestPlain:
         assert sum(len(recorder.got) for recorder in recorders) == 1
 
     def test_changesShowAtOnce(self, hall: Hall) -> None:
-        """A subject that was matched before is matched afresh after a change."""
+        """
+        A new or removed subscription is considered at once, also for a subject that was matched
+        before.
+        """
         recorder = Recorder()
         for _ in range(3):
             assert hall.publish(b"a.b") == 0
@@ -206,7 +212,7 @@ class TestMistakes:
         ],
     )
     def test_subscribe(self, pattern: Any, subscriber: Any, queue: Any, text: str) -> None:
-        """A subscription with values of wrong types is refused with the right spelling."""
+        """A subscription with a value of a wrong type is refused with a correct example."""
         bus = MemoryBroker().bus()
         with pytest.raises(TypeError, match=text):
             bus.subscribe(pattern, subscriber, queue=queue)
@@ -244,8 +250,8 @@ class TestEnding:
 
     def test_cancel(self, hall: Hall) -> None:
         """
-        A cancelled subscription gets no more messages and is not reported as one that ended by
-        itself.
+        A cancelled subscription gets no more messages, and its subscriber is not told that it
+        ended.
         """
         recorder = Recorder()
         subscription = hall.bus.subscribe(b"foo", recorder, "tag")
@@ -266,8 +272,11 @@ class TestEnding:
         assert (recorder.ended, len(hall.account)) == (["tag"], 0)
 
     @pytest.mark.parametrize("count", [0, 1, 2])
-    def test_cancelAfterTheFact(self, hall: Hall, count: int) -> None:
-        """A maximum that is reached already ends the subscription at once, without a word."""
+    def test_maximumAlreadyReached(self, hall: Hall, count: int) -> None:
+        """
+        A maximum that is reached already ends the subscription at once, and its subscriber is not
+        told.
+        """
         recorder = Recorder()
         subscription = hall.bus.subscribe(b"foo", recorder, "tag")
         hall.publish(b"foo")
@@ -303,7 +312,7 @@ class TestEnding:
         assert (loyal.tags, loyal.ended) == ([0, 1, 1], [0])
 
     def test_groupMaximum(self, hall: Hall) -> None:
-        """A member of a queue group with a maximum leaves the group when it has it."""
+        """A member of a queue group leaves the group after its maximum of messages."""
         brief, steady = Recorder(), Recorder()
         hall.bus.subscribe(b"foo", brief, b"1", b"q").cancelAfter(2)
         hall.bus.subscribe(b"foo", steady, b"2", b"q")
@@ -327,7 +336,7 @@ class TestConnections:
         assert len(connection.got) == 2
 
     def test_echoInGroups(self, hall: Hall) -> None:
-        """A member that published and wants no echo is never chosen."""
+        """A member of a queue group without echo is never chosen for its own messages."""
         publisher, other = Connection(hall.batch), Connection(hall.batch)
         publisher.outbox.echo = False
         for client in (publisher, publisher, other):
@@ -371,7 +380,7 @@ class TestConnections:
 
 @onEach
 class TestBatches:
-    """Subscribers that want everything of a turn at once."""
+    """Subscribers that receive all messages of a turn together."""
 
     def test_atTheEndOfTheTurn(self, hall: Hall) -> None:
         """The messages of a turn come in one call at its end, in order, from all subscriptions."""
@@ -404,7 +413,7 @@ class TestBatches:
         assert hall.failures == ["A batch subscriber failed"]
 
     def test_everyTurn(self, hall: Hall) -> None:
-        """Each turn with messages is one batch. A turn without messages is none."""
+        """The messages of each turn come as one batch, and a turn without messages has no batch."""
         recorder = BatchRecorder()
         hall.bus.subscribe(b"foo", recorder)
         for bodies in ([b"1"], [], [b"2", b"3"]):
@@ -425,8 +434,8 @@ class TestBatches:
             hall.soon.pop(0)()
         assert recorder.batches == [[b"1", b"2"]]
 
-    def test_theEndComesLast(self, hall: Hall) -> None:
-        """Messages come before the news that their subscription has ended."""
+    def test_endComesLast(self, hall: Hall) -> None:
+        """A subscriber receives its messages before it learns that the subscription has ended."""
         events: list[object] = []
 
         class Ordered(BatchRecorder):
@@ -480,7 +489,9 @@ class TestWatching:
     """Interest as the watchers of the buses see it."""
 
     def test_edges(self, hall: Hall) -> None:
-        """A watcher learns of subscriptions that come and of all that end, for any reason."""
+        """
+        A watcher learns of each subscription that is made and of each that ends, for any reason.
+        """
         watcher = WatchRecorder()
         recorder = Recorder()
         first = hall.bus.subscribe(b"foo", recorder)
@@ -498,7 +509,7 @@ class TestWatching:
         hall.bus.subscribe(b"foo", recorder)
         assert watcher.told == []
 
-    def test_anyDoor(self, hall: Hall) -> None:
+    def test_anyBus(self, hall: Hall) -> None:
         """All buses of an account report the same interest."""
         watcher = WatchRecorder()
         hall.busFor(Kind.ROUTE).watchInterest(watcher)
@@ -506,8 +517,8 @@ class TestWatching:
         hall.busFor(Kind.ROUTE).subscribe(b"bar", LinkRecorder())
         assert watcher.taken() == [("+", b"foo", b"", 1)]
 
-    def test_localIsUntold(self, hall: Hall) -> None:
-        """Watchers are not told of who answers for this broker alone, early or late."""
+    def test_localServices(self, hall: Hall) -> None:
+        """Watchers are not told of services for this broker alone, whenever they begin to watch."""
         early, late = WatchRecorder(), WatchRecorder()
         hall.busFor(Kind.ROUTE).watchInterest(early)
         subscription = hall.busFor(Kind.LOCAL).subscribe(b"foo", Recorder(), None, b"q")
@@ -521,10 +532,7 @@ class TestRouterChanges:
     """Routers whose answers change by themselves."""
 
     def test_changes(self, names: Names) -> None:
-        """
-        When a router reports that its answers for a pattern changed, the answers are asked for
-        again.
-        """
+        """A router that reports a change of its answers for a pattern is asked for them again."""
 
         class Moody(Router):
             hides = False
@@ -549,7 +557,10 @@ class TestRouterChanges:
 
 
 def test_reweigh() -> None:
-    """A link's subscription may stand for more members, and watchers learn of it."""
+    """
+    The number of members that a link's subscription represents may change, and watchers learn of
+    it.
+    """
     hall, watcher = Hall(), WatchRecorder()
     hall.bus.watchInterest(watcher)
     made: Any = hall.busFor(Kind.SPOKE).subscribe(b"foo", LinkRecorder(), b"", b"q", 2)
@@ -565,7 +576,7 @@ def test_reweigh() -> None:
 
 
 def test_busContract() -> None:
-    """A bus keeps its contract and knows its account and kind."""
+    """A bus provides its interface, and has its account and kind."""
     account = Market("A")["A"]
     for kind in Kind:
         bus = account.busFor(kind)
@@ -584,7 +595,7 @@ def test_busMapped() -> None:
 
 
 def test_busRefresh() -> None:
-    """Matches are sorted again after a refresh."""
+    """Matches are computed again after a refresh."""
     account = Market("A")["A"]
     bus = account.busFor(Kind.CLIENT)
     bus.subscribe(b"a", Recorder())

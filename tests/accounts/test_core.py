@@ -23,10 +23,10 @@ from tests.support import Router, WatchRecorder
 
 
 class TestMappings:
-    """Where subjects lead."""
+    """The subject mappings of an account."""
 
     def test_withoutMappings(self) -> None:
-        """Without mappings every message keeps its subject, and lanes do not ask."""
+        """Without mappings every message keeps its subject, and lanes call no mapping function."""
         account = Market("A")["A"]
         assert account.mapped(b"a") == b"a"
         assert account.matcher.mapSubject is None
@@ -34,7 +34,7 @@ class TestMappings:
         assert account.matcher.mapSubject is None
 
     def test_mapped(self) -> None:
-        """Subjects are mapped, and lanes learn of the mappings."""
+        """Subjects are mapped, and lanes have the function that maps them."""
         market = Market("A")
         market.map("A", a="b")
         account = market["A"]
@@ -43,7 +43,7 @@ class TestMappings:
         assert account.matcher.mapSubject(b"a") == b"b"
 
     def test_interestInMappedSubjects(self) -> None:
-        """Only leafnodes learn of mapped subjects, which have no subscription."""
+        """Only leafnodes learn of mapped subjects as interest."""
         market = Market("A")
         bus = market["A"].busFor(Kind.SPOKE)
         leaf, late, other = WatchRecorder(), WatchRecorder(), WatchRecorder()
@@ -59,7 +59,7 @@ class TestMappings:
         assert other.taken() == []
 
     def test_replaced(self) -> None:
-        """New mappings take effect at once, and lanes forget the results of the old ones."""
+        """New mappings take effect at once, and lanes forget the results of the old mappings."""
         market = Market("A")
         account = market["A"]
         market.map("A", a="b")
@@ -71,8 +71,8 @@ class TestMappings:
         assert account.mapped(b"a") == b"a"
         assert account.matcher.mapSubject is None
 
-    def test_notForOthers(self) -> None:
-        """Only sessions of clients map subjects; a publish by a service is not mapped."""
+    def test_onlySessionsMap(self) -> None:
+        """Only sessions of clients map subjects; the account itself does not map a publish."""
         market = Market("A")
         market.map("A", a="b")
         recorder = market.subscribe("A", b"a")
@@ -84,7 +84,7 @@ class TestImports:
     """Errors of imports."""
 
     def test_routerIsFull(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An import that the router refuses is reported; the others are there."""
+        """An import that the router refuses is reported, and the other imports take effect."""
         market = Market("A", "B")
         market.service("B", "A", b"a")
         market.service("B", "A", b"b")
@@ -110,7 +110,7 @@ class TestImports:
 
 
 def test_noClock() -> None:
-    """An account without a clock raises an error when it needs the time, and not before."""
+    """An account without a clock raises an error only when it needs the time."""
     clock = Account("A", Router(), AccountDependencies(hot.FlushBatch(lambda call: None))).clock
     with pytest.raises(RuntimeError, match="without a clock"):
         clock.seconds()

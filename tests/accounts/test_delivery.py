@@ -56,7 +56,7 @@ class TestQueueGroups:
                 assert sum(len(recorder.got) for recorder in recorders) == number
 
     def test_everyMemberGetsSome(self, hall: Hall) -> None:
-        """In the long run all members share."""
+        """All members of a group get some of many messages."""
         members = [Recorder() for _ in range(4)]
         for member in members:
             hall.bus.subscribe(b"foo", member, b"", b"q")
@@ -73,8 +73,8 @@ class TestQueueGroups:
             assert hall.publish(b"foo.bar") == 1
         assert set(recorder.tags) == {1, 2}
 
-    def test_membersThatCannotTakeIt(self, hall: Hall) -> None:
-        """A member whose outbox is closed is passed over."""
+    def test_memberWithClosedOutbox(self, hall: Hall) -> None:
+        """A member of a group whose outbox is closed is not chosen."""
         closed, open_ = Connection(hall.batch), Connection(hall.batch)
         hall.bus.subscribe(b"foo", closed, b"1", b"q")
         hall.bus.subscribe(b"foo", open_, b"2", b"q")
@@ -84,7 +84,7 @@ class TestQueueGroups:
         assert (len(closed.got), len(open_.got)) == (0, 20)
 
     def test_repeatable(self, hall: Hall) -> None:
-        """With the same seed the same members are chosen."""
+        """The same seed chooses the same members of a group."""
         choices = []
         for _ in range(2):
             other, recorder = Hall(seed=7), Recorder()
@@ -122,7 +122,9 @@ class TestServices:
 
     @pytest.mark.parametrize("kind", Kind)
     def test_anyKind(self, hall: Hall, kind: Kind) -> None:
-        """A message over a link has the link as its origin."""
+        """
+        A service receives a message of any kind that reaches it, if the message has an origin.
+        """
         asked = Recorder()
         hall.busFor(Kind.INTERNAL).serve(b"ask", asked)
         taken = int(Kind.INTERNAL in REACH[kind])
@@ -130,7 +132,7 @@ class TestServices:
         assert hall.publish(b"ask", kind=kind) == 0
 
     def test_filtered(self, hall: Hall) -> None:
-        """A filter that replaces a message does not change permissions."""
+        """A message that a filter replaces is a request only if the message before was one."""
 
         @implementer(IPublishFilter)
         class Louder:
@@ -149,8 +151,8 @@ class TestServices:
     @pytest.mark.parametrize("queue", [b"", b"q"])
     def test_otherBrokers(self, hall: Hall, subject: bytes, kind: Kind, queue: bytes) -> None:
         """
-        A message that is no request here does not become a request of this broker's users at
-        another broker.
+        A message that is not a request at this broker is not sent to another broker, where it would
+        be a request.
         """
         link = LinkRecorder()
         hall.busFor(kind).subscribe(b">", link, b"", queue)
@@ -161,7 +163,7 @@ class TestServices:
         assert [body for body, _ in link.got] == [b"event", b"asked"]
 
     def test_interest(self, hall: Hall) -> None:
-        """Services are interested in requests alone, and their patterns are advertised."""
+        """The interest of a service is only in requests."""
         bus = hall.busFor(Kind.INTERNAL)
         service = bus.serve(b"ask", Recorder())
         assert bus.hasInterest(b"ask")
@@ -172,7 +174,7 @@ class TestServices:
         assert bus.hasInterest(b"ask")
 
     def test_outbox(self, hall: Hall) -> None:
-        """A connection with a service is delivered to by the readable path as well."""
+        """A connection that has a service receives requests by the readable path."""
         connection = Connection(hall.batch)
         hall.bus.serve(b"ask", connection, b"1")
         assert hall.busFor(Kind.INTERNAL).publishInternal(b"ask", b"x") == 0
@@ -228,7 +230,10 @@ class TestLinks:
         assert (member.bodies, other.got, sender.got) == ([b"1"], [(b"2", (b"q",))], [])
 
     def test_mappedHere(self, hall: Hall) -> None:
-        """Where the sender could not choose the group, since the subject is ours, it stays here."""
+        """
+        A message over a link for every group is not sent to another link, because it was mapped
+        here.
+        """
         link = LinkRecorder()
         hall.busFor(Kind.HUB).subscribe(b"foo", link, b"", b"q")
         assert hall.publish(b"foo", kind=Kind.HUB, origin=link, queues=EVERY_GROUP) == 0
@@ -243,7 +248,7 @@ class TestLinks:
         assert link.got == []
 
     def test_localMembersFirst(self, hall: Hall) -> None:
-        """A group with a member here is served here."""
+        """A message for a group with a member here is delivered to a member here."""
         here, link = Recorder(), LinkRecorder()
         hall.bus.subscribe(b"foo", here, b"", b"q")
         hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", b"q", weight=100)
@@ -263,7 +268,7 @@ class TestLinks:
         assert {got for link in links for got in link.got} == {(b"x", (b"q",))}
 
     def test_weights(self, hall: Hall) -> None:
-        """A link with more members over there is chosen more often."""
+        """A link that represents more members of a group is chosen more often."""
         light, heavy = LinkRecorder(), LinkRecorder()
         hall.busFor(Kind.ROUTE).subscribe(b"foo", light, b"", b"q", weight=1)
         hall.busFor(Kind.ROUTE).subscribe(b"foo", heavy, b"", b"q", weight=9)
@@ -283,8 +288,8 @@ class TestLinks:
         [(body, queues)] = link.got
         assert (body, sorted(queues)) == (b"x", [b"q", b"r"])
 
-    def test_closedOutboxesHereLeaveItToLinks(self, hall: Hall) -> None:
-        """Where no member here can take a message, a link is chosen."""
+    def test_closedOutboxesHere(self, hall: Hall) -> None:
+        """A link is chosen for a group if every member here has a closed outbox."""
         here, link = Connection(hall.batch), LinkRecorder()
         hall.bus.subscribe(b"foo", here, b"1", b"q")
         hall.busFor(Kind.ROUTE).subscribe(b"foo", link, b"", b"q")
@@ -294,7 +299,10 @@ class TestLinks:
 
     @pytest.mark.parametrize("kind", LINKS)
     def test_directed(self, hall: Hall, kind: Kind) -> None:
-        """A message from a link reaches one member of just those groups that its sender chose."""
+        """
+        A message from a link reaches one member of each group that its sender chose, and no other
+        group.
+        """
         plain, chosen, other = Recorder(), Recorder(), Recorder()
         hall.bus.subscribe(b"foo", plain)
         for _ in range(2):
@@ -303,8 +311,8 @@ class TestLinks:
         assert hall.publish(b"foo", kind=kind, queues=(b"q", b"unknown")) == 2
         assert (len(plain.got), len(chosen.got), len(other.got)) == (1, 1, 0)
 
-    def test_forGroupsAlone(self, hall: Hall) -> None:
-        """A message for groups reaches one member of each, and no plain subscription."""
+    def test_forGroupsOnly(self, hall: Hall) -> None:
+        """A message for groups reaches one member of each group, and no plain subscription."""
         plain, chosen, other = Recorder(), Recorder(), Recorder()
         links = [LinkRecorder(), LinkRecorder()]
         hall.bus.subscribe(b"foo", plain)
@@ -320,9 +328,10 @@ class TestLinks:
         assert bus.publish(GroupMessage(b"foo", queues=(b"s",))) == 1
         assert [len(link.got) for link in links] == [0, 1]
 
-    def test_filteredForGroupsAlone(self, hall: Hall) -> None:
+    def test_filteredForGroupsOnly(self, hall: Hall) -> None:
         """
-        A message for queue groups alone stays so when a filter puts another message in its place.
+        A message for groups that a filter replaces reaches the same groups, and no plain
+        subscription.
         """
         plain, chosen = Recorder(), Recorder()
         hall.bus.subscribe(b"foo", plain)
@@ -330,7 +339,7 @@ class TestLinks:
 
         @implementer(IPublishFilter)
         class Filter:
-            """Replaces every message."""
+            """A filter that replaces every message."""
 
             def filterMessage(self, message: Message, kind: int) -> Message:
                 return Message(message.subject, b"other")
@@ -360,7 +369,8 @@ class TestLinks:
     @pytest.mark.parametrize("queue", [b"", b"q"])
     def test_local(self, hall: Hall, kind: Kind, queue: bytes) -> None:
         """
-        A service for this broker alone hears the broker's own clients and services, and no link.
+        A service for this broker alone receives messages of the broker's own clients and services,
+        and none of links.
         """
         recorder, isHeard = Recorder(), kind not in LINKS
         hall.busFor(Kind.LOCAL).subscribe(b"foo", recorder, b"", queue)
@@ -369,7 +379,10 @@ class TestLinks:
         assert (len(recorder.got), hall.busFor(kind).hasInterest(b"foo")) == (isHeard, isHeard)
 
     def test_localConnection(self, hall: Hall) -> None:
-        """Lanes do not ask where a message comes from. They leave such a connection alone."""
+        """
+        A connection with a service for this broker alone receives messages of the broker, none of
+        routes, and none by a lane.
+        """
         connection = Connection(hall.batch)
         hall.busFor(Kind.LOCAL).subscribe(b"foo", connection, b"1")
         assert hall.publish(b"foo", b"no", kind=Kind.ROUTE) == 0
@@ -396,9 +409,7 @@ class TestLinks:
 
 @implementer(IPublishFilter)
 class Filter:
-    """
-    A filter that drops, changes, or passes.
-    """
+    """A filter that drops, changes or passes messages."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, Kind]] = []
@@ -457,7 +468,10 @@ class TestFilters:
         ],
     )
     def test_noMessage(self, returned: Any, cure: str, hall: Hall) -> None:
-        """A filter that returns something else drops the message, and is reported with the cure."""
+        """
+        A filter that returns something else than a message drops the message, and is reported with
+        the cure.
+        """
         errors: list[str] = []
         hall.account.delivery.filters._failed = lambda _, text: errors.append(
             str(sys.exc_info()[1])
@@ -498,7 +512,7 @@ class TestFilters:
         assert seen == [False, True, True, False]
 
     def test_removesItselfWhileAsked(self, hall: Hall) -> None:
-        """A filter may take itself out from within a call."""
+        """A filter may remove itself while it filters a message."""
 
         class Once(Filter):
             def filterMessage(self, message: Message, kind: int) -> Message | None:
@@ -521,7 +535,7 @@ SUBSCRIPTIONS = st.lists(
 
 @onEach
 class TestAnything:
-    """Properties of any subscriptions and any message."""
+    """Properties that hold for any subscriptions and any message."""
 
     @given(
         SUBSCRIPTIONS,
@@ -531,7 +545,7 @@ class TestAnything:
         st.booleans(),
         st.integers(0, 99),
     )
-    def test_whoGetsIt(
+    def test_receivers(
         self,
         names: Names,
         subscriptions: list[tuple[bytes, bytes, Kind]],
@@ -542,10 +556,12 @@ class TestAnything:
         seed: int,
     ) -> None:
         """
-        Everybody plain that matches and is in reach gets it once, one member of each group that is
-        to have it, and each link at most once. The publisher is out of reach of its own message.
-        A server that names a group without a member in reach is out of date: a route's message
-        goes to another route's members, and what is left over back to the server.
+        Each plain subscription that matches and is in reach gets the message once, one member of
+        each chosen group gets it, and each link gets it at most once. A publisher does not get its
+        own message.
+
+        A group that a server chose may have no member in reach. A message from a route then goes to
+        a member at another route, or else back to the sender.
         """
         with using(names):
             hall = Hall(seed)

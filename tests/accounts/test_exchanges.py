@@ -69,14 +69,14 @@ class Town:
         return recorder
 
     def publish(self, account: str, subject: bytes, reply: bytes = b"") -> int:
-        """Publish as a client."""
+        """Publish a message as a client."""
         count: int = (
             self.registry[account].busFor(Kind.CLIENT).publish(Message(subject, b"hi", reply))
         )
         return count
 
     def mapped(self, account: str, subject: bytes) -> bytes:
-        """Where a subject leads."""
+        """The destination that a subject is mapped to."""
         return self.registry[account].busFor(Kind.CLIENT).mapped(subject)
 
 
@@ -84,7 +84,7 @@ class TestApplied:
     """The settings of exports and imports take effect."""
 
     def test_streams(self) -> None:
-        """Streams come under their new names."""
+        """Subscribers get the messages of an imported stream under its new subjects."""
         town = Town(ACCOUNTS)
         recorder = town.subscribe("B", b"x.s.>")
         assert town.publish("A", b"s.1") == 1
@@ -137,7 +137,7 @@ class TestApplied:
                 assert town.mapped("$G", b"a") == mapped
 
     def test_systemAccount(self) -> None:
-        """The system account has that property."""
+        """The configured system account is marked as such, and no other account is."""
         town = Town(ACCOUNTS)
         assert town.registry["$SYS"].isSystem
         assert not town.registry["A"].isSystem
@@ -191,7 +191,7 @@ class TestJetStream:
         ],
     )
     def test_withoutAccounts(self, text: str, isThere: bool) -> None:
-        """Where no accounts are named, every client has the account of the cluster."""
+        """The global account imports the cluster's JetStream if the settings name no accounts."""
         assert apiImports(Town(text + "\nport: 4222"), "$G") == [b"$JS.API.>"] * isThere
 
     def test_ownImport(self) -> None:
@@ -211,7 +211,7 @@ class TestJetStream:
         assert apiImports(town, "A") == [b"$JS.API.>"]
 
     def test_domain(self) -> None:
-        """Requests may name the domain; the account's own mappings stay."""
+        """Requests may name the domain, and the account's own mappings still apply."""
         town = Town(
             """
             jetstream { enabled: false, domain: hub }
@@ -247,7 +247,7 @@ class TestReload:
         assert [message.subject for message, _ in recorder.got] == [b"x.s.1", b"y.3"]
 
     def test_mappings(self) -> None:
-        """Mappings change."""
+        """A reload replaces mappings."""
         town = Town(ACCOUNTS)
         town.configure(ACCOUNTS.replace("in: out", "in: elsewhere").replace("g.in", "g.other"))
         assert (town.mapped("B", b"in"), town.mapped("$G", b"g.in")) == (b"elsewhere", b"g.in")
@@ -255,7 +255,7 @@ class TestReload:
         assert town.mapped("$G", b"g.other") == b"g.other"
 
     def test_sameServicesStay(self) -> None:
-        """Services whose configuration stays the same keep their pending requests."""
+        """A service whose configuration is unchanged keeps its pending requests."""
         town = Town(ACCOUNTS)
         service, inbox = town.subscribe("A", b"q.*"), town.subscribe("B", b"inbox")
         town.publish("B", b"p.1", b"inbox")
@@ -303,7 +303,7 @@ class TestChecked:
     """Invalid exports and imports."""
 
     def settings(self) -> Settings:
-        """Settings that no file could say."""
+        """Settings that no configuration file can express."""
         settings = settingsOf(ACCOUNTS)
         wrong = replace(settings.accounts["B"], imports=(StreamImport("A", "u", "u"),))
         return replace(settings, accounts={**settings.accounts, "B": wrong})
@@ -322,13 +322,13 @@ class TestChecked:
         assert town.mapped("B", b"in") == b"out"
 
     def test_reload(self) -> None:
-        """A reload with an invalid exchange is refused before anything changes."""
+        """A reload with an invalid export or import is refused before anything changes."""
         with MemoryBroker(configText=ACCOUNTS) as broker:
             with pytest.raises(ReloadError, match="not authorized"):
                 broker.broker.reload(self.settings())
 
     def test_described(self) -> None:
-        """Mappings of the file's top level are the global account's."""
+        """Mappings at the top level of the file belong to the global account."""
         described = describedIn(settingsOf(ACCOUNTS))
         assert set(described) == {"$G", "A", "B"}
         assert isinstance(described["$G"], AccountSettings)
@@ -367,7 +367,7 @@ class TestBroker:
 
 
 def test_mappings() -> None:
-    """Mappings from a domain and to it are each other's reverse."""
+    """The mappings from a domain and to a domain reverse each other."""
     back = {mapping.source: mapping.destinations[0].dest for mapping in fromDomain("hub")}
     assert back["$JS.hub.API.STREAM.>"] == "$JS.API.STREAM.>"
     assert back["$JS.hub.API.INFO"] == "$JS.API.INFO"

@@ -1,5 +1,5 @@
 """
-The publish filters of an account; how they decide about deliveries is in test_delivery.py.
+The publish filters of an account. Their effect on deliveries is tested in test_delivery.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tests.support import Router
 
 
 class Renaming:
-    """Gives each message another subject."""
+    """A filter that gives each message another subject."""
 
     def filterMessage(self, message: Message, kind: int) -> Message:
         return Message(message.subject + b".x", message.body)
 
 
 def test_trace() -> None:
-    """A message that replaces another one is traced under the name of the first one."""
+    """A message that replaces another one is traced under the subject of the first one."""
     filters = PublishFilters(hot.Matcher(Router()), lambda kind, text: None)
     remove = filters.add(Renaming())  # type: ignore[arg-type]
     message = Message(b"a", b"b")
@@ -67,7 +67,9 @@ def made(subject: Any = b"a", body: Any = b"hello", **others: Any) -> Message:
     ],
 )
 def test_unfit(returned: Any, problem: str) -> None:
-    """A message that would break the receivers' protocol is dropped, and the filter named."""
+    """
+    A message that would break the receivers' protocol is dropped, and the report names the filter.
+    """
     told: list[str] = []
 
     def failed(kind: str, text: str) -> None:
@@ -81,7 +83,7 @@ def test_unfit(returned: Any, problem: str) -> None:
 
 
 def test_asPublished() -> None:
-    """Subjects that stay as the publisher wrote them are not checked again."""
+    """Subjects that a filter leaves as published are not checked again."""
     filters = PublishFilters(hot.Matcher(Router()), lambda kind, text: None)
     returned = made(b"a..b", reply=b"r.")
     filters.add(Returning(returned))  # type: ignore[arg-type]
@@ -96,7 +98,7 @@ def test_asPublished() -> None:
     ],
 )
 def test_noFilter(given: Any, text: str) -> None:
-    """A class, or a function, is no filter."""
+    """A class or a function is refused as a filter."""
     filters = PublishFilters(hot.Matcher(Router()), lambda kind, text: None)
     with pytest.raises(TypeError, match=text):
         filters.add(given)

@@ -34,7 +34,7 @@ class Far:
     """
     Another cluster.
 
-    @ivar heard: the bytes that it got.
+    @ivar heard: the bytes sent to this cluster.
     """
 
     def __init__(self, hall: Hall, letter: bytes = b"b") -> None:
@@ -54,15 +54,15 @@ class Far:
         self.outbox.write(messageFrame(b"A", message, queues, True))
 
     def outboxOverflowed(self) -> None:
-        """Not in these tests."""
+        """Unused by these tests."""
         raise AssertionError("too much was put in")
 
     def outboxFailed(self) -> None:
-        """Not in these tests."""
+        """Unused by these tests."""
         raise AssertionError("sending failed")
 
     def take(self) -> bytes:
-        """The messages since the last call."""
+        """The messages sent since the last call."""
         self._batch.flush()
         heard, self.heard = self.heard, b""
         return heard
@@ -86,7 +86,7 @@ class Hall:
         self.bus = self.account.busFor(Kind.CLIENT)
 
     def say(self, subject: bytes, reply: bytes = b"", kind: Kind = Kind.CLIENT) -> int:
-        """Publish."""
+        """Publish a message as a client."""
         return self.account.busFor(kind).publish(Message(subject, b"x", reply))
 
 
@@ -97,7 +97,7 @@ def hall() -> Hall:
 
 
 def wanting(*patterns: bytes, mode: str = INTEREST_ONLY, queue: bytes = b"") -> InterestTable:
-    """A table."""
+    """An interest table of another cluster."""
     table = InterestTable("there", "A", mode)
     for pattern in patterns:
         table.want(pattern, queue)
@@ -108,14 +108,17 @@ class TestTargets:
     """The receivers of messages between clusters."""
 
     def test_provides(self, hall: Hall) -> None:
-        """The bus, the output and the target keep their contracts."""
+        """The bus, the output and the target provide their interfaces."""
         far = Far(hall)
         assert verifyObject(IGatewayLink, far)
         assert verifyObject(IMessageBus, hall.gate)
         assert verifyObject(ILinkSubscriber, hall.gate.openGateway(far, wanting()))
 
     def test_tableRaises(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A table that raises is reported, and all other receivers get the message."""
+        """
+        An interest table that raises an exception is reported, and all other receivers get the
+        message.
+        """
         reported: list[str] = []
         hall = Hall(reported.append)
         far, fine, recorder = Far(hall), Far(hall, b"c"), Recorder()
@@ -133,7 +136,7 @@ class TestTargets:
         assert reported == ["The interest table of a gateway failed"]
 
     def test_wanted(self, hall: Hall) -> None:
-        """A message that a table wants is sent once, and one that it does not want is not sent."""
+        """A message that an interest table wants is sent once, and an unwanted one is not sent."""
         far = Far(hall)
         hall.gate.openGateway(far, wanting(b"a.*", b"a.b"))
         assert [hall.say(b"a.b"), hall.say(b"b")] == [1, 0]
@@ -160,7 +163,7 @@ class TestTargets:
         assert bool(far.take()) is reached
 
     def test_changes(self, hall: Hall) -> None:
-        """A remembered answer is forgotten when the table reports a change."""
+        """A remembered answer is forgotten when the interest table reports a change."""
         far, policy = Far(hall), SwitchingPolicy()
         table = policy.connected("there", "A", False)
         output = hall.gate.openGateway(far, table)
@@ -176,7 +179,7 @@ class TestTargets:
         assert hall.say(b"a.b") == 1
 
     def test_cancel(self, hall: Hall) -> None:
-        """Nothing is sent after the end."""
+        """Nothing is sent to a cluster after its output was cancelled."""
         far = Far(hall)
         output = hall.gate.openGateway(far, wanting(b"a"))
         output.cancel()
@@ -190,8 +193,8 @@ class TestTargets:
         assert hall.bus.hasInterest(b"a") and not hall.bus.hasInterest(b"b")
         assert not hall.account.busFor(Kind.ROUTE).hasInterest(b"a")
 
-    def test_ofTwo(self, hall: Hall) -> None:
-        """Every cluster that wants a message gets it."""
+    def test_twoClusters(self, hall: Hall) -> None:
+        """Every cluster that is interested in a message gets it."""
         one, other = Far(hall), Far(hall, b"c")
         hall.gate.openGateway(one, wanting(b"a"))
         hall.gate.openGateway(other, wanting(b"a", b"b"))
@@ -204,7 +207,9 @@ class TestGroups:
     """Queue groups across clusters."""
 
     def test_onlyThere(self, hall: Hall) -> None:
-        """A group with members in another cluster only is served there."""
+        """
+        A message for a group that has members only in another cluster is sent to that cluster.
+        """
         far = Far(hall)
         hall.gate.openGateway(far, wanting(b"a", queue=b"q"))
         assert hall.say(b"a", b"r") == 1
@@ -212,8 +217,8 @@ class TestGroups:
 
     def test_localFirst(self, hall: Hall) -> None:
         """
-        A member of a group on this broker is preferred; plain interest of other clusters gets the
-        message too.
+        A group's member on this broker is preferred, while other clusters with plain interest get
+        the message too.
         """
         far, here = Far(hall), Recorder()
         table = wanting(b"a", queue=b"q")
@@ -231,7 +236,10 @@ class TestGroups:
 
     @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.SPOKE, Kind.HUB])
     def test_clusterFirst(self, hall: Hall, kind: Kind) -> None:
-        """A member elsewhere in this cluster, or behind a leafnode, is preferred too."""
+        """
+        A group's member elsewhere in this cluster, or behind a leafnode, is preferred to another
+        cluster.
+        """
         far, route = Far(hall), LinkRecorder()
         hall.gate.openGateway(far, wanting(b"a", queue=b"q"))
         hall.account.busFor(kind).subscribe(b"a", route, queue=b"q")
@@ -241,7 +249,8 @@ class TestGroups:
 
     def test_onlyOneCluster(self, hall: Hall) -> None:
         """
-        The nearest of several clusters gets the message, and no other. The nearest one may change.
+        Only the nearest of several clusters with a group's members gets the message, also when
+        another one becomes the nearest.
         """
         one, other = Far(hall), Far(hall, b"c")
         near = hall.gate.openGateway(one, wanting(b"a", queue=b"q"))
@@ -258,7 +267,7 @@ class TestGroups:
         assert one.take() == b"RMSG A a | q 1\r\nx\r\n"
 
     def test_manyGroups(self, hall: Hall) -> None:
-        """Each group is served once, in one message to each cluster."""
+        """One message to each cluster serves all its groups, and each group is served once."""
         one, other = Far(hall), Far(hall, b"c")
         table = wanting(b"a", queue=b"q")
         table.want(b"a", b"r")
@@ -287,7 +296,10 @@ class TestArriving:
         assert route.got == [(b"1", ()), (b"2", ())]
 
     def test_isWanted(self, hall: Hall) -> None:
-        """Only plain interest of this cluster counts, not that of other clusters or of groups."""
+        """
+        Only plain interest in this cluster counts as wanting a message, not that of groups or of
+        other clusters.
+        """
         hall.gate.openGateway(Far(hall), wanting(mode=OPTIMISTIC))
         hall.bus.subscribe(b"group", Recorder(), queue=b"q")
         hall.bus.subscribe(b"plain", Recorder())
@@ -296,7 +308,7 @@ class TestArriving:
         assert [hall.gate.isWanted(subject) for subject in asked] == [False, False, True, True]
 
     def test_answer(self, hall: Hall) -> None:
-        """A returned reply goes everywhere, groups and other clusters included."""
+        """A returned reply reaches all interested, groups and other clusters included."""
         member, far = Recorder(), Far(hall)
         hall.bus.subscribe(b"r", member, queue=b"q")
         hall.gate.openGateway(far, wanting(b"r"))
@@ -326,8 +338,8 @@ class TestReplies:
 
     def test_freshOnRoutes(self, hall: Hall) -> None:
         """
-        A request of a new subscriber at another member of this cluster is mapped as well; members
-        need no prefix.
+        The reply subject of a request is mapped also if its new subscriber is at another member of
+        this cluster.
         """
         far, route = Far(hall), LinkRecorder()
         hall.gate.openGateway(far, wanting(b"a"))
@@ -336,7 +348,9 @@ class TestReplies:
         assert far.take() == b"RMSG A a %br 1\r\nx\r\n" % HERE
 
     def test_debt(self, hall: Hall) -> None:
-        """An answer for a gateway goes back to the cluster of the request, for a limited time."""
+        """
+        An answer to a request from another cluster goes back to that cluster, for a limited time.
+        """
         far, third, here = Far(hall), Far(hall, b"c"), Recorder()
         hall.gate.openGateway(far, wanting())
         hall.gate.openGateway(third, wanting(b"r"))
@@ -375,16 +389,21 @@ class TestReplies:
         assert hall.say(b"r") == 1
         assert (hub.got, everything.bodies) == ([(b"x", ())], [b"?"])
 
-    def test_debtOfOld(self, hall: Hall) -> None:
-        """The old spelling leads back too."""
+    def test_debtWithOldPrefix(self, hall: Hall) -> None:
+        """
+        An answer to a request with an old C{$GR} prefix goes back to the cluster of the request
+        too.
+        """
         far = Far(hall)
         hall.gate.openGateway(far, wanting())
         hall.gate.publish(Message(b"a", b"?", b"r", via=b"$GR.bbbb."))
         hall.say(b"r")
         assert far.take() == b"RMSG A $GR.bbbb.r 1\r\nx\r\n"
 
-    def test_debtToNobody(self, hall: Hall) -> None:
-        """If the connection is lost, the subscribers get the reply."""
+    def test_debtOfLostGateway(self, hall: Hall) -> None:
+        """
+        If the gateway connection of a request is lost, local subscribers still get the answer.
+        """
         far, here = Far(hall), Recorder()
         output = hall.gate.openGateway(far, wanting())
         hall.bus.subscribe(b"r", here)
@@ -393,7 +412,7 @@ class TestReplies:
         assert (hall.say(b"r"), far.take(), here.bodies) == (1, b"", [b"x"])
 
     def test_answerToAnswer(self, hall: Hall) -> None:
-        """A returned reply that is a request itself has its own reply subject mapped."""
+        """A returned reply that has a reply subject of its own has that one mapped."""
         far = Far(hall)
         hall.gate.openGateway(far, wanting())
         hall.gate.publish(Message(b"a", b"?", b"r", via=b"_GR_.bbbbbb.222222."))
@@ -402,7 +421,7 @@ class TestReplies:
         assert far.take() == b"RMSG A _GR_.bbbbbb.222222.r %bmore 1\r\nx\r\n" % HERE
 
     def test_close(self, hall: Hall) -> None:
-        """No timer is left after the end."""
+        """No timer is left after an account is closed."""
         hall.gate.openGateway(Far(hall), wanting())
         hall.bus.subscribe(b"r", Recorder())
         hall.gate.publish(Message(b"a", b"?", b"r", via=b"$GR.bbbb."))
@@ -412,10 +431,12 @@ class TestReplies:
 
 @onEach
 class TestRemembered:
-    """The matcher's memory, on either implementation."""
+    """Answers of interest tables that the matcher remembers, pure and compiled."""
 
     def test_literal(self, names: Names) -> None:
-        """A refusal changes the answer for its subject alone, and others stay remembered."""
+        """
+        An interest table's refusal of one subject leaves the remembered answers for other subjects.
+        """
         with using(names):
             hall, policy = Hall(), SwitchingPolicy()
             table = policy.connected("there", "A", False)
@@ -433,8 +454,8 @@ class TestKnown:
 
     def test_newWatcher(self, hall: Hall) -> None:
         """
-        A new watcher learns the known interest: everything while the list is incomplete, and no
-        subject after its end.
+        A new watcher learns the known interest. While a cluster's list is incomplete, that is every
+        subject.
         """
         told: dict[tuple[bytes, bytes], int] = {}
         watcher: Any = Watcher(told)
@@ -466,7 +487,9 @@ class TestKnown:
         stop()
 
     def test_linksDoNotLearn(self, hall: Hall) -> None:
-        """Members of this cluster, and other clusters, do not learn of that."""
+        """
+        Members of this cluster, and other clusters, do not learn of interest in another cluster.
+        """
         told: dict[tuple[bytes, bytes], int] = {}
         watcher: Any = Watcher(told)
         hall.bus.watchInterest(watcher)

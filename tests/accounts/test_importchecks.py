@@ -39,7 +39,7 @@ def accounts(*exports: Export, imports: tuple[Import, ...] = ()) -> dict[str, Ac
 
 def messages(settings: dict[str, AccountSettings], hasSystem: bool = True) -> list[str]:
     """
-    @return: what is wrong.
+    @return: the error messages of the checks.
     """
     return [problem.message for problem in problems(settings, hasSystem)]
 
@@ -54,8 +54,8 @@ class TestExports:
         )
         assert messages(settings) == []
 
-    def test_problemNamesItsPlace(self) -> None:
-        """A problem names the account and the number."""
+    def test_problemHasPosition(self) -> None:
+        """A problem names the account, the list and the position in it."""
         settings = accounts(StreamExport("a"), ServiceExport("b", ("X",)))
         assert list(problems(settings, True)) == [
             Problem("A", "exports", 1, '"X" account not defined for service export')
@@ -89,7 +89,7 @@ class TestExports:
         ]
 
     def test_latencyNeedsTheSystemAccount(self) -> None:
-        """Without a system account nothing is measured."""
+        """An export with latency is refused without a system account."""
         settings = accounts(ServiceExport("a", latency=Latency("x")))
         assert messages(settings) == []
         assert messages(settings, hasSystem=False) == [
@@ -169,7 +169,9 @@ class TestSubjects:
         ],
     )
     def test_importSubjectsThatDoNotFit(self, wanted: Import, reason: str) -> None:
-        """A local subject that cannot be mapped to the exported one and back is refused."""
+        """
+        An import is refused if its local subject cannot be mapped to the exported one and back.
+        """
         kind = "service" if isinstance(wanted, ServiceImport) else "stream"
         settings = accounts(StreamExport(">"), ServiceExport(">"), imports=(wanted,))
         assert messages(settings) == [f'Error adding {kind} import "{wanted.subject}": {reason}']
@@ -180,13 +182,16 @@ class TestSubjects:
         assert messages(settings) == []
 
     @pytest.mark.parametrize("ours", ["x.>", "x.*", "x"])
-    def test_manyForOne(self, ours: str) -> None:
-        """A service with one subject may have many here."""
+    def test_patternForOneSubject(self, ours: str) -> None:
+        """A service with one subject may be imported under a pattern."""
         settings = accounts(ServiceExport("a"), imports=(ServiceImport("A", "a", ours),))
         assert messages(settings) == []
 
     def test_duplicates(self) -> None:
-        """A stream is imported once, and a subject leads to an account once."""
+        """
+        A stream cannot be imported twice from an account, and neither can a service under one local
+        subject.
+        """
         settings = accounts(
             StreamExport(">"),
             ServiceExport(">"),
@@ -204,7 +209,7 @@ class TestSubjects:
         ]
 
     def test_severalExporters(self) -> None:
-        """A subject may lead to several accounts."""
+        """Services of several accounts may be imported under the same subject."""
         settings = accounts(
             ServiceExport("a"),
             imports=(ServiceImport("A", "a", "x"), ServiceImport("C", "a", "x")),
@@ -214,7 +219,7 @@ class TestSubjects:
 
 
 def test_cycle() -> None:
-    """An import that leads back is refused."""
+    """An import that closes a cycle of services is refused."""
     settings = {
         "A": AccountSettings(
             "A", exports=(ServiceExport("f"),), imports=(ServiceImport("B", "g", "f"),)
@@ -243,7 +248,7 @@ def mapping(source: str, *destinations: str) -> SubjectMapping:
 
 def cycles(*accounts: AccountSettings) -> list[bool]:
     """
-    @return: for each import in turn, whether it leads back.
+    @return: for each import in turn, whether it closes a cycle.
     """
     search = CycleSearch({account.name: account for account in accounts})
     return [
@@ -276,17 +281,17 @@ class TestServices:
 
     @pytest.mark.parametrize("number", NUMBERS)
     def test_ring(self, number: int) -> None:
-        """In a ring of any number of accounts every import leads back."""
+        """In a ring of any number of accounts every import closes a cycle."""
         assert all(cycles(*ring(number, True)))
 
     @pytest.mark.parametrize("number", NUMBERS)
     def test_chain(self, number: int) -> None:
-        """In a chain none does."""
+        """In a chain of any number of accounts no import closes a cycle."""
         assert cycles(*ring(number, False)) == [False] * (number - 1)
 
     @pytest.mark.parametrize("number", NUMBERS)
     def test_ringThroughMappings(self, number: int) -> None:
-        """Mappings close a ring that has another subject in each account."""
+        """Mappings close a cycle of accounts in which each uses another subject."""
         made = [
             AccountSettings(
                 f"A{place}",
@@ -309,7 +314,7 @@ class TestServices:
         ["out.$1", "out.{{wildcard(1)}}", "out.{{partition(3,1)}}", "out.{{split(1,-)}}", "out.x"],
     )
     def test_mutated(self, destination: str) -> None:
-        """A mapping with any function is followed."""
+        """A cycle is detected through a mapping with any function."""
         verdicts = cycles(
             AccountSettings(
                 "A",
@@ -324,7 +329,7 @@ class TestServices:
         assert verdicts == [True, True]
 
     def test_narrowed(self) -> None:
-        """A mapping that leads to another subject does not close the ring."""
+        """A mapping to another subject does not close a cycle."""
         verdicts = cycles(
             AccountSettings(
                 "A",
@@ -346,7 +351,7 @@ class TestServices:
         assert (cycles(other), cycles(same)) == ([False], [False])
 
     def test_wildcards(self) -> None:
-        """Subjects that overlap are enough."""
+        """Imports with wildcards close a cycle if their subjects overlap."""
         verdicts = cycles(
             AccountSettings(
                 "A",
@@ -384,7 +389,7 @@ class TestStreams:
     """Streams."""
 
     def test_ring(self) -> None:
-        """Two accounts cannot import the same stream of each other."""
+        """Two accounts cannot import the same stream from each other."""
         verdicts = cycles(
             AccountSettings(
                 "A", exports=(StreamExport("a.>"),), imports=(StreamImport("B", "a.>", "a.>"),)
@@ -407,7 +412,7 @@ class TestStreams:
         assert verdicts == [False, False]
 
     def test_notExported(self) -> None:
-        """A subject that the exporter does not export leads nowhere."""
+        """A stream import of a subject that is not exported further closes no cycle."""
         verdicts = cycles(
             AccountSettings(
                 "A", exports=(StreamExport("a"),), imports=(StreamImport("B", "b", "c"),)
@@ -426,7 +431,7 @@ class TestMany:
         "kinds", [(ServiceExport, ServiceImport), (StreamExport, StreamImport)]
     )
     def test_workIsLinear(self, kinds: tuple[Any, Any]) -> None:
-        """Twice as many imports, exports and mappings are about twice the work."""
+        """Twice as many imports, exports and mappings take about twice the work."""
         made, wanted = kinds
         calls = []
         for count in (200, 400):

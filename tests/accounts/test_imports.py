@@ -70,20 +70,23 @@ class TestRequests:
         assert service.got[0][0].reply == b"$JS.ACK.S.C.1.1.1.1.0"
 
     def test_noService(self, market: Market) -> None:
-        """A request that no service takes reaches no receiver, and no response is pending."""
+        """
+        A request for an imported service without subscribers reaches no receiver, and no response
+        is pending.
+        """
         market.service("B", "A", b"req")
         assert market.publish("B", b"req", reply=b"inbox") == 0
         assert len(market["A"].responses) == len(market["B"].responses.pending) == 0
 
     def test_besidesSubscribers(self, market: Market) -> None:
-        """A subscriber to the subject here gets the request too."""
+        """A subscriber in the importing account gets a request for the imported service too."""
         market.service("B", "A", b"req")
         service, here = market.subscribe("A", b"req"), market.subscribe("B", b"req")
         assert market.publish("B", b"req") == 2
         assert len(service.got) == len(here.got) == 1
 
     def test_queueGroup(self, market: Market) -> None:
-        """One member of a queue group gets the request."""
+        """One member of a queue group in the exporting account gets the request."""
         market.service("B", "A", b"req")
         members = [market.subscribe("A", b"req", b"q") for _ in range(3)]
         for _ in range(30):
@@ -91,7 +94,7 @@ class TestRequests:
         assert sum(len(member.got) for member in members) == 30
 
     def test_mappedThere(self, market: Market) -> None:
-        """The exporter's mappings hold for requests."""
+        """The exporter's mappings apply to imported requests."""
         market.service("B", "A", b"req", b"r")
         market.map("A", req="really")
         service = market.subscribe("A", b">")
@@ -99,7 +102,9 @@ class TestRequests:
         assert subjects(service) == [b"really"]
 
     def test_notFromLinks(self, market: Market) -> None:
-        """A message over a route or a gateway is not imported again: its broker has done that."""
+        """
+        A message over a route or a gateway is not imported again, because its broker has done that.
+        """
         market.service("B", "A", b"req")
         service = market.subscribe("A", b"req")
         for kind in Kind:
@@ -108,13 +113,16 @@ class TestRequests:
         assert len(service.got) == len(Kind) - 2
 
     def test_leafnodes(self, market: Market) -> None:
-        """A leafnode's request reaches a queue group, although it names none."""
+        """
+        A leafnode's request reaches a queue group of the service, although the leafnode names no
+        group.
+        """
         market.service("B", "A", b"req")
         market.subscribe("A", b"req", b"q")
         assert market.publish("B", b"req", kind=Kind.SPOKE) == 1
 
     def test_severalExporters(self, market: Market) -> None:
-        """A subject may lead to several accounts."""
+        """A request for a subject that is imported from several accounts reaches each of them."""
         market.service("C", "A", b"req")
         market.service("C", "B", b"req")
         services = [market.subscribe(name, b"req") for name in "AB"]
@@ -126,7 +134,9 @@ class TestRequestor:
     """The description of the requestor for a service."""
 
     def test_account(self, market: Market) -> None:
-        """The account and the round trip, unless more is shared."""
+        """
+        The service learns the requestor's account and round trip, unless the import shares more.
+        """
         market.service("B", "A", b"req")
         service = market.subscribe("A", b"req")
         market.publish("B", b"req", origin=Person("B", "bob", 5))
@@ -143,7 +153,7 @@ class TestRequestor:
         assert told == {"acc": "B", "name": "bob", "server": "here", "kind": "Client"}
 
     def test_noClient(self, market: Market) -> None:
-        """Of a service inside the broker, the account."""
+        """A service learns only the account if the requestor is a service inside the broker."""
         market.service("B", "A", b"req", share=True)
         service = market.subscribe("A", b"req")
         market.publish("B", b"req", kind=Kind.INTERNAL, origin=Recorder())
@@ -180,7 +190,9 @@ class TestRequestor:
         ],
     )
     def test_forged(self, market: Market, forged: bytes) -> None:
-        """A description by the client itself is left out, repeated or in any spelling."""
+        """
+        A client's own description of the requestor is removed, also if repeated or in any spelling.
+        """
         market.service("B", "A", b"req")
         service = market.subscribe("A", b"req")
         headers = b"NATS/1.0\r\nX: y\r\n" + forged + b"\r\n"
@@ -192,7 +204,9 @@ class TestRequestor:
         assert message.payload == b"hi"
 
     def test_sharedObject(self, market: Market) -> None:
-        """A receiver where the message was published gets it as it was."""
+        """
+        A receiver in the importing account gets the request without a description of the requestor.
+        """
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
         here = market.subscribe("B", b"req")
@@ -205,7 +219,7 @@ class TestChains:
 
     def chain(self, market: Market, *shares: bool) -> Any:
         """
-        @return: the service in A that B imports, and C through B, and D through C.
+        @return: the service in A that B imports, which C imports from B and D from C.
         """
         names = "ABCD"
         for place, share in enumerate(shares):
@@ -268,7 +282,7 @@ class TestChains:
         assert requestor(service.got[0][0]) == told
 
     def test_circle(self, market: Market) -> None:
-        """A request that passes the same export twice reaches no receiver behind it."""
+        """A request that passes the same export twice is delivered once more and then dropped."""
         market.service("A", "B", b"b", b"a")
         market.service("B", "A", b"a", b"b")
         here = market.subscribe("A", b"a")
@@ -276,7 +290,7 @@ class TestChains:
         assert len(here.got) == 2
 
     def test_circleThroughMapping(self, market: Market) -> None:
-        """Mappings make no difference."""
+        """A cycle of imports through mappings ends without a receiver."""
         market.service("A", "B", b"b", b"out.a")
         market.service("B", "A", b"a", b"out.b")
         market.map("A", a="out.a")
@@ -285,7 +299,7 @@ class TestChains:
         assert not market["A"].busFor(Kind.CLIENT).hasInterest(b"out.a")
 
     def test_tooFar(self) -> None:
-        """A request passes sixteen imports and no more."""
+        """A request passes at most sixteen imports."""
         names = [f"N{number}" for number in range(MOST_HOPS + 2)]
         market = Market(*names)
         for one, other in zip(names[1:], names, strict=False):
@@ -300,7 +314,10 @@ class TestInterest:
     """Interest in imported services."""
 
     def test_notTold(self, market: Market) -> None:
-        """Other brokers do not learn of imports, because they import by themselves."""
+        """
+        Other brokers do not learn of service imports as interest, because they apply imports
+        themselves.
+        """
         market.service("B", "A", b"req")
         watcher = WatchRecorder()
         market["B"].busFor(Kind.ROUTE).watchInterest(watcher)
@@ -310,7 +327,9 @@ class TestInterest:
         assert watcher.taken() == []
 
     def test_answersAreWanted(self, market: Market) -> None:
-        """Importers learn that the exporter's account wants responses."""
+        """
+        A request for an imported service makes the exporter's account interested in the response.
+        """
         market.service("B", "A", b"req")
         market.subscribe("A", b"req")
         watcher = WatchRecorder()
@@ -322,7 +341,7 @@ class TestInterest:
         assert re.fullmatch(rb"_R_\.[0-9A-Za-z]{6}\.>", pattern)
 
     def test_hasInterest(self, market: Market) -> None:
-        """There is interest in a request if there is a service."""
+        """An importer is interested in a request if the exporter has a service for it."""
         market.service("B", "A", b"req.*", b"r.*")
         market.service("C", "B", b"r.x", b"c.x")
         bus = market["C"].busFor(Kind.CLIENT)
@@ -345,7 +364,9 @@ class TestInterest:
 
 
 def test_patternFor() -> None:
-    """An imported stream translates a pattern of this account to the exporter's."""
+    """
+    An imported stream translates a pattern of the importing account to the exporter's pattern.
+    """
     stream = ImportedStream(Market("A")["A"], Renaming(b"a.*.>", b"x.$1.>"))
     assert stream.patternFor(b"x.b.c") == b"a.b.c"
     assert stream.patternFor(b">") == b"a.*.>"
@@ -369,7 +390,10 @@ class TestJetStream:
     """The system account's service for JetStream on other servers."""
 
     def reached(self, market: Market, subject: bytes, system: str = "A") -> tuple[int, list[bytes]]:
-        """The number of a request's receivers, and the messages that the exporter gets for it."""
+        """
+        The number of a request's receivers, and the subjects that the exporter gets for the
+        request.
+        """
         market[system].isSystem = True
         market.service("B", "A", b"$JS.API.>")
         service = market.subscribe("A", b"$JS.API.>")

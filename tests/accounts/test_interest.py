@@ -29,7 +29,7 @@ class Book:
     def add(
         self, pattern: bytes, queue: bytes = b"", kind: Kind = Kind.CLIENT, weight: int = 1
     ) -> Subscription:
-        """Make a subscription."""
+        """Add a subscription."""
         subscription: Any = Subscription(
             None, pattern, queue, int(kind), object(), b"", weight=weight
         )
@@ -38,7 +38,7 @@ class Book:
         return subscription  # type: ignore[no-any-return]
 
     def remove(self, subscription: Subscription) -> None:
-        """End one."""
+        """Remove a subscription."""
         self.there.remove(subscription)
         self.interest.removed(subscription)
 
@@ -87,8 +87,11 @@ class TestEdges:
         assert [sign for sign, *_ in watcher.told] == ["+"] * 9
 
     @pytest.mark.parametrize("kind", Kind)
-    def test_whoCounts(self, kind: Kind) -> None:
-        """Clients, services and spokes count; what was learned from other brokers does not."""
+    def test_originsThatCount(self, kind: Kind) -> None:
+        """
+        Subscriptions of clients, services and spokes count as interest, and those learned from
+        other brokers do not.
+        """
         book, watcher = Book(), WatchRecorder()
         book.interest.watch(watcher)
         book.remove(book.add(b"foo", kind=kind))
@@ -167,8 +170,8 @@ class TestWatchers:
         book.remove(bar)
         assert second.taken() == [("-", b"bar", b"", 0)]
 
-    def test_stopsWhileBeingTold(self) -> None:
-        """A watcher may stop from within a call."""
+    def test_stopsDuringCall(self) -> None:
+        """A watcher may stop while it is called."""
         book = Book()
 
         class Impatient(WatchRecorder):
@@ -198,7 +201,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(0, 25))
-def test_watcherKnowsWhatThereIs(
+def test_watcherKnowsSubscriptions(
     steps: list[tuple[bytes, bytes, Kind, int, bool]], comes: int
 ) -> None:
     """A watcher knows all subscriptions, whenever it begins to watch."""
@@ -231,7 +234,7 @@ def test_watcherKnowsWhatThereIs(
 
 
 class TestPatience:
-    """A watcher who comes late, to much, and can wait."""
+    """Patient watchers, which receive existing interest in several turns."""
 
     COUNT = 5000
 
@@ -261,7 +264,9 @@ class TestPatience:
 
     @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
     def test_changes(self, rounds: int) -> None:
-        """After changes in between, the watcher knows the present interest."""
+        """
+        A patient watcher ends with the present interest, also if that changes between its turns.
+        """
         book, subscriptions = self.crowded()
         watcher = WatchRecorder()
         book.interest.watch(watcher, None, True)
@@ -308,7 +313,7 @@ class TestPatience:
         assert len(other.taken()) == self.COUNT
 
     def test_whenTold(self) -> None:
-        """The callable of a patient watcher is called once, after all that there was."""
+        """The callback of a patient watcher is called once, after all existing interest."""
         book, _ = self.crowded()
         watcher, ends = WatchRecorder(), []
         book.interest.watch(watcher, None, True, lambda: ends.append(len(watcher.told)))
@@ -317,7 +322,7 @@ class TestPatience:
         assert ends == [self.COUNT]
 
     def test_stoppedIsNeverComplete(self) -> None:
-        """The callable of one that stops is not called."""
+        """The callback of a patient watcher that is stopped is not called."""
         book, _ = self.crowded()
         ends: list[int] = []
         stop = book.interest.watch(WatchRecorder(), None, True, lambda: ends.append(1))
@@ -327,7 +332,7 @@ class TestPatience:
 
     @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
     def test_weights(self, rounds: int) -> None:
-        """A group that changes meanwhile is reported with its weight, or as a change."""
+        """A patient watcher learns the new weight of a group that changes between its turns."""
         book, _ = self.crowded()
         members = [book.add(b"q", b"q", weight=2) for _ in range(2)]
         watcher = WatchRecorder()
@@ -341,7 +346,7 @@ class TestPatience:
         assert [change for change in watcher.taken() if change[1] == b"q"][-1][3] == 7
 
     def test_standIns(self) -> None:
-        """An object that represents other interest, a new one each time, ends while others wait."""
+        """Interest that is added and removed by different objects is gone for a patient watcher."""
         book, _ = self.crowded()
         watcher = WatchRecorder()
         book.interest.watch(watcher, None, True)

@@ -76,7 +76,7 @@ class TestSampling:
         ],
     )
     def test_headers(self, lines: list[str], kept: dict[str, list[str]] | None) -> None:
-        """A tracer's decision in the headers counts, and its headers are passed on."""
+        """Trace headers decide whether a request is measured, and the report has these headers."""
         assert traceHeaders(HEADERS_ONLY, request(*lines), Random(1)) == kept
 
 
@@ -94,7 +94,7 @@ class TestEvents:
         assert event["start"] == "1970-01-01T00:00:09.999999Z"
 
     def test_neverNegative(self) -> None:
-        """An answer that came faster than a round trip has a latency of 0."""
+        """The service's time is 0 if the answer came faster than the round trips."""
         event = answeredEvent(None, Person("A", "ann", 10**9), False, {}, 10.0, 10.1)
         assert event["service"] == 0
         assert "requestor" not in event
@@ -104,7 +104,7 @@ class TestEvents:
         [(408, "Request Timeout"), (503, "Service Unavailable"), (504, "Service Timeout")],
     )
     def test_unanswered(self, status: int, text: str) -> None:
-        """Why there was no answer."""
+        """A report of a request without an answer gives the reason."""
         event = unansweredEvent(status, Person("B"), False, {}, 1.0, 2.0)
         assert (event["status"], event["description"]) == (status, text)
         assert (event["service"], event["total"]) == (0, 0)

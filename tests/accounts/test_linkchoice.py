@@ -1,4 +1,6 @@
-"""The choice of links for the messages that a queue group here cannot take any more."""
+"""
+The choice of another link for a message that a queue group here can no longer take.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.support import LinkRecorder, Recorder, Router
 
 
 class Cluster(LinkRecorder):
-    """A leafnode, or a member of our cluster that speaks for one."""
+    """A leafnode, or a member of our cluster that represents a cluster of leafnodes."""
 
     kind = Kind.HUB
 
@@ -36,13 +38,13 @@ def account() -> Account:
 
 
 def groupOf(account: Account) -> Group:
-    """The queue group of the subject that all tests use."""
+    """The queue group of the subject that all these tests use."""
     group: Group = account.matcher.match(b"foo").groups[0]
     return group
 
 
 def join(account: Account, kind: Kind, subscriber: Any, queue: bytes = b"q") -> Any:
-    """Have somebody subscribe."""
+    """Add a member to the queue group."""
     return account.busFor(kind).subscribe(b"foo", subscriber, b"1", queue)
 
 
@@ -54,7 +56,7 @@ class TestDeserted:
         [(Kind.CLIENT, Recorder), (Kind.INTERNAL, Recorder), (Kind.SPOKE, LinkRecorder)],
     )
     def test_members(self, account: Account, kind: Kind, make: Callable[[], Any]) -> None:
-        """A member that the sender knows counts as a member until it has gone."""
+        """A member that was advertised counts as a member until it has unsubscribed."""
         sender = LinkRecorder()
         join(account, Kind.ROUTE, sender)
         member = join(account, kind, make())
@@ -65,7 +67,9 @@ class TestDeserted:
         assert isDeserted(Kind.ROUTE, group, message)
 
     def test_imported(self, account: Account) -> None:
-        """A member of another account that imports the stream is removed with its subscription."""
+        """
+        A member in another account that imports the stream counts until its subscription ends.
+        """
         importer = Account("B", Router(), AccountDependencies(hot.FlushBatch(lambda call: None)))
         member = join(importer, Kind.CLIENT, Recorder())
         account.attach(hot.Shadow(account, b"foo", Recorder(), member))
@@ -74,16 +78,18 @@ class TestDeserted:
         assert hot.closeAll([member]) == [member]
         assert isDeserted(Kind.ROUTE, group, message)
 
-    def test_untold(self, account: Account) -> None:
-        """Services of this broker alone, and other servers, are not why the sender chose it."""
+    def test_unadvertised(self, account: Account) -> None:
+        """
+        A group is deserted if its only members are services of this broker alone or other servers.
+        """
         join(account, Kind.LOCAL, Recorder())
         join(account, Kind.ROUTE, LinkRecorder())
         assert isDeserted(Kind.ROUTE, groupOf(account), Message(b"foo", queues=(b"q",)))
 
     def test_forbidden(self, account: Account) -> None:
         """
-        A member that may not have the message still counts as one. Otherwise the message would come
-        back for ever.
+        A member that may not receive the message still counts as a member. Otherwise the message
+        would come back for ever.
         """
         member = join(account, Kind.CLIENT, Recorder())
         member.permissions = SubscribePermissions(None, [b"foo"])
@@ -92,7 +98,7 @@ class TestDeserted:
 
     @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.GATEWAY])
     def test_otherSenders(self, account: Account, kind: Kind) -> None:
-        """Clients choose for themselves, and other clusters learn of missing interest."""
+        """A group is not deserted for messages of clients, services and other clusters."""
         join(account, Kind.ROUTE, LinkRecorder())
         assert not isDeserted(kind, groupOf(account), Message(b"foo", queues=(b"q",)))
 
@@ -118,7 +124,7 @@ class TestSuccessors:
             last.pop(-1 if expected is other else 1 if expected is plain else 0).cancel()
 
     def test_sameKind(self, account: Account) -> None:
-        """A route's message stays in the cluster."""
+        """A message from a route is not given to a hub or to another cluster."""
         sender = LinkRecorder()
         for kind in (Kind.HUB, Kind.GATEWAY):
             join(account, kind, LinkRecorder())
@@ -154,24 +160,24 @@ def test_mayForward(
     account: Account, kind: Kind, theirs: bytes, cluster: bytes, origin: str, isTaken: bool
 ) -> None:
     """
-    Messages that were imported from another account reach the leafnodes of their cluster, but not
-    hubs of theirs.
+    A message imported from another account is forwarded to leafnodes of the sender's cluster, but
+    not to hubs of that cluster.
     """
     subscription = join(account, kind, Cluster(cluster))
     assert mayForward(subscription, Message(b"foo", origin=Cluster(theirs, origin))) == isTaken
 
 
 class Neighbour(LinkRecorder):
-    """A broker of this host."""
+    """A broker on the same host."""
 
     isNeighbour = True
 
 
 class TestNeighbours:
-    """Queue groups with members at brokers of this host."""
+    """Queue groups with members at brokers on the same host."""
 
     def shares(self, account: Account, kind: Kind, *subscribers: Any) -> list[int]:
-        """The messages that each had, of many."""
+        """The number of messages that each member got, out of a thousand."""
         bus = account.busFor(kind)
         for _ in range(1000):
             bus.publish(Message(b"foo", queues=(b"q",) if kind in DIRECTED else None))
@@ -180,8 +186,8 @@ class TestNeighbours:
     @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.GATEWAY, Kind.SPOKE])
     def test_weights(self, account: Account, kind: Kind) -> None:
         """
-        All members have the same probability. Other members of a cluster have none while these
-        exist.
+        Members here and at brokers on this host are equally likely, and no other member of the
+        cluster is chosen.
         """
         member, neighbour, other, plain = Recorder(), Neighbour(), Neighbour(), LinkRecorder()
         join(account, Kind.CLIENT, member)
@@ -194,7 +200,7 @@ class TestNeighbours:
             assert abs(share - expected) < 80
 
     def test_fromRoute(self, account: Account) -> None:
-        """A neighbour that has chosen this broker gets nothing back."""
+        """A message from a broker on this host that chose this one is not sent back."""
         member, neighbour = Recorder(), Neighbour()
         join(account, Kind.CLIENT, member)
         join(account, Kind.ROUTE, neighbour)

@@ -57,7 +57,7 @@ class TestMappings:
         )
 
     def test_account(self) -> None:
-        """An account has its own."""
+        """Each account has its own mappings."""
         settings = settingsOf("accounts { A { maps { a: b } } }")
         assert settings.mappings == ()
         assert settings.accounts["A"].mappings == (SubjectMapping("a", (MappingDestination("b"),)),)
@@ -95,7 +95,7 @@ class TestMappings:
         assert complaintsOf(text) == [complaint]
 
     def test_oneComplaint(self) -> None:
-        """A weight that is no number is reported once."""
+        """An invalid weight is reported once."""
         assert complaintsOf("mappings { a: [ {dest: b, weight: x} ] }") == [
             's.conf:1:27: mappings.a[0].weight: "x" is not a percentage'
         ]
@@ -111,7 +111,9 @@ class TestExports:
         ) == (StreamExport("a"), StreamExport("b", ("B", "C")), StreamExport("c.*", None, 2))
 
     def test_services(self) -> None:
-        """A service says how it answers."""
+        """
+        An exported service has a response type, a threshold and the accounts that may import it.
+        """
         assert exported(
             '{service: a}, {service: b, response: Stream, threshold: "5s", allow_trace: true},'
             "{service: c, response_type: chunk, accounts: [B]}"
@@ -132,7 +134,10 @@ class TestExports:
         ],
     )
     def test_latency(self, text: str, latency: Latency) -> None:
-        """All requests are measured, some, or those whose headers ask for it."""
+        """
+        Latency is sampled for all requests, for a share of them, or for those whose headers ask for
+        it.
+        """
         assert exported(f"{{service: a, latency: {text}}}") == (
             ServiceExport("a", latency=latency),
         )
@@ -178,7 +183,7 @@ class TestImports:
     """C{imports}."""
 
     def test_streams(self) -> None:
-        """A stream keeps its subjects, gets a prefix, or is called something else."""
+        """A stream is imported under its own subjects, with a prefix, or under other subjects."""
         imports = imported(
             """
             {stream: {account: A, subject: "a.>"}, share: true}
@@ -196,7 +201,9 @@ class TestImports:
         )
 
     def test_services(self) -> None:
-        """A service keeps its subject or gets another one. A prefix has no effect."""
+        """
+        A service is imported under its own subject or under another one. A prefix has no effect.
+        """
         imports = imported(
             """
             {service: {account: A, subject: "a"}, prefix: x}
@@ -250,7 +257,7 @@ class TestImports:
         )
 
     def test_otherErrorsFirst(self) -> None:
-        """Whether things fit together is not asked while something else is wrong."""
+        """Exports and imports are compared only if nothing else is wrong with them."""
         (problem,) = complaintsOf(
             "bogus: 1\naccounts { B { imports: [ {stream: {account: A, subject: a}} ] } }"
         )

@@ -1,5 +1,5 @@
 """
-The accounts that there are, and how many connections each has.
+The registry of accounts, and the number of connections of each account.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def registry(text: str = "") -> AccountRegistry:
 
 
 class TestNames:
-    """Which accounts there are."""
+    """The accounts that exist."""
 
     def test_builtInAccounts(self) -> None:
-        """The global and the system account exist without being named."""
+        """The global and the system account exist although no settings name them."""
         assert list(registry().names()) == ["$G", "$SYS"]
 
     def test_noSystemAccount(self) -> None:
@@ -91,7 +91,7 @@ class TestNames:
         assert re.search(text, str(caught.value))
 
     def test_accountNames(self) -> None:
-        """The names can be had without making accounts."""
+        """The names of accounts are available before the accounts are created."""
         assert list(accountNames(settingsOf(TWO))) == ["$G", "$SYS", "A", "B"]
 
 
@@ -115,7 +115,7 @@ class TestAdmission:
 
     def test_limit(self) -> None:
         """
-        An account accepts as many connections as its limit, and another one when one has gone.
+        An account accepts as many connections as its limit, and another one after one has ended.
         """
         accounts = registry(TWO)
         accounts.admit(Grant("A"))
@@ -126,7 +126,7 @@ class TestAdmission:
         accounts.admit(Grant("A"))
 
     def test_unknown(self) -> None:
-        """No connection is admitted to an account that is not there."""
+        """No connection is admitted to an account that does not exist."""
         with pytest.raises(KeyError):
             registry().admit(Grant("A"))
 
@@ -142,10 +142,10 @@ class TestAdmission:
 
 
 class TestChange:
-    """Other settings."""
+    """New settings of accounts."""
 
     def test_comes(self) -> None:
-        """An account that the settings name now is there."""
+        """An account that the new settings name exists."""
         accounts = registry()
         accounts.configure(settingsOf(TWO))
         assert accounts["A"].name == "A"
@@ -159,7 +159,7 @@ class TestChange:
 
     def test_goesAtOnce(self) -> None:
         """
-        An account that is not in the settings any more and has no connections is removed at once.
+        An account that the new settings do not name is removed at once if it has no connections.
         """
         accounts = registry(TWO)
         accounts.configure(settingsOf("port: 4222"))
@@ -167,8 +167,8 @@ class TestChange:
 
     def test_goesWithItsLastConnection(self) -> None:
         """
-        An account that is not in the settings any more accepts no connections, and is removed with
-        the last one.
+        An account that the new settings do not name accepts no connections, and is removed with its
+        last one.
         """
         accounts = registry(TWO)
         accounts.admit(Grant("B"))
@@ -181,7 +181,7 @@ class TestChange:
 
     def test_goneForGood(self) -> None:
         """
-        The memory of a removed account is free, although a service still has its subscription.
+        A removed account is freed from memory, although a service still holds its subscription.
         """
         accounts = registry(TWO)
         account = ref(accounts["A"])
@@ -193,12 +193,12 @@ class TestChange:
 
 
 def test_router() -> None:
-    """The default router provides the interface."""
+    """The default router provides its interface."""
     verifyObject(ISubjectRouter, BuiltInRouter(64))
 
 
 class TestFailures:
-    """Subscribers that raise."""
+    """Subscribers that raise exceptions."""
 
     def test_logged(self, flushLoggedErrors: FlushLoggedErrors) -> None:
         """An exception is logged, and the publisher does not notice."""
@@ -246,7 +246,7 @@ class TestIncluded:
         assert accounts.admit(Grant("A")).account == "A"
 
     def test_systemStays(self) -> None:
-        """The system account is not excluded."""
+        """The system account cannot be excluded."""
         accounts = registry()
         accounts.include("$SYS", AccountLimits())
         accounts.exclude("$SYS")

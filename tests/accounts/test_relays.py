@@ -23,7 +23,7 @@ from tests.support import Recorder
 
 
 class TestPassage:
-    """The way that a message took."""
+    """The exports that a message has passed."""
 
     def test_sameExport(self) -> None:
         """A message does not pass the same export twice."""
@@ -40,10 +40,12 @@ class TestPassage:
 
 
 class TestRelay:
-    """The base of relays."""
+    """The base class of relays."""
 
     def test_abstract(self) -> None:
-        """A relay is a subscriber, which an account does not treat as one."""
+        """
+        A relay provides the interface of subscribers, but its methods raise NotImplementedError.
+        """
         relay = Relay()
         assert verifyObject(ISubscriber, relay)
         for call in (
@@ -64,7 +66,7 @@ class TestRelay:
 
 
 def test_originOf() -> None:
-    """Only clients have an identity as origins."""
+    """The origin of a message is known only if it is a client."""
     person = Person("A")
     assert originOf(Message(b"a", origin=person)) is person
     assert originOf(Message(b"a", origin=Recorder())) is None

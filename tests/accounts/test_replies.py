@@ -16,7 +16,7 @@ from tests.support import Names, onEach, using
 
 @pytest.fixture
 def clock() -> Iterator[Any]:
-    """Time; no timer may be left."""
+    """A clock, which must have no timer left after the test."""
     clock = Clock()
     yield clock
     assert clock.getDelayedCalls() == []
@@ -39,7 +39,7 @@ class TestFreshPatterns:
             assert not recent.cover(b"a.b") and not len(recent)
 
     def test_renewedPattern(self, names: Names, clock: Any) -> None:
-        """A pattern that is subscribed to again is recent again."""
+        """A pattern that is subscribed to again counts as recent again."""
         with using(names):
             recent = RecentSubscriptions(None, clock)
             recent.add(b"a")
@@ -56,7 +56,7 @@ class TestFreshPatterns:
             assert not recent.cover(b"c") and not len(recent)
 
     def test_close(self, names: Names, clock: Any) -> None:
-        """Nothing is remembered after the end."""
+        """No pattern is remembered after the end."""
         with using(names):
             recent = RecentSubscriptions(None, clock)
             recent.add(b"old")
@@ -71,7 +71,10 @@ class TestDebts:
     """Debts: the answers that go back to the clusters of their requests."""
 
     def test_prefixPeriod(self, clock: Any) -> None:
-        """A reply prefix is known for one to two periods. Both ends of this time are announced."""
+        """
+        A reply prefix is known for one to two periods. The account is notified when it is added and
+        when it expires.
+        """
         told: list[bytes] = []
         debts = GatewayReplyMap(clock, told.append)
         assert not debts and debts.viaOf(b"r") == b""
@@ -96,14 +99,14 @@ class TestDebts:
         assert (len(debts), told) == (0, [b"r", b"r"])
 
     def test_close(self, clock: Any) -> None:
-        """Nothing is remembered after the end."""
+        """No debt is remembered after the end."""
         debts = GatewayReplyMap(clock, lambda subject: None)
         debts.add(b"r", b"1")
         debts.close()
         assert not debts
 
     def test_forgotten(self, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A reply without interest is not known any more."""
+        """A reply subject without interest is not known any more."""
         changed: list[bytes] = []
         debts = GatewayReplyMap(clock, changed.append)
         for subject in (b"r.1", b"r.2", b"s"):

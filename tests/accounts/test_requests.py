@@ -25,9 +25,7 @@ from tests.support import Recorder, Router
 
 
 class Desk:
-    """
-    A bus, a clock, and outcomes.
-    """
+    """A bus, a clock, and the outcomes of requests."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -37,13 +35,13 @@ class Desk:
         self.outcomes: list[Any] = []
 
     def ask(self, subject: bytes = b"ask", **more: Any) -> Deferred[Message]:
-        """Ask; what comes of it is in C{outcomes}."""
+        """Send a request, and add its outcome to C{outcomes}."""
         asking = request(self.bus, self.clock, subject, **more)
         asking.addBoth(self.outcomes.append)
         return asking
 
     def answer(self, *answers: Message) -> Recorder:
-        """Have questions answered at once."""
+        """Have requests answered at once."""
 
         def respond(message: Message) -> None:
             for answer in answers:
@@ -122,7 +120,7 @@ class TestAnswers:
 
 
 class TestFailures:
-    """Requests that are not."""
+    """Requests that fail."""
 
     def test_noResponders(self) -> None:
         """A request without responders fails at once."""
@@ -164,7 +162,7 @@ class TestFailures:
         assert desk.isClean(1)
 
     def test_badInbox(self) -> None:
-        """A subject for answers that is none is refused, and leaves no timer."""
+        """An invalid subject for answers is refused, and leaves no timer."""
         desk = Desk()
         with pytest.raises(ValueError, match="not a valid subject"):
             desk.ask(makeInbox=lambda: b"not one")
@@ -172,7 +170,9 @@ class TestFailures:
 
 
 def test_services() -> None:
-    """A service answers a program that gives its name. Others have no responders."""
+    """
+    A service answers a program that gives its name. A program without a name has no responders.
+    """
     desk = Desk()
     service = Recorder(lambda message: desk.bus.publish(Message(message.reply, b"answer")))
     desk.bus.serve(b"ask", service)

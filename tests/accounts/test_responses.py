@@ -17,10 +17,10 @@ from tests.support import Recorder
 
 class Counter:
     """
-    A service in account A, which B imports, and somebody in B who asks.
+    A service in account A that account B imports, and a requestor in B.
 
-    @ivar service: what reached the service.
-    @ivar inbox: the messages of the requestor.
+    @ivar service: the requests that the service received.
+    @ivar inbox: the messages that the requestor received.
     """
 
     def __init__(self, **terms: Any) -> None:
@@ -48,7 +48,7 @@ class Counter:
 
     @property
     def owed(self) -> tuple[int, int]:
-        """The number of answers that are owed, and of replies that are waited for."""
+        """The number of answers that services owe, and of answers that requestors wait for."""
         a, b = self.market["A"].responses, self.market["B"].responses
         return len(a), len(b.pending)
 
@@ -81,7 +81,7 @@ class TestSingle:
         assert (message.headers, message.payload) == (b"NATS/1.0 503\r\n\r\n", b"")
 
     def test_independent(self) -> None:
-        """Requests with the same reply subject are answered each for itself."""
+        """Each of several requests with the same reply subject is answered."""
         counter = Counter()
         replies = [counter.ask() for _ in range(3)]
         assert len(set(replies)) == 3
@@ -102,7 +102,10 @@ class TestSingle:
         assert counter.owed == (0, 0)
 
     def test_acknowledged(self) -> None:
-        """The acknowledgement subject of an answer, such as a JetStream message, keeps its name."""
+        """
+        An answer that is a JetStream message keeps its acknowledgement subject as its reply
+        subject.
+        """
         counter = Counter()
         reply = counter.ask()
         ack = b"$JS.ACK.S.C.1.2.3.4.5"
@@ -111,14 +114,14 @@ class TestSingle:
         assert (answer.reply, answer.shownSubject) == (ack, b"s.a")
 
     def test_mapped(self) -> None:
-        """The requestor's mappings hold for the reply subject."""
+        """The requestor's mappings apply to the reply subject."""
         counter = Counter()
         counter.market.map("B", **{"inbox.1": "inbox.2"})
         counter.answer(counter.ask())
         assert subjects(counter.inbox) == [b"inbox.2"]
 
     def test_atOnce(self) -> None:
-        """A service may answer during the call."""
+        """A service may answer while it receives the request."""
         counter = Counter()
 
         def answer(message: Any) -> None:
@@ -176,7 +179,9 @@ class TestStream:
         assert len(counter.inbox.got) == 2
 
     def test_nobodyThere(self) -> None:
-        """After a part of an answer that reaches no receiver, no more parts are taken."""
+        """
+        After the requestor has unsubscribed from a stream of answers, no further answers are taken.
+        """
         counter = Counter(responseType=STREAM)
         reply = counter.ask()
         counter.inbox.subscription.cancel()
@@ -201,7 +206,7 @@ class TestTime:
         assert counter.inbox.bodies == [b"2"]
 
     def test_expiresExactly(self) -> None:
-        """Each response expires after its own time. When no answer is expected, no timer is set."""
+        """Each response expires after its own time. No timer is set while no answer is expected."""
         counter = Counter(threshold=5.0)
         for _ in range(3):
             counter.ask()
@@ -244,7 +249,7 @@ class TestTime:
 
 
 class TestInterestLost:
-    """Responses without a subscriber."""
+    """Responses whose requestors have unsubscribed."""
 
     @pytest.mark.parametrize("pattern", [b"inbox.1", b"inbox.*", b"inbox.>", b">"])
     def test_unsubscribed(self, pattern: bytes) -> None:
@@ -260,7 +265,7 @@ class TestInterestLost:
         assert counter.owed == (0, 0)
 
     def test_otherSubscriptionsEnd(self) -> None:
-        """Other subscriptions do not matter."""
+        """An answer is still owed when subscriptions to other subjects end."""
         counter = Counter()
         other = counter.market.subscribe("B", b"other.*")
         counter.ask()
@@ -268,7 +273,10 @@ class TestInterestLost:
         assert counter.owed == (1, 1)
 
     def test_tooMany(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where very many answers are awaited, patterns are not compared with all of them."""
+        """
+        A subscription that ends is not compared with very many awaited answers, which expire
+        instead.
+        """
         monkeypatch.setattr("natsbroker.accounts.responses._MOST_COMPARED", 2)
         counter = Counter(threshold=5.0)
         for number in range(3):
@@ -299,7 +307,7 @@ class TestLatency:
         assert len(events(counter.latency)) == 1
 
     def test_noReply(self) -> None:
-        """A request that cannot be answered is a bad one."""
+        """A request without a reply subject is reported as a bad request."""
         counter = Counter(sampling=100)
         counter.ask(b"")
         (event,) = events(counter.latency)
@@ -314,7 +322,7 @@ class TestLatency:
         assert (event["status"], event["description"]) == (503, "Service Unavailable")
 
     def test_tooLong(self) -> None:
-        """An answer that takes too long has timed out."""
+        """An answer that takes too long is reported as a timeout."""
         counter = Counter(sampling=100, threshold=5.0)
         counter.ask()
         counter.market.advance(5.0)
@@ -322,7 +330,7 @@ class TestLatency:
         assert (event["status"], event["description"]) == (504, "Service Timeout")
 
     def test_unwanted(self) -> None:
-        """A request times out also if the requester no longer waits for the answer."""
+        """A request whose requestor has unsubscribed is reported as a timeout."""
         counter = Counter(sampling=100)
         counter.ask()
         counter.inbox.subscription.cancel()

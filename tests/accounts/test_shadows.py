@@ -95,7 +95,10 @@ class TestDelivery:
         assert (subjects(mine), subjects(theirs)) == ([b"b.x"], [b"a.x"])
 
     def test_streamSubject(self, market: Market) -> None:
-        """A JetStream message keeps its subject in the stream, whatever the import is called."""
+        """
+        The reply subject of a JetStream message keeps the name of its stream, whatever the import
+        is called.
+        """
         market.stream("B", "A", b"a.>", b"from.a.>")
         recorder = market.subscribe("B", b"from.a.x")
         market.publish("A", b"a.x", reply=b"$JS.ACK.S.C.1.2.3.4.5", streamSubject=b"s.a")
@@ -103,7 +106,7 @@ class TestDelivery:
         assert (message.subject, message.shownSubject) == (b"from.a.x", b"s.a")
 
     def test_notFurther(self, market: Market) -> None:
-        """An imported message is not imported further: only published messages count."""
+        """A message that was imported is not imported again by another account."""
         market.stream("B", "A", b"a.>", b"b.>")
         market.stream("C", "B", b"b.>")
         recorder = market.subscribe("C", b"b.>")
@@ -171,7 +174,10 @@ class TestDelivery:
         assert market.publish("A", b"a", origin=Person("A")) == 1
 
     def test_denied(self, market: Market) -> None:
-        """A subject that the subscriber may not read under its own name is left out."""
+        """
+        A message is not delivered if its subject in the importing account is denied to the
+        subscriber.
+        """
         market.stream("B", "A", b"a.>", b"b.>")
         person: Any = Connection(market["B"]._batch)
         market.subscribe("B", b"b.>", who=person)
@@ -193,7 +199,7 @@ class TestLife:
     """The life of subscriptions through imports."""
 
     def test_unsubscribed(self, market: Market) -> None:
-        """A subscription that ends leaves nothing behind."""
+        """A subscription that ends leaves no subscription in the exporting account."""
         market.stream("B", "A", b"a.>", b"b.>")
         recorder = market.subscribe("B", b"b.x")
         assert len(market["A"]) == 1
@@ -202,7 +208,7 @@ class TestLife:
         assert market.publish("A", b"a.x") == 0
 
     def test_maximum(self, market: Market) -> None:
-        """A subscription with a maximum counts the messages of all accounts."""
+        """The maximum of a subscription counts the messages of all accounts."""
         market.stream("B", "A", b"a", b"b")
         recorder = market.subscribe("B", b"b")
         recorder.subscription.cancelAfter(3)
@@ -235,8 +241,8 @@ class TestLife:
 
     def test_routerIsFull(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
         """
-        If the exporting account takes no more subscriptions, the subscription is refused in the
-        importing account too.
+        A subscription that the exporting account's router refuses is refused in the importing
+        account too.
         """
         market.stream("B", "C", b"c")
         market.stream("B", "A", b"a.>")
@@ -253,7 +259,7 @@ class TestLife:
         assert problems == []
 
     def test_routerIsFullLater(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A router that takes no more when something is imported later is reported."""
+        """A router that refuses a subscription when an import is added later is reported."""
 
         def refuse(pattern: bytes, entry: object) -> None:
             raise BrokerError("no more")
@@ -274,9 +280,7 @@ class TestLife:
 
 @implementer(ILinkSubscriber)
 class LeafRecorder(LinkRecorder):
-    """
-    A leafnode that writes down the subjects, too.
-    """
+    """A leafnode that records the subjects too."""
 
     subscription: Any = None
 
@@ -293,10 +297,10 @@ class LeafRecorder(LinkRecorder):
 @onEach
 @pytest.mark.parametrize("kind", [Kind.SPOKE, Kind.HUB])
 class TestLeafnodes:
-    """The part of an account's imports that leafnodes get."""
+    """The imports of an account that leafnodes receive."""
 
     def leaf(self, market: Market, kind: Kind, *patterns: bytes) -> LeafRecorder:
-        """A leafnode of B that is subscribed to something."""
+        """A leafnode of account B with a subscription."""
         leaf = LeafRecorder()
         for pattern in patterns:
             leaf.subscription = market["B"].busFor(kind).subscribe(pattern, leaf)
@@ -304,7 +308,9 @@ class TestLeafnodes:
 
     @pytest.mark.parametrize("ours", [b"", b"$JS.API.>"])
     def test_noRequests(self, market: Market, kind: Kind, ours: bytes) -> None:
-        """Leafnodes get no requests to brokers that were published in another account."""
+        """
+        Leafnodes do not receive requests to the broker that were published in another account.
+        """
         theirs = b"a.>" if ours else b">"
         market.stream("B", "A", theirs, ours)
         leaf = self.leaf(market, kind, b">")
@@ -324,7 +330,7 @@ class TestLeafnodes:
     def test_nameInAccount(
         self, market: Market, kind: Kind, ours: bytes, pattern: bytes, received: bytes
     ) -> None:
-        """Leafnodes get a message under the subject that it has in their account."""
+        """Leafnodes get a message under its subject in their own account."""
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, pattern)
         assert market.publish("A", b"a.x") == 1
@@ -335,7 +341,7 @@ class TestLeafnodes:
 
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_deliveredOnce(self, market: Market, kind: Kind, ours: bytes) -> None:
-        """A message is delivered once, however many subscriptions match."""
+        """A leafnode gets an imported message once, however many of its subscriptions match."""
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, b">", b"*.>", (ours or b"a.>").replace(b">", b"x"))
         market.publish("A", b"a.x")
@@ -343,7 +349,7 @@ class TestLeafnodes:
 
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_queues(self, market: Market, kind: Kind, ours: bytes) -> None:
-        """Groups are chosen by their weights, also when these change."""
+        """Members of groups are chosen by their weights, also after these have changed."""
         market.stream("B", "A", b"a.>", ours)
         pattern = (ours or b"a.>").replace(b">", b"x")
         leafs = [LeafRecorder() for _ in range(2)]
@@ -357,8 +363,7 @@ class TestLeafnodes:
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_permissions(self, market: Market, kind: Kind, ours: bytes) -> None:
         """
-        A subject that is denied to a leafnode is not sent to it. The subject is that of the
-        leafnode's account.
+        A message is not sent to a leafnode if its subject in the leafnode's account is denied.
         """
         market.stream("B", "A", b"a.>", ours)
         leaf = self.leaf(market, kind, b">")
@@ -374,8 +379,8 @@ class TestLeafnodes:
         self, market: Market, kind: Kind, ours: bytes, theirs: bytes, cluster: bytes
     ) -> None:
         """
-        A leafnode gets the messages that another leafnode of its cluster publishes in the other
-        account. Hubs get them only from other clusters.
+        A leafnode gets the messages that another leafnode of its cluster publishes in the exporting
+        account. Hubs get these messages only from other clusters.
         """
         market.stream("B", "A", b"a.>", ours)
         leaf, origin = LeafRecorder("B", kind, cluster), LeafRecorder("A", kind, theirs)
@@ -386,7 +391,8 @@ class TestLeafnodes:
     @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
     def test_notBack(self, market: Market, kind: Kind, ours: bytes) -> None:
         """
-        A request of a leafnode that arrives in the other account is not sent back to the leafnode.
+        A request of a leafnode that reaches the exporting account is not sent back to this
+        leafnode.
         """
         market.stream("B", "A", b"a.>", ours)
         market.service("B", "A", b"a.x", b"ask")
@@ -397,7 +403,10 @@ class TestLeafnodes:
         assert (len(leaf.got), len(other.got)) == (0, 2)
 
     def test_beacon(self, market: Market, kind: Kind) -> None:
-        """The subject by which leafnodes detect loops has no interest in another account."""
+        """
+        A leafnode's subscription to the subject that detects loops adds no interest in the
+        exporting account.
+        """
         market.stream("B", "A", b">")
         self.leaf(market, kind, b"$LDS.x")
         assert len(market["A"]) == 0
@@ -408,7 +417,7 @@ class TestInterest:
     """The interest that other brokers learn."""
 
     def test_interestInBothAccounts(self, market: Market) -> None:
-        """Other brokers learn of the interest in the exporter, in both accounts."""
+        """Other brokers learn of a subscription through an import in both accounts."""
         market.stream("B", "A", b"a.>", b"b.>")
         here, there = WatchRecorder(), WatchRecorder()
         market["A"].busFor(Kind.ROUTE).watchInterest(there)
@@ -434,10 +443,10 @@ class TestInterest:
 
 @onEach
 @given(PATTERNS, LITERALS)
-def test_sameAsAPublisherHere(names: Names, pattern: bytes, subject: bytes) -> None:
+def test_matchesOwnSubject(names: Names, pattern: bytes, subject: bytes) -> None:
     """
-    A subscription gets an imported message exactly if it would get the message when it is published
-    here.
+    A subscription gets an imported message exactly if it matches the message's subject in this
+    account.
     """
     with using(names):
         market = Market("A", "B")
@@ -450,7 +459,7 @@ def test_sameAsAPublisherHere(names: Names, pattern: bytes, subject: bytes) -> N
 
 @onEach
 def test_batches(names: Names) -> None:
-    """A service that lives on batches gets imported messages too."""
+    """A service that receives batches gets imported messages too."""
     with using(names):
         market = Market("A", "B")
         market.stream("B", "A", b"a", b"b")

@@ -27,9 +27,7 @@ ROUTE = TracePeer(ROUTER, 1, "s1")
 
 
 class Answer:
-    """
-    Whether somebody may publish to anything.
-    """
+    """Permissions that allow every subject or none."""
 
     def __init__(self, isAllowed: bool) -> None:
         self._isAllowed = isAllowed
@@ -59,9 +57,7 @@ class Tracing(AccountTracing):
         super().__init__("A", lambda: {"name": "s"}, float, Random(1), self.sent.append)
 
     def traced(self, *lines: bytes, peer: TracePeer = ME) -> Any:
-        """
-        A message with these headers, as it goes on.
-        """
+        """A message with these headers, as the broker passes it on."""
         headers = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
         return self.begin(Message(b"foo", headers + b"hi", headerLength=len(headers)), peer)
 
@@ -80,7 +76,7 @@ def tracing() -> Iterator[Tracing]:
 
 
 def test_document(tracing: Tracing) -> None:
-    """A trace names the server, the received message, and its fate."""
+    """A trace names the server, the received message and all its deliveries."""
     message = tracing.traced(b"Nats-Trace-Dest: t")
     message.trace.egress(TracePeer(CLIENT, 9, ""), "A", b"f>", b"q")
     message.trace.release()
@@ -104,7 +100,7 @@ def test_document(tracing: Tracing) -> None:
 
 
 def test_hops(tracing: Tracing) -> None:
-    """Forwards are counted. Each copy carries the next number after that of the message."""
+    """Each forwarded copy has a hop number, which follows that of the message."""
     message = tracing.traced(b"Nats-Trace-Dest: t", b"Nats-Trace-Hop: 2", peer=ROUTE)
     links = Link(ROUTER, 1, "r"), Link(LEAF, 2, "l"), Link(GATEWAY, 3, "g")
     copies = [message.trace.forwarded(link, message, "B") for link in links]
@@ -120,7 +116,7 @@ def test_hops(tracing: Tracing) -> None:
 
 
 def test_hopOfClient(tracing: Tracing) -> None:
-    """A client's own number of hops is shown and not used."""
+    """A hop number from a client is shown in the trace and not used."""
     message = tracing.traced(b"Nats-Trace-Dest: t", b"Nats-Trace-Hop: 2")
     copy = message.trace.forwarded(Link(ROUTER, 1, "r"), message, "A")
     assert copy.headers == withHeader(message.headers, b"Nats-Trace-Hop", b"1")
@@ -128,7 +124,7 @@ def test_hopOfClient(tracing: Tracing) -> None:
 
 @pytest.mark.parametrize(("only", "isSent"), [(b"0", True), (b"1", False)])
 def test_oldPeer(tracing: Tracing, only: bytes, isSent: bool) -> None:
-    """A peer that does not trace receives no message that is to be traced only."""
+    """A peer that does not support traces receives no message that is to be traced only."""
     message = tracing.traced(b"Nats-Trace-Dest: t", b"Nats-Trace-Only: " + only)
     copy = message.trace.forwarded(Link(ROUTER, 1, "old", False), message, "A")
     assert (copy is not None) is isSent
@@ -137,7 +133,7 @@ def test_oldPeer(tracing: Tracing, only: bytes, isSent: bool) -> None:
 
 
 def test_heldTrace(tracing: Tracing) -> None:
-    """A trace is sent when all that added to it is done."""
+    """A trace is sent after everything that adds events to it is done."""
     message = tracing.traced(b"Nats-Trace-Dest: t")
     message.trace.hold()
     message.trace.release()
@@ -147,7 +143,7 @@ def test_heldTrace(tracing: Tracing) -> None:
 
 
 def test_mapped(tracing: Tracing) -> None:
-    """A mapping is an event, and the subject is another from then on."""
+    """A mapping is an event of the trace, and later events have the new subject."""
     message = tracing.traced(b"Nats-Trace-Dest: t")
     message.trace.mapped(message, b"foo")
     message.trace.mapped(message, b"bar")
@@ -174,7 +170,10 @@ def test_tooLarge(tracing: Tracing) -> None:
 
 
 def test_invalidDestination(tracing: Tracing) -> None:
-    """With an invalid destination a message is delivered, unless it is to be traced only."""
+    """
+    A message with an invalid destination of its trace is delivered untraced, unless it is to be
+    traced only.
+    """
     assert tracing.traced(b"Nats-Trace-Dest: a.*").trace is None
     assert tracing.traced(b"Nats-Trace-Dest: a.*", b"Nats-Trace-Only: 1") is None
 
@@ -205,8 +204,8 @@ class TestParent:
 
     def test_sampling(self, tracing: Tracing) -> None:
         """
-        The share of traced messages is the configured one plus one percent. The other messages are
-        traced by no server.
+        The share of traced messages is the configured percentage plus one. The other messages are
+        not traced by any server.
         """
         tracing.dest, tracing.sampling = b"t", 1
         messages = [tracing.traced(self.LINE) for _ in range(2000)]
@@ -216,14 +215,16 @@ class TestParent:
         assert other.headers.endswith(b"Nats-Trace-Dest: trace disabled\r\n\r\n")
 
     def test_links(self, tracing: Tracing) -> None:
-        """A message over a link was sampled before."""
+        """
+        A message that came over a link is always traced, because the first server has sampled it.
+        """
         tracing.dest, tracing.sampling = b"t", 1
         assert all(tracing.traced(self.LINE, peer=ROUTE).trace for _ in range(100))
 
 
 @pytest.mark.parametrize("accepted", ["gzip", "snappy", "br"])
 def test_encoding(tracing: Tracing, accepted: str) -> None:
-    """Events are compressed as the message accepts it."""
+    """Events are compressed with the encoding that the message accepts."""
     message = tracing.traced(b"Nats-Trace-Dest: t", b"Accept-Encoding: " + accepted.encode())
     message.trace.release()
     (sent,) = tracing.sent

@@ -21,7 +21,7 @@ PULL = b"$JS.API.CONSUMER.MSG.NEXT.S.c"
 
 
 def test_isPull() -> None:
-    """Requests for messages are known with and without a domain."""
+    """Pull requests are recognized with and without a domain."""
     assert isPull(PULL)
     assert isPull(b"$JS.hub.API.CONSUMER.MSG.NEXT.S.c")
     assert not isPull(b"$JS.API.CONSUMER.INFO.S.c")
@@ -29,7 +29,7 @@ def test_isPull() -> None:
 
 
 def test_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest requests are forgotten. Only single responses are remembered."""
+    """Only single responses are remembered, and the oldest of them are forgotten."""
     monkeypatch.setattr(withdrawn, "_MOST", 2)
     known = WithdrawnResponses()
     for pattern in (b"_R_.a.1", b"_R_.a.>", b"inbox", b"_R_.a.2", b"_R_.a.3"):
@@ -70,7 +70,7 @@ class Importer:
         self.services.watchInterest(self.peer)
 
     def ask(self, subject: bytes, inbox: bytes, pattern: bytes = b"") -> Any:
-        """Send a request; returns the subscription that it is answered to."""
+        """Send a request, and return the subscription to its reply subject."""
         client = self.market.subscribe("APP", pattern or inbox)
         self.market.publish("APP", subject, b"1", inbox)
         self.reply: bytes = self.api.got[-1][0].reply
@@ -78,13 +78,17 @@ class Importer:
         return client
 
     def give(self) -> int:
-        """Send what was asked for, as JetStream does. Return the number of receivers."""
+        """
+        Send a message as JetStream answers the last request, and return the number of receivers.
+        """
         return self.services.publish(Message(self.reply, b"job", b"$JS.ACK.S.c.1.1.1.1.0"))
 
 
 @pytest.mark.parametrize("pattern", [b"inbox.1", b"inbox.*"])
 def test_nobodyLeft(pattern: bytes) -> None:
-    """JetStream learns that the client behind an import is gone, and so do its peers."""
+    """
+    JetStream and other brokers learn that the client of an imported pull request has unsubscribed.
+    """
     here = Importer()
     client = here.ask(PULL, b"inbox.1", pattern)
     assert here.services.hasInterest(here.reply)
@@ -96,7 +100,7 @@ def test_nobodyLeft(pattern: bytes) -> None:
 
 
 def test_otherRequests() -> None:
-    """Nothing is sent for a request whose message is not given away."""
+    """Peers are not told when the requestor of another request than a pull has unsubscribed."""
     here = Importer()
     client = here.ask(b"$JS.API.STREAM.INFO.S", b"inbox.1")
     client.subscription.cancel()
@@ -104,7 +108,7 @@ def test_otherRequests() -> None:
 
 
 def test_notCompared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A withdrawal does not depend on the number of awaited requests."""
+    """The work for a withdrawal does not depend on the number of awaited requests."""
     monkeypatch.setattr("natsbroker.accounts.responses._MOST_COMPARED", 0)
     here = Importer()
     client = here.ask(PULL, b"inbox.1", b"inbox.*")
@@ -114,7 +118,7 @@ def test_notCompared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_chain() -> None:
-    """The client may be two imports away."""
+    """JetStream learns that a client two imports away has unsubscribed."""
     market = Market("JS", "B", "C")
     market.service("B", "JS", b"$JS.API.>", responseType=STREAM)
     market.service("C", "B", b"$JS.API.>", responseType=STREAM)
@@ -132,7 +136,8 @@ def test_chain() -> None:
 @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.SPOKE, Kind.HUB])
 def test_atAnotherBroker(kind: Kind) -> None:
     """
-    A response that a link has withdrawn gets nothing from services here. Other responses go on.
+    A response that a link has withdrawn receives nothing from services here, and other responses
+    still do.
     """
     account = Market("JS")["JS"]
     link, services = LinkRecorder(), account.busFor(Kind.INTERNAL)
