@@ -85,7 +85,7 @@ class RateLimitedLog:
 
     def check(self) -> None:
         """
-        @raise RuntimeError: if there is any.
+        @raise RuntimeError: if a critical event was logged.
         """
         if self.events:
             raise RuntimeError(f"logged: {self.events[0]!r}") from (
@@ -95,7 +95,7 @@ class RateLimitedLog:
 
 def operation(random: Random) -> bytes:
     """
-    @return: an operation that is valid most of the time, or several publishes with the same line.
+    @return: an operation, valid in most cases, or several publishes with the same line.
     """
     subject = random.choice(ODD if random.random() < 0.1 else SUBJECTS)
     reply = random.choice((b"", b"", b"_INBOX.1 ", b"_R_.x ", b"$JS.ACK.a ", b"r\x01 "))
@@ -179,9 +179,7 @@ def makeWorld(random: Random) -> World:
 
 @implementer(IBatchSubscriber)
 class Service:
-    """
-    Posts to clients what they publish.
-    """
+    """A service that publishes to C{_INBOX.1} each message that it receives."""
 
     def __init__(self, bus: IMessageBus) -> None:
         self._bus = bus
@@ -199,9 +197,7 @@ class Service:
 
 @implementer(IRunSubscriber)
 class RunService(Service):
-    """
-    The same for runs, with all that services may have done with many messages at once.
-    """
+    """A service that receives runs, and calls what services may call with many messages at once."""
 
     def __init__(self, bus: IMessageBus, random: Random) -> None:
         super().__init__(bus)
@@ -215,9 +211,7 @@ class RunService(Service):
 
 
 class OddDatabase:
-    """
-    A transaction, and a cursor in it, whose keys and values are whole half of the time.
-    """
+    """A transaction and its cursor, whose keys and values are mutated half of the time."""
 
     def __init__(self, random: Random, value: bytes) -> None:
         self._random = random
@@ -227,7 +221,7 @@ class OddDatabase:
         return data if self._random.random() < 0.5 else mutate(self._random, data)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value in a block; from most blocks nothing is deleted."""
+        """The value of a key. Blocks from which messages were deleted are rare."""
         isAbsent = key.startswith(b"G") and self._random.random() < 0.9
         return None if isAbsent else self.value()
 
@@ -251,8 +245,8 @@ class OddDatabase:
 
 def streaming(random: Random, payloads: list[bytes]) -> None:
     """
-    The steps of the streaming service and of its store, with anything for messages and records;
-    there are none in pure Python.
+    The compiled steps of the streaming service and its store, with random messages and records. The
+    pure version has no such steps.
     """
     if hot.encodeRecords is None:
         return
@@ -424,9 +418,7 @@ def drain(end: socket.socket) -> None:
 
 
 def unpacking(random: Random) -> None:
-    """
-    One block of S2, mostly of elements, cut short or with something behind it.
-    """
+    """Decode a random block of S2 in pure Python and compiled, and compare the results."""
     elements = [
         literal(random.randbytes(random.choice((1, 5, 59, 60, 61, 300)))),
         bytes([random.randrange(256), random.randrange(8)]),

@@ -98,10 +98,10 @@ class SealedPeer:
             self.session.lost()
 
     def pauseReading(self) -> None:
-        """Nothing to do: what is said all comes."""
+        """Nothing to do: a test always delivers all input."""
 
     def resumeReading(self) -> None:
-        """Nothing to do, likewise."""
+        """Nothing to do: a test always delivers all input."""
 
     def useLane(self, lane: object) -> None:
-        """Nothing to do: the session is asked."""
+        """Nothing to do: the records ask the session for its lane."""

@@ -59,26 +59,26 @@ class SocketPeer:
         raise RuntimeError("the outbox is attached")
 
     def finish(self) -> None:
-        """Close when all was sent."""
+        """Close the connection after all output was sent."""
         self._closing = True
         self.connection.setReading(False)
         if not self.session.outbox.pending:
             self._lost(True)
 
     def abort(self) -> None:
-        """Close."""
+        """Close the connection."""
         self._lost(False)
 
     def pauseReading(self) -> None:
-        """Take no input."""
+        """Read no input for now."""
         self.connection.setReading(False)
 
     def resumeReading(self) -> None:
-        """Take input."""
+        """Read input again."""
         self.connection.setReading(not self._closing)
 
     def useLane(self, lane: Any) -> None:
-        """Let the poller take the lane."""
+        """Have the poller use the lane."""
         if hasattr(self, "connection"):
             self.connection.lane = lane
 
@@ -104,9 +104,9 @@ class SocketPeer:
 
 class Client:
     """
-    The other end of a connection.
+    The client's end of a connection.
 
-    @ivar heard: all that came so far.
+    @ivar heard: everything received so far.
     """
 
     def __init__(self, room: Room, hello: bytes = QUIET, sendBuffer: int = 0) -> None:
@@ -125,12 +125,12 @@ class Client:
         self.heard = b""
 
     def say(self, data: bytes) -> None:
-        """Send, sooner or later."""
+        """Send data, as soon as the socket takes it."""
         self._unsent += data
         self.push()
 
     def push(self) -> bool:
-        """Send what the socket takes. Return whether that was everything."""
+        """Send what the socket takes, and return whether that was everything."""
         try:
             while self._unsent:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
@@ -141,7 +141,7 @@ class Client:
         return True
 
     def listen(self, most: int = 1 << 30) -> int:
-        """Take that many bytes at most; how many there were."""
+        """Receive at most that many bytes, and return how many they were."""
         begin = len(self.heard)
         try:
             while len(self.heard) - begin < most:
@@ -154,7 +154,7 @@ class Client:
         return len(self.heard) - begin
 
     def messages(self) -> list[tuple[bytes, bytes]]:
-        """The subjects and bodies of all that was heard, which has to be whole messages."""
+        """The subjects and bodies of everything received, which must be whole messages."""
         places, place = [], 0
         while place < len(self.heard):
             line = _MESSAGE.match(self.heard, place)
@@ -171,9 +171,7 @@ class Client:
 
 
 class Room:
-    """
-    A broker and the poller that its connections are in.
-    """
+    """A broker, and the poller that serves its connections."""
 
     def __init__(
         self, limits: Settings | None = None, authorizer: Doorkeeper | None = None
@@ -183,18 +181,18 @@ class Room:
         self.clients: list[Client] = []
 
     def client(self, hello: bytes = QUIET, sendBuffer: int = 0) -> Client:
-        """One more client."""
+        """Connect one more client."""
         made = Client(self, hello, sendBuffer)
         self.clients.append(made)
         return made
 
     def run(self) -> None:
-        """Let happen what is ready."""
+        """Let the poller and the broker handle what is ready."""
         self.poller.run()
         self.world.settle()
 
     def settle(self) -> None:
-        """Have all said and heard."""
+        """Let the poller run until all output has been sent and received."""
         isQuiet = False
         while not isQuiet:
             self.run()
@@ -205,7 +203,7 @@ class Room:
             )
 
     def close(self) -> None:
-        """End."""
+        """Close all connections."""
         for client in self.clients:
             client.close()
         for _ in range(100):
@@ -235,5 +233,5 @@ def body(publisher: int, number: int, size: int) -> bytes:
 
 
 def publish(subject: bytes, data: bytes) -> bytes:
-    """A publish."""
+    """The frame of a publish."""
     return b"PUB %b %d\r\n%b\r\n" % (subject, len(data), data)

@@ -27,11 +27,11 @@ PATTERN = b"$JS.ACK.S.C.*.*.*.*.*"
 @implementer(IAckSubscriber)
 class Acks:
     """
-    A consumer that writes down what it gets.
+    A consumer that records what it receives.
 
     @ivar got: subject or delivery, payload and reply.
     @ivar inRuns: acknowledgements that came in runs.
-    @ivar ended: how often its subscription came to its end.
+    @ivar ended: how often its subscription has ended.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Acks:
 
 
 def publish(subject: bytes, payload: bytes = b"", reply: bytes = b"") -> bytes:
-    """A frame."""
+    """The frame of a publish."""
     words = [b"PUB", subject, *([reply] if reply else []), b"%d" % len(payload)]
     return b" ".join(words) + b"\r\n" + payload + b"\r\n"
 
@@ -128,7 +128,7 @@ FRAMES = st.one_of(
 
 @given(st.lists(FRAMES, max_size=12), st.integers(0, 400))
 def test_lanes(frames: list[bytes], cut: int) -> None:
-    """For any input of the clients, a consumer gets the same messages in the same order."""
+    """The lane delivers the same messages to a consumer as the readable path, in the same order."""
     data = b"".join(frames)
     parts = [part for part in (data[:cut], data[cut:]) if part] or [b""]
     _, byLane = outcome(True, parts)
@@ -153,7 +153,9 @@ ACK = publish(b"$JS.ACK.S.C.1.7.7.4.5", b"+ACK", b"r")
 
 @pytest.mark.parametrize("pattern", [b"$JS.ACK.S.C.1.7.7.4.5", b"*.*.*.*.*.7.>", b"$JS.*.S.C.1.>"])
 def test_uneven(pattern: bytes) -> None:
-    """With subscriptions to some numbers only, the readable path decides."""
+    """
+    Acknowledgements take the readable path where a subscription matches only some of their numbers.
+    """
     acks, byLane = outcome(True, [ACK], [pattern])
     assert (acks.inRuns, byLane) == (0, outcome(False, [ACK], [pattern])[1])
     assert len(byLane[2]) == 1

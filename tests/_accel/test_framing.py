@@ -28,8 +28,8 @@ class FramedEnd:
     """
     One end of a socket pair in a poller.
 
-    @ivar came: the payload that came.
-    @ivar slow: how often the lane left something.
+    @ivar came: the payload received.
+    @ivar slow: how often the lane left a frame to the readable path.
     """
 
     def __init__(self, end: socket.socket, isMasked: bool = True) -> None:
@@ -103,7 +103,7 @@ def framed(isMasked: bool = True) -> Iterator[tuple[FramedEnd, socket.socket]]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_anyCut(seed: int) -> None:
-    """However frames of all kinds are cut into packets, their payload comes in order."""
+    """The payload of frames arrives in order, wherever packets cut the frames."""
     random = Random(seed)
     compressing = FrameWriter(isMasked=True, isCompressed=True)
     data, whole, controls = b"", b"", 0
@@ -135,7 +135,7 @@ def test_anyCut(seed: int) -> None:
 
 
 def test_plainFrames() -> None:
-    """Plain frames never leave the lane, also when their payload comes in pieces."""
+    """The lane takes all plain frames, also those whose payload comes in pieces."""
     with framed() as (end, theirs):
         theirs.sendall(MASKED.frames(b"abc") + MASKED.frames(bytes(300)))
         end.poller.run()
@@ -148,7 +148,7 @@ def test_plainFrames() -> None:
 
 
 def test_unmasked() -> None:
-    """Frames without masks are for the lane where that was agreed on."""
+    """The lane takes frames without masks where the connection has agreed on these."""
     with framed(isMasked=False) as (end, theirs):
         theirs.sendall(FrameWriter().frames(b"abc") * 3)
         end.poller.run()
@@ -176,7 +176,7 @@ def test_output(size: int) -> None:
         assert end.outbox.sent == size
 
 
-def test_behindWhatWaits() -> None:
+def test_laterFrameWaits() -> None:
     """A frame waits while an earlier frame was sent only in part."""
     with framed() as (end, theirs):
         reader = FrameReader(False)
@@ -197,7 +197,7 @@ def test_behindWhatWaits() -> None:
 
 
 def test_peerGone() -> None:
-    """A frame to a peer that is gone closes the outbox of the socket."""
+    """A frame to a peer that has disconnected closes the outbox of the socket."""
     with framed() as (end, theirs):
         theirs.close()
         end.batch.enter()
@@ -207,7 +207,7 @@ def test_peerGone() -> None:
 
 
 def test_header() -> None:
-    """A frame has the shortest header."""
+    """A frame has the shortest header that its length permits."""
     with framed() as (end, theirs):
         end.outbox.write(b"x" * 126)
         end.batch.flush()
@@ -215,7 +215,7 @@ def test_header() -> None:
 
 
 def test_ended() -> None:
-    """After the last frame nothing of the session is sent."""
+    """An outbox sends nothing more after the outbox below it was closed."""
     with framed() as (end, _):
         end.outbox.write(b"a")
         end.below.close()

@@ -58,9 +58,7 @@ GRANTS = {
 
 @dataclass(frozen=True)
 class Way:
-    """
-    One way to run a broker.
-    """
+    """One of the ways to run a broker: pure or compiled, with the lane or without."""
 
     label: str
     names: Names
@@ -78,11 +76,10 @@ eachWay = pytest.mark.parametrize("way", OTHERS, ids=lambda way: way.label)
 
 def play(way: Way, steps: list[Any], grant: str, limits: Settings | None = None) -> list[object]:
     """
-    Let clients say something in turn.
+    Let clients send data in turn.
 
-    @param steps: L{Chunk}s; a number makes that client stop or begin to take what it is sent, a
-        float lets time pass, a text is what they may do from now on, L{Settings} are new
-        limits.
+    @param steps: L{Chunk}s; a number makes that client stop reading or begin again, a float lets
+        time pass, a text names new permissions, L{Settings} are new limits.
     @return: everything that could be seen from outside.
     """
     with using(way.names):
@@ -126,7 +123,7 @@ def play(way: Way, steps: list[Any], grant: str, limits: Settings | None = None)
 
 def alone(step: Chunk, place: int) -> Chunk:
     """
-    @return: the step with each queue group for one member only, so that there is no choice.
+    @return: the step with one member in each queue group, so that no member is chosen by chance.
     """
     lines = step.data.split(b"\r\n")
     for number, line in enumerate(lines):
@@ -138,7 +135,7 @@ def alone(step: Chunk, place: int) -> Chunk:
 
 
 def singles(steps: list[Any]) -> list[Any]:
-    """All steps so."""
+    """All steps, with one member in each queue group."""
     return [
         alone(step, place) if isinstance(step, Chunk) else step for place, step in enumerate(steps)
     ]
@@ -176,12 +173,12 @@ HELLOS = st.lists(
 
 @pytest.mark.slow
 class TestSameConversation:
-    """The same scripts give the same bytes in each way."""
+    """The same scripts have the same output with every way to run a broker."""
 
     @pytest.mark.parametrize("grant", GRANTS)
     @given(steps=SCRIPTS)
     def test_scripts(self, grant: str, steps: list[Chunk]) -> None:
-        """Valid conversations of three clients."""
+        """Valid conversations of three clients have the same output with and without the lane."""
         expected = play(REFERENCE, steps, grant)
         for way in OTHERS:
             assert play(way, steps, grant) == expected, way.label
@@ -197,8 +194,8 @@ class TestSameConversation:
         self, hellos: list[Chunk], steps: list[Any], grant: str, limits: Settings
     ) -> None:
         """
-        Any input gives the same bytes on both paths, with receivers that stop reading, time that
-        passes and settings that change.
+        Any input has the same output with and without the lane, also if receivers stop reading,
+        time passes and settings change.
         """
         steps = [*hellos, *steps]
         expected = play(REFERENCE, steps, grant, limits)
@@ -208,7 +205,7 @@ class TestSameConversation:
 
 @eachWay
 class TestOverflow:
-    """A run of messages that is more than a receiver may have waiting."""
+    """A run of messages that exceeds the limit of a receiver's pending bytes."""
 
     @pytest.mark.parametrize("receiver", [0, 1], ids=["the publisher", "another"])
     def test_counted(self, way: Way, receiver: int) -> None:
@@ -226,7 +223,7 @@ class TestOverflow:
 
 @eachWay
 class TestQueueGroups:
-    """Groups of several members, where chance has a say."""
+    """Queue groups of several members, one of which is chosen by chance."""
 
     @given(
         members=st.lists(
@@ -296,7 +293,9 @@ class TestMisuse:
             assert lane.forward() == 0
 
     def test_collected(self) -> None:
-        """An outbox can be written to while the cycle that it is part of is being collected."""
+        """
+        An outbox can be written to while the garbage collector clears the cycle that contains it.
+        """
         if COMPILED is None:
             pytest.skip("the compiled names are not there")
         done = subprocess.run(

@@ -96,8 +96,11 @@ def test_headers() -> None:
         assert new.messages() == [(b"a", block + large)]
 
 
-def test_limitCountsWhatIsLent() -> None:
-    """A receiver that takes nothing is cut at its limit, whether or not payloads are lent to it."""
+def test_limitCountsLentPayloads() -> None:
+    """
+    A receiver that reads nothing is disconnected at its limit, whether or not payloads are lent to
+    it.
+    """
     with room(Settings(max_pending=200_000)) as here:
         slow, fine, publisher = here.client(sendBuffer=2048), here.client(), here.client()
         for client in (slow, fine):
@@ -119,8 +122,8 @@ def test_limitCountsWhatIsLent() -> None:
         assert fine.messages() == bodies
 
 
-def test_pausedInBetween() -> None:
-    """An outbox that must keep all messages keeps the lent ones too."""
+def test_pausedOutbox() -> None:
+    """A paused outbox keeps the payloads that it borrowed, and sends them when it is resumed."""
     with room() as here:
         receiver, publisher = here.client(), here.client()
         receiver.say(b"SUB a 1\r\n")
@@ -150,10 +153,8 @@ def test_manyAtOnce() -> None:
         assert receiver.messages() == [payload for payload in bodies for _ in range(3)]
 
 
-class Spoken:
-    """
-    A member of a cluster behind a socket that holds little.
-    """
+class MemberBehindSocket:
+    """A member of a cluster behind a socket with a small buffer."""
 
     def __init__(self, node: Node, interest: bytes) -> None:
         ours, self._socket = socket.socketpair()
@@ -168,7 +169,7 @@ class Spoken:
         self.outbox.attach(ours.fileno(), lambda: None)
 
     def hear(self) -> bytes:
-        """All that was sent to it."""
+        """Everything that was sent to the member."""
         heard = b""
         while True:
             self.outbox.unblock()
@@ -178,7 +179,7 @@ class Spoken:
                 return heard
 
     def close(self) -> None:
-        """End."""
+        """Close both sockets."""
         self.outbox.attach(-1, None)
         self._socket.close()
         self._ours.close()
@@ -201,7 +202,7 @@ def test_links(interest: bytes, reply: bytes, hasHeaders: bool) -> None:
     bodies = [block + body(7, number, SIZES[number % len(SIZES)]) for number in range(24)]
     with using(COMPILED):
         node = Node()
-        member = Spoken(node, interest)
+        member = MemberBehindSocket(node, interest)
         mouth = Mouth(COMPILED, node)
         try:
             for place in range(0, len(bodies), 6):
@@ -225,9 +226,7 @@ def test_links(interest: bytes, reply: bytes, hasHeaders: bool) -> None:
 
 
 class Unsure(SubscribePermissions):
-    """
-    Cannot say what may be delivered.
-    """
+    """Permissions that raise an exception for one subject."""
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
         if subject == b"a.c":

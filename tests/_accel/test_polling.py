@@ -29,7 +29,7 @@ EXITS = [SystemExit, KeyboardInterrupt, GeneratorExit]
 
 
 def answers(here: Room, client: Any) -> bool:
-    """Whether a client's PING is answered."""
+    """Whether a client gets an answer to its PING."""
     client.heard = b""
     client.say(b"PING\r\n")
     here.settle()
@@ -37,7 +37,7 @@ def answers(here: Room, client: Any) -> bool:
 
 
 def take(here: Room, client: Any, count: int) -> None:
-    """Have a client take that many bytes."""
+    """Have a client receive that many bytes."""
     while count:
         assert client.peer.isOpen
         count -= client.listen(count)
@@ -48,7 +48,9 @@ class TestWriteDeadline:
     """The time that a receiver may take for waiting output."""
 
     def test_steady(self) -> None:
-        """A receiver that takes each batch in time stays, though the outbox is never empty."""
+        """
+        A receiver that reads each batch in time stays connected, though its outbox is never empty.
+        """
         with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
@@ -64,7 +66,10 @@ class TestWriteDeadline:
             assert receiver.peer.isOpen
 
     def test_stopped(self) -> None:
-        """A receiver that stops taking is cut a deadline after the last batch that it took."""
+        """
+        A receiver that stops reading is disconnected one write deadline after the last batch that
+        it read.
+        """
         with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
@@ -82,7 +87,8 @@ class TestWriteDeadline:
 
     def test_tooSlow(self) -> None:
         """
-        A receiver that takes a little of a batch all the time, but not all of it in time, is cut.
+        A receiver that reads a batch too slowly for the write deadline is disconnected, though it
+        reads all the time.
         """
         with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
@@ -104,7 +110,10 @@ class TestExceptions:
     def test_inTheLane(
         self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """An exception in the lane ends its connection, and others are served in the same round."""
+        """
+        An exception in the lane ends the connection, and other clients are served in the same
+        round.
+        """
         with room() as here:
             publisher, other = here.client(), here.client()
 
@@ -159,7 +168,9 @@ class TestExceptions:
             assert answers(here, other)
 
     def test_reportRaises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """Where not even the failure can be reported, the connection is cut, and only that."""
+        """
+        A connection is closed if reporting its failure raises an exception, and no other one is.
+        """
         with room() as here:
             publisher, other = here.client(), here.client()
 
@@ -190,10 +201,10 @@ class TestExceptions:
 
 class Signals:
     """
-    A poller that waits in the place of a reactor, and a descriptor in it that is readable again as
-    soon as it was read, a number of times.
+    A poller without a reactor, and a descriptor that is readable again after each read, a given
+    number of times.
 
-    @ivar seen: for each time whether the wait before began without sleeping.
+    @ivar seen: for each read, whether the wait before it began without sleeping.
     """
 
     def __init__(self, poller: Any) -> None:
@@ -212,8 +223,8 @@ class Signals:
 
     def send(self, count: int) -> None:
         """
-        Make it readable C{count} times, one after the other. Then let one wait end without an
-        event.
+        Make the descriptor readable C{count} times, one after the other. Then let one wait end
+        without an event.
         """
         self._left = count - 1
         os.eventfd_write(self._descriptor, 1)
@@ -222,7 +233,7 @@ class Signals:
         self._poller.run()
 
     def close(self) -> None:
-        """End."""
+        """Close the descriptor."""
         self._poller.unwatch(self._descriptor)
         os.close(self._descriptor)
 
@@ -243,7 +254,7 @@ def signals(mayBeEager: bool) -> Iterator[Signals]:
 
 
 class TestEager:
-    """Waits that begin without sleeping."""
+    """Waits of a poller that begin without sleeping."""
 
     def test_shortWaits(self) -> None:
         """
@@ -270,10 +281,10 @@ class TestEager:
 
 
 class TestPaused:
-    """Sockets that are not read for now."""
+    """Sockets whose reading is paused."""
 
     def test_hangsUp(self) -> None:
-        """Input before the peer hangs up is read when reading resumes, and not before."""
+        """Input that came before the peer hung up is read when reading resumes, and not before."""
         with room() as here:
             here.world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(
                 b"a", recorder := Recorder(), None
@@ -290,8 +301,11 @@ class TestPaused:
             here.run()
             assert (recorder.bodies, publisher.peer.isOpen) == ([b"last words"], False)
 
-    def test_isNotReportedOverAndOver(self) -> None:
-        """A hung up socket that is not read is not ready, so that nothing spins until it is."""
+    def test_pausedSocketIsNotReady(self) -> None:
+        """
+        A paused socket is not reported as ready after its peer hung up, so that the reactor does
+        not spin.
+        """
         with room() as here:
             publisher = here.client()
             publisher.peer.pauseReading()

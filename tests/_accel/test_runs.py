@@ -105,7 +105,7 @@ def inOrder(seen: list[Any]) -> list[Any]:
 
 
 def bySid(data: bytes) -> dict[bytes, list[bytes]]:
-    """The messages of each sid in order. Lines that are no messages have no sid."""
+    """The messages of each sid in order. Lines that are not messages have an empty sid."""
     results: dict[bytes, list[bytes]] = {}
     while data:
         line, _, rest = data.partition(b"\r\n")
@@ -118,7 +118,7 @@ def bySid(data: bytes) -> dict[bytes, list[bytes]]:
 
 
 def test_overflow() -> None:
-    """A receiver that overflows within a run has only those messages counted that it could hold."""
+    """A run that overflows a receiver counts only the messages that the outbox could hold."""
     data = frames([(b"PUB a.b %d", 100, 200)])
     receivers = [(QUIET, [b"SUB a.b 1\r\n"])] * 2
     seen = [played(receivers, data, 0, isFast, max_pending=9000) for isFast in (True, False)]
@@ -133,7 +133,7 @@ def test_permissions() -> None:
     asked = []
 
     class Asking(SubscribePermissions):
-        """Lets pass every other message."""
+        """Permissions that let every other message pass."""
 
         def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
             if subject == b"a.b":
@@ -156,7 +156,8 @@ def test_permissions() -> None:
 )
 def test_workOfARun(subscription: bytes, least: float, most: float) -> None:
     """
-    A message in a run costs less work than a single one, also where a receiver counts its messages.
+    A message in a run costs less work than a single one, also if the receiver's subscription has a
+    maximum.
 
     @param least: units of work for each message.
     """
@@ -175,7 +176,7 @@ def test_workOfARun(subscription: bytes, least: float, most: float) -> None:
 
 @pytest.mark.parametrize("end", [b"x\n\r\n", b"xx\r\n", b"\r\n\r\n"])
 def test_badEnd(end: bytes) -> None:
-    """A frame with the same line and another end ends the run, as it ends the connection."""
+    """A frame without a valid end ends the run and the connection, though its line is the same."""
     data = b"PUB a.b 1\r\nx\r\n" * 5 + b"PUB a.b 1\r\n" + end + b"PUB a.b 1\r\nx\r\n"
     receivers = [(QUIET, [b"SUB a.b 1\r\n"])]
     fast, slow = (played(receivers, data, 0, isCompiled) for isCompiled in (True, False))

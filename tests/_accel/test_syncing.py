@@ -56,7 +56,7 @@ class Files:
         return result
 
     def close(self) -> None:
-        """End."""
+        """Close the writer and the descriptors."""
         self.writer.close()
         for descriptor in self.descriptors:
             os.close(descriptor)
@@ -88,7 +88,7 @@ def scheduling(thread: int) -> tuple[int, int, int]:
     platform.machine() != "x86_64" or kernel() < (6, 12), reason="slices of threads need Linux 6.12"
 )
 def test_shortSlices(files: Files) -> None:
-    """The thread asks for short slices, so that it has its turn soon. No other setting changes."""
+    """The thread asks for short slices, so that it is scheduled soon. No other setting changes."""
     files.write(PIECE, 0)
     files.wait()
     schedulings = [scheduling(int(thread)) for thread in os.listdir("/proc/self/task")]
@@ -124,7 +124,7 @@ def test_shortSlicesForAThread() -> None:
 
 
 def test_pieceThenNote(files: Files) -> None:
-    """A piece and a note are written where they belong, and the descriptor tells when."""
+    """A piece and a note are written to their files, and the descriptor becomes readable."""
     assert files.writer.result() is None
     files.write(PIECE, 4096, b"first")
     assert files.writer.isBusy
@@ -136,7 +136,7 @@ def test_pieceThenNote(files: Files) -> None:
 
 
 def test_oneAfterAnother(files: Files) -> None:
-    """A piece may be written when the piece before it is written."""
+    """A piece can be written after the piece before it was written."""
     for number in range(200):
         files.write(b"%04d" % number, number * 4, b"%04d" % number)
         assert files.wait() == (0, 0)
@@ -176,7 +176,7 @@ def test_pieceFails(files: Files) -> None:
 
 
 def test_noteFails(files: Files) -> None:
-    """An error of the note is distinguished: the piece is written."""
+    """An error of the note is reported apart from the piece, which is written."""
     os.close(files.descriptors[1])
     files.descriptors[1] = os.open(files.notes, os.O_RDONLY)
     files.write(PIECE, 0)
@@ -212,7 +212,7 @@ def test_heldPiece(tmp_path: Path) -> None:
 
 
 def test_neverHeld(files: Files) -> None:
-    """A piece is not held for a disk that is slow."""
+    """A piece is not held on a slow disk."""
     for _ in range(20):
         files.write(PIECE, 0, mayHold=True)
         assert not files.writer.isHeld
@@ -228,7 +228,7 @@ def test_closedTakesNothing(files: Files) -> None:
 
 
 def test_threadEndsWithItsWriter() -> None:
-    """A writer that is forgotten ends its thread and its descriptor."""
+    """A writer that is garbage collected ends its thread and closes its descriptor."""
     gc.collect()
     before = threads()
     writer = hot.SyncedWriter(4096)
@@ -256,7 +256,7 @@ def test_forkedProcess(files: Files) -> None:
 
 
 def test_alarm() -> None:
-    """A timer is over once each time that it is set, and never after it was set to 0."""
+    """A timer fires once for each time that it is set, and not after it was set to 0."""
     alarm = hot.Alarm()
     assert not alarm.take()
     for _ in range(3):

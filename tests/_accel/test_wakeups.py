@@ -62,21 +62,21 @@ class Reactor(Clock):
         self.readers: list[Any] = []
 
     def addReader(self, reader: Any) -> None:
-        """Read from one more."""
+        """Add a reader."""
         self.readers.append(reader)
 
     def removeReader(self, reader: Any) -> None:
-        """Read from one less."""
+        """Remove a reader."""
         self.readers.remove(reader)
 
     def getReaders(self) -> list[Any]:
-        """All of them."""
+        """All readers."""
         return self.readers
 
 
 class Signal:
     """
-    A descriptor that is no connection, in the poller; each signal is a message to all.
+    A descriptor in the poller that is not a connection. Each signal is published as a message.
     """
 
     def __init__(self, publish: Callable[[Message], object]) -> None:
@@ -88,25 +88,25 @@ class Signal:
         return self._descriptor
 
     def doRead(self) -> None:
-        """There was a signal."""
+        """Publish a message."""
         os.eventfd_read(self._descriptor)
         self._publish(Message(b"a", b"signal"))
 
     def send(self) -> None:
-        """Make it readable."""
+        """Make the descriptor readable."""
         os.eventfd_write(self._descriptor, 1)
 
     def close(self) -> None:
-        """End."""
+        """Close the descriptor."""
         os.close(self._descriptor)
 
 
 class Client:
     """
-    The other end of a connection.
+    The client's end of a connection.
 
-    @ivar asked: how many PINGs it has sent, or will have.
-    @ivar answered: how many PONGs came.
+    @ivar asked: how many PINGs the client has sent or will send.
+    @ivar answered: how many PONGs the client has received.
     """
 
     def __init__(self, world: World, poller: SocketPoller, reactor: Reactor, number: int) -> None:
@@ -128,13 +128,13 @@ class Client:
         self.isHeard = True
 
     def say(self, data: bytes) -> None:
-        """Send, and a PING behind it, sooner or later."""
+        """Send data and a PING after it, as soon as the socket takes them."""
         if self.isHeard and self.isOpen:
             self._unsent += data + b"PING\r\n"
             self.asked += 1
 
     def push(self, most: int = 1 << 30) -> bool:
-        """Send as much as the socket takes; whether there was any."""
+        """Send as much as the socket takes, and return whether there was any."""
         begun = len(self._unsent)
         try:
             while self._unsent and most > 0:
@@ -148,7 +148,7 @@ class Client:
         return len(self._unsent) < begun
 
     def listen(self, most: int = 1 << 30) -> bool:
-        """Take as much as there is; whether there was any."""
+        """Receive as much as there is, and return whether there was any."""
         begun = most
         try:
             while self.isOpen and most > 0:
@@ -167,14 +167,14 @@ class Client:
         return most < begun
 
     def finish(self) -> None:
-        """Send no more, once all is sent that was said."""
+        """Stop sending after all data was sent."""
         self.push()
         if self.isOpen and not self._unsent:
             self.isHeard = False
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the socket."""
         self.isOpen = False
         self._unsent.clear()
         self._socket.close()
@@ -199,9 +199,7 @@ class Client:
 
 
 class Turns(RuleBasedStateMachine):
-    """
-    Clients, and a broker whose turns come in any order.
-    """
+    """Clients, and a broker whose turns come in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,7 +234,7 @@ class Turns(RuleBasedStateMachine):
 
     @rule()
     def connects(self) -> None:
-        """One more client."""
+        """One more client connects."""
         if len(self.clients) < 6:
             client = Client(self.world, self.poller, self.reactor, 1 + len(self.clients))
             self.clients.append(client)
@@ -249,7 +247,7 @@ class Turns(RuleBasedStateMachine):
         most=st.sampled_from([3, 1000, 1 << 30]),
     )
     def says(self, number: int, names: list[str], most: int) -> None:
-        """A client sends something, or a part of it for now."""
+        """A client sends some data, now or in part later."""
         client = self._client(number)
         client.say(b"".join(OPERATIONS[name] for name in names))
         client.push(most)
@@ -257,13 +255,13 @@ class Turns(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(number=st.integers(0, 5), most=st.sampled_from([100, 100_000, 1 << 30]))
     def listens(self, number: int, most: int) -> None:
-        """A client takes some of what came."""
+        """A client receives a part of its input."""
         self._client(number).listen(most)
 
     @precondition(lambda self: len(self.clients) > 1)
     @rule(number=st.integers(0, 5), isOrderly=st.booleans())
     def leaves(self, number: int, isOrderly: bool) -> None:
-        """A client sends no more, or hangs up."""
+        """A client stops sending, or closes the connection."""
         client = self._client(number)
         if isOrderly:
             client.finish()
@@ -277,43 +275,43 @@ class Turns(RuleBasedStateMachine):
 
     @rule(areSlow=st.booleans())
     def loginsChange(self, areSlow: bool) -> None:
-        """Whether the authorizer answers at once."""
+        """The authorizer begins or stops to answer at once."""
         self.areLoginsSlow = areSlow
 
     @precondition(lambda self: self.logins)
     @rule()
     def answers(self) -> None:
-        """The authorizer answers."""
+        """The authorizer answers the oldest login."""
         self.logins.pop(0).callback(Grant())
 
     @precondition(lambda self: self.clients)
     @rule(number=st.integers(0, 5))
     def reloads(self, number: int) -> None:
-        """A client's grant is looked at again."""
+        """The broker reconsiders a client's grant."""
         self._client(number).session.reauthorize()
 
     # What happens inside.
 
     def isReady(self) -> bool:
-        """Whether the reactor would have the poller work."""
+        """Whether the reactor would call the poller."""
         return bool(select.select([self.poller.fileno()], [], [], 0)[0])
 
     @precondition(isReady)
     @rule()
     def polls(self) -> None:
-        """The poller has its turn."""
+        """The poller handles what is ready."""
         self.poller.doRead()
         assert not self.poller.trouble
 
     @precondition(lambda self: self.soon)
     @rule()
     def goesOn(self) -> None:
-        """A call that was asked for soon is made."""
+        """The next call that was asked for soon is made."""
         self.soon.popleft()()
 
     @rule(seconds=st.sampled_from([0.0, 0.05, 0.11]))
     def timePasses(self, seconds: float) -> None:
-        """It does."""
+        """Some time passes."""
         self.reactor.advance(seconds)
 
     # What must hold.
@@ -328,7 +326,7 @@ class Turns(RuleBasedStateMachine):
             assert [client.owes() for client in self.clients] == [""] * len(self.clients)
 
     def teardown(self) -> None:
-        """Every PING of a client that stayed is answered, when all others have done their part."""
+        """Every PING of a client that stayed connected is answered after everything has run."""
         try:
             self.areLoginsSlow = False
             isMoving = True

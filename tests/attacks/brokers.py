@@ -50,9 +50,7 @@ ACCOUNTS = ("A", "I", "S")
 
 @implementer(ILinkSubscriber)
 class Peer:
-    """
-    Another broker, which wants everything.
-    """
+    """Another broker, which is interested in every subject."""
 
     cluster = b""
 
@@ -91,11 +89,11 @@ class AttackedBroker:
         return self.memory.connect(options)
 
     def account(self, name: str) -> Any:
-        """An account, with its insides."""
+        """An account object of the broker."""
         return self.memory.broker.accounts[name]
 
     def settle(self, seconds: float = 0.0) -> None:
-        """Let what is due happen."""
+        """Let all calls that are due happen."""
         self.memory.advance(seconds)
         for _ in range(4):
             self.memory.advance(0)
@@ -114,7 +112,7 @@ class AttackedBroker:
         """
         Publish as a client, and let the reactor finish.
 
-        @param user: one who may not.
+        @param user: a user without the permission, instead of the account's client.
         """
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
         block = b""
@@ -192,7 +190,7 @@ class AttackedBroker:
         return (service for service in self.services(account) if matches(service.pattern, name))
 
     def stop(self) -> None:
-        """End the broker."""
+        """Stop the broker."""
         self.memory.stop()
 
 

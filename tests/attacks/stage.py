@@ -1,5 +1,5 @@
 """
-A broker in memory that is attacked: turn by turn, with the processor's time of each.
+A broker in memory that is attacked: turn by turn, with the CPU time of each turn.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _CONNECT = {"verbose": False, "headers": True, "no_responders": True}
 
 class Attacked:
     """
-    A broker with a stream that is attacked, another one, a consumer and a channel.
+    A broker with a stream that is attacked, a second stream, a consumer and a channel.
 
-    @ivar longest: seconds of the processor that the longest turn took.
-    @ivar victim: a client that does nothing but what the test asks.
+    @ivar longest: the CPU seconds of the longest turn.
+    @ivar victim: a client that does only what the test asks.
     """
 
     def __init__(self) -> None:
@@ -67,13 +67,13 @@ class Attacked:
         return self._memory.connect(_CONNECT)
 
     def ask(self, subject: str, body: Any = b"") -> bytes:
-        """The answer to a request of the victim, which does not have to wait."""
+        """The answer to a request of the victim, which must come at once."""
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.victim.send(b"PUB %b _R.a %d\r\n%b\r\n" % (subject.encode(), len(payload), payload))
         return self.victim.receive()
 
     def joinChannel(self) -> None:
-        """Have a client of NATS Streaming, and messages in a channel."""
+        """Connect a client of NATS Streaming, and publish messages to a channel."""
         self.victim.send(b"SUB hb 2\r\n")
         request = protocol.ConnectRequest(clientID="v", heartbeatInbox="hb", connID=b"v")
         self.ask("_STAN.discover.c", request.SerializeToString())
@@ -89,8 +89,8 @@ class Attacked:
         """
         Let one turn of the reactor happen.
 
-        @param calls: made in it, as what sockets bring is.
-        @return: the seconds of the processor that it took.
+        @param calls: calls made in this turn, as those for sockets are.
+        @return: the CPU seconds that the turn took.
         """
         reactor = self.reactor
         begun = time.thread_time()
@@ -108,7 +108,7 @@ class Attacked:
 
     def until(self, isDone: Callable[[], object], *calls: Callable[[], object]) -> float:
         """
-        @return: the seconds of the processor until something is done that a call brings about.
+        @return: the CPU seconds until a condition holds that a call brings about.
         """
         took = self.turn(*calls)
         for _ in range(2000):
@@ -118,7 +118,7 @@ class Attacked:
         raise AssertionError("this never happens")
 
     def answer(self, client: MemoryConnection, request: bytes) -> bytes:
-        """The answer to a request of any length of a client that takes what comes."""
+        """The answer, of any length, to a request of a client that reads its input."""
         received = bytearray()
 
         def isDone() -> bool:
@@ -134,10 +134,10 @@ class Attacked:
 
     def attack(self, data: bytes, inbox: bytes = b"", turns: int = 30) -> None:
         """
-        Send something as a client that does not read its input.
+        Send data as a client that does not read its input.
 
-        @param inbox: what it subscribes to.
-        @param turns: that pass, as far as there is anything to do.
+        @param inbox: the subject that the client subscribes to.
+        @param turns: the most turns that pass while there is work.
         """
         attacker = self.client()
         if inbox:
@@ -155,12 +155,12 @@ class Attacked:
     # What others see.
 
     def pinged(self) -> float:
-        """The seconds of the processor until the victim has its PONG."""
+        """The CPU seconds until the victim receives its PONG."""
         self.victim.transport.take()
         return self._answered(b"PING\r\n", b"PONG")
 
     def published(self, subject: str) -> float:
-        """The seconds until a message of the victim is acknowledged."""
+        """The CPU seconds until a message of the victim is acknowledged."""
         return self._answered(b"PUB %b _R.p 1\r\nx\r\n" % subject.encode(), b'"seq":')
 
     def _answered(self, request: bytes, answer: bytes) -> float:
@@ -173,13 +173,13 @@ class Attacked:
         return self.until(isDone, lambda: self.victim.send(request))
 
     def loggedIn(self) -> float:
-        """The seconds until a new client is let in."""
+        """The CPU seconds until a new client is logged in."""
         joined = self._memory.connect()
         line = b"CONNECT %b\r\nPING\r\n" % json.dumps(_CONNECT).encode()
         return self.until(lambda: b"PONG" in joined.transport.take(), lambda: joined.send(line))
 
     def healthy(self) -> float:
-        """The seconds until C{/healthz} is answered."""
+        """The CPU seconds until C{/healthz} is answered."""
         factory = self.reactor.tcpServers[-1][1]
         page: Any = factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 50000))
         transport = StringTransport()
@@ -193,7 +193,7 @@ class Attacked:
         return took
 
     def stopped(self) -> float:
-        """The seconds until the broker has stopped."""
+        """The CPU seconds until the broker has stopped."""
         begun = time.thread_time()
         gc.enable()
         self._memory.stop()
@@ -201,7 +201,7 @@ class Attacked:
 
 
 def requests(subject: str, body: bytes, reply: bytes, count: int = 100) -> bytes:
-    """Some requests in a row; C{#} in the subject is the number of each."""
+    """Several requests in a row; C{#} in the subject stands for the number of each request."""
     return b"".join(
         b"PUB %b %b %d\r\n%b\r\n"
         % (subject.replace("#", str(number)).encode(), reply, len(body), body)

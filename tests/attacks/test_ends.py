@@ -61,14 +61,14 @@ class Metered(Attacked):
         self._spend(cost)
 
     def rest(self) -> None:
-        """Let turns pass until nothing is due."""
+        """Run turns until no call is due."""
         while any(call.getTime() <= self.reactor.seconds() for call in self.reactor.calls):
             self.turn()
 
 
 @cache
 def _cost(subject: str, body: bytes, end: str = "") -> int:
-    """The cost of the requests after an end, or without one."""
+    """The cost of some requests, with or without their end."""
     stage = Metered()
     client = stage.client()
     client.send(b"SUB _I.> 1\r\n")
@@ -88,6 +88,9 @@ def _cost(subject: str, body: bytes, end: str = "") -> int:
 
 @pytest.mark.parametrize(("subject", "body", "end"), list(_rows()))
 def test_ended(subject: str, body: Any, end: str) -> None:
-    """Work that has begun ends at its next slice, and waiting work does not begin."""
+    """
+    When the client of a request has gone, begun work ends at its next slice, and waiting work does
+    not begin.
+    """
     asked = encoded(body)[0]
     assert _cost(subject, asked, end) <= _cost(subject, asked) // 3 + 8 * SLICE

@@ -78,7 +78,7 @@ def _acknowledged(broker: AttackedBroker, target: str) -> None:
 
 
 def _push(broker: AttackedBroker, target: str) -> None:
-    """With idle heartbeats and flow control."""
+    """Make a push consumer with idle heartbeats and flow control."""
     config = {
         "name": "p",
         "deliver_subject": target,
@@ -117,7 +117,7 @@ def _republishStored(way: dict[str, Any]) -> Way:
 
 
 def _transform(broker: AttackedBroker, target: str) -> None:
-    """A subject that a stream gives its messages."""
+    """Make a stream that transforms the subjects of its messages."""
     transform = {"src": "tr.x", "dest": target}
     config = {"name": "TR", "subjects": ["tr.>"], "subject_transform": transform}
     again = {"republish": {"src": target, "dest": target}}
@@ -231,7 +231,7 @@ def _otherAnswers(broker: AttackedBroker, target: str) -> None:
 
 
 def _response(broker: AttackedBroker, target: str) -> None:
-    """The answer of another account, by a client that may not publish here."""
+    """Answer a request of another account, as a client that may not publish the subject here."""
     broker.heard()
     broker.publish("svc", b"", target, account="I")
     heads = [line for line in broker.heard().split(b"\r\n") if b" _R_." in line]
@@ -246,7 +246,7 @@ def _stream(broker: AttackedBroker, target: str) -> None:
 
 
 def _mapping(broker: AttackedBroker, target: str) -> None:
-    """A subject mapping, by a user who may not publish to what it leads to."""
+    """Map a subject, and publish to it as a user who may not publish to the destination."""
     table = MappingTable([Mapping(b"m.x", [Destination(target.encode())])], Random(1).randrange)
     broker.account("A").mapSubjects(table)
     broker.publish("m.x", b"{}", user="limited")
@@ -261,7 +261,7 @@ def _trace(broker: AttackedBroker, target: str) -> None:
 
 
 def _program(broker: AttackedBroker, target: str) -> None:
-    """A program that names nobody, as the broker itself."""
+    """Publish from a program in the broker's process, as the broker itself."""
     subject = target.encode()
     for account in ACCOUNTS:
         bus = broker.memory.bus(account)
@@ -361,7 +361,7 @@ def broker() -> Any:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_sends(broker: AttackedBroker, name: str) -> None:
-    """A client that subscribes to such a subject gets the messages sent there."""
+    """A client that subscribes to the chosen subject gets the messages sent to it."""
     WAYS[name](broker, "heard.x")
     received = broker.heard() + broker.heard("I")
     assert re.search(rb"^H?MSG \S+ 2 ", received, re.MULTILINE)
@@ -369,7 +369,9 @@ def test_sends(broker: AttackedBroker, name: str) -> None:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_noRequest(broker: AttackedBroker, name: str) -> None:
-    """Services receive the requests of clients; other brokers receive no request of this broker."""
+    """
+    Services receive only requests of clients, and other brokers receive no request of this broker.
+    """
     _store(broker)
     subjects = {token for account in ACCOUNTS for token in broker.subjects(account)}
     assert len(subjects) > 100
@@ -408,6 +410,6 @@ def _isBus(node: ast.expr) -> bool:
 
 
 def test_subscribers() -> None:
-    """Whatever subscribes on a bus is a service, or listed as no service with the reason."""
+    """Every subscriber of a bus is a service, or is listed with the reason why it is not."""
     assert _calls("serve") == set(SERVING)
     assert _calls("subscribe") == set(HEARING)

@@ -1,6 +1,6 @@
 """
-A permission has the same effect at every place. A user with few permissions tries the broker that
-has the streams, WebSocket, another member of the cluster and another cluster.
+A permission has the same effect everywhere. A user with few permissions tries the broker that has
+the streams, WebSocket, another member of the cluster and another cluster.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Client:
         return heard
 
     def join(self) -> None:
-        """Wait until requests reach the streams from here."""
+        """Wait until requests of this client reach the streams."""
         deadline = time.monotonic() + PATIENCE
         self._socket.settimeout(0.5)
         request = f"PUB $JS.API.STREAM.NAMES {self._inbox}.join 0\r\n\r\n".encode()
@@ -159,14 +159,14 @@ class Client:
 
 
 def _ports(broker: BrokerProcess) -> dict[str, int]:
-    """Where a broker listens, by what for."""
+    """The ports that a broker listens on, by their purpose."""
     lines = re.findall(r"Listening for (\w+) \w+ on \S*:(\d+)", broker.log)
     return {kind: int(port) for kind, port in lines}
 
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Client]]:
-    """The user at each place, and the owner of the streams."""
+    """A client of the user at each place, and a client of the owner of the streams."""
     folder: Path = tmp_path_factory.mktemp("places")
     with ExitStack() as running:
 
@@ -201,7 +201,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
 @pytest.mark.realtime
 @pytest.mark.parametrize("place", ["hub", "websocket", "member", "other cluster"])
 def test_sameEverywhere(clients: dict[str, Client], place: str) -> None:
-    """A denied request changes nothing and reveals nothing, at every place."""
+    """A denied request changes nothing and reveals nothing, wherever the user is connected."""
     owner, client = clients["owner"], clients[place]
     shown = [
         ("$JS.API.STREAM.INFO.S", rb'"state":(\{.*?\})'),

@@ -1,5 +1,5 @@
 """
-All attacks at once on a broker in a process of its own, in its processor's time.
+All attacks at once on a broker in its own process, measured in CPU time.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Client:
         self.wait(b'CONNECT {"verbose":false,"headers":true}\r\nPING\r\n', b"PONG\r\n")
 
     def wait(self, data: bytes, answer: bytes) -> float:
-        """The seconds that the broker works until an answer comes."""
+        """The CPU seconds of the broker until an answer comes."""
         before = worked(self._broker)
         self.socket.sendall(data)
         got = b""
@@ -127,20 +127,20 @@ class Client:
         self.wait(requests(subject, body, b"_A", 1), b"MSG _A")
 
     def attack(self, data: bytes) -> None:
-        """Send, and read nothing until the connection is closed or cut."""
+        """Send data, and read nothing until the broker closes the connection."""
         with suppress(OSError):
             self.socket.sendall(data)
 
 
 def worked(broker: BrokerProcess) -> float:
-    """The seconds of the processor that the reactor's thread of a broker has used."""
+    """The CPU seconds that the reactor's thread of a broker has used."""
     return int(Path(f"/proc/{broker.pid}/task/{broker.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def slowness() -> float:
     """
-    The factor between this machine and the machine of the bounds, at least 1. A slower machine, or
-    one whose caches other tests share, needs longer.
+    The factor by which this machine is slower than the one that the bounds are for, at least 1.
+    Other tests that share its caches make it slower too.
     """
     begun = time.thread_time()
     table = {b"s.%d" % number: number for number in range(20_000)}
@@ -149,7 +149,7 @@ def slowness() -> float:
 
 
 def memoryOf(broker: BrokerProcess) -> int:
-    """The bytes of memory that a broker has used at most."""
+    """The most bytes of memory that a broker has used."""
     status = Path(f"/proc/{broker.pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
@@ -157,10 +157,10 @@ def memoryOf(broker: BrokerProcess) -> int:
 @dataclass
 class Scene:
     """
-    @ivar broker: whose clients are watched.
-    @ivar near: the broker that the attackers are clients of.
-    @ivar isShared: whether all streams are in a database, which may be late on a busy machine:
-        C{/healthz} says so.
+    @ivar broker: the broker whose clients are watched.
+    @ivar near: the broker that the attackers are connected to.
+    @ivar isShared: whether all streams are in a database. It may be late on a busy machine, and
+        C{/healthz} reports that.
     """
 
     broker: BrokerProcess
@@ -173,7 +173,7 @@ class Scene:
         self.other.socket.sendall(b"SUB _A 1\r\n")
 
     def fill(self) -> None:
-        """Make what is attacked, and the stream T."""
+        """Create the stream and the consumer that are attacked, and the stream T."""
         other = self.other
         config = b'"allow_direct":true,"allow_msg_schedules":true,"allow_rollup_hdrs":true'
         other.ask("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s.>"],%b}' % config)
@@ -189,7 +189,7 @@ class Scene:
             threading.Thread(target=client.attack, args=(attack,), daemon=True).start()
 
     def watch(self) -> None:
-        """No other client waits meanwhile."""
+        """Check that no other client waits during the attack."""
         broker, other = self.broker, self.other
         address = f"http://127.0.0.1:{portOf(broker, 'http monitor')}/healthz"
         late = (HTTPError,) if self.isShared else ()
@@ -217,7 +217,7 @@ class Scene:
         assert memoryOf(broker) - self._memory < MEMORY
 
     def end(self) -> None:
-        """SIGTERM ends the broker soon."""
+        """Check that SIGTERM ends the broker soon."""
         longest = END * slowness()
         begun = worked(self.broker)
         os.kill(self.broker.pid, signal.SIGTERM)

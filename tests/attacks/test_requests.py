@@ -157,7 +157,7 @@ def _rows() -> Iterator[Any]:
 
 
 def test_everyRequest() -> None:
-    """A new kind of request has a row here."""
+    """Every kind of request that the broker answers has a row in these tests."""
     assert set(API) == {route.subject for route in ROUTES}
     assert set(EXPORTS) == set(VERBS)
     assert set(STAN) == set(vars(RequestSubjects("c")))
@@ -166,7 +166,9 @@ def test_everyRequest() -> None:
 @pytest.mark.realtime
 @pytest.mark.parametrize(("subject", "body"), list(_rows()))
 def test_hundred(subject: str, body: bytes) -> None:
-    """No other client waits for a hundred requests, and the broker stops in their midst."""
+    """
+    No other client waits for a hundred requests at once, and the broker can be stopped meanwhile.
+    """
     stage = Attacked()
     stage.attack(requests(subject, body, b"_I.q"), b"_I.>")
     isDeleted = subject.endswith("STREAM.DELETE.S")
@@ -284,7 +286,7 @@ def _lives() -> Iterator[Any]:
 @pytest.mark.realtime
 @pytest.mark.parametrize("history", list(_lives()))
 def test_longLife(history: list[tuple[str, bytes]]) -> None:
-    """No other client waits while very long lists are stored, shown, changed and deleted."""
+    """No other client waits while very long lists are stored, read, changed and deleted."""
     stage = Attacked()
     client = stage.client()
     client.send(b"SUB _I.q 1\r\n")
@@ -309,7 +311,7 @@ _SCHEDULE = (
 
 
 def _archive(count: int) -> bytes:
-    """A stream with schedules that are past due, as an archive."""
+    """The archive of a stream with schedules that are past due."""
     entries = [
         encodeEntry(b"r.%d" % number, 1, number, _SCHEDULE, b"x") for number in range(1, count + 1)
     ]
@@ -318,7 +320,7 @@ def _archive(count: int) -> bytes:
 
 
 def _restore(stage: Attacked, client: MemoryConnection, data: bytes) -> None:
-    """Let a client send an archive. The effects of its end happen later."""
+    """Let a client send an archive. The requests after the last part have their effect later."""
     allowed = {"allow_msg_schedules": True, "allow_rollup_hdrs": True}
     body = {"config": {"name": "R", "subjects": ["r.>"], "storage": "memory", **allowed}}
     asked = requests("$JS.API.STREAM.RESTORE.R", json.dumps(body).encode(), b"_I.q", 1)

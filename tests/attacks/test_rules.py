@@ -137,7 +137,9 @@ def test_writes() -> None:
 
 
 def test_stores() -> None:
-    """Each store that is held to the contract of logs is held to that of readers (H2)."""
+    """
+    Each store that is tested with the contract of logs is tested with that of readers too (H2).
+    """
     for path in (TESTS / "storage").rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
@@ -147,7 +149,7 @@ def test_stores() -> None:
 
 @pytest.mark.parametrize("rule", _RULES)
 def test_tests(rule: str) -> None:
-    """The tests exist."""
+    """Each test that a rule names exists."""
     for name, tests in _RULES[rule].items():
         if isinstance(tests, tuple):
             assert missingFrom(Listed(name, tests)) == []
