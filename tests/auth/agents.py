@@ -1,5 +1,5 @@
 """
-An HTTP agent that gives the answers of the test.
+An HTTP agent whose responses the test gives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Response:
 class FakeAgent:
     """
     @ivar requests: method, URL, body and headers of every request.
-    @ivar cancelled: how many were given up before there was a status.
+    @ivar cancelled: the number of requests that were cancelled before their status came.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class FakeAgent:
         """
         Answer the oldest request with a status.
 
-        @return: the protocol that takes the body.
+        @return: the protocol that receives the body.
         """
         response = _Response(status)
         self._waiting.popleft().callback(response)

@@ -29,9 +29,7 @@ def busOf(name: str = "SYS") -> IMessageBus:
 
 
 class Clients:
-    """
-    Somebody on a bus who asks.
-    """
+    """A client on a bus that sends requests."""
 
     def __init__(self, bus: IMessageBus) -> None:
         self._bus = bus
@@ -39,9 +37,7 @@ class Clients:
     def ask(
         self, subject: str, payload: bytes | str = b"", reply: bytes = b"_INBOX.x"
     ) -> list[bytes]:
-        """
-        Ask, and take what is answered at once.
-        """
+        """Send a request, and return the answers that come at once."""
         answers = Recorder()
         subscription = self._bus.subscribe(b"_INBOX.x", answers)
         body = payload.encode() if isinstance(payload, str) else payload
@@ -50,8 +46,6 @@ class Clients:
         return answers.bodies
 
     def json(self, subject: str, payload: bytes | str = b"") -> Any:
-        """
-        Ask, and read the one answer.
-        """
+        """Send a request, and decode its only answer."""
         (answer,) = self.ask(subject, payload)
         return json.loads(answer)

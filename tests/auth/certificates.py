@@ -1,7 +1,7 @@
 """
 Client certificates for tests.
 
-Each certificate has the names of the test, and is signed by itself.
+Each certificate has the names that the test gives, and is signed with its own key.
 """
 
 from __future__ import annotations

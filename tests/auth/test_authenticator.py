@@ -20,7 +20,7 @@ from tests.server.support import logLines
 
 
 def test_tellsEverybody() -> None:
-    """Every watcher is called, each time."""
+    """Every watcher is called at each revocation."""
     told: list[str] = []
     revocations = Revocations()
     revocations.watchRevocations(lambda: told.append("a"))
@@ -31,7 +31,7 @@ def test_tellsEverybody() -> None:
 
 
 def test_ofOneAccount() -> None:
-    """A watcher receives the account whose grants may have become invalid, if it is one."""
+    """A watcher receives the account of a revocation, if it concerns one account."""
     told: list[tuple[str, ...]] = []
     revocations = Revocations()
     revocations.watchRevocations(lambda *accounts: told.append(accounts))
@@ -75,7 +75,7 @@ HELLO = ConnectRequest(options={"user": "alice", "pass": "secret"})
 
 
 def outcome(authenticator: Authenticator, hello: ConnectRequest = HELLO) -> list[Any]:
-    """Where the answer will be: a grant, or the exception."""
+    """A list for the result: a grant, or the exception."""
     results: list[Any] = []
     answer = authenticator.grantFor(hello)
     if isinstance(answer, Deferred):
@@ -86,20 +86,20 @@ def outcome(authenticator: Authenticator, hello: ConnectRequest = HELLO) -> list
 
 
 class Named(Authenticator):
-    """Overrides the first step only."""
+    """An authenticator that overrides the first step only."""
 
     def authenticate(self, hello: ConnectRequest) -> Any:
-        """Anybody with a name."""
+        """Accept every client that gives a name."""
         if not hello.text("user"):
             raise errors.Unauthorized("no name")
         return hello.text("user")
 
 
 class Granting(Authenticator):
-    """Overrides the second step only."""
+    """An authenticator that overrides the second step only."""
 
     def grant(self, avatar: Any, hello: ConnectRequest) -> Any:
-        """By address."""
+        """An account that depends on the address."""
         return Grant("A" if hello.host == "::1" else "B")
 
 
@@ -111,12 +111,12 @@ class TestDefaults:
         verifyObject(IAuthorizer, Authenticator())
 
     def test_deniesEverybody(self) -> None:
-        """An authenticator that overrides nothing admits no client."""
+        """An authenticator that overrides nothing denies every login."""
         with pytest.raises(errors.Unauthorized):
             Authenticator().grantFor(HELLO)
 
     def test_required(self) -> None:
-        """A login is required, and there is no nonce."""
+        """An authenticator requires a login, and no nonce by default."""
         assert Authenticator.required and not Authenticator.nonce
 
     @pytest.mark.parametrize("avatar", ["", None, 7, object()])
@@ -139,7 +139,7 @@ class TestExplanations:
         [(None, "None"), (True, "True"), ("", "''"), (b"anna", "bytes"), (object(), "object")],
     )
     def test_names(self, avatar: object, shown: str) -> None:
-        """An avatar that names no user is a warning with the place, once."""
+        """A result that names no user is logged as a warning with its place, once."""
 
         class Strange(Authenticator):
             def authenticate(self, request: ConnectRequest) -> Any:
@@ -156,11 +156,11 @@ class TestExplanations:
         assert "return the user's name or a Grant" in line
 
     def test_overridesNothing(self) -> None:
-        """An authenticator that overrides no method gives a warning."""
+        """An authenticator that overrides no method is logged as a warning."""
 
         class Misspelt(Authenticator):
             def authentificate(self, request: ConnectRequest) -> Any:
-                """Not the name of a method that is called."""
+                """A misspelled name, which is never called."""
 
         with logLines() as lines, pytest.raises(errors.Unauthorized):
             Misspelt().grantFor(HELLO)
@@ -171,7 +171,7 @@ class TestExplanations:
 
         class Own(Named):
             def __init__(self) -> None:
-                """Forget the base class."""
+                """Do not call the constructor of the base class."""
 
         with MemoryBroker(authorizer=Own()) as memory:
             client = memory.connect({"user": "anna", "verbose": False})
@@ -179,14 +179,14 @@ class TestExplanations:
 
 
 class TestOverriding:
-    """Subclasses."""
+    """Subclasses that override one step."""
 
     def test_authenticate(self) -> None:
-        """A name may do everything in the global account."""
+        """A name from the first step may do everything in the global account."""
         assert outcome(Named()) == [Grant(user="alice")]
 
     def test_authenticateDenies(self) -> None:
-        """The login fails with Unauthorized."""
+        """The first step denies a login with Unauthorized."""
         with pytest.raises(errors.Unauthorized):
             Named().grantFor(ConnectRequest())
 
@@ -206,7 +206,7 @@ class TestOverriding:
         assert outcome(Granting(), ConnectRequest(host="::2")) == [Grant("B")]
 
     def test_coroutines(self) -> None:
-        """The steps of an authenticator may be coroutines, and wait."""
+        """The steps of an authenticator may be coroutines that wait."""
         gate: Deferred[None] = Deferred()
 
         class Slow(Authenticator):
@@ -235,7 +235,7 @@ class TestOverriding:
         assert outcome(Later()) == [Grant("A", "bob")]
 
     def test_coroutineDenies(self) -> None:
-        """A coroutine that raises denies."""
+        """A coroutine that raises Unauthorized denies the login."""
 
         class Denying(Authenticator):
             async def authenticate(self, hello: ConnectRequest) -> str:
@@ -245,7 +245,7 @@ class TestOverriding:
         assert isinstance(failure, errors.Unauthorized)
 
     def test_secondStepIsSkipped(self) -> None:
-        """A login denied in the first step is not granted anything in the second."""
+        """The second step is skipped if the first step denies the login."""
         asked: list[Any] = []
 
         class Denying(Authenticator):
@@ -260,7 +260,7 @@ class TestOverriding:
         assert asked == []
 
     def test_revoke(self) -> None:
-        """An authenticator announces revocations."""
+        """An authenticator notifies watchers of revocations."""
         told: list[int] = []
         authenticator = Named()
         authenticator.watchRevocations(lambda: told.append(1))
@@ -269,17 +269,17 @@ class TestOverriding:
 
 
 async def coroutine(value: Any) -> Any:
-    """An answer that is awaited."""
+    """An answer by a coroutine."""
     return _outcome(value)
 
 
 def plain(value: Any) -> Any:
-    """An answer that is there at once."""
+    """An answer without waiting."""
     return _outcome(value)
 
 
 def deferred(value: Any) -> Any:
-    """An answer that a Deferred fires with."""
+    """An answer by a Deferred."""
     return fail(value) if isinstance(value, BaseException) else succeed(value)
 
 
@@ -290,7 +290,7 @@ def _outcome(value: Any) -> Any:
 
 
 def login(broker: MemoryBroker) -> MemoryConnection:
-    """A connection that says who it is; the answer is to be received."""
+    """A connection that has sent CONNECT."""
     connection = broker.connect()
     connection.receive()
     connection.send(b'CONNECT {"verbose":false,"user":"alice","pass":"secret"}\r\n')
@@ -298,7 +298,7 @@ def login(broker: MemoryBroker) -> MemoryConnection:
 
 
 class Custom(Authenticator):
-    """Gives the test's answers in one of its methods."""
+    """An authenticator that answers with the test's value in one of its methods."""
 
     def __init__(self, step: str, answer: Any) -> None:
         super().__init__()
@@ -317,16 +317,16 @@ class Custom(Authenticator):
 @pytest.mark.parametrize("form", [plain, deferred, coroutine], ids=lambda form: form.__name__)
 @pytest.mark.parametrize("step", ["authenticate", "grant", "grantFor"])
 class TestInABroker:
-    """Custom authorizers in a broker: every form of answer, at every step."""
+    """Custom authenticators in a broker: every form of answer, at every step."""
 
-    def test_letsIn(self, step: str, form: Any) -> None:
-        """A grant lets in."""
+    def test_accepts(self, step: str, form: Any) -> None:
+        """A grant accepts the login."""
         authenticator = Custom(step, lambda: form(Grant(user="alice")))
         with MemoryBroker(authorizer=authenticator) as broker:
             assert login(broker).request(b"PING\r\n") == b"PONG\r\n"
 
     def test_denies(self, step: str, form: Any) -> None:
-        """A denial refuses the login, and is not logged as a failure."""
+        """A denial refuses the login, and is not logged as an error."""
         with MemoryBroker(authorizer=Custom(step, lambda: form(errors.Unauthorized()))) as broker:
             connection = login(broker)
             assert connection.closed == "lost"
@@ -343,7 +343,7 @@ class TestInABroker:
         error: type[Exception],
         flushLoggedErrors: FlushLoggedErrors,
     ) -> None:
-        """An exception keeps out and is logged."""
+        """An exception denies the login and is logged."""
         with MemoryBroker(authorizer=Custom(step, lambda: form(error()))) as broker:
             assert login(broker).closed == "lost"
             assert len(flushLoggedErrors(error)) == 1
@@ -354,14 +354,14 @@ class TestInABroker:
     def test_resultOfAnotherType(
         self, step: str, form: Any, nonsense: Any, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """A result that is no grant and no name denies the login."""
+        """A result that is neither a grant nor a name denies the login."""
         with logLines() as lines:
             with MemoryBroker(authorizer=Custom(step, lambda: form(nonsense))) as broker:
                 assert login(broker).closed == "lost"
         assert any("denied" in line or "Not authorized" in line for line in lines)
 
     def test_wrongGrant(self, step: str, form: Any, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A grant with a value of the wrong type cannot be made, and its maker keeps out."""
+        """A grant with a value of a wrong type raises an exception, which denies the login."""
         strange: Any = ["orders.>"]
         authenticator = Custom(step, lambda: form(Grant(user="alice", publish=strange)))
         with MemoryBroker(authorizer=authenticator) as broker:
@@ -369,14 +369,14 @@ class TestInABroker:
             assert len(flushLoggedErrors(TypeError)) == 1
 
     def test_unknownAccount(self, step: str, form: Any) -> None:
-        """A grant for an account that is not there keeps out."""
+        """A grant for an account that does not exist denies the login."""
         authenticator = Custom(step, lambda: form(Grant("NOWHERE", "alice")))
         with logLines() as lines, MemoryBroker(authorizer=authenticator) as broker:
             assert login(broker).closed == "lost"
         assert any("Unknown account NOWHERE" in line for line in lines)
 
     def test_ended(self, step: str, form: Any) -> None:
-        """A grant that has ended already allows no publish."""
+        """A client whose grant has already expired is disconnected."""
         authenticator = Custom(step, lambda: form(Grant(user="alice", expires=0.0)))
         with MemoryBroker(authorizer=authenticator) as broker:
             connection = login(broker)
@@ -410,9 +410,7 @@ class TestInABroker:
         assert any("did not answer in time: denied" in line for line in lines)
 
     def test_answersTooLate(self, step: str, form: Any) -> None:
-        """
-        A grant that comes after the timeout, or after the connection has closed, admits no client.
-        """
+        """A grant that comes after the timeout, or after the end of the connection, is ignored."""
         gates: list[Any] = []
 
         def answer() -> Any:

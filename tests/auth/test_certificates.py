@@ -1,7 +1,7 @@
 """
 The users that a client certificate names.
 
-The texts are those that nats-server 2.15.1 looks for; see its C{checkClientTLSCertSubject}.
+The texts are those that nats-server 2.15.1 compares; see its C{checkClientTLSCertSubject}.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.auth.certificates import certificate
 
 
 def part(*attributes: tuple[str, str]) -> tuple[int, frozenset[tuple[str, str]]]:
-    """One part."""
+    """One part of a distinguished name."""
     return len(attributes), frozenset(attributes)
 
 
@@ -34,7 +34,7 @@ BOB, ACME = part(("cn", "bob")), part(("o", "acme"))
 
 
 class TestReading:
-    """Texts."""
+    """Distinguished names in text form."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -57,14 +57,14 @@ class TestReading:
         ],
     )
     def test_distinguishedName(self, text: str, expected: Distinguished) -> None:
-        """The parts are read as nats-server reads them, its oddities included."""
+        """A distinguished name is read as nats-server reads it, oddities included."""
         assert readName(text) == expected
 
     @pytest.mark.parametrize(
         "text", ["", " ", "bob", "=", "=x,=y", "CN=#04", "CN=\\zz", "CN=\\6", "x,CN=a"]
     )
     def test_invalidName(self, text: str) -> None:
-        """A text that is no distinguished name is refused."""
+        """A text that is not a distinguished name is refused."""
         assert readName(text) is None
 
     @given(st.text(alphabet="CNO=,+\\ #6fz\x00\xf6", max_size=12))
@@ -78,23 +78,23 @@ class TestSubjects:
     """Subjects of certificates."""
 
     def test_orderOfParts(self) -> None:
-        """The last part in the certificate stands first."""
+        """The last part in the certificate is the first in the text."""
         assert nameOf(x509.Name.from_rfc4514_string("CN=bob,O=acme")) == (BOB, ACME)
 
     def test_repeated(self) -> None:
-        """A part that occurs twice counts twice."""
+        """An attribute that occurs twice is compared twice."""
         name = nameOf(x509.Name.from_rfc4514_string("CN=bob,CN=bob"))
         assert name == readName("CN=bob,CN=bob") != readName("CN=bob")
 
     @pytest.mark.parametrize("oid", [NameOID.USER_ID, NameOID.EMAIL_ADDRESS, NameOID.TITLE])
     def test_unknownAttribute(self, oid: x509.ObjectIdentifier) -> None:
-        """A subject with an attribute that nats-server does not know has no name."""
+        """A subject with an attribute that nats-server does not know has no distinguished name."""
         attributes = [(NameOID.COMMON_NAME, "bob"), (oid, "x")]
         name = x509.Name([x509.NameAttribute(kind, value) for kind, value in attributes])
         assert nameOf(name) is None
 
     def test_empty(self) -> None:
-        """A certificate with an empty name has no name."""
+        """A certificate with an empty subject has no distinguished name."""
         assert nameOf(x509.Name([])) is None
 
 
@@ -118,40 +118,42 @@ class TestAlternatives:
         ],
     )
     def test_kindsOfNames(self, kind: str, text: str) -> None:
-        """An e-mail address, a DNS name or a URI may be a user."""
+        """A certificate may name its user by an e-mail address, a DNS name or a URI."""
         assert first(["x", text], **{kind: [text]}) == text
 
     def test_orderOfNames(self) -> None:
-        """Alternative names are tried by kind, and within a kind in the certificate's order."""
+        """
+        Alternative names are tried by their kind, and those of one kind in the certificate's order.
+        """
         alternatives = {"emails": ["e@x", "f@x"], "names": ["n.x"], "urls": ["u:x"]}
         given = certificate(SUBJECT, **alternatives)
         names = CertificateNames(["u:x", "n.x", "f@x", "e@x"]).namesIn(given)
         assert list(names) == ["e@x", "f@x", "n.x", "u:x"]
 
     def test_exactName(self) -> None:
-        """A name must be the same, wildcards and case included."""
+        """A user's name must equal the alternative name exactly, wildcards and case included."""
         assert first(["host.example.com"], names=["*.example.com"]) is None
         assert first(["ALICE@example.com"], emails=["alice@example.com"]) is None
 
 
 class TestSubject:
-    """The distinguished name."""
+    """Users with a distinguished name."""
 
     def test_sameDistinguishedName(self) -> None:
-        """The certificate's user is the user with the same distinguished name."""
+        """A certificate names the user with the same distinguished name as its subject."""
         assert first([SUBJECT], subject=SUBJECT) == SUBJECT
 
     def test_spelling(self) -> None:
-        """A subject may be written in another form with the same meaning."""
+        """A user's distinguished name may be written in another form with the same meaning."""
         assert first(["CN=b\\6fb,OU=eng"], subject="CN=bob,OU=eng") == "CN=b\\6fb,OU=eng"
 
     def test_reordered(self) -> None:
-        """The parts of a subject may stand in another order."""
+        """The parts of a user's distinguished name may be in another order than in the subject."""
         user = "DC=com,DC=example,O=acme,OU=eng,CN=bob"
         assert first([user], subject=SUBJECT) == user
 
     def test_equalBeforeReordered(self) -> None:
-        """The user with the same order is preferred."""
+        """A user whose parts are in the same order is preferred."""
         names = CertificateNames(["OU=eng,CN=bob", "CN=bob,OU=eng"]).namesIn(
             certificate("CN=bob,OU=eng")
         )
@@ -161,43 +163,43 @@ class TestSubject:
         "user", ["CN=bob", "CN=bob,OU=eng", SUBJECT + ",DC=org", "CN=bob,CN=bob,OU=eng,O=acme"]
     )
     def test_partsMustAllBeThere(self, user: str) -> None:
-        """A subject with more or fewer parts is another name."""
+        """A user's distinguished name with more or fewer parts does not match."""
         assert first([user], subject=SUBJECT) is None
 
     def test_multiValued(self) -> None:
-        """Parts of several values are compared as a whole."""
+        """A part with several values is compared as a whole."""
         subject = "CN=bob+OU=7,O=acme"
         assert first(["OU=7+CN=bob,O=acme"], subject=subject) is not None
         assert first(["CN=bob,OU=8,O=acme"], subject=subject) is None
 
     def test_unknown(self) -> None:
         """
-        If the subject has an attribute that nats-server does not know, it is compared by the text
-        that Go prints. That text leaves the attribute out.
+        A subject with an attribute that nats-server does not know is compared as the text that Go
+        prints, which omits the attribute.
         """
         subject = "CN=bob,UID=7,O=acme"
         assert first([subject], subject=subject) is None
         assert first(["CN=bob,O=acme"], subject=subject) is not None
 
     def test_nul(self) -> None:
-        """A NUL in a name ends nothing."""
+        """A NUL does not end a name."""
         assert first(["CN=bob"], subject="CN=bob\\00evil") is None
 
     @pytest.mark.parametrize("user", ["", "=", "CN", "CN=", "a=b", "CN=a,", "CN=\\zz", "=x,=y"])
     def test_noName(self, user: str) -> None:
-        """A user's name that cannot be parsed is no distinguished name."""
+        """A user's name that is not a distinguished name is never compared with a subject."""
         assert first([user], subject=SUBJECT) is None
 
 
 class TestPrinted:
-    """The text that Go prints of a subject."""
+    """The text that Go prints for a subject."""
 
     def test_withoutDomain(self) -> None:
-        """The domain components are left out."""
+        """A user may be named by the text without domain components."""
         assert first(["CN=bob,OU=eng,O=acme"], subject=SUBJECT) == "CN=bob,OU=eng,O=acme"
 
     def test_withDomain(self) -> None:
-        """With them at the end, in the certificate's order, it is tried before."""
+        """A user named by the text with domain components at its end is preferred."""
         user = "CN=bob,OU=eng,O=acme,DC=com,DC=example"
         assert first([user, "CN=bob,OU=eng,O=acme"], subject=SUBJECT) == user
 
@@ -208,12 +210,12 @@ class TestPrinted:
         assert user in set(CertificateNames([user]).namesIn(certificate(subject)))
 
     def test_twoNames(self) -> None:
-        """Of two common names it prints the last in the certificate's order."""
+        """The text has the last of two common names in the certificate's order."""
         assert first(["CN=bob,O=acme"], subject="CN=bob,CN=eve,O=acme") is not None
         assert first(["CN=eve,O=acme"], subject="CN=bob,CN=eve,O=acme") is None
 
     def test_emptyNameMatchesNobody(self) -> None:
-        """A certificate without any name matches no user."""
+        """A certificate without any name names no user, not even one with an empty name."""
         assert first(["", "x"]) is None
 
 
@@ -229,11 +231,11 @@ class TestDescribed:
         ],
     )
     def test_subject(self, subject: str, shown: str) -> None:
-        """Attributes without a name stand at the end with their numbers."""
+        """Attributes without a known name are shown at the end with their numbers."""
         assert described(certificate(subject))["subject"].startswith(shown)
 
     def test_digests(self) -> None:
-        """The digests are those of the key and of the whole."""
+        """The digests are those of the public key and of the whole certificate."""
         given = certificate("CN=x")
         whole = hashlib.sha256(given.public_bytes(Encoding.DER)).hexdigest()
         description = described(given)

@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.checkers}: Twisted's own checkers, and strange ones.
+Tests of L{natsbroker.auth.checkers} with Twisted's own checkers, and with unusual ones.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TestContract = authorizerTests(
 
 
 class Scripted:
-    """A checker that gives the test's answers."""
+    """A checker that answers with the test's value."""
 
     def __init__(self, answer: Any, *interfaces: Any) -> None:
         self.answer = answer
@@ -78,14 +78,14 @@ class Scripted:
 
 
 async def coroutine(value: Any) -> Any:
-    """An answer that comes by awaiting."""
+    """An answer by a coroutine."""
     if isinstance(value, Exception):
         raise value
     return value
 
 
 def outcome(authenticator: CheckerAuthenticator, asked: ConnectRequest = ANNA) -> Any:
-    """The grant, or the type of the failure. It is C{None} while there is no answer."""
+    """The grant, or the type of the error. It is C{None} while there is no answer."""
     answer: Any = authenticator.grantFor(asked)
     errors: list[Any] = []
     if not isinstance(answer, Deferred):
@@ -123,14 +123,14 @@ class TestTwisted:
         assert outcome(authenticator, hello(user="anna", **{"pass": "x"})) is Unauthorized
 
     def test_hashedFile(self, tmp_path: Path) -> None:
-        """A file with a hash function needs the password itself, and gets it."""
+        """A checker whose file has hashes receives the password in plain text."""
         path = tmp_path / "users"
         path.write_text("anna:elppa\n")
         checker = FilePasswordDB(str(path), hash=lambda name, given, kept: given[::-1])
         assert outcome(CheckerAuthenticator([checker])) == Grant(user="anna")
 
     def test_anonymous(self) -> None:
-        """C{anonymous} admits clients without credentials, and no others."""
+        """C{anonymous} accepts clients without credentials, and no others."""
         authenticator = CheckerAuthenticator([AllowAnonymousAccess()])
         assert not authenticator.required
         assert outcome(authenticator, hello()) == Grant()
@@ -139,7 +139,7 @@ class TestTwisted:
             assert outcome(authenticator, hello(**{brought: "x"})) is Unauthorized
 
     def test_anonymousBesideOthers(self) -> None:
-        """A wrong password does not become a guest."""
+        """A client with a wrong password is not accepted as anonymous."""
         authenticator = CheckerAuthenticator(
             [InMemoryUsernamePasswordDatabaseDontUse(anna=b"apple"), AllowAnonymousAccess()]
         )
@@ -148,16 +148,18 @@ class TestTwisted:
         assert outcome(authenticator, hello(user="anna", **{"pass": "x"})) is Unauthorized
 
     def test_unsupported(self) -> None:
-        """A checker for credentials that no client has is refused at the start."""
+        """A checker that requires credentials of another kind is refused at the start."""
         with pytest.raises(ValueError, match="Scripted checks no credentials"):
             CheckerAuthenticator([Scripted(b"x", CramMD5Credentials)])
 
 
 class TestCredentials:
-    """The credentials that a checker is asked about."""
+    """The credentials that a checker receives."""
 
     def test_login(self) -> None:
-        """A name and a password are bytes, and compare themselves in either form."""
+        """
+        A name and a password are UTF-8 bytes, and a password can be compared with bytes or text.
+        """
         credentials = credentialsOf(hello(user="\u00fc", **{"pass": "\u00e4"}))
         for kind in (IUsernamePassword, IUsernameHashedPassword, IConnection):
             assert kind.providedBy(credentials)
@@ -175,7 +177,10 @@ class TestCredentials:
         assert credentials.request.host == "::1"
 
     def test_tokenIsAConnection(self) -> None:
-        """A token is neither a login nor a guest. A checker for whole connections can check it."""
+        """
+        A client with a token is neither a user nor anonymous. A checker of connections can accept
+        it.
+        """
 
         @implementer(ICredentials)
         class Tokens(Scripted):
@@ -191,12 +196,12 @@ class TestCredentials:
 
     @pytest.mark.parametrize("name", ["user", "pass", "auth_token", "jwt"])
     def test_strangeTypes(self, name: str) -> None:
-        """Options that are no text are as if they were not there."""
+        """Options of CONNECT that are not text are ignored."""
         assert IAnonymous.providedBy(credentialsOf(hello(**{name: 7})))
 
 
 class TestAnswers:
-    """Answers of checkers."""
+    """The answers of checkers."""
 
     @pytest.mark.parametrize(
         "wrapped", [lambda v: v, succeed, coroutine], ids=["plain", "Deferred", "coroutine"]
@@ -255,7 +260,7 @@ class TestAnswers:
         ids=["plain", "Deferred", "coroutine"],
     )
     def test_broken(self, answer: Any) -> None:
-        """A checker that fails ends the login with its error, and the next is not asked."""
+        """A checker that fails ends the login with its error, and the next checker is not asked."""
         second = Scripted(b"second")
         assert outcome(CheckerAuthenticator([Scripted(answer), second])) is ZeroDivisionError
         assert second.asked == []
@@ -271,7 +276,7 @@ class TestAnswers:
         assert len(cancelled) == len(results) == 1
 
     def test_nobodyAsked(self) -> None:
-        """Without a checker for a client's credentials, the login is denied."""
+        """A login is denied if no checker takes its credentials."""
         assert outcome(CheckerAuthenticator([])) is Unauthorized
         assert outcome(memory(), hello()) is Unauthorized
         assert memory().required
@@ -279,7 +284,7 @@ class TestAnswers:
 
 @implementer(IAvatars)
 class Avatars(EverythingGranted):
-    """Guests in an account of their own; others by name."""
+    """Grants by name; clients without a name get an account of their own."""
 
     def grantOf(self, name: str, hello: ConnectRequest) -> Grant:
         if name == "bob":
@@ -294,7 +299,7 @@ class TestAvatars:
     """The permissions of avatars."""
 
     def test_granted(self) -> None:
-        """The avatar's grant is the user's, or its denial ends the login."""
+        """The avatar's grant is the client's, and an avatar may deny the login."""
         checker = makeChecker("memory:anna:apple:bob:banana")
         authenticator = CheckerAuthenticator([checker], Avatars())
         assert outcome(authenticator) == Grant("A", "anna")
@@ -302,7 +307,7 @@ class TestAvatars:
         assert outcome(authenticator, bob) is Unauthorized
 
     def test_guests(self) -> None:
-        """Guests are not passed to checkers, and a wrong password makes no guest."""
+        """Guests are not passed to checkers, and a client with a wrong password is not a guest."""
         checker = Scripted(UnauthorizedLogin())
         authenticator = CheckerAuthenticator([checker], Avatars())
         assert not authenticator.required

@@ -59,7 +59,7 @@ def hello(user: str = "", password: str = "", token: str = "", **more: Any) -> C
 
 
 def refuses(made: SettingsAuthorizer, greeting: ConnectRequest) -> bool:
-    """Whether somebody is denied at once."""
+    """Whether a login is denied at once."""
     try:
         made.grantFor(greeting)
     except errors.Unauthorized:
@@ -68,7 +68,7 @@ def refuses(made: SettingsAuthorizer, greeting: ConnectRequest) -> bool:
 
 
 class TestOpen:
-    """No users, no token."""
+    """Settings without users and tokens."""
 
     def test_allClients(self) -> None:
         """All clients are admitted, whatever their credentials."""
@@ -88,7 +88,7 @@ class TestUsers:
         assert authorizer(ALICE).required
 
     def test_nameAndPassword(self) -> None:
-        """Name and password of a user give the user's grant."""
+        """A user with the right password gets its own grant."""
         assert authorizer(ALICE, BOB).grantFor(hello("alice", "a")) == ALICE.grant
 
     @pytest.mark.parametrize(
@@ -107,21 +107,21 @@ class TestUsers:
         ],
     )
     def test_otherLoginsAreDenied(self, user: str, password: str, token: str) -> None:
-        """Everything else is denied."""
+        """Any other login is denied."""
         assert refuses(authorizer(ALICE), hello(user, password, token))
 
     def test_wrongTypes(self) -> None:
-        """Options that are no text are as if they were not there."""
+        """Options of CONNECT that are not text are ignored."""
         assert refuses(authorizer(ALICE), ConnectRequest(options={"user": 1, "pass": True}))
 
     def test_connectionTypes(self) -> None:
-        """A user for some kinds of connection is denied on others, with the right password."""
+        """A user with the right password is denied on other connection types than its own."""
         made = authorizer(ALICE, BOB)
         assert refuses(made, hello("bob", "b"))
         assert made.grantFor(hello("bob", "b", connectionType="WEBSOCKET")) == BOB.grant
 
     def test_secretsAreNotShown(self) -> None:
-        """A secret is not in the repr of an identity."""
+        """The repr of a user hides the password."""
         assert "hidden" not in repr(UserEntry("hidden", Grant()))
 
 
@@ -141,31 +141,31 @@ class TestSingle:
         ],
     )
     def test_wrongNameOrPassword(self, greeting: ConnectRequest, expected: bool) -> None:
-        """Name and password must be right."""
+        """A single user needs the right name and password."""
         made = authorizer(single=UserEntry("d", Grant(user="dora")))
         assert made.required
         assert refuses(made, greeting) is not expected
 
 
 class TestKeys:
-    """Users who sign."""
+    """Users with keys, who sign nonces."""
 
     ANN = KeyPair("U")
     IDENTITY = UserEntry("", Grant("A", ANN.key))
 
     def made(self, *identities: UserEntry, **more: Any) -> SettingsAuthorizer:
-        """An authorizer with such a user."""
+        """An authorizer with a user who has a key."""
         return authorizer(*identities, keys={self.ANN.key: self.IDENTITY}, **more)
 
     def hello(self, signer: KeyPair | None = None, **more: str) -> ConnectRequest:
-        """A connection that brings the key."""
+        """A connection with a user's key."""
         options = {"nkey": self.ANN.key, **more}
         if signer is not None:
             options["sig"] = raw(signer.sign(b"AAAA"))
         return ConnectRequest(options=options, nonce="AAAA")
 
     def test_nonce(self) -> None:
-        """There is a nonce if there are keys, and otherwise none."""
+        """A nonce is sent only if some user has a key."""
         assert self.made().nonce and self.made().required
         assert not authorizer(ALICE).nonce
 
@@ -191,7 +191,7 @@ class TestKeys:
         assert refuses(self.made(), self.hello(stranger, nkey=stranger.seed.decode()))
 
     def test_replay(self) -> None:
-        """A signature is of no use on another connection."""
+        """A signature for one connection is refused on another."""
         first = self.hello(self.ANN)
         made = self.made()
         assert made.grantFor(first) == self.IDENTITY.grant
@@ -199,7 +199,7 @@ class TestKeys:
         assert refuses(made, ConnectRequest(options=first.options))
 
     def test_passwordUsersNeedNoKey(self) -> None:
-        """Users with passwords need no key; a key is no name."""
+        """Users with passwords need no key, and a key is not a name."""
         assert self.made(ALICE).grantFor(hello("alice", "a")) == ALICE.grant
         assert refuses(self.made(ALICE), hello(self.ANN.key))
         assert refuses(self.made(), hello("alice", "a"))
@@ -211,19 +211,19 @@ class TestKeys:
         assert authorizer(ALICE).grantFor(greeting) == ALICE.grant
 
     def test_connectionTypes(self) -> None:
-        """A key for some kinds of connection is denied on others."""
+        """A user with a key is denied on other connection types than its own."""
         identity = UserEntry("", Grant(), frozenset({"WEBSOCKET"}))
         made = authorizer(keys={self.ANN.key: identity})
         assert refuses(made, self.hello(self.ANN))
 
     def test_certificates(self) -> None:
-        """A client with a key signs the nonce, also where certificates name users."""
+        """A client with a key must sign the nonce, also if certificates name users."""
         made = self.made(ALICE, mapsCertificates=True)
         assert made.grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
         assert refuses(made, hello("alice", "a"))
 
     def test_keyOfTheDefaultUser(self) -> None:
-        """The owner of a key may be C{no_auth_user}, and needs no signature then."""
+        """A user with a key may be C{no_auth_user}, who needs no signature."""
         made = self.made(ALICE, noAuthUser=self.ANN.key)
         assert not made.required
         for greeting in (
@@ -237,14 +237,14 @@ class TestKeys:
         assert refuses(made, self.hello(nkey=KeyPair("U").key))
 
     def test_nobodyElse(self) -> None:
-        """A key that no user has is refused, unless no user has any."""
+        """An unknown key is refused, but ignored if no user has a key."""
         greeting = self.hello(nkey=KeyPair("U").key)
         assert refuses(self.made(ALICE, noAuthUser="alice"), greeting)
         assert authorizer(ALICE, noAuthUser="alice").grantFor(greeting) == ALICE.grant
 
 
 class TestToken:
-    """A token."""
+    """A single token."""
 
     def test_rightToken(self) -> None:
         """A client with the token is accepted."""
@@ -259,7 +259,9 @@ class TestToken:
             assert refuses(made, greeting)
 
     def test_besideUsers(self) -> None:
-        """A client that names no user may bring the token instead."""
+        """
+        A client that names no user may give the token of the configuration, which has users too.
+        """
         made = authorizer(ALICE, token=TOKEN)
         assert made.grantFor(hello(token="t")) == Grant()
         assert made.grantFor(hello("alice", "a", "x")) == ALICE.grant
@@ -267,10 +269,10 @@ class TestToken:
 
 
 class TestHashes:
-    """Secrets that are hashed."""
+    """Passwords and tokens that are hashed."""
 
     def test_hashedPassword(self) -> None:
-        """The grant comes when the hash is compared."""
+        """The grant comes after the hash was compared."""
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "secret"))
         assert isinstance(answer, Deferred)
@@ -305,7 +307,7 @@ class TestHashes:
         assert kinds != [self.path(other, f"nobody{number}") for number in range(200)]
 
     def path(self, made: SettingsAuthorizer, name: str) -> bool:
-        """Whether a hash is compared for a name."""
+        """Whether a name's password is compared with a hash."""
         try:
             answer = made.grantFor(hello(name, "x"))
         except errors.Unauthorized:
@@ -316,7 +318,7 @@ class TestHashes:
         return True
 
     def test_unknownTakesTheSamePath(self) -> None:
-        """For a user that does not exist a hash is compared too, and then denied."""
+        """A user that does not exist is denied after a hash was compared, like others."""
         threads = Threads()
         answer = authorizer(CAROL, threads=threads).grantFor(hello("nobody", "secret"))
         assert isinstance(answer, Deferred)
@@ -326,7 +328,7 @@ class TestHashes:
         assert isinstance(results[0], errors.Unauthorized)
 
     def test_wrongKindTakesTheSamePath(self) -> None:
-        """For a user of another kind of connection too."""
+        """A user on a wrong connection type is denied after a hash was compared, like others."""
         threads = Threads()
         dave = UserEntry(HASH, Grant(user="dave"), frozenset({"WEBSOCKET"}))
         answer = authorizer(dave, threads=threads).grantFor(hello("dave", "secret"))
@@ -338,10 +340,10 @@ class TestHashes:
 
 
 class TestNobody:
-    """Clients without credentials."""
+    """Clients without credentials, and C{no_auth_user}."""
 
     def test_user(self) -> None:
-        """A client without credentials is the configured user, although that one has a password."""
+        """A client without credentials is the default user, although that user has a password."""
         made = authorizer(ALICE, BOB, noAuthUser="alice")
         assert not made.required
         assert made.grantFor(hello()) == ALICE.grant
@@ -365,13 +367,13 @@ class TestNobody:
         assert made.grantFor(hello("eve", "e")) == Grant(user="eve")
 
     def test_connectionType(self) -> None:
-        """C{no_auth_user} too is bound to its kinds of connection."""
+        """The default user is denied on other connection types than its own."""
         made = authorizer(BOB, noAuthUser="bob")
         assert refuses(made, hello())
         assert made.grantFor(hello(connectionType="WEBSOCKET")) == BOB.grant
 
     def test_missing(self) -> None:
-        """A user that does not exist cannot be named."""
+        """A default user that does not exist is refused."""
         with pytest.raises(ValueError, match="no user"):
             authorizer(ALICE, noAuthUser="nobody")
 
@@ -380,7 +382,7 @@ class TestCertificates:
     """Users that certificates name."""
 
     def made(self, **more: Any) -> SettingsAuthorizer:
-        """An authorizer with two users."""
+        """An authorizer that maps certificates to two users."""
         users = [
             UserEntry("", Grant("A", "alice@example.com")),
             UserEntry("pw", Grant("B", "bob")),
@@ -388,19 +390,19 @@ class TestCertificates:
         return authorizer(*users, mapsCertificates=True, **more)
 
     def test_userOfCertificate(self) -> None:
-        """The user that the certificate names gets in without a password."""
+        """The user that a certificate names needs no password."""
         greeting = hello(certificate=certificate(emails=["alice@example.com"]))
         assert self.made().grantFor(greeting).account == "A"  # type: ignore[union-attr]
 
     @pytest.mark.parametrize("more", [{"user": "bob"}, {"token": "x"}, {"user": "alice"}])
-    def test_whatIsSaidDoesNotCount(self, more: dict[str, str]) -> None:
-        """The name in CONNECT changes nothing."""
+    def test_nameInConnect(self, more: dict[str, str]) -> None:
+        """A name in CONNECT does not change the user that a certificate names."""
         given = certificate(emails=["alice@example.com"])
         grant = self.made().grantFor(hello(certificate=given, **more))
         assert grant == Grant("A", "alice@example.com")
 
     def test_passwordsCount(self) -> None:
-        """A password must be that of the certificate's user. The user may have none."""
+        """The user of a certificate must give its password, if it has one, and no other."""
         given = certificate(emails=["alice@example.com"])
         assert refuses(self.made(), hello("bob", "pw", certificate=given))
         assert refuses(self.made(), hello("alice@example.com", "x", certificate=given))
@@ -410,7 +412,7 @@ class TestCertificates:
         assert self.made().grantFor(hello("", "pw", certificate=given)) == Grant("B", "bob")
 
     def test_singleUser(self) -> None:
-        """A single user, and a token, are not named by certificates."""
+        """A certificate does not name a single user."""
         given = certificate(emails=["alice@example.com"])
         single = UserEntry("", Grant(user="alice@example.com"))
         made = authorizer(mapsCertificates=True, single=single)
@@ -418,23 +420,23 @@ class TestCertificates:
         assert made.grantFor(hello("alice@example.com")) == single.grant
 
     def test_unknown(self) -> None:
-        """A certificate of no user is denied, whatever the client's credentials."""
+        """A client whose certificate names no user is denied, whatever its credentials."""
         given = certificate(emails=["eve@example.com"])
         assert refuses(self.made(), hello("bob", "pw", certificate=given))
 
     def test_withoutCertificate(self) -> None:
-        """A connection without a certificate is refused. A name alone is never enough."""
+        """A client without a certificate is refused, whatever its name and password."""
         assert refuses(self.made(), hello("alice@example.com"))
         assert refuses(self.made(), hello("bob", "pw"))
 
     def test_required(self) -> None:
-        """Without a certificate the login is denied, also with C{no_auth_user}."""
+        """A client without a certificate is denied, also with C{no_auth_user}."""
         made = self.made(noAuthUser="bob")
         assert not made.required
         assert refuses(made, hello())
 
     def test_connectionType(self) -> None:
-        """The user's kinds of connection hold."""
+        """The user of a certificate is denied on other connection types than its own."""
         user = UserEntry("", Grant(user="alice"), frozenset({"WEBSOCKET"}))
         made = authorizer(user, mapsCertificates=True)
         given = certificate(names=["alice"])
@@ -486,7 +488,7 @@ class TestGrants:
     """The grants of users."""
 
     def test_fields(self) -> None:
-        """Each field of a user is a field of its grant, or is needed for the login."""
+        """Each field of a configured user is a field of its grant, or is needed for the login."""
         login = {"password", "permissions", "allowed_connection_types", "nkey", "proxy_required"}
         names = {field.name for field in fields(User)}
         assert names == {*GRANTED, *login, "isOutside"}
@@ -509,22 +511,22 @@ class TestGrants:
         assert (grant.responses.max, grant.responses.expires) == (3, 5.0)
 
     def test_accountLimits(self) -> None:
-        """The limits of the account hold where they are smaller than the server's."""
+        """The limits of the account apply where they are smaller than the server's."""
         small = grantOf(USERS, user="small", **{"pass": "s"})
         assert (small.account, small.maxPayload, small.maxSubscriptions) == ("A", 100, 2)
         large = grantOf(USERS, user="large", **{"pass": "l"})
         assert (large.account, large.maxPayload, large.maxSubscriptions) == ("B", None, None)
 
     def test_unknownAccount(self) -> None:
-        """A user may be of an account that has no entry."""
+        """A user's account need not have an entry."""
         assert grantFrom(User("u", account="X"), Settings()).account == "X"
 
 
 class TestSingles:
-    """One user, or a token."""
+    """A single user, or a token."""
 
     def test_user(self) -> None:
-        """The only user gets in with the password."""
+        """A single user is accepted with the right password."""
         text = "authorization { user: u, password: p }"
         assert grantOf(text, user="u", **{"pass": "p"}).user == "u"
         with pytest.raises(errors.Unauthorized):
@@ -538,13 +540,15 @@ class TestSingles:
             grantOf(text, user="t")
 
     def test_noAuthUser(self) -> None:
-        """A client without credentials is the user of the setting."""
+        """A client without credentials is the user that C{no_auth_user} names."""
         text = USERS + "\nno_auth_user: small"
         assert grantOf(text).account == "A"
         assert not authorizerOf(text).required
 
     def test_singleUserAndCertificates(self) -> None:
-        """Certificates do not name the only user, or the token."""
+        """
+        A single user, or a token, is accepted by its credentials, also if certificates name users.
+        """
         for text in ("user: u, password: p", "token: t"):
             settings = settingsOf(f"authorization {{ {text} }}")
             settings = replace(settings, tls=TLSSettings(verify=True, verify_and_map=True))
@@ -553,7 +557,7 @@ class TestSingles:
             assert isinstance(made.grantFor(ConnectRequest(options=options)), Grant)
 
     def test_nkey(self) -> None:
-        """A user with a key signs, and has its permissions."""
+        """A user with a key signs the nonce, and has its own permissions."""
         user = KeyPair("U")
         text = f"accounts {{ A {{ users: [{{nkey: {user.key}, permissions: {{publish: x}}}}] }} }}"
         made = authorizerOf(text)
@@ -567,7 +571,7 @@ class TestSingles:
             made.grantFor(ConnectRequest(options={"user": user.key}))
 
     def test_noUsers(self) -> None:
-        """Without users every client is admitted."""
+        """Every client is accepted if there are no users."""
         assert grantOf("port: 4222", user="any") == Grant()
         assert not authorizerOf("port: 4222").required
 
@@ -582,7 +586,9 @@ class TestOnlySystemUsers:
         return replace(Settings(accounts=accounts), **more)  # type: ignore[arg-type]
 
     def test_guests(self) -> None:
-        """Clients without a login are guests of the global account, and no others."""
+        """
+        Clients without a login are accepted as guests of the global account, and others are not.
+        """
         made = authorizerOf(self.settings())
         assert not made.required
         grant = made.grantFor(ConnectRequest())
@@ -593,20 +599,23 @@ class TestOnlySystemUsers:
             made.grantFor(ConnectRequest(options={"user": "sys", "pass": "x"}))
 
     def test_anotherAccount(self) -> None:
-        """With another account, even one without users, every client needs a login."""
+        """
+        Every client needs a login if there is an account beside the system account, even without
+        users.
+        """
         accounts = self.settings().accounts
         made = authorizerOf(Settings(accounts={**accounts, "A": AccountSettings("A")}))
         assert made.required
 
     def test_authorizationBlock(self) -> None:
-        """With an authorization block its users are the only ones."""
+        """Only the users of an authorization block are accepted, without guests."""
         made = authorizerOf(self.settings(authorization=AuthorizationSettings(defined=True)))
         assert made.required
         with pytest.raises(errors.Unauthorized):
             made.grantFor(ConnectRequest())
 
     def test_reallyRequired(self) -> None:
-        """Users of another account beside them make it clear too."""
+        """Every client needs a login if another account has users too."""
         accounts = {
             "$SYS": AccountSettings("$SYS", (self.SYSTEM,)),
             "A": AccountSettings("A", (User("a", "a", "A"),)),

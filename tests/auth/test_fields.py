@@ -70,7 +70,7 @@ class TestParse:
         ],
     )
     def test_otherTextsAreRefused(self, text: bytes) -> None:
-        """Anything else than one JSON object in UTF-8 is refused, however deep or long."""
+        """Any text other than one JSON object in UTF-8 is refused, however deep or long."""
         with pytest.raises(FieldError):
             Fields.parse(text)
 
@@ -80,8 +80,8 @@ class TestParse:
     )
     def test_doubleNames(self, text: bytes) -> None:
         """
-        A name that occurs twice, in any case of its letters, is refused. Different parsers would
-        read different values.
+        A name that occurs twice, in any case of its letters, is refused, because parsers differ in
+        the value that they take.
         """
         with pytest.raises(FieldError):
             Fields.parse(text)
@@ -96,7 +96,7 @@ class TestParse:
 
     @given(VALUES)
     def test_anyMember(self, value: object) -> None:
-        """No member makes anything but a value of the right type or a refusal."""
+        """Any member is read as a value of the right type or refused."""
         fields = fieldsOf({"a": value})
         for read in READERS:
             try:
@@ -110,7 +110,7 @@ class TestMembers:
 
     @pytest.mark.parametrize("read", READERS)
     def test_nullIsAbsent(self, read: Callable[[Fields, str], Any]) -> None:
-        """C{null} is the same as a member that is not there."""
+        """A member that is C{null} counts as missing."""
         assert read(fieldsOf({"a": None}), "a") == read(fieldsOf({}), "a")
         assert "a" not in fieldsOf({"a": None})
 
@@ -119,7 +119,9 @@ class TestMembers:
         assert fieldsOf({"EXP": 5}).integer("exp") == 5
 
     def test_part(self) -> None:
-        """A part has the selected members and the added ones; inner objects too may be parts."""
+        """
+        A part has the selected members, and replaced or added ones, which may be parts themselves.
+        """
         whole = Fields.parse(b'{"A": 1, "b": {"c": 2, "d": 3}}')
         inner = whole.block("b")
         assert inner is not None
@@ -159,12 +161,12 @@ class TestMembers:
 
     @pytest.mark.parametrize("value", [1.0, 1.5, 1e3, True, "1", 2**63, -(2**63) - 1, [], {}])
     def test_notIntegers(self, value: object) -> None:
-        """A number is an integer of 64 bits, and neither true nor a text."""
+        """An integer has at most 64 bits, and is neither a boolean nor a text."""
         with pytest.raises(FieldError):
             fieldsOf({"a": value}).integer("a")
 
     def test_exponents(self) -> None:
-        """A number with an exponent is no integer."""
+        """A number with an exponent is not an integer."""
         with pytest.raises(FieldError):
             Fields.parse(b'{"a":1e3}').integer("a")
 

@@ -75,7 +75,7 @@ def test_againstOpenSSL(form: str, password: str) -> None:
     ],
 )
 def test_otherTextsMatchNothing(secret: str) -> None:
-    """Other texts are no hashes, and no password matches them."""
+    """A text that is not a supported hash matches no password."""
     assert not isCrypt(secret)
     assert problemOf(secret) == "a damaged hash"
     assert not checkCrypt(secret, secret)
@@ -83,7 +83,7 @@ def test_otherTextsMatchNothing(secret: str) -> None:
 
 @pytest.mark.parametrize("form", ["5", "6"])
 def test_rounds(form: str) -> None:
-    """Hashes with rounds enough for seconds of a login are refused."""
+    """Hashes with enough rounds to make a login take seconds are refused."""
     start = f"${form}$"
     few = MADE[form].replace(start, f"{start}rounds={MOST_CRYPT_ROUNDS}$")
     many = MADE[form].replace(start, f"{start}rounds={MOST_CRYPT_ROUNDS + 1}$")
@@ -92,7 +92,7 @@ def test_rounds(form: str) -> None:
 
 
 def test_withoutLibrary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the library the log says what to install, and the login is denied."""
+    """Without the library a login is denied, and the log says which one to install."""
     monkeypatch.setattr(htpasswd, "_hashes", None)
     assert "natsbroker[htpasswd]" in problemOf(MADE["apr1"])
     assert not checkCrypt(MADE["apr1"], PASSWORD)
@@ -111,7 +111,10 @@ class TestParsing:
     """The lines of a file."""
 
     def test_understood(self) -> None:
-        """All spellings of bcrypt, and SHA, are accepted. Blank lines and comments are ignored."""
+        """
+        The hashes of a file may be SHA or any variant of bcrypt. Blank lines and comments are
+        ignored.
+        """
         entries = {
             "a": blowfish("x", b"2a"),
             "b": blowfish("x"),
@@ -143,7 +146,7 @@ class TestParsing:
         ],
     )
     def test_otherLinesAreReported(self, line: str, complaint: str) -> None:
-        """Any other line admits no user and is reported by its number, without its secret."""
+        """An invalid line accepts no user, and is reported by its number, without its secret."""
         entries, [told] = parseHtpasswd(f"bob:{sha('x')}\n{line}\n")
         assert entries == {"bob": sha("x")}
         assert told.startswith("line 2: ") and complaint in told
@@ -152,7 +155,7 @@ class TestParsing:
 
 
 def check(checker: HtpasswdChecker, name: bytes, password: bytes) -> Any:
-    """The avatar id, or the type of the failure."""
+    """The avatar id, or the type of the error."""
     errors: list[Any] = []
     try:
         answer = checker.requestAvatarId(UsernamePassword(name, password))
@@ -165,7 +168,7 @@ def check(checker: HtpasswdChecker, name: bytes, password: bytes) -> Any:
 
 
 def atOnce(call: Any, *arguments: Any) -> Any:
-    """A thread that is none."""
+    """Call a function at once, instead of in a thread."""
     return succeed(call(*arguments))
 
 
@@ -190,7 +193,7 @@ class TestChecking:
         ],
     )
     def test_apache(self, name: bytes, password: bytes, expected: Any) -> None:
-        """The users in a file of Apache's are accepted."""
+        """Users in a file written by Apache's htpasswd are accepted."""
         entries, complaints = parseHtpasswd(APACHE)
         assert complaints == []
         checker = HtpasswdChecker(htpasswdChecks(atOnce), entries)
@@ -198,7 +201,7 @@ class TestChecking:
         assert check(checker, name, password) == expected
 
     def test_apacheForms(self) -> None:
-        """Users with Apache's older hashes are admitted."""
+        """Users with Apache's older hashes are accepted."""
         text = "".join(f"user{form}:{secret}\n" for form, secret in MADE.items())
         entries, complaints = parseHtpasswd(text + APACHE)
         assert (len(entries), complaints) == (6, [])
@@ -211,7 +214,7 @@ class TestChecking:
         assert check(checker, b"anna", b"apple") == b"anna"
 
     def test_hashIsNoPassword(self) -> None:
-        """The hash in the file is no password."""
+        """The hash in the file is not accepted as a password."""
         for entry in (sha("x"), blowfish("x"), *MADE.values()):
             checker = HtpasswdChecker(htpasswdChecks(atOnce), {"a": entry})
             assert check(checker, b"a", entry.encode()) is UnauthorizedLogin
@@ -230,7 +233,7 @@ class TestChecking:
         assert check(checker, b"b", b"y") == b"b"
 
     def test_threads(self) -> None:
-        """bcrypt runs in threads, also for unknown names, and a limited number at a time."""
+        """bcrypt runs in a limited number of threads, also for unknown names."""
         threads: list[Any] = []
 
         def later(call: Any, *arguments: Any) -> Any:
@@ -254,9 +257,7 @@ ANNA = ConnectRequest(options={"user": "anna", "pass": "apple"})
 
 
 class World:
-    """
-    A file and its authorizer.
-    """
+    """A file of users and its authorizer."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.clock = path, Clock()
@@ -266,7 +267,7 @@ class World:
         self.authenticator.watchRevocations(lambda *account: self.told.append(account))
 
     def start(self) -> World:
-        """Read the file, and watch it."""
+        """Start the authorizer, which reads the file."""
         self.authenticator.startService()
         outcome: list[Any] = []
         self.authenticator.whenPrepared().addBoth(outcome.append)
@@ -275,7 +276,7 @@ class World:
         return self
 
     def ask(self, user: str = "anna", password: str = "apple") -> Any:
-        """The grant, or the type of the failure."""
+        """The grant, or the type of the error."""
         errors: list[Any] = []
         asking = self.authenticator.grantFor(
             ConnectRequest(options={"user": user, "pass": password})
@@ -287,7 +288,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Anna and Bob."""
+    """A file with Anna and Bob."""
     return World(tmp_path / "users", f"anna:{sha('apple')}\nbob:{blowfish('banana')}\n")
 
 
@@ -318,7 +319,7 @@ def test_contract(tmp_path: Path) -> None:
 
 
 def test_prepared(world: World) -> None:
-    """No client is accepted before the file was read, and then those in it are."""
+    """No client is accepted before the file was read, and later the users in the file are."""
     assert verifyObject(IReadiness, world.authenticator)
     assert world.authenticator.required
     assert world.ask() is Unauthorized
@@ -329,7 +330,7 @@ def test_prepared(world: World) -> None:
 
 
 def test_missing(world: World) -> None:
-    """Without the file the plugin cannot be prepared."""
+    """The plugin cannot be prepared without the file."""
     world.path.unlink()
     results: list[Any] = []
     world.authenticator.whenPrepared().addErrback(results.append)
@@ -340,7 +341,7 @@ def test_missing(world: World) -> None:
 
 
 def test_fileChanges(world: World) -> None:
-    """A changed file takes effect after two looks, and all clients are checked again."""
+    """A changed file takes effect at the second look at it, and all clients are checked again."""
     world.start()
     world.path.write_text(f"carl:{sha('cherry')}\n")
     world.clock.advance(world.authenticator.INTERVAL)
@@ -352,7 +353,7 @@ def test_fileChanges(world: World) -> None:
 
 
 def test_noChange(world: World) -> None:
-    """While the file does not change, no client is checked again."""
+    """No client is checked again while the file is unchanged."""
     world.start()
     for _ in range(5):
         world.clock.advance(world.authenticator.INTERVAL)
@@ -360,7 +361,7 @@ def test_noChange(world: World) -> None:
 
 
 def test_stopped(world: World) -> None:
-    """A service that was stopped leaves no timer, also if it was never started."""
+    """A stopped service leaves no timer, also if it was never started."""
     HtpasswdAuthenticator(str(world.path), maybeDeferred, world.clock).stopService()
     world.start()
     world.authenticator.stopService()
@@ -382,7 +383,7 @@ def test_complaints(world: World) -> None:
 
 
 def test_otherFile(world: World) -> None:
-    """The file of users can be exchanged while the authorizer runs."""
+    """The authorizer can switch to another file while it runs."""
     world.start()
     other = world.path.with_name("other")
     other.write_text(f"carl:{sha('cherry')}\n")

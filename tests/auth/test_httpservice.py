@@ -41,7 +41,7 @@ Failure: Any = UntypedFailure
 
 
 def test_nowAndThen() -> None:
-    """The first failure is logged at once; others are counted, and logged after the interval."""
+    """The first failure is logged at once. Later ones are counted, and logged after an interval."""
     clock = Clock()
     complaints = RateLimitedLog(clock, "It failed")
     with logLines() as lines:
@@ -59,27 +59,27 @@ def test_nowAndThen() -> None:
 
 
 def test_reasons() -> None:
-    """All errors of a request that failed for several reasons are in the line."""
+    """A request that failed for several reasons is logged with all of them."""
     both = [Failure(OSError("one")), Failure(ValueError("two"))]
     failure = Failure(ResponseNeverReceived(both))
     assert reasonOf(failure) == "OSError one; ValueError two"
 
 
 def test_shortReason() -> None:
-    """A reason is cut to a short text."""
+    """A reason in the log is cut to 300 characters."""
     assert len(reasonOf(Failure(ValueError("x" * 10_000)))) == 300
 
 
 def answered(answer: Any) -> Grant:
-    """The grant that an answer gives."""
+    """The grant for an answer."""
     return grantFromAnswer(json.dumps(answer).encode())
 
 
 class TestQuestion:
-    """The question to the service."""
+    """The request to the service."""
 
     def test_question(self) -> None:
-        """A question has the client's identity and address, and no other data."""
+        """A request has the client's credentials and address, and no other data."""
         options = {
             "user": "anna",
             "pass": "\u00e4pfel",
@@ -106,7 +106,7 @@ class TestQuestion:
         }
 
     def test_nonce(self) -> None:
-        """Services that check signatures receive the nonce."""
+        """A service that checks signatures receives the nonce."""
         hello = ConnectRequest(options={"nkey": "UKEY", "sig": "s"}, nonce="n0nce")
         asked = json.loads(question(hello, nonce=True))
         assert (asked["nonce"], asked["connect"]) == ("n0nce", {"nkey": "UKEY", "sig": "s"})
@@ -118,7 +118,7 @@ class TestQuestion:
         assert asked["certificate"].encode() == made.public_bytes(Encoding.PEM)
 
     def test_sameQuestion(self) -> None:
-        """Equal connections make the same request, in any order of their options."""
+        """Equal connections make the same request, whatever the order of their options."""
         one = ConnectRequest(options={"user": "a", "pass": "b"})
         other = ConnectRequest(options={"pass": "b", "user": "a"})
         assert question(one) == question(other)
@@ -182,7 +182,7 @@ class TestAnswer:
         assert (grant.responses is not None) == ("allow_responses" in permissions)
 
     def test_noLimit(self) -> None:
-        """-1 is no limit, and absent is the server's."""
+        """A limit of -1 means unlimited, and a missing limit is the server's."""
         grant = answered({"user": "x", "max_payload": 0, "max_subscriptions": -1})
         assert (grant.maxPayload, grant.maxSubscriptions, grant.expires) == (0, -1, None)
         assert answered({"user": "x", "expires": 0}).expires == 0.0
@@ -205,7 +205,7 @@ class TestAnswer:
         ],
     )
     def test_noAnswer(self, data: bytes) -> None:
-        """An answer that is no JSON object denies the login."""
+        """An answer that is not a JSON object denies the login."""
         with pytest.raises(FieldError):
             grantFromAnswer(data)
 
@@ -244,12 +244,14 @@ class TestAnswer:
         ],
     )
     def test_invalidAnswer(self, answer: Any) -> None:
-        """An invalid answer denies the login, and never grants less than was meant."""
+        """An invalid answer denies the login. It never grants less or more than it says."""
         with pytest.raises(FieldError):
             answered(answer)
 
     def test_manyShapes(self) -> None:
-        """Permissions that take too long to look up are refused."""
+        """
+        An answer whose permissions have too many combinations of wildcard positions is refused.
+        """
         subjects = [
             ".".join("*" if bits >> n & 1 else "x" for n in range(12)) for bits in range(4000)
         ]
@@ -262,16 +264,14 @@ ANNA = ConnectRequest(options={"user": "anna", "pass": "apple"})
 
 
 class World:
-    """
-    An authorizer whose service the test plays.
-    """
+    """An authorizer whose HTTP service is played by the test."""
 
     def __init__(self, **terms: Any) -> None:
         self.agent, self.clock = FakeAgent(), Clock()
         self.authorizer = HTTPAuthorizer(HTTPServiceSettings(URL, **terms), self.agent, self.clock)
 
     def ask(self, hello: ConnectRequest = ANNA) -> list[Any]:
-        """Where the grant will be, or the type of the failure."""
+        """A list for the grant, or the type of the error."""
         results: list[Any] = []
         try:
             answer = self.authorizer.grantFor(hello)
@@ -285,7 +285,7 @@ class World:
 
 
 def told(world: World, happens: Callable[[], object]) -> str:
-    """Send a request, cause a denial, and return the reason in the log."""
+    """Send a request, make it fail, and return the reason in the log."""
     answer = world.ask()
     with logLines() as lines:
         happens()
@@ -297,7 +297,7 @@ def told(world: World, happens: Callable[[], object]) -> str:
 
 
 def service(agent: FakeAgent) -> None:
-    """Let in Anna, and nobody else."""
+    """Answer all requests: accept Anna, and deny others."""
     while agent.requests:
         connect = json.loads(agent.requests.pop(0)[2])["connect"]
         if (connect.get("user"), connect.get("pass")) == ("anna", "apple"):
@@ -307,20 +307,18 @@ def service(agent: FakeAgent) -> None:
 
 
 class Contract:
-    """
-    Makes authorizers whose service answers when it is its time.
-    """
+    """Makes authorizers whose service answers when the contract asks for it."""
 
     def __init__(self) -> None:
         self.worlds: list[World] = []
 
     def make(self) -> HTTPAuthorizer:
-        """One authorizer."""
+        """Make an authorizer."""
         self.worlds.append(World())
         return self.worlds[-1].authorizer
 
     def settle(self) -> None:
-        """The services answer."""
+        """Let the services answer."""
         for world in self.worlds:
             service(world.agent)
 
@@ -337,10 +335,10 @@ TestContract = authorizerTests(
 
 
 class TestAsking:
-    """One question."""
+    """A single request."""
 
     def test_request(self) -> None:
-        """A question is posted as JSON, with the configured headers."""
+        """A request is posted as JSON, with the configured headers."""
         world = World(headers={"Authorization": "Bearer x", "Accept": "application/x+json"})
         world.ask()
         [(method, url, body, headers)] = world.agent.requests
@@ -362,7 +360,7 @@ class TestAsking:
         assert json.loads(world.agent.requests[0][2])["nonce"] == "n0nce"
 
     def test_grant(self) -> None:
-        """The answer of the service is the grant."""
+        """The answer of the service gives the grant."""
         world = World()
         answer = world.ask()
         assert answer == []
@@ -371,7 +369,7 @@ class TestAsking:
 
     @pytest.mark.parametrize("status", [401, 403])
     def test_denial(self, status: int) -> None:
-        """The codes 401 and 403 deny, with any body."""
+        """The statuses 401 and 403 deny the login, with any body."""
         world = World()
         answer = world.ask()
         world.agent.answer(status, b'{"user":"anna"}')
@@ -428,7 +426,7 @@ class TestAsking:
         assert lines[1].endswith("(and 99 times more before)")
 
     def test_cancel(self) -> None:
-        """A client that leaves cancels the question."""
+        """A request is cancelled when its client disconnects."""
         world = World()
         asking: Any = world.authorizer.grantFor(ANNA)
         asking.addErrback(lambda _: None)
@@ -439,10 +437,10 @@ class TestAsking:
 
 
 class TestFlood:
-    """Many questions."""
+    """Many requests at the same time."""
 
     def test_bounded(self) -> None:
-        """A few are open at a time, some wait, and the rest are denied at once."""
+        """A few requests are sent at a time, some wait, and further logins are denied at once."""
         world = World(atATime=2, waiting=3)
         outcomes = [world.ask() for _ in range(6)]
         assert len(world.agent.requests) == 2
@@ -452,7 +450,7 @@ class TestFlood:
         assert outcomes[:5] == [[Grant(user="a")]] * 5
 
     def test_cancelledWhileWaiting(self) -> None:
-        """A login that is cancelled in the queue makes room there, and is not sent."""
+        """A waiting login that is cancelled makes room for another, and is not sent."""
         world = World(atATime=1, waiting=1)
         first = world.ask()
         waiting: Any = world.authorizer.grantFor(ANNA)
@@ -464,7 +462,7 @@ class TestFlood:
         assert (first, third) == ([Grant(user="a")], [Grant(user="b")])
 
     def test_cancelledWhileRunning(self) -> None:
-        """A request that is cancelled makes room for the next."""
+        """A request that is cancelled makes room for a waiting one."""
         world = World(atATime=1, waiting=1)
         running: Any = world.authorizer.grantFor(ANNA)
         running.addErrback(lambda _: None)
@@ -474,7 +472,7 @@ class TestFlood:
         assert second == [Grant(user="b")]
 
     def test_timeOfThoseWhoWait(self) -> None:
-        """Each login has its own time limit, which begins when the service is asked."""
+        """Each login has its own time limit, which begins when its request is sent."""
         world = World(atATime=1, waiting=1, timeout=1.0)
         first, second = world.ask(), world.ask()
         world.clock.advance(1.0)
@@ -485,10 +483,10 @@ class TestFlood:
 
 
 class TestRemembering:
-    """The same question again."""
+    """Answers that are remembered for later logins."""
 
     def again(self, world: World, hello: ConnectRequest = ANNA) -> int:
-        """Send logins, and count the requests that reach the service."""
+        """Send a login, and count the requests that reach the service."""
         before = len(world.agent.requests)
         world.ask(hello)
         return len(world.agent.requests) - before
@@ -501,7 +499,7 @@ class TestRemembering:
         return world
 
     def test_noCacheByDefault(self) -> None:
-        """An answer is not remembered by default."""
+        """Answers are not remembered by default."""
         assert self.again(self.known()) == 1
 
     def test_grant(self) -> None:
@@ -521,7 +519,7 @@ class TestRemembering:
 
     @pytest.mark.parametrize("status", [500, 302])
     def test_failure(self, status: int) -> None:
-        """A failure is not."""
+        """A failure of the service is not remembered."""
         assert self.again(self.known(status, cacheFor=10.0)) == 1
 
     @pytest.mark.parametrize(
@@ -535,11 +533,11 @@ class TestRemembering:
         ],
     )
     def test_otherLoginsAreAskedAbout(self, hello: ConnectRequest) -> None:
-        """A login with another password, host or kind of connection is another request."""
+        """A login with another password, host or connection type makes a new request."""
         assert self.again(self.known(cacheFor=10.0), hello) == 1
 
     def test_bounded(self) -> None:
-        """Not more is remembered than may; the oldest is forgotten first."""
+        """The number of remembered answers is limited, and the oldest is forgotten first."""
         world = self.known(cacheFor=10.0, cacheSize=2)
         for user in ("b", "c"):
             world.ask(ConnectRequest(options={"user": user}))
@@ -548,13 +546,13 @@ class TestRemembering:
         assert self.again(world) == 1
 
     def test_secrets(self) -> None:
-        """The memory of answers has no secret in it."""
+        """Remembered answers do not contain secrets."""
         world = self.known(cacheFor=10.0)
         assert b"apple" not in repr(world.authorizer.__dict__).encode()
         assert "Bearer" not in repr(HTTPServiceSettings(URL, headers={"Authorization": "Bearer x"}))
 
     def test_revoke(self) -> None:
-        """Revoking forgets all answers, also to questions that are still open."""
+        """A revocation forgets all answers, also those to requests that are still open."""
         world = self.known(cacheFor=10.0)
         world.ask(ConnectRequest(options={"user": "b"}))
         world.authorizer.revoke()
@@ -563,7 +561,7 @@ class TestRemembering:
         assert self.again(world, ConnectRequest(options={"user": "b"})) == 1
 
     def test_newService(self) -> None:
-        """A changed service is asked from then on, without the remembered answers."""
+        """A changed URL takes effect at once, and remembered answers are forgotten."""
         world = self.known(cacheFor=10.0)
         other = FakeAgent()
         world.authorizer.use(HTTPServiceSettings("https://other.example/"), other)

@@ -18,16 +18,16 @@ from tests.auth.keyvalues import ORDER
 
 
 class TestRaw:
-    """Base64 in the alphabet of URLs, without padding."""
+    """Base64 with the alphabet for URLs, without padding."""
 
     @given(st.binary())
     def test_readsWhatItWrites(self, data: bytes) -> None:
-        """Whatever was written is read again."""
+        """Any bytes that were encoded are decoded again."""
         assert decodeRaw(encodeRaw(data)) == data
 
     @given(st.text())
     def test_onlyOneText(self, text: str) -> None:
-        """Only the canonical text of a key is accepted."""
+        """Only the canonical text of some bytes is accepted."""
         try:
             data = decodeRaw(text)
         except ValueError:
@@ -45,17 +45,17 @@ class TestRaw:
 
 
 class TestSignature:
-    """The two ways in which a signature may be written."""
+    """The two forms in which a signature may be written."""
 
     @given(st.binary(min_size=1))
     def test_bothWays(self, data: bytes) -> None:
-        """Raw base64 of URLs and padded standard base64 are the same bytes."""
+        """A signature may be written as base64 for URLs or as padded standard base64."""
         assert decodeSignature(encodeRaw(data)) == data
         assert decodeSignature(base64.b64encode(data).decode()) == data
 
     @pytest.mark.parametrize("text", ["-/8=", "_w==", "/w", "/x==", " /w==", "/w==\n", "a", "é"])
     def test_mixturesAreRefused(self, text: str) -> None:
-        """A key that is of neither kind is refused."""
+        """A signature in neither form is refused, nor in a mixture of both."""
         with pytest.raises(ValueError):
             decodeSignature(text)
 
@@ -96,7 +96,7 @@ class TestKeys:
         assert encodeKey(role, decodeKey(KNOWN[role], role)) == KNOWN[role]
 
     def test_libraryKeys(self) -> None:
-        """Keys of the Python library are read."""
+        """Keys made by the Python library are valid."""
         seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
         pair = nkeys.from_seed(seed)
         text = pair.public_key.decode()
@@ -110,11 +110,11 @@ class TestKeys:
 
     @pytest.mark.parametrize("length", range(65))
     def test_lengths(self, length: int) -> None:
-        """Keys of any other length than 32 bytes are refused, with a right checksum too."""
+        """Keys that are not of 32 bytes are refused, although their checksums are right."""
         assert isKey(encodeKey(Role.USER, bytes(length)).rstrip("="), Role.USER) == (length == 32)
 
     def test_damageIsNoticed(self) -> None:
-        """A key of which any letter is another is refused."""
+        """A key with one changed letter is refused."""
         text = KNOWN[Role.USER]
         for place in range(len(text)):
             letter = "A" if text[place] != "A" else "B"
@@ -122,7 +122,7 @@ class TestKeys:
                 decodeKey(text[:place] + letter + text[place + 1 :], Role.USER)
 
     def test_seedIsRefused(self) -> None:
-        """A seed that is sent by mistake is no key, and is not in the error."""
+        """A seed that is sent by mistake is refused, and does not appear in the error."""
         seed = nkeys.encode_seed(b"\3" * 32, nkeys.PREFIX_BYTE_USER).decode()
         with pytest.raises(NkeyError) as caught:
             decodeKey(seed, Role.USER)
@@ -136,7 +136,7 @@ class TestKeys:
 
     @given(st.text(), st.sampled_from(Role))
     def test_anyText(self, text: str, role: Role) -> None:
-        """Any text gets an answer without an exception."""
+        """Any text is checked without an exception."""
         isKey(text, role)
         isKey((text * 56)[:56], role)
 
@@ -185,5 +185,5 @@ class TestSignatures:
             assert not isSignature(forged, b"nonce", bytes.fromhex(key))
 
     def test_reprHidesTheSecret(self) -> None:
-        """A signer shows its public half only."""
+        """The repr of a signer shows the public key only."""
         assert repr(Signer(Role.SERVER, b"\3" * 32)) == f"<Signer {KNOWN[Role.SERVER]}>"

@@ -19,7 +19,7 @@ HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 
 
 def outcome(checks: PasswordChecks, expected: str, given: str) -> list[Any]:
-    """Where the outcome of a check will be."""
+    """A list for the result of a check."""
     results: list[Any] = []
     answer = checks.check(expected, given)
     if isinstance(answer, Deferred):
@@ -34,16 +34,16 @@ class TestKinds:
 
     @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2x$", "$2y$"])
     def test_hash(self, prefix: str) -> None:
-        """A bcrypt hash is recognized by its beginning."""
+        """A bcrypt hash is recognized by its prefix."""
         assert isHash(prefix + "04$" + "x" * 53)
 
     @pytest.mark.parametrize("secret", ["", "secret", "$2a$", "$1$aa$bb", "$2c$04$x", "$2a$4$x"])
     def test_plainText(self, secret: str) -> None:
-        """Everything else is plain text."""
+        """Any other text is a password in plain text."""
         assert not isHash(secret)
 
     def test_sameText(self) -> None:
-        """Texts are compared as bytes, with any characters."""
+        """Passwords in plain text are compared as bytes, with any characters."""
         assert sameText("pässword\udcff", "pässword\udcff")
         assert not sameText("password", "pässword")
         assert not sameText("", "x")
@@ -58,11 +58,11 @@ class TestHashes:
         assert not checkHash(HASH, "Secret")
 
     def test_hashItself(self) -> None:
-        """The hash is not the password."""
+        """A hash is not accepted as its own password."""
         assert not checkHash(HASH, HASH)
 
     def test_longPassword(self) -> None:
-        """A password of more than 72 bytes is refused: bcrypt would ignore the rest."""
+        """A password of more than 72 bytes is refused, because bcrypt would ignore the rest."""
         hashed = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
         assert checkHash(hashed, "x" * 72)
         assert not checkHash(hashed, "x" * 73)
@@ -73,15 +73,15 @@ class TestHashes:
 
     @pytest.mark.parametrize("broken", ["$2a$04$", "$2a$99$" + "x" * 53, "$2a$04$\xe9" + "x" * 52])
     def test_broken(self, broken: str) -> None:
-        """Nothing is the password of a broken hash."""
+        """No password matches a broken hash."""
         assert not checkHash(broken, "secret")
 
 
 class TestQueue:
-    """Many comparisons."""
+    """Many comparisons at the same time."""
 
     def test_plainAtOnce(self) -> None:
-        """Plain text is compared at once and needs no thread."""
+        """A password in plain text is compared at once, without a thread."""
         threads = Threads()
         checks = PasswordChecks(threads)
         assert outcome(checks, "secret", "secret") == [True]
@@ -97,7 +97,7 @@ class TestQueue:
         assert result == [True]
 
     def test_atATime(self) -> None:
-        """Only a few checks run at the same time. The others follow in order."""
+        """Only a few comparisons run at the same time. The others follow in order."""
         threads = Threads()
         checks = PasswordChecks(threads)
         outcomes = [outcome(checks, HASH, given) for given in ("secret", "x", "secret")]
@@ -109,7 +109,7 @@ class TestQueue:
         assert outcomes == [[True], [False], [True]]
 
     def test_tooManyWait(self) -> None:
-        """When too many wait, one more is denied."""
+        """A login is denied when too many others wait."""
         checks = PasswordChecks(Threads())
         for _ in range(checks.AT_A_TIME + checks.WAITING):
             checks.check(HASH, "secret")
@@ -118,7 +118,7 @@ class TestQueue:
 
     def test_fullLater(self) -> None:
         """
-        With a clock, logins beyond the limit wait for their denial, so that the client does not
+        With a clock, a login beyond the limit is denied after a delay, so that the client does not
         retry more often.
         """
         clock, threads = Clock(), Threads()
@@ -136,7 +136,7 @@ class TestQueue:
         assert not clock.getDelayedCalls()
 
     def test_cancelWaiting(self) -> None:
-        """A login that is cancelled while it waits costs no computing."""
+        """A login that is cancelled while it waits is never compared."""
         threads = Threads()
         checks = PasswordChecks(threads)
         waiting = [checks.check(HASH, "secret") for _ in range(3)]
@@ -177,7 +177,9 @@ class TestQueue:
 
 
 def test_sameForAName() -> None:
-    """A name always gets the same secret, and the existing secrets are shared among names."""
+    """
+    An unknown name is always compared with the same secret, and names are spread over all secrets.
+    """
     decoys = DummySecrets(["a", "b", "c"])
     names = [f"user{number}" for number in range(300)]
     given = [decoys.secretFor(name) for name in names]
@@ -188,7 +190,7 @@ def test_sameForAName() -> None:
 
 
 def test_notForeseeable() -> None:
-    """Which secret a name gets differs from one start to the next."""
+    """The secret that an unknown name is compared with changes at each start."""
     secrets = [str(number) for number in range(1000)]
     assert [DummySecrets(secrets).secretFor(name) for name in "abc"] != [
         DummySecrets(secrets).secretFor(name) for name in "abc"
@@ -196,10 +198,10 @@ def test_notForeseeable() -> None:
 
 
 def test_noUsers() -> None:
-    """Without any user there is still a secret to compare with."""
+    """An unknown name is compared with an empty secret if there are no users."""
     assert DummySecrets([]).secretFor("x") == ""
 
 
 def test_anyName() -> None:
-    """A name that is not Unicode text gets a hash too."""
+    """A name that is not valid Unicode is compared with a secret too."""
     assert DummySecrets(["a"]).secretFor("\ud800\udcff\x00") == "a"

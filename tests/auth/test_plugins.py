@@ -1,5 +1,5 @@
 """
-Tests of L{natsbroker.auth.plugins}: the ready-made authorizers in brokers in memory.
+Tests of L{natsbroker.auth.plugins}: the built-in authorization plugins in brokers in memory.
 """
 
 from __future__ import annotations
@@ -47,51 +47,53 @@ KEY = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 
 
 class SettingsHost:
-    """A broker's settings."""
+    """A host that has only a broker's settings."""
 
     def __init__(self, text: str = TEXT) -> None:
         self.settings = settingsOf(text)
 
 
 def avatars(host: Any = None) -> SettingsAvatars:
-    """Avatars of some settings."""
+    """The avatars for a host."""
     settingsHost: Any = host or SettingsHost()
     return SettingsAvatars(settingsHost)
 
 
 def test_provides() -> None:
-    """The avatars of checkers have permissions."""
+    """The avatars of checkers provide their interface."""
     assert verifyObject(IAvatars, avatars())
 
 
 def test_userOfAnAccount() -> None:
-    """An avatar that is a user of an account is in it, with its limits."""
+    """An avatar named like a user of an account is in this account, with its limits."""
     assert avatars().grantOf("anna", ConnectRequest()) == Grant("SHOP", "anna", maxPayload=5)
 
 
 def test_userOfAuthorization() -> None:
-    """A user of the authorization block has its permissions."""
+    """An avatar named like a user of the authorization block has that user's permissions."""
     expected = Grant(user="bob", publish=PermissionSet([b"bobs"]))
     assert avatars().grantOf("bob", ConnectRequest()) == expected
 
 
 @pytest.mark.parametrize("name", ["carl", "", KEY])
 def test_unknownUserHasDefaultPermissions(name: str) -> None:
-    """Any other has the default permissions in the global account, also one whose name is the key
-    of a user that must sign."""
+    """
+    Any other avatar has the default permissions in the global account, also if named like the key
+    of a user.
+    """
     expected = Grant(user=name, publish=PermissionSet([b"public.>"]))
     assert avatars().grantOf(name, ConnectRequest()) == expected
 
 
 def test_connectionType() -> None:
-    """The kinds of connection of a user hold."""
+    """An avatar is denied on other connection types than those of its user."""
     with pytest.raises(Unauthorized):
         avatars().grantOf("web", ConnectRequest())
     assert avatars().grantOf("web", ConnectRequest(connectionType="WEBSOCKET")).account == "SHOP"
 
 
 def test_guests() -> None:
-    """A guest is the user that the settings name."""
+    """A guest is the user that C{no_auth_user} names."""
     assert not avatars().hasGuests()
     guests = avatars(SettingsHost(TEXT + "no_auth_user: bob\n"))
     assert guests.hasGuests()
@@ -99,7 +101,7 @@ def test_guests() -> None:
 
 
 def test_reload() -> None:
-    """Changed settings apply from then on."""
+    """Changed settings apply to later logins."""
     host = SettingsHost()
     provider = avatars(host)
     assert provider.grantOf("bob", ConnectRequest()).publish == PermissionSet([b"bobs"])
@@ -117,7 +119,7 @@ accounts {
 
 
 def login(broker: MemoryBroker, user: str, password: str) -> MemoryConnection:
-    """A connection of a user."""
+    """A connection with a user's name and password."""
     return broker.connect({"verbose": False, "user": user, "pass": password})
 
 
@@ -127,7 +129,7 @@ def block(options: str) -> str:
 
 
 def reload(broker: MemoryBroker, text: str) -> None:
-    """Take another configuration, at the address that there is."""
+    """Reload another configuration with the same address."""
     settings = settingsOf(text)
     broker.broker.reload(replace(settings, host=broker.broker.settings.host))
 
@@ -143,7 +145,7 @@ def account(broker: MemoryBroker, user: str) -> str:
 
 
 def test_provide() -> None:
-    """Each is a plugin with a name."""
+    """Each built-in authorizer is a plugin with a name."""
     assert all(map(IAuthorizerPlugin.providedBy, READY_MADE))
     assert sorted(plugin.name for plugin in READY_MADE) == ["cred", "htpasswd", "http"]
 
@@ -178,7 +180,7 @@ def test_provide() -> None:
     ],
 )
 def test_sections(text: str, why: str) -> None:
-    """An invalid section is refused, without values that may be secret."""
+    """An invalid section is refused with an error that hides secrets."""
     name = text.split(",")[0].split()[1]
     with pytest.raises(BrokerError, match=f'authorization plugin "{name}": .*({why})') as refused:
         Host(block(text))
@@ -196,13 +198,13 @@ def test_sections(text: str, why: str) -> None:
     ],
 )
 def test_urls(text: str) -> None:
-    """https, or http to this machine, or on purpose."""
+    """A URL must use https, unless it is of this machine or C{insecure_http} is set."""
     host = Host(block(f"plugin: http, {text}"))
     assert host.broker.clientContext.authorizer.nonce == ("nonce" in text)
 
 
 class TestHtpasswd:
-    """Users in a file."""
+    """Users in an htpasswd file."""
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -216,7 +218,7 @@ class TestHtpasswd:
         return f"authorization {{ plugin: htpasswd, file: '{path}' }}\n{ACCOUNTS}"
 
     def test_login(self, path: Path) -> None:
-        """A user in the file is let in under that name."""
+        """A user in the file is accepted under its name."""
         with MemoryBroker(configText=self.text(path)) as broker:
             anna = login(broker, "anna", "apple")
             assert account(broker, "anna") == "SHOP"
@@ -228,7 +230,7 @@ class TestHtpasswd:
             assert broker.connect({"verbose": False}).closed == "lost"
 
     def test_fileChanges(self, path: Path) -> None:
-        """A user who is removed from the file is cut; others stay."""
+        """A user who is removed from the file is disconnected, and other users are not."""
         with MemoryBroker(configText=self.text(path)) as broker:
             anna, carl = login(broker, "anna", "apple"), login(broker, "carl", "cherry")
             path.write_text(f"anna:{sha('apple')}\n")
@@ -236,7 +238,7 @@ class TestHtpasswd:
             assert (anna.closed, carl.closed) == ("", "lost")
 
     def test_missing(self, path: Path) -> None:
-        """Without the file the broker does not start."""
+        """The broker does not start without the file."""
         path.unlink()
         reactor = MemoryReactor()  # type: ignore[no-untyped-call]
         broker = Broker(settingsOf(self.text(path)), reactor=reactor)
@@ -248,7 +250,7 @@ class TestHtpasswd:
         assert "No such file" in str(results[0].value)
 
     def test_reload(self, path: Path) -> None:
-        """A reload takes another file, and permissions of the settings."""
+        """A reload takes another file and changed permissions."""
         other = path.with_name("other")
         other.write_text(f"anna:{sha('apple')}\n")
         with MemoryBroker(configText=self.text(path)) as broker:
@@ -268,14 +270,14 @@ class TestHtpasswd:
         ],
     )
     def test_wrongReload(self, path: Path, old: str, new: str, why: str) -> None:
-        """A reload that is malformed changes nothing."""
+        """A reload with an invalid section changes nothing."""
         with MemoryBroker(configText=self.text(path)) as broker:
             with pytest.raises(ReloadError, match=why):
                 reload(broker, self.text(path).replace(old, new))
             assert login(broker, "carl", "cherry").closed == ""
 
     def test_nameInLog(self, path: Path) -> None:
-        """The log names the deciding plugin."""
+        """The log names the authorization plugin when the broker starts."""
         with logLines() as lines, MemoryBroker(configText=self.text(path)):
             pass
         assert any("authorizer=htpasswd" in line for line in lines)
@@ -285,7 +287,7 @@ class TestCred:
     """Checkers of C{twisted.cred}."""
 
     def test_namedCheckers(self) -> None:
-        """Checkers are named as C{--auth} names them, and asked in order."""
+        """Checkers are configured as for C{--auth}, and asked in order."""
         text = "authorization { plugin: cred, checkers: ['memory:anna:apple', 'memory:bob:b'] }"
         with MemoryBroker(configText=text + ACCOUNTS) as broker:
             login(broker, "anna", "apple")
@@ -294,7 +296,7 @@ class TestCred:
             assert login(broker, "anna", "b").closed == "lost"
 
     def test_givenCheckers(self) -> None:
-        """Checkers that are already made can be passed to the broker."""
+        """A program can pass checker objects to the broker."""
         plugin = CredPlugin([makeChecker("memory:anna:apple")])
         with MemoryBroker(configText=ACCOUNTS, authorizer=plugin) as broker:
             login(broker, "anna", "apple")
@@ -302,7 +304,7 @@ class TestCred:
             assert login(broker, "bob", "").closed == "lost"
 
     def test_guests(self) -> None:
-        """C{no_auth_user} is the user for a client without credentials, with any checkers."""
+        """A client without credentials is C{no_auth_user}, with any checkers."""
         text = "no_auth_user: bob\n" + ACCOUNTS
         plugin = CredPlugin([makeChecker("memory:anna:apple")])
         with MemoryBroker(configText=text, authorizer=plugin) as broker:
@@ -311,7 +313,7 @@ class TestCred:
             assert login(broker, "bob", "x").closed == "lost"
 
     def test_reload(self) -> None:
-        """A reload of the settings' users holds for avatars."""
+        """A reload that removes a user disconnects the avatar with its name."""
         plugin = CredPlugin([makeChecker("memory:anna:apple:bob:b")])
         with MemoryBroker(configText=ACCOUNTS, authorizer=plugin) as broker:
             anna, bob = login(broker, "anna", "apple"), login(broker, "bob", "b")
@@ -330,7 +332,7 @@ class TestHTTP:
         return agent
 
     def test_login(self, agent: FakeAgent) -> None:
-        """The service decides about everything."""
+        """The service decides about the name, the account and the permissions."""
         text = "authorization { plugin: http, url: 'https://x/' }\n" + ACCOUNTS
         with MemoryBroker(configText=text) as broker:
             anna = login(broker, "anna", "apple")
@@ -352,7 +354,10 @@ class TestHTTP:
     def test_denied(
         self, agent: FakeAgent, status: int, body: bytes, flushLoggedErrors: Any
     ) -> None:
-        """A denial, a failure, nonsense, an account that is not there, a grant that has ended."""
+        """
+        A login is denied if the service denies it, fails, or gives an invalid, unknown or expired
+        grant.
+        """
         with MemoryBroker(configText="authorization { plugin: http, url: 'https://x/' }") as broker:
             anna = login(broker, "anna", "apple")
             agent.answer(status, body)
@@ -361,7 +366,7 @@ class TestHTTP:
             flushLoggedErrors(Exception)
 
     def test_serviceHangs(self, agent: FakeAgent) -> None:
-        """A service that does not answer denies the login, and the log has the reason."""
+        """A login is denied if the service does not answer, and the log has the reason."""
         text = "authorization { plugin: http, url: 'https://x/' }"
         with logLines() as lines, MemoryBroker(configText=text) as broker:
             anna = login(broker, "anna", "apple")
@@ -372,7 +377,7 @@ class TestHTTP:
         assert any("authorization service failed" in line for line in lines)
 
     def test_reload(self, agent: FakeAgent) -> None:
-        """A reload takes another URL. It changes nothing if the URL is malformed."""
+        """A reload takes another URL, and is refused if the URL is invalid."""
         text = "authorization { plugin: http, url: '%s' }"
         with MemoryBroker(configText=text % "https://x/") as broker:
             reload(broker, text % "https://y/")

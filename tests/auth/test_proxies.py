@@ -37,7 +37,7 @@ class TestTrusted:
 
     @pytest.mark.parametrize("signer", [PROXY, OTHER])
     def test_knownKey(self, signer: Signer) -> None:
-        """The trusted key that signed the nonce is found, with any role."""
+        """The proxy is the trusted key that signed the nonce, with any role."""
         proxies = TrustedProxies([PROXY.publicKey, OTHER.publicKey])
         assert proxies.seen(signed(signer)).proxy == signer.publicKey
 
@@ -70,7 +70,7 @@ class TestTrusted:
         assert not TrustedProxies() and TrustedProxies([PROXY.publicKey])
 
     def test_proxyIsRemoved(self) -> None:
-        """A client that came through a proxy is cut when the proxy is no longer trusted."""
+        """A client is disconnected when its proxy is no longer trusted."""
         proxies = TrustedProxies([PROXY.publicKey])
         options = signed().options
         stays = ConnectRequest(options=options, nonce=NONCE, granted=Grant(proxy=PROXY.publicKey))
@@ -82,13 +82,13 @@ class TestTrusted:
             assert caught.value.error is errors.PROXY_NOT_TRUSTED
 
     def test_noKey(self) -> None:
-        """A malformed key is refused."""
+        """A malformed key of a proxy is refused."""
         with pytest.raises(NkeyError):
             TrustedProxies(["x"])
 
 
 def test_require() -> None:
-    """A client that must come through a proxy is refused without one, with the reason."""
+    """A client that must connect through a proxy is refused without one, with the reason."""
     requireProxy(ConnectRequest(proxy="x"))
     with pytest.raises(Unauthorized) as caught:
         requireProxy(ConnectRequest())
@@ -115,7 +115,10 @@ def test_require() -> None:
     ],
 )
 def test_settings(text: str, options: bytes) -> None:
-    """A correct login is accepted through a proxy only. A wrong one has its own reason."""
+    """
+    With C{proxy_required}, a right login is accepted only through a proxy, and a wrong one has
+    another reason.
+    """
     settings = settingsOf(text)
     authorizer = authorizerFrom(settings, PasswordChecks(maybeDeferred))
     said = parseConnect(b"{" + options + b"}")
@@ -131,7 +134,7 @@ def test_settings(text: str, options: bytes) -> None:
 
 
 def test_notRequired() -> None:
-    """Users of the array say it themselves, as with nats-server."""
+    """C{proxy_required} of the block does not apply to listed users, as with nats-server."""
     text = "authorization { proxy_required: true, users: [ {user: a, password: b} ] }"
     (user,) = settingsOf(text).users()
     assert isinstance(user, User) and not user.proxy_required

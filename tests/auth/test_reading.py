@@ -27,9 +27,7 @@ from tests.config.support import built, complaintsOf, settingsOf
 
 
 def permissionsOf(text: str) -> Permissions | None:
-    """
-    Build the permissions of a user.
-    """
+    """The permissions of a user in a configuration."""
     text = f"authorization {{ users: [ {{user: a, permissions: {text} }} ] }}"
     return settingsOf(text).authorization.users[0].permissions
 
@@ -66,7 +64,7 @@ READABLE = [
 
 @pytest.mark.parametrize(("text", "permissions"), READABLE)
 def test_readable(text: str, permissions: Permissions) -> None:
-    """Permissions are read in every way that they can be written."""
+    """Permissions are read in every form of the configuration."""
     assert permissionsOf(text) == permissions
 
 
@@ -90,7 +88,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("text", "path", "message"), UNREADABLE)
 def test_unreadable(text: str, path: str, message: str) -> None:
-    """An unreadable permission is reported with its path."""
+    """An invalid permission is reported with its path."""
     (complaint,) = complaintsOf(f"authorization {{ users: [ {{user: a, permissions: {text} }} ] }}")
     assert complaint.partition(" ")[2] == (f"authorization.users[0].permissions.{path}: {message}")
 
@@ -102,7 +100,7 @@ class TestAuthorization:
     """The C{authorization} block."""
 
     def test_noBlock(self) -> None:
-        """Without the block no login is needed."""
+        """No login is required without the block."""
         authorization = settingsOf("port: 1").authorization
         assert authorization == AuthorizationSettings()
         assert not authorization.defined
@@ -121,22 +119,22 @@ class TestAuthorization:
 
     @pytest.mark.parametrize(("text", "seconds"), [("5", 5), ("0.5", 0.5), ("'3s'", 3), ("0", 2)])
     def test_timeout(self, text: str, seconds: float) -> None:
-        """The timeout is a number of seconds or a duration; zero means the default."""
+        """The timeout is a number of seconds or a duration. Zero means the default."""
         authorization = settingsOf(f"authorization {{ timeout: {text} }}").authorization
         assert authorization.timeout == seconds
 
     def test_timeoutWithTLS(self) -> None:
-        """With TLS the default is a second more than the time for the handshake."""
+        """The default timeout with TLS is one second more than that of the handshake."""
         tls = "tls { cert_file: cert.pem, key_file: key.pem, timeout: 4 }"
         assert settingsOf(tls).authorization.timeout == 5.0
 
     def test_longTimeout(self) -> None:
-        """A long timeout earns a warning, because a client without a login may stay as long."""
+        """A long timeout gives a warning, because clients may stay that long without a login."""
         (warning,) = built("authorization { timeout: 1000000 }").warnings
         assert str(warning).startswith("s.conf:1:17: authorization.timeout: 1e+06 seconds is long")
 
     def test_plugin(self) -> None:
-        """A plugin gets every key that is not ours."""
+        """A plugin gets every key of the block that is not the broker's."""
         authorization = settingsOf(
             "authorization { plugin: ldap, url: u, timeout: 3 }"
         ).authorization
@@ -144,7 +142,7 @@ class TestAuthorization:
         assert authorization.timeout == 3
 
     def test_users(self) -> None:
-        """Users have their own permissions or the default of the block."""
+        """Users have permissions of their own, or the default ones of the block."""
         authorization = settingsOf(
             "authorization { default_permissions { publish: x }\n"
             "users: [ {user: a, pass: b}, {user: c, permission: {}} ] }"
@@ -155,7 +153,7 @@ class TestAuthorization:
         )
 
     def test_connectionTypes(self) -> None:
-        """Kinds of connection are known by name, in any case."""
+        """Connection types are read in any case."""
         text = "authorization { users: [ {user: a, connection_types: [standard, MQTT]} ] }"
         (user,) = settingsOf(text).authorization.users
         assert user.allowed_connection_types == frozenset({"STANDARD", "MQTT"})
@@ -187,7 +185,7 @@ class TestAccounts:
         }
 
     def test_sharedPermissions(self) -> None:
-        """Permissions that are written once can be used by many."""
+        """Permissions that are written once, as a variable, can be used by several users."""
         accounts = settingsOf(
             "accounts { P { publish: x }\n A { users: [ {user: a, permissions: $P} ] } }"
         ).accounts
@@ -238,7 +236,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "complaint"), MISTAKES)
 def test_mistakes(text: str, complaint: str) -> None:
-    """Users, accounts and secrets that do not fit together are reported."""
+    """Users, accounts and secrets that exclude each other are reported."""
     assert complaintsOf(text) == [f"s.conf:{complaint}"]
 
 
@@ -251,7 +249,7 @@ def test_nkeyWithPassword() -> None:
 
 
 def test_nkeyUsers() -> None:
-    """A user with an nkey has the key as its name. Permissions and accounts work as for others."""
+    """A user with an nkey is named by its key, and has permissions and an account like others."""
     users = f"[ {{nkey: {KEY}, connection_types: [standard]}}, {{user: a}} ]"
     settings = settingsOf(f"accounts {{ A {{ users: {users} }} }}")
     key, name = settings.users()
@@ -261,7 +259,7 @@ def test_nkeyUsers() -> None:
 
 @pytest.mark.parametrize("key", ["UA", KEY[:-1], KEY.lower(), ACCOUNT_KEY, KEY[:-1] + "A"])
 def test_notNkeys(key: str) -> None:
-    """A text that is not the public key of a user is reported."""
+    """An nkey that is not the public key of a user is reported."""
     (complaint,) = complaintsOf(f"authorization {{ users: [ {{nkey: {key}}} ] }}")
     assert "Not a valid public nkey for a user" in complaint
 
@@ -275,14 +273,14 @@ def test_sameNkeyTwice() -> None:
 
 
 def test_accountNkey() -> None:
-    """An account's own key must be an account's."""
+    """The nkey of an account must be the key of an account."""
     settingsOf(f"accounts {{ A {{ nkey: {ACCOUNT_KEY} }} }}")
     (complaint,) = complaintsOf(f"accounts {{ A {{ nkey: {KEY} }} }}")
     assert "Not a valid public nkey for an account" in complaint
 
 
 def test_cheapBcryptIsFine() -> None:
-    """A hash with a usual cost is a password like any other."""
+    """A bcrypt hash with a usual cost gives no warning."""
     secret = "$2b$11$3kIDaCxw.Glsl1.u5nKa6eUnNDLV5HV9tIuUp7EHhMt6Nm9myW1aS"
     assert settingsOf(f"authorization {{ token: '{secret}' }}").authorization.token == secret
 
@@ -300,14 +298,14 @@ def test_cheapBcryptIsFine() -> None:
     ],
 )
 def test_emptyLoginOfBlocks(text: str, place: str) -> None:
-    """Empty logins of links are errors, too, with their place."""
+    """An empty login of a link is an error too, with its path."""
     with pytest.raises(ConfigErrors) as raised:
         buildText(text, {"E": ""}, "x.conf")
     assert f"x.conf:{place}: is empty: everybody would be let in" in str(raised.value)
 
 
 def test_emptyPasswordOfListedUser() -> None:
-    """A listed user may have no password, as with nats-server: the name is still needed."""
+    """A listed user may have an empty password, as with nats-server."""
     [user] = settingsOf("authorization { users: [{ user: a, pass: '' }] }").authorization.users
     assert (user.user, user.password) == ("a", "")
 
@@ -315,9 +313,7 @@ def test_emptyPasswordOfListedUser() -> None:
 @pytest.mark.parametrize("name", ["user", "pass", "token"])
 @pytest.mark.parametrize("text", ["$EMPTY", '""'])
 def test_emptyLogin(name: str, text: str) -> None:
-    """
-    An empty variable in the place of a login is an error. It does not open the broker to everyone.
-    """
+    """An empty variable in a login is an error, and does not open the broker to everyone."""
     with pytest.raises(ConfigErrors) as raised:
         buildText(f"authorization {{ {name}: {text} }}", {"EMPTY": ""}, "x.conf")
     message = f"x.conf:1:17: authorization.{name}: is empty: everybody would be let in"
@@ -335,18 +331,20 @@ def block(text: str) -> str:
 
 
 def test_noCalloutByDefault() -> None:
-    """By default no service is asked."""
+    """No callout service is asked by default."""
     assert settingsOf("port: 4222").authorization.auth_callout is None
 
 
 def test_requiredKeys() -> None:
-    """Issuer and users are required; the service is asked in the global account by default."""
+    """
+    The issuer and the users of a callout are required; its account is the global one by default.
+    """
     callout = settingsOf(block(f"issuer: {ACCOUNT}, auth_users: [a]")).authorization.auth_callout
     assert callout == AuthCallout(ACCOUNT, "$G", ("a",))
 
 
 def test_allKeys() -> None:
-    """All keys are read, under their other names too."""
+    """All keys of a callout are read, also under their other names."""
     text = f"issuer: {ACCOUNT}, users: [a], acc: A, key: {CURVE}, allowed_accounts: [A, B]"
     callout = settingsOf(f"{block(text)}, accounts {{ A {{}}, B {{}} }}").authorization.auth_callout
     assert callout == AuthCallout(ACCOUNT, "A", ("a",), CURVE, ("A", "B"))
@@ -367,16 +365,13 @@ def test_allKeys() -> None:
     ],
 )
 def test_calloutMistakes(text: str, complaint: str) -> None:
-    """A mistake in the callout's block is refused in nats-server's words."""
+    """An invalid callout is refused with nats-server's error."""
     (problem,) = complaintsOf(block(text))
     assert complaint in problem
 
 
 def test_operators() -> None:
-    """
-    In operator mode the accounts decide which callout service is asked, and the configuration does
-    not.
-    """
+    """A callout is refused in operator mode, where the JWTs of accounts configure it."""
     problems = complaintsOf(
         f"operator: eyJ\nauthorization {{ auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
     )
@@ -384,7 +379,7 @@ def test_operators() -> None:
 
 
 def test_plugin() -> None:
-    """A plugin and a service together are refused."""
+    """A plugin and a callout together are refused."""
     text = f"authorization {{ plugin: p, auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}"
     (problem,) = complaintsOf(text)
     assert "auth_callout and a plugin exclude each other" in problem
@@ -399,7 +394,7 @@ def test_plugin() -> None:
     ],
 )
 def test_messageTraces(value: str, expected: MessageTraces) -> None:
-    """An account has a destination for traces, perhaps of some messages only."""
+    """An account may have a destination for traces, and a percentage of traced messages."""
     settings = settingsOf(f"accounts {{ A {{ msg_trace: {value} }} }}")
     assert settings.accounts["A"].trace == expected
     assert settingsOf("accounts { A {} }").accounts["A"].trace == MessageTraces()
@@ -413,14 +408,14 @@ def test_messageTraces(value: str, expected: MessageTraces) -> None:
     ],
 )
 def test_wrongMessageTraces(value: str, problem: str) -> None:
-    """Invalid destinations, and a sampling of nothing, are errors."""
+    """An invalid trace destination is an error."""
     with pytest.raises(ConfigErrors, match=re.escape(problem)):
         settingsOf(f"accounts {{ A {{ msg_trace: {value} }} }}")
 
 
 @pytest.mark.parametrize("block", ["services", "plugins"])
 def test_otherKinds(block: str) -> None:
-    """A user may be limited to a kind of connection that the file has a section for."""
+    """A user may be restricted to a connection type that the file has a section for."""
     users = "authorization { users: [{user: a, pass: b, allowed_connection_types: [lines]}] }"
     (user,) = settingsOf(f"{users}, {block} {{ lines {{}} }}").users()
     assert user.allowed_connection_types == frozenset({"LINES"})

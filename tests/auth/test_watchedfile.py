@@ -18,10 +18,10 @@ from tests.server.support import logLines
 
 class World:
     """
-    A file, and who reads it in threads that the test runs.
+    A watched file, and threads that the test runs.
 
     @ivar taken: the texts that were read.
-    @ivar jobs: what threads are to do.
+    @ivar jobs: the calls that wait for a thread.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,32 +32,32 @@ class World:
         self._time = 1_000_000_000
 
     def thread(self, call: Any, *arguments: Any) -> Deferred[Any]:
-        """A thread that begins when the test says."""
+        """Queue a call for a thread."""
         result: Deferred[Any] = Deferred()
         self.jobs.append(lambda: maybeDeferred(call, *arguments).chainDeferred(result))
         return result
 
     def run(self) -> None:
-        """Let the threads work."""
+        """Let the threads run the queued calls."""
         jobs, self.jobs = self.jobs, []
         for job in jobs:
             job()
 
     def write(self, text: str | bytes) -> None:
-        """Write the file, at a time of its own."""
+        """Write the file, with a new modification time."""
         self.path.write_bytes(text.encode() if isinstance(text, str) else text)
         self._time += 1
         os.utime(self.path, (self._time, self._time))
 
     def load(self) -> list[Any]:
-        """Read it for the first time."""
+        """Read the file for the first time."""
         outcome: list[Any] = []
         self.file.load().addCallbacks(outcome.append, lambda why: outcome.append(why.value))
         self.run()
         return outcome
 
     def look(self, times: int = 1) -> list[str]:
-        """Look for changes, and return the content that was taken since the last time."""
+        """Look at the file, and return the texts that were taken since the last time."""
         for _ in range(times):
             self.file.look()
             self.run()
@@ -68,7 +68,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """A file with a text that was read."""
+    """A watched file that was read once."""
     world = World(tmp_path / "file")
     world.write("one")
     assert world.load() == [None]
@@ -77,7 +77,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_fileChanges(world: World) -> None:
-    """A change is taken at the second look that finds it, and only once."""
+    """A change is taken at the second look that sees the same file, and only once."""
     world.write("two")
     assert world.look() == []
     assert world.look() == ["two"]
@@ -85,7 +85,7 @@ def test_fileChanges(world: World) -> None:
 
 
 def test_sameSizeAndPlace(world: World) -> None:
-    """A new file of the same name, size and time is a change."""
+    """A replaced file counts as changed, although name, size and time are the same."""
     other = world.path.with_name("other")
     other.write_text("eno")
     times = world.path.stat()
@@ -95,7 +95,7 @@ def test_sameSizeAndPlace(world: World) -> None:
 
 
 def test_unrest(world: World) -> None:
-    """While it is being written it is not read."""
+    """A file is not read while it is being written."""
     for text in ("t", "tw", "two", "two\n"):
         world.write(text)
         assert world.look() == []
@@ -120,7 +120,7 @@ def test_changedWhileRead(world: World, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_fileIsRemoved(world: World) -> None:
-    """The content of a removed file stays in force. When the file comes back it is read again."""
+    """The content of a removed file stays in use. A new file of this name is read."""
     world.path.unlink()
     assert world.look(3) == []
     world.write("two")
@@ -128,7 +128,7 @@ def test_fileIsRemoved(world: World) -> None:
 
 
 def test_complaint(world: World) -> None:
-    """An unreadable file is logged once, and again for another error."""
+    """An unreadable file is logged once, and again if the error changes."""
     with logLines() as lines:
         world.write(b"\xff")
         assert world.look(4) == []
@@ -140,7 +140,7 @@ def test_complaint(world: World) -> None:
 
 @pytest.mark.parametrize("text", [None, b"\xff", b"x" * 20])
 def test_load(tmp_path: Path, text: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that cannot be read the first time is a failure that gives the reason."""
+    """A file that cannot be read the first time is an error with the reason."""
     monkeypatch.setattr(restingfile, "LONGEST", 19)
     world = World(tmp_path / "file")
     if text is not None:
@@ -151,7 +151,7 @@ def test_load(tmp_path: Path, text: bytes | None, monkeypatch: pytest.MonkeyPatc
 
 
 def test_readInThreads(world: World) -> None:
-    """The file is read in threads only, one look at a time."""
+    """The file is read in threads only, and one look at a time."""
     world.write("two")
     for _ in range(5):
         world.file.look()
@@ -161,7 +161,7 @@ def test_readInThreads(world: World) -> None:
 
 
 def test_newPath(world: World) -> None:
-    """A new path takes effect, also while the file before is being read."""
+    """A new path takes effect, also while the file of the old path is being read."""
     other = world.path.with_name("other")
     other.write_text("other")
     world.write("two")

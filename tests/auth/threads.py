@@ -1,5 +1,5 @@
 """
-A pool of threads in which the test says when work is done.
+A pool of threads whose work the test runs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from twisted.internet.defer import Deferred
 
 class Threads:
     """
-    Threads that run when the test says so.
+    A pool of threads whose calls the test runs.
 
-    @ivar calls: what waits to run, with where its result goes.
+    @ivar calls: the waiting calls, with their results' Deferreds.
     """
 
     def __init__(self) -> None:

@@ -27,9 +27,7 @@ NOW = 1_700_000_000.0
 
 
 def outcomeOf(call: Callable[[], Any]) -> list[Any]:
-    """
-    Where the result of a call will be, or the error that there is instead.
-    """
+    """A list that will contain the result of a call, or its error."""
     outcome: list[Any] = []
     try:
         answer = call()
@@ -44,10 +42,10 @@ def outcomeOf(call: Callable[[], Any]) -> list[Any]:
 @implementer(ISubscriber)
 class CalloutWorld:
     """
-    A server that asks, and a service in an account that answers.
+    A server that sends requests, and a callout service in an account that answers.
 
-    @ivar decide: what is answered; nothing if it returns C{None}.
-    @ivar questions: what was asked.
+    @ivar decide: makes the answer, or returns C{None} for no answer.
+    @ivar questions: the requests received.
     """
 
     def __init__(self, account: str, curve: Curve | None = None) -> None:
@@ -64,7 +62,7 @@ class CalloutWorld:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The description of the server in a question."""
+        """The description of the server in a request."""
         return {"name": "s", "host": "h", "id": self.signer.publicKey, "version": "2.15.1"}
 
     def busFor(self, account: str) -> IMessageBus:
@@ -74,7 +72,7 @@ class CalloutWorld:
         return self.bus
 
     def serve(self) -> CalloutWorld:
-        """Let the service listen."""
+        """Subscribe the service to the requests."""
         self.bus.subscribe(SUBJECT, self)
         return self
 

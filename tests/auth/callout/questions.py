@@ -1,8 +1,8 @@
 """
-The questions of a server to an auth callout service, as such services read them, and the answers.
+The requests of a server to an auth callout service, as such services read them, and the answers.
 
-No product code reads or makes them: JWTs are parsed and signed with other libraries, and encryption
-is NaCl's own.
+No code of the product reads or makes them: JWTs are parsed and signed with other libraries, and
+encryption is that of NaCl.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def claimsIn(text: str) -> dict[str, Any]:
 
 class Curve:
     """
-    A pair of keys for sealing.
+    A key pair for sealing.
 
-    @ivar key: its public half, as text.
+    @ivar key: the public key, as text.
     """
 
     def __init__(self) -> None:
@@ -48,16 +48,12 @@ class Curve:
         self.key = base64.b32encode(body + checksum).decode()
 
     def open(self, data: bytes, sender: str) -> bytes:
-        """
-        Open what somebody sealed.
-        """
+        """Open a sealed text of a sender."""
         assert data[:4] == b"xkv1"
         return bytes(self._box(sender).decrypt(data[28:], data[4:28]))
 
     def seal(self, data: bytes, recipient: str) -> bytes:
-        """
-        Seal for somebody.
-        """
+        """Seal a text for a recipient."""
         nonce = os.urandom(24)
         return b"xkv1" + bytes(self._box(recipient).encrypt(data, nonce))
 
@@ -76,12 +72,12 @@ def _crc16(data: bytes) -> int:
 
 class Question:
     """
-    A question of a server.
+    A request of a server.
 
-    @ivar claims: of its JWT.
-    @ivar headers: of its message.
+    @ivar claims: the claims of its JWT.
+    @ivar headers: the headers of its message.
     @ivar sender: the public key of the sender.
-    @ivar sealed: whether it was sealed.
+    @ivar sealed: whether the request was sealed.
     """
 
     def __init__(self, data: bytes, headers: Mapping[str, str], curve: Curve | None) -> None:
@@ -101,9 +97,7 @@ class Question:
         return options
 
     def user(self, issuer: KeyPair, nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
-        """
-        The JWT of a user who is to be let in.
-        """
+        """The JWT of an accepted user."""
         limits = {"subs": -1, "data": -1, "payload": -1}
         body = {"pub": {}, "sub": {}, **limits, **(nats or {})}
         given = {"iat": int(time.time()), "name": "", **claims}

@@ -72,16 +72,14 @@ class World(CalloutWorld):
         )
 
     def ask(self, user: str = "bob", password: str = "right") -> Any:
-        """The grant of a client, or the error in its place."""
+        """The grant of a client, or the error instead."""
         hello = ConnectRequest(options={"user": user, "pass": password})
         (outcome,) = outcomeOf(lambda: self.authorizer.grantFor(hello))
         return outcome
 
 
 def letIn(question: Question, issuer: KeyPair = ISSUER, **claims: Any) -> bytes:
-    """
-    An answer that lets somebody in.
-    """
+    """An answer that accepts the user."""
     nats = claims.pop("nats", None)
     given = {"aud": "APP", "iat": 1, **claims}
     return question.response(ISSUER, {"jwt": question.user(issuer, nats, **given)}, iat=1)
@@ -96,17 +94,17 @@ def test_interface() -> None:
 
 @pytest.mark.parametrize("later", [False, True])
 class TestWhoDecides:
-    """The configuration or the service."""
+    """The configuration or the service decides about a login."""
 
     def test_unknown(self, later: bool) -> None:
-        """The service decides about users that the configuration does not know."""
+        """The service decides about users that are not in the configuration."""
         world = World(later=later)
         world.decide = letIn
         assert world.ask() == Grant("APP", "bob", maxPayload=100)
         assert len(world.questions) == 1
 
     def test_knownUser(self, later: bool) -> None:
-        """The service is asked about users of the file too, and its answer decides."""
+        """The service decides about users in the configuration too."""
         world = World(later=later)
         world.decide = lambda question: question.response(ISSUER, {"error": "no"}, iat=1)
         denial = world.ask("app")
@@ -115,8 +113,10 @@ class TestWhoDecides:
         assert "returned an error: no" in str(world.ask("global"))
         assert [question.options["user"] for question in world.questions] == ["app", "global"]
 
-    def test_itsOwn(self, later: bool) -> None:
-        """The service is not asked about its own users, and they cannot send it requests."""
+    def test_ownUsers(self, later: bool) -> None:
+        """
+        The service is not asked about its own users, and they cannot send requests to the service.
+        """
         world = World(later=later)
         grant = world.ask("auth")
         assert (grant.account, grant.publish.allows(SUBJECT)) == ("AUTH", False)
@@ -127,8 +127,8 @@ class TestWhoDecides:
 
     def test_allowedAccounts(self, later: bool) -> None:
         """
-        The service does not decide about users of accounts that are not listed. It always decides
-        about the global account's users.
+        The service does not decide about users of accounts that are not listed. The global account
+        needs no entry.
         """
         world = World(frozenset({"APP"}), later)
         assert world.ask("other") == Grant("OTHER", "other")
@@ -139,7 +139,7 @@ class TestWhoDecides:
         assert len(world.questions) == 3
 
     def test_broken(self, later: bool) -> None:
-        """A login that fails with an exception is not taken for an unknown user."""
+        """A login that fails with an exception does not count as an unknown user."""
         world = World(later=later)
         assert isinstance(world.ask("broken"), ZeroDivisionError)
         assert world.questions == []
@@ -155,21 +155,21 @@ class TestGrants:
         return world.ask()
 
     def test_namedByService(self) -> None:
-        """The service may name the user."""
+        """The service may rename the user."""
         assert self.granted(name="robert").user == "robert"
 
     def test_permissions(self) -> None:
-        """The permissions are the JWT's, the limits the account's."""
+        """A user has the permissions of the JWT and the limits of the account."""
         grant = self.granted(nats={"pub": {"allow": ["a"]}, "payload": 1, "subs": 0})
         assert not grant.publish.allows(b"b")
         assert (grant.maxPayload, grant.maxSubscriptions) == (100, None)
 
     def test_expires(self) -> None:
-        """A grant ends with the JWT."""
+        """A grant expires with the JWT."""
         assert self.granted(exp=int(NOW) + 5).expires == NOW + 5
 
     def test_guarded(self) -> None:
-        """A user who is placed into the service's account cannot ask the service."""
+        """A user who is placed into the service's account cannot send requests to the service."""
         assert not self.granted(aud="AUTH").publish.allows(SUBJECT)
 
     @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ class TestGrants:
     @pytest.mark.parametrize("claims", [{}, {"issuer_account": ISSUER.key}])
     def test_otherSigner(self, claims: dict[str, Any]) -> None:
         """
-        An answer signed by another account admits no client, whatever account it names, unless it
+        An answer signed by another account accepts no client, whatever account it names, unless it
         was sealed for this broker.
         """
         other = Account(Operator())
@@ -205,7 +205,7 @@ class TestGrants:
         assert world.ask().account == "APP"
 
     def test_lateAnswer(self) -> None:
-        """An answer may come later."""
+        """The service may answer later."""
         world = World()
         asking: Any = world.authorizer.grantFor(ConnectRequest(options={"user": "bob"}))
         assert isinstance(asking, Deferred) and not asking.called

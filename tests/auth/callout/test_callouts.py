@@ -27,21 +27,17 @@ HELLO = ConnectRequest(options={"user": "bob", "pass": "secret"}, host="127.0.0.
 
 
 def letIn(question: Question) -> bytes:
-    """
-    An answer that lets somebody in.
-    """
+    """An answer that accepts the user."""
     return question.response(ISSUER, {"jwt": question.user(ISSUER, aud="APP", iat=1)}, iat=1)
 
 
 def ask(world: CalloutWorld, service: AuthCallout = PLAIN) -> list[Any]:
-    """
-    Ask about somebody.
-    """
+    """Ask the service about a client."""
     return outcomeOf(lambda: world.callouts.ask(service, HELLO, CalloutUser("bob")))
 
 
 class TestAsking:
-    """Questions and answers."""
+    """Requests and answers."""
 
     def test_request(self) -> None:
         """
@@ -76,8 +72,8 @@ class TestAsking:
         [answer] = outcomeOf(lambda: world.callouts.ask(PLAIN, proxied, CalloutUser("bob")))
         assert answer.user.terms.proxyRequired
 
-    def test_anotherUserEachTime(self) -> None:
-        """Each question is about a user key of its own, so no answer is good for two."""
+    def test_userKeyOfRequest(self) -> None:
+        """Each request has a user key of its own, so that no answer fits another request."""
         world = CalloutWorld("AUTH").serve()
         world.decide = letIn
         ask(world)
@@ -90,7 +86,9 @@ class TestAsking:
 
     @pytest.mark.parametrize("isAnswerSealed", [True, False])
     def test_sealed(self, isAnswerSealed: bool) -> None:
-        """With a key, only the service can read the question; its answer may be sealed too."""
+        """
+        With a key, only the service can read the request, and the service may seal its answer.
+        """
         world = CalloutWorld("AUTH", CURVE).serve()
 
         def decide(question: Question) -> bytes:
@@ -105,7 +103,7 @@ class TestAsking:
         assert question.sender == world.keys.publicKey == question.nats["server_id"]["xkey"]
 
     def test_sealedByAnother(self) -> None:
-        """An answer that another key sealed admits no client."""
+        """An answer that was sealed with another key accepts no client."""
         world = CalloutWorld("AUTH", CURVE).serve()
         world.decide = lambda question: Curve().seal(letIn(question), question.sender)
         assert "decrypting" in str(ask(world, SEALED)[0])
@@ -115,7 +113,7 @@ class TestNoAnswer:
     """Services that do not answer."""
 
     def test_timeToLogIn(self) -> None:
-        """After the time that a client has to log in, it is denied."""
+        """A client is denied when the service has not answered in the time for a login."""
         world = CalloutWorld("AUTH").serve()
         outcome = ask(world)
         world.clock.advance(1.9)
@@ -125,7 +123,7 @@ class TestNoAnswer:
         assert "not received in time" in str(outcome[0])
 
     def test_nobodyThere(self) -> None:
-        """Without a subscriber for the request, the broker does not wait."""
+        """A login fails at once if no service subscribes to the requests."""
         [denied] = ask(CalloutWorld("AUTH"))
         assert isinstance(denied, Unauthorized)
 
@@ -141,10 +139,10 @@ class TestNoAnswer:
 
 
 class TestGuarded:
-    """No user of the service's account sends requests to it."""
+    """Users of the service's account cannot send requests to the service."""
 
     def test_otherAccounts(self) -> None:
-        """In other accounts nothing is forbidden."""
+        """In other accounts the subject of the requests is not denied."""
         grant = Grant("APP")
         assert guarded(grant, PLAIN) is grant
 
@@ -162,7 +160,8 @@ class TestGuarded:
         self, publish: PermissionSet | None, responses: ResponsePermission | None, other: bool
     ) -> None:
         """
-        In its own account, the subject of the requests is denied beside the other denied subjects.
+        In the service's account, the subject of the requests is denied in addition to other denied
+        subjects.
         """
         made = guarded(Grant("AUTH", publish=publish, responses=responses), PLAIN).publish
         assert made is not None

@@ -31,9 +31,7 @@ SCOPE = {"kind": "user_scope", "key": SCOPED.key, "template": {"pub": {"allow": 
 
 
 class World(CalloutWorld):
-    """
-    An account with a service, and one that users are placed into.
-    """
+    """An account with a callout service, and an account for its users."""
 
     def __init__(self, allowed: tuple[str, ...] = (APP.key,), xkey: str = "") -> None:
         super().__init__(AUTH.key, CURVE)
@@ -53,13 +51,13 @@ class World(CalloutWorld):
         (self.account,) = outcomeOf(lambda: self.directory.find(AUTH.key))
 
     def ask(self) -> Any:
-        """The grant of a bearer of the account."""
+        """The grant of a user with a bearer token of the service's account."""
         user = UserClaims.decode(AUTH.user(USER, {"tags": ["t"]}, name="sentinel"))
         (outcome,) = outcomeOf(lambda: self.delegate.ask(self.account, self.hello, user))
         return outcome
 
     def again(self, grant: Grant) -> Any:
-        """The grant when the connection is checked again."""
+        """The grant of a connection that is checked again."""
         hello = replace(self.hello, granted=grant)
         (outcome,) = outcomeOf(lambda: self.delegate.reconsidered(hello))
         return outcome
@@ -68,25 +66,24 @@ class World(CalloutWorld):
 def letIn(
     question: Question, signer: KeyPair = APP, answerer: KeyPair = AUTH, **more: Any
 ) -> bytes:
-    """
-    An answer that lets somebody in.
-    """
+    """An answer that accepts the user."""
     nats = more.pop("nats", None)
     said = {"jwt": question.user(signer, nats, **{"iat": 1, **more})}
     return question.response(answerer, said, iat=1)
 
 
 def answered(question: Question, answerer: KeyPair, account: str) -> bytes:
-    """
-    An answer that lets somebody in and claims to be signed for an account.
-    """
+    """An answer that accepts the user, and names an account as its signer."""
     said = {"jwt": question.user(APP, None, iat=1), "issuer_account": account}
     return question.response(answerer, said, iat=1)
 
 
 @pytest.mark.parametrize("answerer", [AUTH, AUTH.signing], ids=["account", "signing"])
 def test_answerer(answerer: KeyPair) -> None:
-    """The service's account or one of its signing keys signs the answer, and may name it."""
+    """
+    The account of the service, or one of its signing keys, signs the answer, which may name the
+    account.
+    """
     world = World()
     world.decide = lambda question: answered(question, answerer, AUTH.key)
     assert world.ask().account == APP.key
@@ -105,7 +102,10 @@ def test_question() -> None:
 
 
 def test_placed() -> None:
-    """A user is placed into an allowed account, with its limits, under the name that is said."""
+    """
+    A user is placed into an allowed account, with the limits of that account and the name of the
+    JWT.
+    """
     world = World()
     world.decide = lambda question: letIn(question, name="robert", nats={"subs": 1, "payload": 1})
     grant = world.ask()
@@ -113,9 +113,9 @@ def test_placed() -> None:
     assert (grant.maxPayload, grant.maxSubscriptions) == (9, 7)
 
 
-def test_itsOwn() -> None:
+def test_placedIntoOwnAccount() -> None:
     """
-    A placement into the service's own account is denied, where the user cannot ask the service.
+    A user who is placed into the service's own account may not publish requests to the service.
     """
     world = World()
     world.decide = lambda question: letIn(question, AUTH)
@@ -129,7 +129,8 @@ def test_itsOwn() -> None:
 @pytest.mark.parametrize("signer", [APP.signing, SCOPED], ids=["plain", "scoped"])
 def test_signingKey(signer: KeyPair) -> None:
     """
-    A signing key may issue the user; the template of a scoped key gives the user's permissions.
+    A signing key may sign the user's JWT. The template of a scoped key gives the user's
+    permissions.
     """
     world = World()
 
@@ -167,7 +168,7 @@ def test_forbiddenPlacementsAreDenied(decide: Any, words: str) -> None:
 
 
 def test_everyAccount() -> None:
-    """All accounts may be allowed. An account that does not exist admits no client."""
+    """All accounts may be allowed. A placement into an account that does not exist is denied."""
     world = World(("*",))
     world.decide = lambda question: letIn(question, OTHER)
     assert world.ask().account == OTHER.key
@@ -187,10 +188,10 @@ def test_sealed() -> None:
 
 
 class TestAgain:
-    """Connections that are looked at again."""
+    """Connections that are checked again."""
 
-    def test_nobodyAsked(self) -> None:
-        """Users who were not asked about are unknown."""
+    def test_notByService(self) -> None:
+        """A user that the service has not accepted is left to others."""
         assert World().again(Grant(AUTH.key)) is None
 
     def test_unchangedJWT(self) -> None:
@@ -204,7 +205,7 @@ class TestAgain:
         assert len(world.questions) == 1
 
     def test_changed(self) -> None:
-        """A change of the account's JWT takes effect."""
+        """A changed JWT of the account takes effect when a connection is checked again."""
         world = World()
         world.decide = letIn
         before = world.ask()
@@ -212,7 +213,7 @@ class TestAgain:
         assert world.again(before).maxPayload == 5
 
     def test_revoked(self) -> None:
-        """The user that the service made can be revoked."""
+        """A user that the service accepted can be revoked."""
         world = World()
         world.decide = letIn
         before = world.ask()
@@ -220,7 +221,7 @@ class TestAgain:
         assert world.again(before).error is errors.AUTH_REVOKED
 
     def test_signerGone(self) -> None:
-        """A user whose signer was removed is cut."""
+        """A user is denied after the signing key of its JWT was removed."""
         world = World()
         world.decide = lambda question: letIn(
             question, APP.signing, nats={"issuer_account": APP.key}

@@ -31,14 +31,12 @@ SERVER = {"name": "s", "host": "127.0.0.1", "id": "N", "version": "2.15.1"}
 
 
 def question(hello: ConnectRequest, applicant: CalloutUser | None = None) -> dict[str, Any]:
-    """
-    The claims about a connection.
-    """
+    """The claims of a request about a connection."""
     return questionOf(SERVER, "U", hello, applicant or CalloutUser(nameIn(hello)))
 
 
 def test_connectionWithoutOptions() -> None:
-    """A connection without options has its protocol in the request, and no empty fields."""
+    """The request for a connection without options has its protocol, and no empty fields."""
     assert question(ConnectRequest()) == {
         "server_id": SERVER,
         "user_nkey": "U",
@@ -94,12 +92,12 @@ def test_allOptions() -> None:
 
 
 def test_nonceWithoutSignature() -> None:
-    """The nonce is in the request with a signature only."""
+    """A request has no nonce if the client sent no signature."""
     assert "nonce" not in question(ConnectRequest(nonce="abc"))["client_info"]
 
 
 def test_tls() -> None:
-    """A request has the TLS facts of the connection, and the client's certificate."""
+    """A request has the TLS version, the cipher and the certificate of the client."""
     tls = question(ConnectRequest(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
     assert tls == {"version": "1.3", "cipher": "TLS_AES_128_GCM_SHA256"}
     theirs = (certificate("CN=alice"), certificate("CN=authority"))
@@ -135,9 +133,7 @@ def jwt(nats: dict[str, Any] | None = None, **claims: Any) -> str:
 
 
 def answer(nats: dict[str, Any] | None = None, signer: KeyPair = ISSUER, **claims: Any) -> bytes:
-    """
-    An answer that lets somebody in.
-    """
+    """An answer that accepts the user."""
     given = {"aud": SERVER_KEYS.key, "sub": USER_KEYS.key, **claims}
     subject = given.pop("sub")
     said = {"jwt": jwt()} if nats is None else nats
@@ -147,9 +143,7 @@ def answer(nats: dict[str, Any] | None = None, signer: KeyPair = ISSUER, **claim
 
 
 def read(data: bytes, unseal: Any = None) -> AuthorizationResponse:
-    """
-    Read an answer.
-    """
+    """Read an answer."""
     return readAnswer(data, "AUTH", USER_KEYS.key, SERVER_KEYS.key, NOW, unseal)
 
 
@@ -163,7 +157,7 @@ def test_letsIn() -> None:
 
 
 def test_sealed() -> None:
-    """An answer that does not begin like a JWT is opened, if it can be."""
+    """An answer that is not a JWT is opened with the broker's key."""
     decoded = read(b"sealed", lambda data: answer() if data == b"sealed" else b"")
     assert decoded.isSealed
     assert not read(answer(), lambda data: b"").isSealed
@@ -192,7 +186,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_invalidResponsesSayWhy(words: str) -> None:
-    """Any other answer admits no client, and the error gives the reason."""
+    """Any other answer denies the login, and the error has the reason."""
     with pytest.raises(Unauthorized) as refused:
         read(REFUSED[words])
     assert words in str(refused.value)
@@ -210,7 +204,7 @@ def test_cannotBeOpened() -> None:
 
 @given(st.binary())
 def test_anyInput(data: bytes) -> None:
-    """Any input is denied, without another error."""
+    """Any input denies the login, without another error."""
     with pytest.raises(Unauthorized):
         read(data)
     with pytest.raises(Unauthorized):
@@ -240,10 +234,10 @@ def test_anyClaims(changes: dict[str, Any]) -> None:
 
 
 class TestStay:
-    """The time that a user may stay."""
+    """The end of a user's permitted time."""
 
     def stay(self, nats: dict[str, Any]) -> float:
-        """Until when."""
+        """The time until which a user may stay connected."""
         return stayOf(UserClaims.decode(jwt(nats)), "AUTH", NOW)
 
     def test_unrestrictedUser(self) -> None:
@@ -253,17 +247,17 @@ class TestStay:
         assert self.stay({"allowed_connection_types": ["WEBSOCKET"]}) == math.inf
 
     def test_times(self) -> None:
-        """NOW is 22:13:20 in UTC."""
+        """A user with hours may stay until these end, here for 2800 seconds."""
         times = {"times": [{"start": "22:00:00", "end": "23:00:00"}], "times_location": "UTC"}
         assert self.stay(times) == NOW + 2800
 
     def test_outsideOfHours(self) -> None:
-        """At other times, not at all."""
+        """A user is denied outside the hours of the JWT."""
         times = {"times": [{"start": "10:00:00", "end": "11:00:00"}], "times_location": "UTC"}
         with pytest.raises(Unauthorized, match="outside of valid connect times"):
             self.stay(times)
 
     def test_unknownType(self) -> None:
-        """A user JWT with only unknown kinds of connection is refused."""
+        """A user JWT whose connection types are all unknown is refused."""
         with pytest.raises(Unauthorized, match="using invalid connection type"):
             self.stay({"allowed_connection_types": ["SMOKE"]})

@@ -47,9 +47,7 @@ WEAK = [bytes(32), b"\1" + bytes(31), bytes.fromhex("ec" + "ff" * 30 + "7f")]
 
 
 def sevens(count: int) -> bytes:
-    """
-    Bytes that are not random at all.
-    """
+    """Bytes that are all 7, instead of random ones."""
     return b"\7" * count
 
 
@@ -70,8 +68,8 @@ class TestKnownAnswers:
         """A text that the Go library sealed is opened."""
         assert CurveKeys(b"\2" * 32).open(bytes.fromhex(SEALED), ONE) == b"attack at dawn"
 
-    def test_naclsOwn(self) -> None:
-        """The sealed box is the one in NaCl's documentation."""
+    def test_exampleOfNaCl(self) -> None:
+        """Sealing has the same result as the example in NaCl's documentation."""
         alice = bytes.fromhex(NACL["alice"])
         recipient = encodeKey(Role.CURVE, bytes.fromhex(NACL["bob"]))
         nonce = bytes.fromhex(NACL["nonce"])
@@ -84,7 +82,7 @@ class TestSealing:
 
     @given(st.binary(max_size=200))
     def test_thereAndBack(self, data: bytes) -> None:
-        """The recipient opens a text that was sealed for its key."""
+        """The recipient opens a text that was sealed with its key."""
         ours, theirs = CurveKeys(b"\1" * 32), CurveKeys(b"\2" * 32)
         assert theirs.open(ours.seal(data, TWO, os.urandom), ONE) == data
 
@@ -94,7 +92,9 @@ class TestSealing:
         assert ours.seal(b"x", TWO, os.urandom) != ours.seal(b"x", TWO, os.urandom)
 
     def test_othersCannotOpen(self) -> None:
-        """A sealed text cannot be opened by another recipient, nor as another sender's."""
+        """
+        A sealed text can be opened neither by another recipient nor with another sender's key.
+        """
         sealed = CurveKeys(b"\1" * 32).seal(b"x", TWO, os.urandom)
         with pytest.raises(SealError):
             CurveKeys().open(sealed, ONE)
@@ -102,7 +102,7 @@ class TestSealing:
             CurveKeys(b"\2" * 32).open(sealed, CurveKeys().publicKey)
 
     def test_notWithZeros(self) -> None:
-        """The shared secret differs from the one of all-zero keys."""
+        """A sealed text cannot be opened with keys that are all zeros."""
         sealed = CurveKeys(b"\1" * 32).seal(b"x", TWO, os.urandom)
         with pytest.raises(SealError):
             CurveKeys(bytes(32)).open(sealed, ONE)
@@ -125,7 +125,7 @@ class TestSealing:
             CurveKeys().seal(b"x", Signer(role).publicKey, os.urandom)
 
     def test_damageIsNoticed(self) -> None:
-        """A text that was changed or cut anywhere is not opened."""
+        """A text that was changed or cut anywhere cannot be opened."""
         keys, sealed = CurveKeys(b"\2" * 32), bytes.fromhex(SEALED)
         for place in range(len(sealed)):
             changed = bytearray(sealed)
@@ -136,10 +136,10 @@ class TestSealing:
 
     @given(st.binary())
     def test_anyBytes(self, data: bytes) -> None:
-        """Any input is refused."""
+        """Any bytes that were not sealed are refused."""
         with pytest.raises(SealError):
             CurveKeys(b"\2" * 32).open(b"xkv1" + data, ONE)
 
     def test_reprHidesTheSecret(self) -> None:
-        """A pair shows its public half only."""
+        """The repr of a key pair shows the public key only."""
         assert repr(CurveKeys(b"\1" * 32)) == f"<CurveKeys {ONE}>"

@@ -1,7 +1,7 @@
 """
 Operators, accounts and users with their JWTs, made as C{nsc} makes them, with the nkeys library.
 
-Where a test asks for it, they are such as no tool would make.
+A test may also ask for JWTs that no tool would make.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class KeyPair:
     """
     A key pair.
 
-    @ivar seed: its secret, as text.
-    @ivar key: its public half, as text.
+    @ivar seed: the seed, as text.
+    @ivar key: the public key, as text.
     """
 
     def __init__(self, letter: str) -> None:
         """
-        @param letter: what its public key begins with.
+        @param letter: the first letter of the public key.
         """
         self.seed: bytes = nkeys.encode_seed(os.urandom(32), _ROLES[letter])
         self._pair = nkeys.from_seed(self.seed)
@@ -92,9 +92,7 @@ def token(
 def claimsOf(
     kind: str, issuer: KeyPair, subject: str, nats: Mapping[str, Any], **claims: Any
 ) -> dict[str, Any]:
-    """
-    The claims of a JWT of version 2.
-    """
+    """The claims of a JWT, version 2."""
     body = {"jti": "X", "iat": 1_600_000_000, "iss": issuer.key, "sub": subject, "name": "someone"}
     return {**body, **claims, "nats": {**nats, "type": kind, "version": 2}}
 
@@ -102,9 +100,7 @@ def claimsOf(
 def oldToken(
     kind: str, issuer: KeyPair, subject: str, nats: Mapping[str, Any], **claims: Any
 ) -> str:
-    """
-    A JWT of version 1: its kind stands beside C{nats}, and the header is not signed.
-    """
+    """A JWT of version 1: its kind is beside C{nats}, and the signature leaves out the header."""
     body = {"jti": "X", "iat": 1_600_000_000, "iss": issuer.key, "sub": subject, "type": kind}
     header = raw(json.dumps({"typ": "jwt", "alg": "ed25519"}).encode())
     payload = raw(json.dumps({**body, **claims, "nats": nats}).encode())
@@ -115,7 +111,7 @@ class Operator(KeyPair):
     """
     An operator.
 
-    @ivar signing: a signing key of its.
+    @ivar signing: one of its signing keys.
     """
 
     def __init__(self) -> None:
@@ -123,9 +119,7 @@ class Operator(KeyPair):
         self.signing = KeyPair("O")
 
     def jwt(self, nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
-        """
-        Its own JWT.
-        """
+        """The JWT of the operator, which it signs itself."""
         given = {"signing_keys": [self.signing.key], **(nats or {})}
         return token(self, claimsOf("operator", self, self.key, given, **claims))
 
@@ -134,8 +128,8 @@ class Account(KeyPair):
     """
     An account.
 
-    @ivar operator: whose it is.
-    @ivar signing: a signing key of its.
+    @ivar operator: the operator of the account.
+    @ivar signing: one of its signing keys.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -151,10 +145,10 @@ class Account(KeyPair):
         **claims: Any,
     ) -> str:
         """
-        Its JWT.
+        The JWT of the account.
 
-        @param signer: by default its operator.
-        @param limits: beside those that limit nothing.
+        @param signer: the operator by default.
+        @param limits: limits that replace the unlimited ones.
         """
         issuer = signer or self.operator
         given = {
@@ -173,9 +167,9 @@ class Account(KeyPair):
         **claims: Any,
     ) -> str:
         """
-        The JWT of one of its users.
+        The JWT of a user of the account.
 
-        @param signer: by default the account itself; a signing key is named with the account.
+        @param signer: the account by default. With a signing key, the JWT names the account.
         """
         issuer = signer or self
         given: dict[str, Any] = {"pub": {}, "sub": {}, **UNLIMITED}
@@ -189,9 +183,7 @@ class Account(KeyPair):
     def scopedUser(
         self, user: KeyPair, signer: KeyPair, nats: Mapping[str, Any] | None = None, **claims: Any
     ) -> str:
-        """
-        The JWT of a user whose permissions are those of its scoped signer.
-        """
+        """The JWT of a user who has the permissions of the scoped signing key."""
         body = {"issuer_account": self.key, **(nats or {})}
         return token(signer, claimsOf("user", signer, user.key, body, **claims))
 

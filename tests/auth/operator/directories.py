@@ -1,5 +1,5 @@
 """
-A directory of accounts with its resolver and observer in memory, and tokens for it.
+A directory of accounts with a resolver and an observer in memory, and JWTs for the directory.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TRUST = TrustedKeys.of([OperatorClaims.decode(OPERATOR.jwt())])
 @implementer(IAccountResolver)
 class Resolver:
     """
-    Has what the test puts into it.
+    A resolver with the test's JWTs.
 
     @ivar tokens: texts, exceptions or Deferreds by public key.
-    @ivar asked: what was asked for.
+    @ivar asked: the accounts that were fetched.
     """
 
     def __init__(self, **tokens: Any) -> None:
@@ -48,9 +48,7 @@ class Resolver:
 
 
 class Observer:
-    """
-    Notes its notifications.
-    """
+    """An observer that records its notifications."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
@@ -63,9 +61,7 @@ class Observer:
 
 
 class World:
-    """
-    A directory with what is around it.
-    """
+    """A directory with its resolver, clock and observer."""
 
     def __init__(self, text: Any = None, now: float = 1000.0, trust: TrustedKeys = TRUST) -> None:
         self.clock = Clock()
@@ -76,9 +72,7 @@ class World:
         self.directory.watch(self.observer.accountChanged, self.observer.accountEnded)
 
     def find(self, account: str = ACCOUNT.key) -> Any:
-        """
-        The claims of an account, or the error that there is instead.
-        """
+        """The claims of an account, or the error instead."""
         outcome: list[Any] = []
         try:
             entry = self.directory.find(account)

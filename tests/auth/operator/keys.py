@@ -1,5 +1,5 @@
 """
-Public keys that configurations of operator mode name.
+Public keys for configurations of operator mode.
 """
 
 from __future__ import annotations

@@ -26,9 +26,7 @@ def configOf(
 
 
 class OperatorBroker(MemoryBroker):
-    """
-    A broker whose clients sign.
-    """
+    """A broker whose clients sign nonces."""
 
     def __enter__(self) -> OperatorBroker:
         return self
@@ -37,11 +35,11 @@ class OperatorBroker(MemoryBroker):
         self, jwt: str, user: KeyPair | None = None, more: Mapping[str, Any] | None = None
     ) -> tuple[MemoryConnection, bytes]:
         """
-        Log in.
+        Log in as a user.
 
-        @param user: who signs; C{None} for nobody.
-        @param more: said in CONNECT beside the JWT.
-        @return: the connection, and what the broker answered.
+        @param user: the signer of the nonce; C{None} for no signature.
+        @param more: options of CONNECT beside the JWT.
+        @return: the connection, and the broker's answer.
         """
         connection = self.connect()
         info = json.loads(connection.receive()[len(b"INFO ") :])

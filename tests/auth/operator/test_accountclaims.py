@@ -82,19 +82,19 @@ class TestAccountClaims:
         ],
     )
     def test_jetstream(self, limits: dict[str, Any], isThere: bool) -> None:
-        """An account has JetStream if it may store something."""
+        """An account has JetStream if its storage limits allow any storage."""
         claims = AccountClaims.decode(ACCOUNT.jwt(limits=limits))
         assert claims.terms.jetstream is claims.exchanges is isThere
 
     def test_versionOne(self) -> None:
-        """The JWT of an account in version 1 is read, with limits that are not there as zero."""
+        """A limit that is missing in a version 1 JWT of an account is zero."""
         nats = {"limits": {"conn": 4, "subs": -1}, "signing_keys": [ACCOUNT.signing.key]}
         claims = AccountClaims.decode(oldToken("account", OPERATOR, ACCOUNT.key, nats))
         assert claims.terms == OperatorLimits(4, 0, NO_LIMIT, 0)
         assert dict(claims.signers) == {ACCOUNT.signing.key: None}
 
     def test_jetStreamLimits(self) -> None:
-        """The limits of JetStream have the names of an account's information."""
+        """JetStream limits of a JWT get the names that the account information uses."""
         limits = {
             "mem_storage": 1,
             "disk_storage": -1,
@@ -119,7 +119,7 @@ class TestAccountClaims:
         terms = AccountClaims.decode(ACCOUNT.jwt(limits={"tiered_limits": {"R1": limits}})).terms
         assert (terms.jetstreamLimits, terms.jetstreamTiers) == ({}, {"R1": expected})
 
-    def test_limitsThatAreNotThere(self) -> None:
+    def test_missingLimits(self) -> None:
         """A limit that the operator does not set allows nothing, as in nats-server."""
         body = claimsOf("account", OPERATOR, ACCOUNT.key, {})
         claims = AccountClaims.decode(token(OPERATOR, body))
@@ -134,7 +134,7 @@ class TestAccountClaims:
     )
     def test_numbers(self, value: int, meant: int) -> None:
         """
-        Limits of 64 bits keep their value. Only -1 means no limit. Other negative limits allow
+        Limits of 64 bits keep their value. Only -1 means unlimited. Other negative limits allow
         nothing, as with nats-server.
         """
         claims = AccountClaims.decode(ACCOUNT.jwt(limits={"conn": value, "subs": value}))
@@ -161,7 +161,7 @@ class TestAccountClaims:
         assert claims.isRevoked(USER.key, issuedAt) is revoked
 
     def test_external(self) -> None:
-        """An account that decides by auth callout is read."""
+        """The auth callout of an account's JWT is read."""
         xkey = CurveKeys().publicKey
         given = {"auth_users": [USER.key], "allowed_accounts": [ACCOUNT.key], "xkey": xkey}
         external = AccountClaims.decode(ACCOUNT.jwt({"authorization": given})).external
@@ -193,13 +193,13 @@ class TestAccountClaims:
         ],
     )
     def test_invalidClaims(self, nats: dict[str, Any]) -> None:
-        """Invalid claims refuse the account."""
+        """A JWT with invalid claims is refused."""
         with pytest.raises(FieldError):
             AccountClaims.decode(ACCOUNT.jwt(nats))
 
     @pytest.mark.parametrize("subject", ["", "x", "..", "/..", "../../x", USER.key, OPERATOR.key])
     def test_subjects(self, subject: str) -> None:
-        """The subject must be an account's key."""
+        """The subject of an account's JWT must be the key of an account."""
         with pytest.raises(FieldError):
             AccountClaims.decode(token(OPERATOR, claimsOf("account", OPERATOR, subject, {})))
 
@@ -208,7 +208,10 @@ class TestAccountClaims:
         [({}, 100), ({"sampling": 0}, 100), ({"sampling": 1}, 1), ({"sampling": 100}, 100)],
     )
     def test_trace(self, trace: dict[str, Any], sampling: int) -> None:
-        """Traces go to a destination. All messages are traced unless the JWT gives a percentage."""
+        """
+        The trace destination of a JWT is read. All messages are traced unless the JWT gives a
+        percentage.
+        """
         claims = AccountClaims.decode(ACCOUNT.jwt({"trace": {"dest": "t.x", **trace}}))
         assert claims.trace == MessageTraces("t.x", sampling)
         assert claims.exchanges
@@ -232,7 +235,7 @@ class TestAccountClaims:
         ],
     )
     def test_wrongTrace(self, trace: dict[str, Any], why: str) -> None:
-        """A trace that is malformed is refused with nats-server's text."""
+        """A malformed trace destination is refused with nats-server's error."""
         with pytest.raises(FieldError) as refused:
             AccountClaims.decode(ACCOUNT.jwt({"trace": trace}))
         assert str(refused.value) == f"the account {why}"
@@ -254,7 +257,7 @@ class TestAccountClaims:
 
     @given(st.dictionaries(NAMES, VALUES))
     def test_anyClaims(self, nats: dict[str, Any]) -> None:
-        """No signed claims make anything but an account or a refusal."""
+        """Any signed claims either describe an account or are refused."""
         body = claimsOf("account", OPERATOR, ACCOUNT.key, nats)
         try:
             AccountClaims.decode(token(OPERATOR, body))

@@ -27,7 +27,7 @@ ONE, TWO = Account(OPERATOR), Account(OPERATOR)
 
 
 def activation(subject: str = "news.>", kind: str = "stream", **claims: Any) -> str:
-    """A token of the first account for the second."""
+    """An activation token of the first account for the second."""
     nats = {"subject": subject, "kind": kind}
     return token(ONE, claimsOf("activation", ONE, TWO.key, nats, **claims))
 
@@ -36,7 +36,7 @@ class World:
     """
     Two accounts, of which the second imports from the first.
 
-    @ivar told: what was left out.
+    @ivar told: the imports and mappings that were left out.
     """
 
     def __init__(self, exports: list[Any] | None = None, imports: list[Any] | None = None) -> None:
@@ -50,18 +50,18 @@ class World:
         self.told: list[tuple[str, str]] = []
 
     def accounts(self, now: float = 0.0) -> dict[str, AccountSettings]:
-        """The accounts at a time."""
+        """The settings of both accounts at a point in time."""
         return accountsFrom(self.known, now, lambda *told: self.told.append(told))
 
 
 def test_limits() -> None:
-    """Limits are the account's."""
+    """The limits of an account are those of its JWT."""
     claims = AccountClaims.decode(ONE.jwt(limits={"conn": 1, "subs": 2, "payload": 3, "leaf": 4}))
     assert limitsFrom(claims) == AccountLimits(1, 2, 3, 4)
 
 
 def test_accountsWithoutExchange() -> None:
-    """Accounts without exports and imports are not described."""
+    """Accounts without exports, imports and other settings in their JWTs are omitted."""
     assert World().accounts() == {}
 
 
@@ -90,7 +90,7 @@ class TestExports:
         assert made.latency == Latency("samples", 50)
 
     def test_manyAnswers(self) -> None:
-        """The latency of a service with more than one answer is not measured."""
+        """Latency is not measured for a service that gives more than one answer."""
         latency = {"sampling": 50, "results": "samples"}
         export = {"subject": "x", "type": "service", "response_type": "Stream"}
         (made,) = World([{**export, "service_latency": latency}]).accounts()[ONE.key].exports
@@ -113,7 +113,7 @@ class TestImports:
     """Imports of accounts."""
 
     def test_stream(self) -> None:
-        """A stream export has the subject in the JWT, in the old form or the new one."""
+        """A stream import has the local subject of the JWT, in the old or the new form."""
         exports = [{"subject": "news.>", "type": "stream"}]
         for said, here in (
             ({}, "news.>"),
@@ -126,7 +126,7 @@ class TestImports:
             assert (made.account, made.subject, made.to) == (ONE.key, "news.>", here)
 
     def test_service(self) -> None:
-        """A service too."""
+        """A service import has the local subject of the JWT, in the old or the new form."""
         exports = [{"subject": "help.*", "type": "service"}]
         for said in (
             {"subject": "help.me", "local_subject": "aid", "share": True},
@@ -163,7 +163,9 @@ class TestActivation:
         return World([export], [{"subject": "news.>", "type": "stream", "token": token}])
 
     def test_expires(self) -> None:
-        """A token is valid until it expires. The time of its expiry is known."""
+        """
+        An activation token is valid until it expires, and the time of the next expiry is known.
+        """
         world = self.world(activation(exp=100))
         assert activationsEnd(world.known.values(), 0.0) == 100
         assert activationsEnd(world.known.values(), 100.0) == math.inf
@@ -171,7 +173,7 @@ class TestActivation:
         assert world.accounts(100.0)[TWO.key].imports == ()
 
     def test_revoked(self) -> None:
-        """A token that was issued before a revocation is invalid."""
+        """An activation token that was issued before a revocation is invalid."""
         for revocations in ({"all": 5}, {"two": 5}):
             assert self.world(activation(iat=5), **revocations).accounts()[TWO.key].imports == ()
             assert (
@@ -179,7 +181,7 @@ class TestActivation:
             )
 
     def test_signedByTheAccount(self) -> None:
-        """Only the exporter's signing keys, and its own, may sign them."""
+        """Activation tokens must be signed by the exporter or by one of its signing keys."""
         nats = {"subject": "news.>", "kind": "stream", "issuer_account": ONE.key}
         signed = token(ONE.signing, claimsOf("activation", ONE.signing, TWO.key, nats))
         world = self.world(signed)
@@ -197,7 +199,7 @@ class TestActivation:
 
 
 class TestMappings:
-    """Where subjects lead."""
+    """The subject mappings in the JWT of an account."""
 
     def test_mappings(self) -> None:
         """A subject is mapped as in the JWT. An invalid mapping is left out and logged."""
@@ -212,10 +214,10 @@ class TestMappings:
 
 
 class TestTraces:
-    """Where traced messages lead."""
+    """The trace destination in the JWT of an account."""
 
     def test_destination(self) -> None:
-        """The trace destination of the JWT is used, also if the account has no other setting."""
+        """The trace destination of the JWT is used, also if the JWT has nothing else."""
         claims = AccountClaims.decode(ONE.jwt({"trace": {"dest": "t.x", "sampling": 30}}))
         settings = accountsFrom({ONE.key: claims}, 0.0, lambda *arguments: None)
         assert settings[ONE.key].trace == MessageTraces("t.x", 30)

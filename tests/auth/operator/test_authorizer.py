@@ -35,9 +35,9 @@ def hello(
     jwt: Any = None, user: KeyPair | None = USER, nonce: str = NONCE, **changes: Any
 ) -> ConnectRequest:
     """
-    A connection that brings a JWT and signs its nonce.
+    A connection with a JWT and a signed nonce.
 
-    @param user: who signs; C{None} for nobody.
+    @param user: the signer of the nonce; C{None} for no signature.
     """
     options = {"jwt": ACCOUNT.user(USER) if jwt is None else jwt}
     if user is not None:
@@ -59,9 +59,7 @@ class Logins(World):
         self.authorizer.watchRevocations(lambda *accounts: self.revoked.append(accounts))
 
     def ask(self, given: ConnectRequest) -> Any:
-        """
-        The grant, or the error that there is instead.
-        """
+        """The grant, or the error instead."""
         outcome: list[Any] = []
         try:
             answer = self.authorizer.grantFor(given)
@@ -73,9 +71,7 @@ class Logins(World):
         return answer
 
     def lets(self, given: ConnectRequest) -> bool:
-        """
-        Whether somebody is let in. Everything but a grant and a denial is an error.
-        """
+        """Whether a login is accepted. Any result but a grant or a denial is an error."""
         answer = self.ask(given)
         assert isinstance(answer, (Grant, Unauthorized)), answer
         return isinstance(answer, Grant)
@@ -85,24 +81,26 @@ class TestChain:
     """The chain from the operator to the user."""
 
     def test_interface(self) -> None:
-        """The authorizer provides its interface, and wants nonces signed."""
+        """The authorizer provides its interface, and requires a login and nonces."""
         authorizer = Logins().authorizer
         assert verifyObject(IAuthorizer, authorizer)
         assert authorizer.required and authorizer.nonce
 
     def test_letIn(self) -> None:
-        """A user of an account of the operator is let in, into its account, by its key."""
+        """
+        A user of an account of the operator is accepted into this account, and named by its key.
+        """
         assert Logins().ask(hello()) == Grant(ACCOUNT.key, USER.key)
 
     def test_atOnce(self) -> None:
-        """If the account is known, the login does not wait."""
+        """A login to a known account is decided at once."""
         world = Logins()
         world.ask(hello())
         assert isinstance(world.authorizer.grantFor(hello()), Grant)
 
     @pytest.mark.parametrize("signed", [ACCOUNT.user(USER, signer=ACCOUNT.signing)])
     def test_signingKey(self, signed: str) -> None:
-        """A signing key of the account signs for it."""
+        """A signing key of the account may sign users."""
         assert Logins().ask(hello(signed)) == Grant(ACCOUNT.key, USER.key)
 
     def test_signingKeyWithoutAccount(self) -> None:
@@ -120,7 +118,7 @@ class TestChain:
         assert not world.lets(hello(ACCOUNT.user(USER, {"issuer_account": other.key})))
 
     def test_otherOperators(self) -> None:
-        """Accounts of other operators have no users here."""
+        """Users of accounts of other operators are denied."""
         stranger = Account(Operator())
         world = Logins()
         world.resolver.tokens[stranger.key] = stranger.jwt()
@@ -128,7 +126,7 @@ class TestChain:
 
     @pytest.mark.parametrize("given", [{}, {"user": "a", "pass": "b"}, {"auth_token": "x"}])
     def test_withoutJWT(self, given: dict[str, str]) -> None:
-        """Names, passwords and tokens admit no client."""
+        """Names, passwords and tokens without a JWT are denied."""
         assert not Logins().lets(ConnectRequest(options=given, nonce=NONCE))
 
     def test_lineEnd(self) -> None:
@@ -140,14 +138,14 @@ class TestSignature:
     """The nonce must be signed."""
 
     def test_bothWritings(self) -> None:
-        """Signatures in either kind of base64 count."""
+        """A signature may be written in either alphabet of base64."""
         signature = USER.sign(NONCE.encode())
         for text in (raw(signature), base64.b64encode(signature).decode()):
             assert Logins().lets(hello(user=None, options={"sig": text}))
 
     @pytest.mark.parametrize("text", ["", "x", "é", raw(bytes(64)), raw(bytes(63)), raw(bytes(65))])
     def test_noSignature(self, text: str) -> None:
-        """A text that is no signature is refused, with any content."""
+        """A text that is not a signature is refused."""
         assert not Logins().lets(hello(user=None, options={"sig": text}))
 
     def test_anotherUser(self) -> None:
@@ -163,11 +161,11 @@ class TestSignature:
         assert not Logins().lets(ConnectRequest(options=first.options, nonce=""))
 
     def test_emptyNonce(self) -> None:
-        """A connection without a nonce has nothing to sign."""
+        """A login without a nonce is denied, although the signature is right."""
         assert not Logins().lets(hello(nonce=""))
 
     def test_malleable(self) -> None:
-        """A signature that was changed to an equivalent one is refused."""
+        """A signature whose bytes were changed to an equivalent one is refused."""
         signature = USER.sign(NONCE.encode())
         scalar = int.from_bytes(signature[32:], "little") + ORDER
         changed = raw(signature[:32] + scalar.to_bytes(32, "little"))
@@ -181,18 +179,18 @@ class TestSignature:
         assert not Logins().lets(hello(token(ACCOUNT, body), None, options={"sig": forged}))
 
     def test_seedInPlaceOfKey(self) -> None:
-        """A client that sends its seed in place of a signature is not let in."""
+        """A client that sends its seed instead of a signature is denied."""
         assert not Logins().lets(hello(user=None, options={"sig": USER.seed.decode()}))
 
     def test_bearer(self) -> None:
-        """A bearer's JWT is enough, unless the account does not want that."""
+        """A JWT with a bearer token needs no signature. An account may forbid such tokens."""
         bearer = ACCOUNT.user(USER, {"bearer_token": True})
         assert Logins().lets(hello(bearer, None))
         assert not Logins(issued(limits={"disallow_bearer": True})).lets(hello(bearer, None))
         assert not Logins(issued(limits={"disallow_bearer": True})).lets(hello(bearer))
 
     def test_bearerByTemplate(self) -> None:
-        """A scoped signer's template makes bearers of its users."""
+        """The template of a scoped signing key may give bearer tokens to its users."""
         signer = KeyPair("A")
         scope = {"kind": "user_scope", "key": signer.key, "template": {"bearer_token": True}}
         world = Logins(issued(nats={"signing_keys": [scope]}))
@@ -200,7 +198,7 @@ class TestSignature:
 
 
 class TestConditions:
-    """When, from where and how a user may come."""
+    """Times, addresses and kinds of connection of a user."""
 
     @pytest.mark.parametrize(
         ("claims", "expected"),
@@ -214,18 +212,18 @@ class TestConditions:
         ],
     )
     def test_time(self, claims: dict[str, Any], expected: bool) -> None:
-        """An expired JWT, or one that is not yet valid, admits no client."""
+        """A JWT that has expired, or is not yet valid, is denied."""
         assert Logins().lets(hello(ACCOUNT.user(USER, **claims))) is expected
 
     def test_expires(self) -> None:
-        """A grant ends with the JWT."""
+        """A grant expires with the JWT."""
         assert Logins().ask(hello(ACCOUNT.user(USER, exp=1060))).expires == 1060
 
     @pytest.mark.parametrize(
         ("host", "expected"), [("10.9.8.7", True), ("127.0.0.1", False), ("", False), ("x", False)]
     )
     def test_sources(self, host: str, expected: bool) -> None:
-        """A user with source networks is accepted from these networks only."""
+        """A user whose JWT names networks is accepted from these networks only."""
         text = ACCOUNT.user(USER, {"src": ["10.0.0.0/8"]})
         assert Logins().lets(hello(text, host=host)) is expected
 
@@ -238,7 +236,7 @@ class TestConditions:
         ],
     )
     def test_times(self, start: str, end: str, expires: float | None) -> None:
-        """A user with times of the day is accepted within them and cut at their end."""
+        """A user with hours is accepted within these and disconnected at their end."""
         times = {"times": [{"start": start, "end": end}], "times_location": "UTC"}
         answer = Logins().ask(hello(ACCOUNT.user(USER, times)))
         assert getattr(answer, "expires", None) == expires
@@ -256,12 +254,14 @@ class TestConditions:
         ],
     )
     def test_connectionTypes(self, types: list[str], expected: bool) -> None:
-        """A user is accepted over its kinds of connection only. Unknown kinds are ignored."""
+        """
+        A user is accepted over the connection types of the JWT only. Unknown types are ignored.
+        """
         text = ACCOUNT.user(USER, {"allowed_connection_types": types})
         assert Logins().lets(hello(text)) is expected
 
     def test_otherKind(self) -> None:
-        """A user may be limited to a kind of a third party, and may be kept from it."""
+        """A user may be restricted to a third party's connection type, or excluded from it."""
         lines = hello(ACCOUNT.user(USER, {"allowed_connection_types": ["lines"]}))
         assert not Logins().lets(lines)
         assert Logins().lets(replace(lines, connectionType="LINES"))
@@ -288,13 +288,13 @@ class TestConditions:
         assert world.lets(hello(ACCOUNT.user(USER, iat=501)))
 
     def test_limits(self) -> None:
-        """The server's limits hold for all users."""
+        """The limits of the server apply to all users."""
         world = Logins(limits=ServerLimits(100, 5))
         grant = world.ask(hello())
         assert (grant.maxPayload, grant.maxSubscriptions) == (100, 5)
 
     def test_sentinel(self) -> None:
-        """A client without a JWT uses the default one, if there is one."""
+        """A client without a valid JWT gets the configured default JWT."""
         sentinel = ACCOUNT.user(USER, {"bearer_token": True})
         world = Logins(sentinel=sentinel)
         for options in ({}, {"jwt": "x"}, {"user": "a", "pass": "b"}):
@@ -305,7 +305,7 @@ class TestChanges:
     """Changes of an account while its users are connected."""
 
     def test_revokesOnce(self) -> None:
-        """A change of an account has its connections looked at, and no others."""
+        """A changed JWT of an account has its connections checked again, and no others."""
         world = Logins(issued(exp=1010))
         world.ask(hello())
         world.revoked.clear()
@@ -315,7 +315,7 @@ class TestChanges:
         assert isinstance(error, Unauthorized) and error.error is errors.AUTH_REVOKED
 
     def test_accountExpires(self) -> None:
-        """When an account expires, its connections are checked again, and learn why."""
+        """When an account expires, its connections are checked again and get the error for that."""
         world = Logins(issued(exp=1010))
         world.ask(hello())
         world.revoked.clear()
@@ -325,9 +325,7 @@ class TestChanges:
 
 
 class Service:
-    """
-    Decides for accounts with auth callout.
-    """
+    """A callout service that decides for accounts."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -348,7 +346,7 @@ class Service:
 
 
 class TestDelegating:
-    """Accounts whose users are looked at by a service."""
+    """Accounts whose users are decided by a callout service."""
 
     EXTERNAL = {"authorization": {"auth_users": [USER.key]}}
 
@@ -360,7 +358,7 @@ class TestDelegating:
         assert world.ask(hello(jwt, other)) == Grant("elsewhere", "else")
         assert service.asked == [(ACCOUNT.key, jwt)]
 
-    def test_serviceIsAskedFirstLater(self) -> None:
+    def test_checkedAgain(self) -> None:
         """When a connection is checked again, the service that accepted it decides first."""
         service = Service()
         world = Logins(issued(nats=self.EXTERNAL), delegate=service)
@@ -371,14 +369,14 @@ class TestDelegating:
         assert service.asked == []
 
     def test_unproved(self) -> None:
-        """Users who did not are not even asked about."""
+        """The service is not asked about a user whose signature is wrong."""
         service, other = Service(), KeyPair("U")
         world = Logins(issued(nats=self.EXTERNAL), delegate=service)
         assert not world.lets(hello(ACCOUNT.user(other), USER))
         assert service.asked == []
 
-    def test_itsOwn(self) -> None:
-        """The service's own users are accepted without asking it."""
+    def test_ownUsers(self) -> None:
+        """The service's own users are accepted without asking the service."""
         service = Service()
         world = Logins(issued(nats=self.EXTERNAL), delegate=service)
         granted = world.ask(hello())
@@ -387,17 +385,17 @@ class TestDelegating:
         assert service.asked == []
 
     def test_nobodyToAsk(self) -> None:
-        """Without a service to ask, no client is admitted."""
+        """A user of an account with auth callout is denied if there is no service to ask."""
         other = KeyPair("U")
         assert not Logins(issued(nats=self.EXTERNAL)).lets(hello(ACCOUNT.user(other), other))
 
 
 class TestFuzz:
-    """Anything at all."""
+    """Any texts and claims."""
 
     @given(st.text(), st.text())
     def test_anyTexts(self, jwt: str, signature: str) -> None:
-        """No JWT and no signature make anything but a denial."""
+        """Any JWT and signature that the account did not issue are denied."""
         given = ConnectRequest(options={"jwt": jwt, "sig": signature}, nonce=NONCE)
         assert not Logins().lets(given)
 
@@ -408,13 +406,13 @@ class TestFuzz:
         )
     )
     def test_anyClaims(self, changes: dict[str, Any]) -> None:
-        """No signed claims make anything but a grant or a denial."""
+        """Any signed claims lead to a grant or a denial."""
         body = {**claimsOf("user", ACCOUNT, USER.key, {"subs": -1, "payload": -1}), **changes}
         Logins().lets(hello(token(ACCOUNT, body)))
 
     @given(st.integers(min_value=0), st.binary(min_size=1, max_size=3))
     def test_damagedTokens(self, place: int, damage: bytes) -> None:
-        """A JWT that was changed anywhere admits no client."""
+        """A JWT with a change anywhere is denied."""
         text = ACCOUNT.user(USER)
         place %= len(text)
         changed = text[:place] + damage.decode("latin-1") + text[place + 1 :]

@@ -57,9 +57,7 @@ class Broker(World):
         self.clients = Clients(bus)
 
     def done(self, subject: str, payload: str) -> str:
-        """
-        Ask, and expect it to be done.
-        """
+        """Send a request, and expect that it succeeds."""
         answer = self.clients.json(subject, payload)
         assert answer["server"] == {"id": "N"}
         assert answer["data"]["code"] == 200, answer
@@ -67,9 +65,7 @@ class Broker(World):
         return text
 
     def refused(self, subject: str, payload: bytes | str) -> str:
-        """
-        Ask, and expect it to be refused.
-        """
+        """Send a request, and expect that it is refused."""
         answer = self.clients.json(subject, payload)
         assert answer["error"]["code"] == 500 and "data" not in answer
         text: str = answer["error"]["description"]
@@ -87,7 +83,7 @@ class TestUpdating:
 
     @pytest.mark.parametrize("subject", [*UPDATES, "$SYS.REQ.CLAIMS.UPDATE"])
     def test_stored(self, broker: Broker, subject: str) -> None:
-        """A JWT is stored, found from then on, and looked up by others."""
+        """A pushed JWT is stored and used, and other servers can look it up."""
         text = issued()
         assert broker.clients.json(subject, text + "\n") == {
             "server": {"id": "N"},
@@ -99,7 +95,9 @@ class TestUpdating:
         ]
 
     def test_notSpeaking(self, broker: Broker) -> None:
-        """A broker that another one speaks for stores a JWT, and answers lookups only."""
+        """
+        A broker that another worker speaks for stores a pushed JWT, and answers look-ups only.
+        """
         broker.isSpeaking = False
         assert broker.clients.ask(UPDATES[0], issued()) == []
         assert broker.clients.ask("$SYS.REQ.CLAIMS.LIST") == []
@@ -107,7 +105,7 @@ class TestUpdating:
         assert broker.clients.ask(lookup) == [issued().encode()]
 
     def test_live(self, broker: Broker) -> None:
-        """A changed JWT of an account in use holds at once."""
+        """A changed JWT of an account in use takes effect at once."""
         broker.done(UPDATES[0], issued())
         broker.find()
         broker.done(UPDATES[0], issued(2))
@@ -139,13 +137,15 @@ class TestUpdating:
 
     @pytest.mark.parametrize("name", [OTHER.key, "x", "*", "/", "/etc/passwd", "é", "\\"])
     def test_anotherName(self, broker: Broker, name: str, tmp_path: Path) -> None:
-        """The subject must name the JWT's account. No other name becomes a file."""
+        """
+        The subject of an update must name the JWT's account, and nothing else becomes a file name.
+        """
         broker.refused(f"$SYS.REQ.ACCOUNT.{name}.CLAIMS.UPDATE", issued())
         assert [path.name for path in tmp_path.rglob("*")] == ["jwt"]
 
     @pytest.mark.parametrize("subject", ["/..", "..", "../../etc/passwd", ""])
     def test_keysThatArePaths(self, broker: Broker, subject: str, tmp_path: Path) -> None:
-        """A JWT, truly signed, about an account whose key is a path is refused (CVE-2022-28357)."""
+        """A signed JWT of an account whose key is a path is refused (CVE-2022-28357)."""
         forged = token(OPERATOR, claimsOf("account", OPERATOR, subject, {}))
         broker.refused("$SYS.REQ.CLAIMS.UPDATE", forged)
         assert [path.name for path in tmp_path.rglob("*")] == ["jwt"]
@@ -164,7 +164,9 @@ class TestWithoutFolder:
 
     @pytest.mark.parametrize("subject", UPDATES)
     def test_inUse(self, subject: str) -> None:
-        """A JWT of an account in use takes effect at once. Others are ignored."""
+        """
+        A pushed JWT of an account in use takes effect at once. JWTs of other accounts are skipped.
+        """
         broker = Broker(None)
         assert broker.done(subject, issued()) == "jwt update skipped"
         broker.resolver.tokens[ACCOUNT.key] = issued()
@@ -173,7 +175,7 @@ class TestWithoutFolder:
         assert broker.find().token.issuedAt == 2
 
     def test_untrustedJWTIsNotUsed(self) -> None:
-        """An untrusted JWT does not hold."""
+        """An untrusted JWT does not replace the JWT of an account in use."""
         broker = Broker(None)
         broker.resolver.tokens[ACCOUNT.key] = issued()
         before = broker.find()
@@ -187,18 +189,18 @@ class TestWithoutFolder:
 
 
 class TestLooking:
-    """Look-ups of stored JWTs."""
+    """Look-ups and lists of stored JWTs."""
 
     def test_lookUp(self, broker: Broker) -> None:
         """
-        A look-up of an account that is not stored is answered with nothing, so that no requester
-        waits.
+        A look-up of an account that is not stored gets an empty answer, so that the requester need
+        not wait.
         """
         for name in (ACCOUNT.key, "x", "*", "é"):
             assert broker.clients.ask(f"$SYS.REQ.ACCOUNT.{name}.CLAIMS.LOOKUP") == [b""]
 
     def test_list(self, broker: Broker) -> None:
-        """All accounts are listed whose JWTs have not expired."""
+        """A list has all accounts whose JWTs have not expired."""
         broker.done("$SYS.REQ.CLAIMS.UPDATE", issued(exp=1010))
         broker.done("$SYS.REQ.CLAIMS.UPDATE", OTHER.jwt())
         listed = broker.clients.json("$SYS.REQ.CLAIMS.LIST")
@@ -207,7 +209,7 @@ class TestLooking:
         assert broker.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == [OTHER.key]
 
     def test_pack(self, broker: Broker) -> None:
-        """All JWTs are sent to a server that has others, with an empty message at the end."""
+        """A server with other JWTs receives all JWTs, and an empty message at the end."""
         assert broker.folder is not None
         texts = {ACCOUNT.key: issued(), OTHER.key: OTHER.jwt()}
         for text in texts.values():
@@ -228,12 +230,12 @@ def deletion(accounts: Any, signer: KeyPair = OPERATOR, subject: str = OPERATOR.
 
 
 class TestDeleting:
-    """JWTs that shall be no more."""
+    """Requests to delete JWTs."""
 
     SUBJECT = "$SYS.REQ.CLAIMS.DELETE"
 
     def test_deleted(self, broker: Broker) -> None:
-        """Accounts are deleted, and their connected users are cut."""
+        """Accounts are deleted, and their users are disconnected."""
         broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
         broker.find()
         assert broker.done(self.SUBJECT, deletion([ACCOUNT.key])) == "deleted 1 accounts"
@@ -242,7 +244,7 @@ class TestDeleting:
         assert broker.done(self.SUBJECT, deletion([ACCOUNT.key])) == "deleted 1 accounts"
 
     def test_signingKey(self, broker: Broker) -> None:
-        """A signing key of the operator may delete too."""
+        """A signing key of the operator may sign a request to delete."""
         signer = OPERATOR.signing
         assert broker.done(self.SUBJECT, deletion([], signer, signer.key)) == "deleted 0 accounts"
 
@@ -265,7 +267,7 @@ class TestDeleting:
         ],
     )
     def test_invalidDeletionsAreRefused(self, broker: Broker, payload: str) -> None:
-        """Only the operator deletes, only accounts, and never the system account."""
+        """Only the operator can delete accounts, and the system account cannot be deleted."""
         broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
         broker.refused(self.SUBJECT, payload)
         assert broker.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == [ACCOUNT.key]
@@ -279,13 +281,13 @@ class TestDeleting:
 
 
 def test_close(broker: Broker) -> None:
-    """A service that is closed answers no more."""
+    """A closed service answers no requests."""
     broker.service.close()
     assert broker.clients.ask("$SYS.REQ.CLAIMS.LIST") == []
 
 
 class TestCache:
-    """A folder with the JWTs that were asked for."""
+    """A folder that caches the JWTs that were looked up."""
 
     @pytest.fixture
     def cache(self, tmp_path: Path) -> Broker:
@@ -295,7 +297,7 @@ class TestCache:
 
     @pytest.mark.parametrize("subject", [*UPDATES, "$SYS.REQ.CLAIMS.UPDATE"])
     def test_update(self, cache: Broker, subject: str) -> None:
-        """The JWT of an account in use is kept and used, others are passed over."""
+        """A cache stores and uses a pushed JWT of an account in use, and skips others."""
         assert cache.folder is not None
         assert cache.done(subject, issued()) == "jwt update cache skipped"
         assert len(cache.folder.folder) == 0
@@ -307,7 +309,7 @@ class TestCache:
         assert cache.refused(subject, "x").startswith("jwt update cache resulted in error")
 
     def test_notForOthers(self, cache: Broker) -> None:
-        """A stored JWT is no answer to other brokers' questions."""
+        """A cache does not answer requests of other brokers."""
         assert cache.clients.ask(f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP") == []
         assert cache.clients.ask("$SYS.REQ.CLAIMS.PACK") == []
         assert cache.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == []

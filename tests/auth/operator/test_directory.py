@@ -28,7 +28,7 @@ class TestFinding:
     """Finding accounts."""
 
     def test_found(self) -> None:
-        """An account is fetched once, and its watchers are notified before it is used."""
+        """An account is fetched once, and its watchers are notified before its first use."""
         world = World(issued())
         account = world.find()
         assert account.token.subject == ACCOUNT.key
@@ -47,7 +47,7 @@ class TestFinding:
         "name", ["", "..", "/etc/passwd", "../../x", "A" * 55 + "B", KeyPair("U").key]
     )
     def test_onlyKeysAreAskedFor(self, name: str) -> None:
-        """The resolver receives only names that are keys of accounts."""
+        """The resolver is only asked for names that are keys of accounts."""
         world = World()
         assert isinstance(world.find(name), Unauthorized)
         assert world.resolver.asked == []
@@ -93,7 +93,7 @@ class TestFinding:
         assert World(issued(signer=OPERATOR.signing)).find().token.subject == ACCOUNT.key
 
     def test_ownKeyOfTheAccount(self) -> None:
-        """Beside its signing keys, an account may sign its users with its own key."""
+        """An account may sign its users with its own key, beside its signing keys."""
         assert set(World(issued()).find().signers) == {ACCOUNT.key, ACCOUNT.signing.key}
 
     def test_strictOperator(self) -> None:
@@ -107,7 +107,7 @@ class TestFinding:
         assert set(account.signers) == {ACCOUNT.signing.key}
 
     def test_togetherOnce(self) -> None:
-        """Several searches at the same time make one request, and all get its answer."""
+        """Several searches at the same time share one request and its answer."""
         answer: Deferred[str] = Deferred()
         world = World(answer)
         results: list[Any] = []
@@ -150,7 +150,7 @@ class TestFinding:
         assert world.find().token.subject == ACCOUNT.key
 
     def test_missingIsAskedForAgain(self) -> None:
-        """An account that was missing may exist at the next search."""
+        """An account that was missing is fetched again at the next search."""
         world = World()
         assert isinstance(world.find(), Unauthorized)
         world.resolver.tokens[ACCOUNT.key] = issued()
@@ -158,10 +158,10 @@ class TestFinding:
 
 
 class TestExpiry:
-    """Accounts that end."""
+    """Accounts that expire."""
 
     def test_expiry(self) -> None:
-        """When the JWT expires the watchers are notified, and the account is removed."""
+        """When the JWT of an account expires, watchers are notified, and the account is removed."""
         world = World(issued(exp=1010))
         world.find()
         world.clock.advance(9.9)
@@ -172,7 +172,7 @@ class TestExpiry:
         assert isinstance(error, Unauthorized) and error.error is errors.ACCOUNT_EXPIRED
 
     def test_isLookedForAgain(self) -> None:
-        """An expired account's JWT is looked up again, but not for every request."""
+        """The JWT of an expired account is fetched again, but not for every login."""
         world = World(issued(exp=1010))
         world.find()
         world.clock.advance(10)
@@ -185,7 +185,7 @@ class TestExpiry:
         assert world.observer.told[-1] == ("changed", ACCOUNT.key)
 
     def test_farAway(self) -> None:
-        """A JWT with a very late expiry makes no timer that the reactor cannot hold."""
+        """A JWT that expires very late sets no timer that the reactor cannot hold."""
         world = World(issued(exp=2**63 - 1))
         world.find()
         assert [call.getTime() - 1000.0 for call in world.clock.getDelayedCalls()] == [86_400.0]
@@ -213,7 +213,7 @@ class TestUpdates:
         assert not world.clock.getDelayedCalls()
 
     def test_sameJWT(self) -> None:
-        """The same JWT again changes nothing."""
+        """An update with the same JWT changes nothing."""
         text = issued()
         world = World(text)
         world.find()
@@ -221,7 +221,7 @@ class TestUpdates:
         assert len(world.observer.told) == 1
 
     def test_unknown(self) -> None:
-        """A JWT of an account without users here is not kept."""
+        """An update for an account without users here is not stored."""
         world = World()
         assert not world.directory.update(ACCOUNT.key, issued())
         assert world.observer.told == []
@@ -231,7 +231,7 @@ class TestUpdates:
         ["", "x", Account(OPERATOR).jwt(), issued(signer=Operator()), issued(exp=999)],
     )
     def test_invalidUpdatesAreRefused(self, text: str) -> None:
-        """A JWT that would not do at the beginning does not do later."""
+        """An update with an invalid JWT is refused, and the account keeps the JWT before."""
         world = World(issued())
         before = world.find()
         with pytest.raises(FieldError):
@@ -239,7 +239,7 @@ class TestUpdates:
         assert world.find() is before
 
     def test_delete(self) -> None:
-        """An account that is deleted ends, and is looked for again."""
+        """A deleted account ends, and is fetched again at the next login."""
         world = World(issued(exp=1010))
         world.find()
         del world.resolver.tokens[ACCOUNT.key]
@@ -252,7 +252,7 @@ class TestUpdates:
         assert not world.clock.getDelayedCalls()
 
     def test_provided(self) -> None:
-        """An account may exist before its JWT. The JWT then replaces it."""
+        """An account may exist before its JWT is known. The JWT then replaces the placeholder."""
         world = World()
         world.directory.provide(placeholder(ACCOUNT.key))
         assert set(world.find().signers) == {ACCOUNT.key}
@@ -280,7 +280,7 @@ class TestRefreshing:
 
     @pytest.mark.parametrize("token", [KeyError("none"), "nonsense", 5, issued(exp=999)])
     def test_noValidJWT(self, token: Any) -> None:
-        """Without a valid JWT the account is removed."""
+        """An account is removed if its refreshed JWT is missing or invalid."""
         world = World(issued())
         world.find()
         world.resolver.tokens[ACCOUNT.key] = token
@@ -288,8 +288,8 @@ class TestRefreshing:
         assert world.observer.told[1:] == [("ended", ACCOUNT.key)]
         assert ACCOUNT.key not in world.directory
 
-    def test_cannotBeTold(self) -> None:
-        """A resolver that fails removes no account."""
+    def test_resolverFails(self) -> None:
+        """An account is kept if the resolver fails at a refresh."""
         world = World(issued())
         account = world.find()
         world.resolver.tokens[ACCOUNT.key] = OSError("the disk is gone")
@@ -297,7 +297,7 @@ class TestRefreshing:
         assert world.find() is account
 
     def test_placeholder(self) -> None:
-        """An account that exists before its JWT stays until the JWT is found."""
+        """An account without a JWT is kept at a refresh until its JWT is found."""
         world = World()
         world.directory.provide(placeholder(ACCOUNT.key))
         world.directory.refresh(ACCOUNT.key)

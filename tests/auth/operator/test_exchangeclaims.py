@@ -100,18 +100,18 @@ class TestExports:
         ],
     )
     def test_invalidExport(self, changes: dict[str, Any]) -> None:
-        """An invalid export refuses the account."""
+        """A JWT with an invalid export is refused."""
         entry = {"subject": "a.*", "type": "service", **changes}
         with pytest.raises(FieldError):
             readExports(fieldsOf(exports=[entry]))
 
     def test_noneAmongThem(self) -> None:
-        """An export that is C{null} refuses the account."""
+        """A JWT with an export that is C{null} is refused."""
         with pytest.raises(FieldError):
             readExports(fieldsOf(exports=[None]))
 
     def test_covering(self) -> None:
-        """Two exports of one type may not overlap. Exports of different types may."""
+        """Two exports of the same type may not overlap. Exports of different types may."""
         stream, service = (
             {"subject": "a.>", "type": "stream"},
             {"subject": "a.b", "type": "service"},
@@ -158,12 +158,12 @@ class TestImports:
         ],
     )
     def test_invalidImport(self, changes: dict[str, Any]) -> None:
-        """An invalid import refuses the account."""
+        """A JWT with an invalid import is refused."""
         with pytest.raises(FieldError):
             self.read(**changes)
 
     def test_activations(self) -> None:
-        """A token of the exporter, or of a signing key in its name, activates the import."""
+        """An import is activated by a token of the exporter, or of one of its signing keys."""
         signed = activation(EXPORTER.signing, issuer_account=EXPORTER.key)
         for text in (activation(), signed, activation(subject="a.b")):
             assert self.read(token=text).activation.subject == IMPORTER.key
@@ -195,10 +195,7 @@ class TestImports:
             self.read(token=other)
 
     def test_serviceSubject(self) -> None:
-        """
-        For a service that has the name C{to} in the importing account, the token is for that
-        subject.
-        """
+        """The activation token of a service import in the old form is for the subject in C{to}."""
         given = {"type": "service", "to": "a.b", "subject": "x"}
         self.read(**given, token=activation(kind="service"))
         with pytest.raises(FieldError):
@@ -206,7 +203,7 @@ class TestImports:
 
 
 class TestMappings:
-    """Where subjects go."""
+    """Subject mappings of an account."""
 
     def test_mappings(self) -> None:
         """
@@ -230,6 +227,6 @@ class TestMappings:
         ],
     )
     def test_invalidMapping(self, mappings: Any) -> None:
-        """An invalid mapping refuses the account."""
+        """A JWT with an invalid mapping is refused."""
         with pytest.raises(FieldError):
             readMappings(fieldsOf(mappings=mappings))

@@ -23,9 +23,7 @@ class TestSaving:
     """Saved JWTs."""
 
     def test_saved(self, tmp_path: Path) -> None:
-        """
-        A JWT is stored in a file that is named after the account. The folder has no other file.
-        """
+        """A JWT is stored in a file that is named after the account, and no other file is left."""
         folder = TokenFolder(str(tmp_path / "a" / "b"))
         assert folder.save(ONE, "jwt") is True
         assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [f"{ONE}.jwt"]
@@ -33,7 +31,7 @@ class TestSaving:
         assert (folder[ONE], ONE in folder, list(folder), len(folder)) == ("jwt", True, [ONE], 1)
 
     def test_private(self, tmp_path: Path) -> None:
-        """Folder and files are for their owner alone."""
+        """Only the owner can read the folder and its files."""
         TokenFolder(str(tmp_path / "jwt")).save(ONE, "jwt")
         assert (tmp_path / "jwt").stat().st_mode & 0o777 == 0o700
         assert (tmp_path / "jwt" / f"{ONE}.jwt").stat().st_mode & 0o777 == 0o600
@@ -68,7 +66,7 @@ class TestSaving:
         ],
     )
     def test_namesThatAreNoKeys(self, name: str, tmp_path: Path) -> None:
-        """A name that is no account's key never becomes part of a path (CVE-2022-28357)."""
+        """A name that is not an account's key never becomes part of a path (CVE-2022-28357)."""
         (tmp_path / "jwt").mkdir()
         (tmp_path / "x.jwt").write_text("outside")
         folder = TokenFolder(str(tmp_path / "jwt"), deletion=Deletion.REMOVED)
@@ -88,7 +86,9 @@ class TestSaving:
         assert folder.save(ONE, "other") is True
 
     def test_digest(self, tmp_path: Path) -> None:
-        """The digest is that of nats-server: all hashes, whatever their order."""
+        """
+        The digest of a folder combines the hashes of its JWTs in any order, as in nats-server.
+        """
         folder = TokenFolder(str(tmp_path))
         assert folder.digest == bytes(32)
         folder.save(ONE, "a")
@@ -98,7 +98,7 @@ class TestSaving:
 
 
 class TestReading:
-    """JWTs that are in the folder already."""
+    """JWTs that are in the folder at the start."""
 
     def test_onlyJWTs(self, tmp_path: Path) -> None:
         """Files that are not JWTs of this folder are neither read nor changed."""
@@ -112,7 +112,7 @@ class TestReading:
 
     @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b" \n", b"x" * (LONGEST + 1)])
     def test_damaged(self, data: bytes, tmp_path: Path) -> None:
-        """A file that cannot be understood is left alone."""
+        """A file that is not text, or is empty or too long, is left unchanged."""
         file = tmp_path / f"{ONE}.jwt"
         file.write_bytes(data)
         folder = TokenFolder(str(tmp_path))
@@ -120,7 +120,7 @@ class TestReading:
         assert file.read_bytes() == data
 
     def test_changesByOthers(self, tmp_path: Path) -> None:
-        """Reading again reports the files that other programs changed."""
+        """A second read of the folder reports the files that other programs changed."""
         folder = TokenFolder(str(tmp_path))
         for account in (ONE, TWO):
             folder.save(account, "jwt")
@@ -132,7 +132,7 @@ class TestReading:
         assert folder.read() == set()
 
     def test_noFolder(self, tmp_path: Path) -> None:
-        """A folder that cannot be made is an error at the beginning."""
+        """A folder that cannot be created is an error at the start."""
         (tmp_path / "file").touch()
         with pytest.raises(OSError):
             TokenFolder(str(tmp_path / "file"))
@@ -153,7 +153,7 @@ class TestDeleting:
         ("deletion", "left"), [(Deletion.RENAMED, [f"{ONE}.jwt.deleted"]), (Deletion.REMOVED, [])]
     )
     def test_deleted(self, deletion: Deletion, left: list[str], tmp_path: Path) -> None:
-        """A file is renamed, or removed, as the settings say."""
+        """The file of a deleted JWT is renamed or removed, depending on the settings."""
         folder = TokenFolder(str(tmp_path), deletion=deletion)
         folder.save(ONE, "jwt")
         assert folder.delete(ONE) is True
@@ -161,7 +161,7 @@ class TestDeleting:
         assert (ONE in folder, [path.name for path in tmp_path.iterdir()]) == (False, left)
 
     def test_slowDisk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A JWT that is being deleted is found no more, however long the disk takes."""
+        """A JWT is not found while its file is being deleted, however long the disk takes."""
         folder = TokenFolder(str(tmp_path), deletion=Deletion.RENAMED)
         folder.save(ONE, "jwt")
         known: list[bool] = []
@@ -171,7 +171,7 @@ class TestDeleting:
 
     @pytest.mark.parametrize("deletion", [Deletion.RENAMED, Deletion.REMOVED])
     def test_deletedByOthers(self, deletion: Deletion, tmp_path: Path) -> None:
-        """A JWT whose file is gone already is deleted too."""
+        """A JWT whose file does not exist any more can be deleted too."""
         folder = TokenFolder(str(tmp_path), deletion=deletion)
         folder.save(ONE, "jwt")
         other = TokenFolder(str(tmp_path), deletion=deletion)
@@ -184,9 +184,7 @@ ACCOUNT = Account(Operator())
 
 
 class World:
-    """
-    A folder and the time.
-    """
+    """A folder and its clock."""
 
     def __init__(self, path: Path, limit: int = 0, ttl: float = 0.0) -> None:
         self.clock = Clock()
@@ -215,7 +213,10 @@ def test_defaultLimit(tmp_path: Path) -> None:
 
 
 def test_ttl(tmp_path: Path) -> None:
-    """An unused JWT is removed in time; use begins the time again."""
+    """
+    A cached JWT that is not used is removed after its time to live, which begins again with each
+    use.
+    """
     world = World(tmp_path, ttl=10.0)
     world.folder.save(ONE, "1")
     world.folder.save(TWO, "2")
@@ -230,7 +231,7 @@ def test_ttl(tmp_path: Path) -> None:
 
 
 def test_expired(tmp_path: Path) -> None:
-    """Without a given time, expired JWTs and other files are removed."""
+    """Without a time to live, a cache removes expired JWTs and files without a JWT."""
     world = World(tmp_path)
     world.folder.save(ACCOUNT.key, ACCOUNT.jwt(exp=100))
     world.folder.save(ONE, "none")
@@ -244,7 +245,7 @@ def test_expired(tmp_path: Path) -> None:
 
 
 def test_readAgain(tmp_path: Path) -> None:
-    """A JWT in the folder is used at a start, and one that others removed is not."""
+    """A cache uses the JWTs in its folder at a start, and forgets those that others removed."""
     World(tmp_path).folder.save(ONE, "1")
     world = World(tmp_path, limit=1, ttl=5.0)
     assert world.folder[ONE] == "1"

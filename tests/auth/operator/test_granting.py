@@ -76,24 +76,24 @@ class TestExpansion:
         ],
     )
     def test_values(self, template: str, expected: list[str]) -> None:
-        """Places are filled with the values, in every combination where there are several."""
+        """A template stands for its values, in every combination if there are several templates."""
         assert list(allowed(template)) == expected
 
     def test_queues(self) -> None:
-        """A place may stand in the subject and in the queue."""
+        """Templates may be in the subject and in the queue."""
         rules = expand(PermissionClaims(subscribeAllow=("in.{{name()}} q-{{tag(dept)}}",)), VALUES)
         assert rules.subscribeAllow == ("in.ann q-eng", "in.ann q-ops")
 
     def test_notTwice(self) -> None:
-        """A value that looks like a template is taken as it is."""
+        """A value that looks like a template is not expanded again."""
         values = Values({"name()": "{{subject()}}", "subject()": "UKEY"})
         assert allowed("{{name()}}", values=values) == ("{{subject()}}",)
 
     @pytest.mark.parametrize("tag", ["missing", "bad", "blank", "empty"])
     def test_leftOut(self, tag: str) -> None:
         """
-        An allowed subject whose template has no value is left out. If no subject is left, nothing
-        is allowed.
+        An allowed subject whose template has no value is omitted. If no subject is left, nothing is
+        allowed.
         """
         rules = expand(
             PermissionClaims(
@@ -107,7 +107,7 @@ class TestExpansion:
 
     @pytest.mark.parametrize("tag", ["missing", "bad", "blank", "empty"])
     def test_deniedMustBe(self, tag: str) -> None:
-        """A denied subject without a value refuses the user."""
+        """A user is refused if the template of a denied subject has no value."""
         for rules in (
             PermissionClaims(publishDeny=(f"{{{{tag({tag})}}}}",)),
             PermissionClaims(subscribeDeny=("a", f"{{{{tag({tag})}}}}")),
@@ -117,7 +117,10 @@ class TestExpansion:
 
     @pytest.mark.parametrize("name", ["*", ">", "a.*", "a.>", "a b", "", ".", "a.", "a\r\nPUB"])
     def test_noWiderThanTheTemplate(self, name: str) -> None:
-        """A user whose name holds a wildcard or a space is not given more than the template."""
+        """
+        A user whose name has wildcards, spaces or empty tokens may not publish anything by the
+        template.
+        """
         rules = expand(PermissionClaims(publishAllow=("app.{{name()}}",)), Values({"name()": name}))
         assert rules == PermissionClaims(publishDeny=(">",))
 
@@ -138,9 +141,7 @@ class TestExpansion:
         ],
     )
     def test_unknownFunctions(self, template: str) -> None:
-        """
-        An unknown function in a template refuses the user, whatever it is (739caaf6f, b2d0c2a77).
-        """
+        """A user is refused if a template has an unknown function (739caaf6f, b2d0c2a77)."""
         for rules in (
             PermissionClaims(publishAllow=(template,)),
             PermissionClaims(subscribeDeny=(template,)),
@@ -149,7 +150,7 @@ class TestExpansion:
                 expand(rules, VALUES)
 
     def test_tooMany(self) -> None:
-        """Templates that make more subjects than fit refuse the user before they are made."""
+        """A user is refused before templates are expanded to more subjects than permitted."""
         values = Values({}, tuple(f"t:{number}" for number in range(64)))
         assert len(allowed("{{tag(t)}}.{{tag(t)}}", values=values)) == MOST
         with pytest.raises(FieldError):
@@ -159,7 +160,7 @@ class TestExpansion:
 
     @given(st.text(), st.text())
     def test_anyText(self, template: str, name: str) -> None:
-        """No template and no name make anything but rules or a refusal."""
+        """Any template and any name lead to rules or a refusal."""
         try:
             expand(
                 PermissionClaims((template,), (template,), (template,)), Values({"name()": name})
@@ -200,7 +201,7 @@ def grant(
 
 
 class TestTerms:
-    """Whose terms hold for a user."""
+    """The JWT or the template that gives a user's permissions and limits."""
 
     def test_ownKey(self) -> None:
         """A JWT that the account itself signed is valid."""
@@ -213,13 +214,13 @@ class TestTerms:
         assert termsOf(user, account()).subscriptions == 7
 
     def test_strangers(self) -> None:
-        """A JWT of another key, in any name, does not."""
+        """A JWT that is signed with another key is refused, whatever account it names."""
         for text in (ACCOUNT.user(USER, signer=KeyPair("A")), Account(Operator()).user(USER)):
             with pytest.raises(Unauthorized):
                 termsOf(UserClaims.decode(text), account())
 
     def test_template(self) -> None:
-        """For a user of a scoped signer, its template holds."""
+        """A user of a scoped signing key has the permissions and limits of its template."""
         claims = account({"signing_keys": [TEMPLATE]})
         user = UserClaims.decode(ACCOUNT.scopedUser(USER, SCOPED, name="ann"))
         terms = termsOf(user, claims)
@@ -243,14 +244,16 @@ class TestTerms:
         ],
     )
     def test_moreThanTheTemplate(self, nats: dict[str, Any]) -> None:
-        """The JWT of such a user may have no permissions of its own."""
+        """
+        A user of a scoped signing key is refused if the JWT has permissions or limits of its own.
+        """
         claims = account({"signing_keys": [TEMPLATE]})
         with pytest.raises(Unauthorized):
             termsOf(UserClaims.decode(ACCOUNT.scopedUser(USER, SCOPED, nats)), claims)
 
     @pytest.mark.parametrize("subject", ["{{nothing()}}", "a..b", " ", "{{name()}} x y"])
     def test_brokenTemplates(self, subject: str) -> None:
-        """A template that is malformed refuses its users."""
+        """Users of a scoped signing key are refused if its template is malformed."""
         template = {**TEMPLATE, "template": {"pub": {"allow": [subject]}}}
         claims = account({"signing_keys": [template]})
         with pytest.raises(Unauthorized):
@@ -261,7 +264,7 @@ class TestGrant:
     """Grants of users."""
 
     def test_nothingSpecial(self) -> None:
-        """Without limits and permissions, a user may do everything in its account."""
+        """A user without limits and permissions may do everything in its account."""
         assert grant() == Grant(ACCOUNT.key, USER.key)
 
     @pytest.mark.parametrize(
@@ -283,7 +286,7 @@ class TestGrant:
         self, ofUser: int, ofAccount: int, ofServer: int, expected: int | None
     ) -> None:
         """
-        The smallest of the three limits applies. Zero is a limit, and so is every number except -1.
+        The smallest payload limit of user, account and server applies. Only -1 means unlimited.
         """
         limits = ServerLimits(payload=ofServer)
         given = grant({"payload": ofUser}, account(payload=ofAccount), limits)
@@ -296,14 +299,14 @@ class TestGrant:
     def test_leastSubscriptions(
         self, ofUser: int, ofAccount: int, ofServer: int, expected: int | None
     ) -> None:
-        """The least of the three limits holds."""
+        """The smallest subscription limit of user, account and server applies."""
         limits = ServerLimits(subscriptions=ofServer)
         given = grant({"subs": ofUser}, account(subs=ofAccount), limits)
         assert given.maxSubscriptions == expected
 
     @pytest.mark.parametrize("name", ["subs"])
     def test_noSubscriptions(self, name: str) -> None:
-        """A user that may have no subscription is not let in."""
+        """A user who may not have any subscription is refused."""
         for user, claims in (
             ({name: None}, account()),
             ({name: 0}, account()),
@@ -325,18 +328,20 @@ class TestGrant:
         ],
     )
     def test_expires(self, claims: dict[str, Any], until: float, expected: float | None) -> None:
-        """A grant ends with the JWT or with the time of the day, whichever is sooner."""
+        """A grant ends with the JWT or with the user's hours, whichever is sooner."""
         assert grant(until=until, **claims).expires == expected
 
     def test_defaults(self) -> None:
-        """The account's default permissions apply to users without permissions only."""
+        """
+        The account's default permissions apply only to users without permissions of their own.
+        """
         claims = account({"default_permissions": {"pub": {"allow": ["d"]}}})
         assert grant({}, claims).publish == PermissionSet([b"d"])
         own = grant({"sub": {"allow": ["x"]}}, claims)
         assert (own.publish, own.subscribe) == (None, SubscribePermissions([b"x"]))
 
     def test_tooManyShapes(self) -> None:
-        """Permissions with more wildcard shapes than can be looked up refuse the user."""
+        """A user is refused if its permissions have too many combinations of wildcard positions."""
         subjects = [
             ".".join("*" if number >> bit & 1 else "a" for bit in range(12))
             for number in range(2048)
@@ -346,7 +351,7 @@ class TestGrant:
 
 
 class TestRules:
-    """Rules as permissions."""
+    """Permissions of a JWT as permissions of a grant."""
 
     @pytest.mark.parametrize(
         ("rules", "publish", "subscribe", "responses"),

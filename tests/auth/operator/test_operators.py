@@ -44,12 +44,12 @@ class TestOperatorClaims:
         ],
     )
     def test_invalidClaims(self, nats: dict[str, Any]) -> None:
-        """Invalid claims are refused."""
+        """A JWT of an operator with invalid claims is refused."""
         with pytest.raises(FieldError):
             OperatorClaims.decode(Operator().jwt(nats))
 
     def test_subject(self) -> None:
-        """The subject must be an operator's key."""
+        """The subject of an operator's JWT must be the key of an operator."""
         operator = Operator()
         with pytest.raises(FieldError):
             body = claimsOf("operator", operator, Account(operator).key, {})
@@ -60,14 +60,14 @@ class TestTrust:
     """Keys that may sign accounts."""
 
     def test_everyKey(self) -> None:
-        """An operator's own key and its signing keys count."""
+        """An operator's own key and its signing keys may sign accounts."""
         one, two = Operator(), Operator()
         trust = TrustedKeys.of(OperatorClaims.decode(operator.jwt()) for operator in (one, two))
         assert trust.keys == {one.key, one.signing.key, two.key, two.signing.key}
         assert not trust.strictKeys
 
     def test_strictOperator(self) -> None:
-        """JWTs signed by the own key of a strict operator are refused."""
+        """The own key of a strict operator may not sign accounts."""
         operator = Operator()
         text = operator.jwt({"strict_signing_key_usage": True})
         trust = TrustedKeys.of([OperatorClaims.decode(text)])
@@ -78,14 +78,14 @@ class TestFiles:
     """JWTs in files."""
 
     def test_decorated(self) -> None:
-        """The first JWT between lines of dashes is taken."""
+        """The first JWT between marker lines is taken."""
         user = KeyPair("U")
         assert undecorated(credentialsFile("a.b-_.c", user)) == "a.b-_.c"
         text = credentialsFile("a.b.c", user).replace("\n", "\r\n")
         assert undecorated(text) == "a.b.c"
 
     def test_bareToken(self) -> None:
-        """Without the marking lines, the whole text without surrounding blanks is the token."""
+        """A text without marker lines is the JWT, except for surrounding blanks."""
         assert undecorated(" a.b.c \n") == "a.b.c"
 
 
@@ -105,20 +105,21 @@ class TestOperators:
         assert operatorsIn(settingsOf(text)).trust.keys == expected
 
     def test_trustedKeys(self) -> None:
-        """Keys may be named without JWTs."""
+        """Operators may be configured by their keys, without JWTs."""
         operators = operatorsIn(settingsOf(f"trusted_keys: [{OPERATOR.key}]\n{MEMORY}"))
         assert operators.trust.keys == {OPERATOR.key}
         assert operators.systemAccount == "$SYS"
 
     def test_decorated(self) -> None:
-        """The JWT may stand between lines of dashes."""
+        """The JWT in a file may be between marker lines."""
         begin, end = "-----BEGIN NATS OPERATOR JWT-----", "------END NATS OPERATOR JWT------"
         mode = OperatorMode((f"{begin}\n{OPERATOR.jwt()}\n{end}\n",), resolver=Resolver("memory"))
         assert OPERATOR.key in operatorsIn(Settings(operator=mode)).trust.keys
 
     def test_accountServer(self) -> None:
         """
-        The operator may give the address of its account server. The configuration takes precedence.
+        The operator's JWT may give the address of its account server, and the configuration
+        overrides it.
         """
         text = f"operator: {OPERATOR.jwt({'account_server_url': 'http://a:1/jwt/v1'})}\n"
         resolver = operatorsIn(settingsOf(text)).resolver
@@ -126,7 +127,7 @@ class TestOperators:
         assert operatorsIn(settingsOf(text + MEMORY)).resolver == Resolver("memory")
 
     def test_systemAccount(self) -> None:
-        """The operator may name the system account, and so may the configuration."""
+        """The system account may be named by the operator's JWT or by the configuration."""
         named = OPERATOR.jwt({"system_account": ONE.key})
         preload = f"resolver_preload {{ {ONE.key}: {ONE.jwt()} }}\n"
         for text in (
@@ -137,7 +138,7 @@ class TestOperators:
             assert withOperators(settingsOf(text + MEMORY + preload)).system_account == ONE.key
 
     def test_withoutOperators(self) -> None:
-        """Without operators nothing changes."""
+        """Settings without operators are left unchanged."""
         settings = settingsOf("port: 4222")
         assert withOperators(settings) is settings
 
@@ -193,6 +194,6 @@ class TestOperators:
     ],
 )
 def test_mistakes(text: str, complaint: str) -> None:
-    """Operators that cannot be served are refused, in nats-server's words."""
+    """Settings that do not fit the operators are refused with nats-server's errors."""
     with pytest.raises(ValueError, match=complaint):
         operatorsIn(settingsOf(text))

@@ -24,9 +24,9 @@ ACCOUNT = "ACCOUNT"
 
 class World:
     """
-    Somebody who asks, and others who may answer.
+    A broker that looks up JWTs, and other servers that may answer.
 
-    @ivar asked: the questions that reached others.
+    @ivar asked: the requests that reached other servers.
     """
 
     def __init__(self, others: int = 1, count: float = 0, listening: bool = True) -> None:
@@ -51,23 +51,21 @@ class World:
 
     def lookUp(self) -> list[Any]:
         """
-        Ask for the account.
+        Look up an account.
 
-        @return: what came of it, as soon as anything does.
+        @return: a list for the result.
         """
         outcome: list[Any] = []
         self.neighbours.lookUp(ACCOUNT).addBoth(outcome.append)
         return outcome
 
     def say(self, answer: bytes, question: int = 0) -> None:
-        """Answer a question."""
+        """Answer a request."""
         self.bus.publish(Message(self.asked[question].reply, answer))
 
 
 def reason(outcome: list[Any]) -> str:
-    """
-    The text of the C{LookupError} that came.
-    """
+    """The text of the C{LookupError} in a result."""
     (failure,) = outcome
     failure.trap(LookupError)
     return str(failure.value)
@@ -93,7 +91,7 @@ class TestLookUp:
 
     @pytest.mark.parametrize(("others", "count"), [(2, 0), (1, 2), (2, 1)])
     def test_allSayNo(self, others: int, count: int) -> None:
-        """A lookup fails when all servers that were reached, or are known, have answered so."""
+        """A look-up fails when every server, known or reached, has answered that it has no JWT."""
         world = World(others, count)
         outcome = world.lookUp()
         world.say(b"")
@@ -103,7 +101,7 @@ class TestLookUp:
         assert world.clock.getDelayedCalls() == []
 
     def test_nobodyKnowsHowMany(self) -> None:
-        """A look-up waits for its timeout if it does not know how many servers can answer."""
+        """A look-up waits for its timeout if the number of other servers is unknown."""
         world = World(count=math.inf)
         outcome = world.lookUp()
         world.say(b"")
@@ -113,7 +111,7 @@ class TestLookUp:
         assert reason(outcome) == "no server had it in time"
 
     def test_oneSaysNo(self) -> None:
-        """A peer without the JWT does not keep another peer's JWT from being taken."""
+        """A JWT is accepted although another server has answered that it has none."""
         world = World(2)
         outcome = world.lookUp()
         world.say(b"")
@@ -121,18 +119,18 @@ class TestLookUp:
         assert outcome == ["jwt of ACCOUNT"]
 
     def test_invalidJWT(self) -> None:
-        """An answer with an invalid JWT counts as no answer."""
+        """An answer with an invalid JWT is ignored."""
         world = World()
         outcome = world.lookUp()
         world.say(b"jwt of OTHER")
         assert reason(outcome) == "no server has it"
 
     def test_noOtherServer(self) -> None:
-        """Without another server, the answer does not wait."""
+        """A look-up fails at once if there is no other server."""
         assert reason(World(listening=False).lookUp()) == "there is no other server"
 
     def test_silentServer(self) -> None:
-        """A silent server is not waited for longer than the timeout."""
+        """A look-up fails at its timeout if a server does not answer."""
         world = World()
         outcome = world.lookUp()
         world.clock.advance(1.9)
@@ -142,7 +140,7 @@ class TestLookUp:
         world.say(b"jwt of ACCOUNT")
 
     def test_atOnce(self) -> None:
-        """Answers that come while the request is being sent are taken, empty ones too."""
+        """Answers that come while the request is being sent count, also empty ones."""
         for answer, expected in ((b"jwt of ACCOUNT", "jwt of ACCOUNT"), (b"", "no server has it")):
             world = World(listening=False)
             RequestResponder(world.bus).on(b"$SYS.REQ.>", partial(_say, answer))
@@ -150,7 +148,7 @@ class TestLookUp:
             assert expected in str(resolution)
 
     def test_concurrentQuestions(self) -> None:
-        """Answers belong to their questions."""
+        """Each of several look-ups gets its own answers."""
         world = World()
         one, two = world.lookUp(), world.lookUp()
         world.say(b"jwt of ACCOUNT", 1)
@@ -166,7 +164,7 @@ class TestLookUp:
         assert world.clock.getDelayedCalls() == []
 
     def test_close(self) -> None:
-        """Questions end when the broker does."""
+        """A look-up ends when the broker stops."""
         world = World()
         outcome = world.lookUp()
         world.neighbours.close()
@@ -174,11 +172,12 @@ class TestLookUp:
 
 
 class TestKeepingUp:
-    """All accounts."""
+    """The exchange of all JWTs with other servers."""
 
     def test_asks(self) -> None:
         """
-        At intervals another server is asked for JWTs. The request has the digest of the own ones.
+        At intervals other servers are asked for JWTs that differ from those of the request's
+        digest.
         """
         world = World()
         world.neighbours.keepUp(60.0, lambda: b"digest", lambda account, text: succeed(None))
@@ -191,7 +190,9 @@ class TestKeepingUp:
         assert world.clock.getDelayedCalls() == []
 
     def test_merges(self) -> None:
-        """The valid part of the answers is stored, from one message or many."""
+        """
+        Valid JWTs of an answer are stored, from one message or several; invalid ones are ignored.
+        """
         world = World()
         merged: list[tuple[str, str]] = []
 

@@ -12,16 +12,12 @@ OPERATOR = "ODWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435DILF"
 
 
 def modeOf(text: str) -> OperatorMode:
-    """
-    The settings of operator mode of a text.
-    """
+    """The operator mode's settings of a configuration."""
     return settingsOf(text).operator
 
 
 def resolverOf(text: str) -> Resolver | None:
-    """
-    The resolver of a text.
-    """
+    """The resolver of a configuration."""
     return modeOf(f"resolver: {text}").resolver
 
 
@@ -37,7 +33,7 @@ def test_inline() -> None:
 
 
 def test_files() -> None:
-    """An operator's JWT may be in a file of its own, which is read."""
+    """An operator's JWT may be in a file, which is read."""
     files = filesystem({"op.jwt": "-----\neyJx\n-----"})
     assert built("operator: op.jwt", files).settings.operator.operators == ("-----\neyJx\n-----",)
 
@@ -60,7 +56,7 @@ def test_trustedKeys() -> None:
 
 @pytest.mark.parametrize("text", ["MEMORY", "MEM", "memory", '"MEM "', "{type: mem}"])
 def test_memory(text: str) -> None:
-    """JWTs may be in memory alone."""
+    """The memory resolver has the JWTs of the configuration."""
     assert resolverOf(text) == Resolver("memory")
 
 
@@ -69,7 +65,7 @@ def test_memory(text: str) -> None:
     ["URL(http://a:1/jwt/)", "url(http://a:1/jwt/)", "'URL( \"http://a:1/jwt/\" )'"],
 )
 def test_url(text: str) -> None:
-    """JWTs may be had over HTTP."""
+    """The URL resolver fetches JWTs over HTTP."""
     assert resolverOf(text) == Resolver("url", "http://a:1/jwt/")
 
 
@@ -94,13 +90,13 @@ def test_url(text: str) -> None:
     ],
 )
 def test_notResolvers(text: str) -> None:
-    """An unknown resolver, or one without a value that it needs, is an error."""
+    """An unknown resolver, or a resolver without a required value, is an error."""
     (complaint,) = complaintsOf(f"resolver: {text}")
     assert "resolver" in complaint
 
 
 def test_cache() -> None:
-    """JWTs that were asked for may be kept in a folder, for a time."""
+    """The cache resolver keeps JWTs in a folder for a time."""
     assert resolverOf("{type: CACHE, dir: a, limit: 5, ttl: '2h', timeout: '3s'}") == Resolver(
         "cache", dir="a", limit=5, ttl=7200.0, timeout=3.0
     )
@@ -116,13 +112,13 @@ def test_cache() -> None:
     ],
 )
 def test_notForCaches(more: str, complaint: str) -> None:
-    """A key of another resolver is an error for a cache."""
+    """A key of other resolvers is an error for a cache."""
     (problem,) = complaintsOf(f"resolver {{ type: cache, dir: a, {more} }}")
     assert complaint in problem
 
 
 def test_folder() -> None:
-    """JWTs may be in a folder."""
+    """The full resolver stores JWTs in a folder."""
     text = (
         "{type: FULL, dir: './jwt', allow_delete: true, hard_delete: true, limit: 5, timeout: '2s',"
         " interval: '30s'}"
@@ -139,7 +135,7 @@ def test_folder() -> None:
 
 
 def test_preload() -> None:
-    """JWTs of accounts may stand in the file, by their keys."""
+    """JWTs of accounts may be in the configuration, by their keys."""
     text = f"operator: eyJ\nresolver: MEM\nresolver_preload {{ {ACCOUNT}: jwt }}"
     assert modeOf(text).resolver_preload == {ACCOUNT: "jwt"}
     (complaint,) = complaintsOf(f"resolver_preload {{ {USER}: jwt }}")
@@ -147,7 +143,7 @@ def test_preload() -> None:
 
 
 def test_pinned() -> None:
-    """Accounts may be pinned. An empty list differs from a missing one."""
+    """Accounts may be pinned. An empty list is not the same as a missing one."""
     assert modeOf("port: 1").resolver_pinned_accounts is None
     assert modeOf(f"resolver_pinned_accounts: [{ACCOUNT}]").resolver_pinned_accounts == (ACCOUNT,)
     assert modeOf("resolver_pinned_accounts: []").resolver_pinned_accounts == ()
@@ -156,7 +152,7 @@ def test_pinned() -> None:
 
 
 def test_tls() -> None:
-    """Requests to other servers have a TLS block of their own."""
+    """Requests of the resolver have a TLS block of their own."""
     tls = modeOf('resolver_tls { ca_file: "ca.pem" }').resolver_tls
     assert tls is not None and tls.ca_file == "ca.pem"
 
@@ -183,7 +179,7 @@ def test_notWithOperators(text: str, complaint: str) -> None:
 
 
 def test_noAuthUser() -> None:
-    """C{no_auth_user} is refused."""
+    """C{no_auth_user} is refused in operator mode."""
     problems = complaintsOf("operator: eyJ\nno_auth_user: a")
     assert any(
         "no_auth_user not compatible with Trusted Operator" in problem for problem in problems
@@ -191,7 +187,7 @@ def test_noAuthUser() -> None:
 
 
 def test_sentinel() -> None:
-    """A default JWT needs an operator."""
+    """A default JWT is refused without an operator."""
     assert modeOf("operator: eyJ\ndefault_sentinel: jwt").default_sentinel == "jwt"
     (complaint,) = complaintsOf("default_sentinel: jwt")
     assert "default sentinel requires operators" in complaint

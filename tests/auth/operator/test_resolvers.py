@@ -27,7 +27,7 @@ class TestMemory:
     """JWTs of the configuration."""
 
     def test_found(self) -> None:
-        """A stored JWT is found, and another is not."""
+        """A JWT of the configuration is found, and one of another account is not."""
         resolver = MemoryResolver({"A": "jwt"})
         assert verifyObject(IAccountResolver, resolver)
         assert resolver.fetch("A") == "jwt"
@@ -35,7 +35,7 @@ class TestMemory:
             resolver.fetch("B")
 
     def test_replace(self) -> None:
-        """A replacement is found, and nothing of the JWTs before it."""
+        """After a replacement only the new JWTs are found."""
         resolver = MemoryResolver({"A": "jwt", "B": "jwt"})
         resolver.replace({"A": "another"})
         assert resolver.fetch("A") == "another"
@@ -47,9 +47,7 @@ class TestURL:
     """JWTs of an account server."""
 
     def fetch(self, agent: FakeAgent, clock: Clock, url: str = "http://x/accounts/") -> list[Any]:
-        """
-        Fetch the account C{A}; the outcome is in the list.
-        """
+        """Fetch account C{A}, and return a list for the outcome."""
         resolver = URLResolver(url, agent, clock)
         assert verifyObject(IAccountResolver, resolver)
         outcome: list[Any] = []
@@ -59,7 +57,7 @@ class TestURL:
 
     @pytest.mark.parametrize("url", ["http://x/accounts/", "http://x/accounts"])
     def test_found(self, url: str) -> None:
-        """The public key is the last part of the path."""
+        """The JWT is fetched from a URL that ends with the account's public key."""
         agent = FakeAgent()
         outcome = self.fetch(agent, Clock(), url)
         assert agent.requests == [("GET", "http://x/accounts/A", b"", {})]
@@ -77,7 +75,7 @@ class TestURL:
         assert isinstance(outcome[0], LookupError)
 
     def test_silentServer(self) -> None:
-        """A server that does not answer is not waited for."""
+        """A fetch fails at its timeout if the server does not answer."""
         agent, clock = FakeAgent(), Clock()
         outcome = self.fetch(agent, clock)
         clock.advance(TIMEOUT)
@@ -85,7 +83,7 @@ class TestURL:
         assert agent.cancelled == 1
 
     def test_notAllAtOnce(self) -> None:
-        """A flood of unknown accounts makes a bounded number of requests at a time."""
+        """A flood of unknown accounts makes a limited number of HTTP requests at a time."""
         agent, clock = FakeAgent(), Clock()
         resolver = URLResolver("http://x/", agent, clock)
         asking: list[Deferred[str]] = [resolver.fetch(str(number)) for number in range(40)]
@@ -97,15 +95,13 @@ class TestURL:
 
 
 class Threads:
-    """
-    Calls that wait until the test lets them run.
-    """
+    """Calls in threads that wait until the test lets them run."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Deferred[Any], Callable[[], Any]]] = []
 
     def run(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        """Call something in another thread."""
+        """Queue a call for another thread."""
         result: Deferred[Any] = Deferred()
         self.waiting.append((result, lambda: call(*arguments)))
         return result
@@ -117,7 +113,7 @@ class Threads:
 
 
 def test_fetch(tmp_path: Path) -> None:
-    """A JWT in the folder is found at once, and another is not."""
+    """A JWT in the folder is found at once, and one of another account is not."""
     folder = TokenFolder(str(tmp_path))
     folder.save(ACCOUNT.key, "jwt")
     resolver = FolderResolver(folder, execute)
@@ -128,7 +124,7 @@ def test_fetch(tmp_path: Path) -> None:
 
 
 def test_oneAfterTheOther(tmp_path: Path) -> None:
-    """Changes reach the disk in their order, one at a time, and outside of the reactor's thread."""
+    """Changes are written to the disk in order, one at a time, outside the reactor's thread."""
     threads = Threads()
     folder = TokenFolder(str(tmp_path), deletion=Deletion.REMOVED)
     resolver = FolderResolver(folder, threads.run)
@@ -155,7 +151,7 @@ def test_failure(tmp_path: Path) -> None:
 
 
 def test_onlyNewer(tmp_path: Path) -> None:
-    """A JWT replaces only an older or invalid one."""
+    """A JWT is stored only if the stored one is older or invalid."""
     resolver = FolderResolver(TokenFolder(str(tmp_path)), execute)
     for text, expected in (
         ("nonsense", True),
@@ -168,7 +164,7 @@ def test_onlyNewer(tmp_path: Path) -> None:
 
 
 def test_preload(tmp_path: Path) -> None:
-    """A preloaded JWT is on the disk at once, unless a newer one is."""
+    """A preloaded JWT is written to the disk at once, unless the disk has a newer one."""
     threads = Threads()
     folder = TokenFolder(str(tmp_path))
     resolver = FolderResolver(folder, threads.run)
@@ -179,7 +175,7 @@ def test_preload(tmp_path: Path) -> None:
 
 
 def test_changedFiles(tmp_path: Path) -> None:
-    """Changed files are read outside of the reactor's thread, after pending calls."""
+    """Changed files are read outside the reactor's thread, after the calls that are queued."""
     threads = Threads()
     resolver = FolderResolver(TokenFolder(str(tmp_path)), threads.run)
     resolver.save(ACCOUNT.key, issued(1))
@@ -193,10 +189,10 @@ def test_changedFiles(tmp_path: Path) -> None:
 
 
 class TestElsewhere:
-    """JWTs that a resolver does not have."""
+    """JWTs that a resolver gets from other servers."""
 
     def resolver(self, path: Path, limit: int = 0) -> FolderResolver:
-        """A resolver that finds the account elsewhere."""
+        """A resolver that can get the account's JWT from other servers."""
         resolver = FolderResolver(TokenFolder(str(path), limit), execute)
         resolver.elsewhere = lambda account: (
             succeed(issued()) if account == ACCOUNT.key else fail(LookupError())
@@ -204,13 +200,13 @@ class TestElsewhere:
         return resolver
 
     def lookUp(self, resolver: FolderResolver, account: str = ACCOUNT.key) -> list[Any]:
-        """The result of the search for an account."""
+        """A list for the result of fetching an account."""
         outcome: list[Any] = []
         maybeDeferred(resolver.fetch, account).addBoth(outcome.append)
         return outcome
 
     def test_fetchedJWTIsKept(self, tmp_path: Path) -> None:
-        """A JWT from another server is kept, and is there the next time."""
+        """A JWT from another server is stored, and found in the folder the next time."""
         resolver = self.resolver(tmp_path)
         assert self.lookUp(resolver) == [issued()]
         assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == issued()
@@ -218,12 +214,12 @@ class TestElsewhere:
         assert self.lookUp(resolver) == [issued()]
 
     def test_notFound(self, tmp_path: Path) -> None:
-        """A JWT that is nowhere is not found."""
+        """A JWT that no server has is not found."""
         (why,) = self.lookUp(self.resolver(tmp_path), "other")
         assert why.check(LookupError)
 
     def test_noRoom(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A JWT that the cache has no room for is used without being stored."""
+        """A JWT is used without being stored if the cache is full."""
         resolver = self.resolver(tmp_path, 1)
         resolver.folder.save(KeyPair("A").key, "jwt")
         assert self.lookUp(resolver) == [issued()]

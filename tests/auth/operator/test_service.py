@@ -1,5 +1,5 @@
 """
-Operator mode, from the configuration to what clients may do.
+Operator mode, from the configuration to the permissions of clients.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ USER = KeyPair("U")
 
 
 def pub(subject: str, body: bytes, reply: str = "") -> bytes:
-    """A PUB."""
+    """A PUB operation."""
     return b"PUB %b %d\r\n%b\r\n" % (f"{subject} {reply}".strip().encode(), len(body), body)
 
 
@@ -49,16 +49,16 @@ class Memory:
         self.more = ""
 
     def config(self) -> str:
-        """Its configuration."""
+        """The configuration of the broker."""
         text = configOf(OPERATOR, *self.texts.items(), system_account=SYSTEM.key)
         return text + self.more
 
     def start(self) -> OperatorBroker:
-        """Start it."""
+        """Start the broker."""
         return OperatorBroker(configText=self.config())
 
     def reload(self, broker: OperatorBroker) -> None:
-        """Have it read its configuration again."""
+        """Reload the configuration."""
         settings = buildText(self.config(), {}).settings
         broker.broker.reload(replace(settings, host="127.0.0.1"))
 
@@ -92,7 +92,7 @@ class TestLogin:
 
     def test_info(self, broker: OperatorBroker) -> None:
         """
-        INFO asks a client for a login, with a nonce. After the login it has the account's key.
+        INFO requires a login and has a nonce. After the login INFO has the key of the account.
         """
         connection, answer = broker.login(ONE.user(USER), USER, {"protocol": 1})
         assert connection.info["auth_required"] is True
@@ -119,21 +119,21 @@ class TestLogin:
         ],
     )
     def test_otherCredentials(self, broker: OperatorBroker, options: dict[str, str]) -> None:
-        """Names, passwords, tokens and keys alone admit no client."""
+        """Names, passwords, tokens and keys without a valid JWT are denied."""
         connection = broker.connect()
         connection.receive()
         hello = json.dumps(options).encode()
         assert connection.request(b"CONNECT %b\r\nPING\r\n" % hello) == DENIED
 
-    def test_firstSomethingElse(self, broker: OperatorBroker) -> None:
-        """Nothing is done before CONNECT."""
+    def test_operationBeforeConnect(self, broker: OperatorBroker) -> None:
+        """An operation before CONNECT ends the connection."""
         for line in (b"PING\r\n", b"SUB foo 1\r\n", pub("foo", b"x")):
             connection = broker.connect()
             connection.receive()
             assert connection.request(line) == DENIED
 
     def test_replay(self, broker: OperatorBroker) -> None:
-        """A signature for one connection is of no use on another."""
+        """A signature for one connection is refused on another."""
         first, answer = broker.login(ONE.user(USER), USER)
         assert answer == PONG
         signed = {"jwt": ONE.user(USER), "sig": "", "verbose": False}
@@ -144,7 +144,7 @@ class TestLogin:
         assert second.request(b"CONNECT %b\r\n" % json.dumps(signed).encode()) == DENIED
 
     def test_isolated(self, broker: OperatorBroker) -> None:
-        """Users of two accounts do not hear each other."""
+        """Users of different accounts do not receive each other's messages."""
         one, _ = broker.login(ONE.user(USER), USER)
         two, _ = broker.login(TWO.user(USER), USER)
         two.request(b"SUB > 1\r\n")
@@ -152,7 +152,7 @@ class TestLogin:
         assert two.receive() == b""
 
     def test_permissions(self, broker: OperatorBroker) -> None:
-        """A user has the permissions of its JWT."""
+        """A user has the permissions of its own JWT."""
         nats = {"pub": {"allow": ["a"]}, "sub": {"deny": ["b"]}, "subs": 1}
         user, _ = broker.login(ONE.user(USER, nats), USER)
         assert b"Permissions Violation for Publish" in user.request(pub("b", b"x"))
@@ -161,14 +161,14 @@ class TestLogin:
         assert user.request(b"SUB d 2\r\n") == b"-ERR 'maximum subscriptions exceeded'\r\n"
 
     def test_defaultPermissions(self, memory: Memory) -> None:
-        """Users without permissions have their account's."""
+        """A user without permissions has the default ones of its account."""
         memory.texts[ONE] = ONE.jwt({"default_permissions": {"pub": {"deny": ["a"]}}})
         with memory.start() as broker:
             user, _ = broker.login(ONE.user(USER), USER)
             assert b"Permissions Violation" in user.request(pub("a", b"x"))
 
     def test_payload(self, memory: Memory) -> None:
-        """The limits of the account apply, and INFO has them."""
+        """The payload limit of the account applies, and INFO shows it."""
         memory.texts[ONE] = ONE.jwt(limits={"payload": 5})
         with memory.start() as broker:
             user, answer = broker.login(ONE.user(USER), USER, {"protocol": 1})
@@ -186,7 +186,7 @@ class TestLogin:
             ]
 
     def test_expires(self, broker: OperatorBroker) -> None:
-        """A user whose JWT expires is closed with that error, and no other user is."""
+        """A user whose JWT expires is disconnected with that error, and no other user is."""
         user, _ = broker.login(ONE.user(USER, exp=10), USER)
         other, _ = broker.login(ONE.user(USER), USER)
         broker.advance(9)
@@ -196,14 +196,14 @@ class TestLogin:
         assert (user.closed, other.closed) == ("lost", "")
 
     def test_sentinel(self, memory: Memory) -> None:
-        """A client without a JWT has the default one."""
+        """A client without a JWT uses the configured default JWT."""
         memory.more = f"default_sentinel: {ONE.user(USER, {'bearer_token': True})}\n"
         with memory.start() as broker:
             connection = broker.connect({"user": "somebody", "verbose": False})
             assert connection.request(b"PING\r\n") == PONG
 
     def test_pinned(self, memory: Memory) -> None:
-        """With pinned accounts, only their users and the system account's are accepted."""
+        """With pinned accounts, only users of these and of the system account are accepted."""
         memory.more = f"resolver_pinned_accounts: [{ONE.key}]\n"
         with memory.start() as broker:
             answers = [broker.login(account.user(USER), USER)[1] for account in (ONE, SYSTEM, TWO)]
@@ -214,7 +214,7 @@ class TestUpdates:
     """JWTs that change while the broker runs."""
 
     def test_revoked(self, broker: OperatorBroker) -> None:
-        """A user that is revoked gets that error and is closed; others stay."""
+        """A revoked user is disconnected with that error, and other users are not."""
         user, _ = broker.login(ONE.user(USER), USER)
         other, _ = broker.login(ONE.user(USER, iat=1_700_000_001), USER)
         answer = update(broker, ONE, ONE.jwt({"revocations": {USER.key: 1_700_000_000}}))
@@ -225,7 +225,7 @@ class TestUpdates:
         assert broker.login(ONE.user(USER), USER)[1] == DENIED
 
     def test_everybodyRevoked(self, broker: OperatorBroker) -> None:
-        """A revocation of all users cuts those of the account, and no others."""
+        """A revocation of all users disconnects the users of this account, and no others."""
         user, _ = broker.login(ONE.user(USER), USER)
         elsewhere, _ = broker.login(TWO.user(USER), USER)
         update(broker, ONE, ONE.jwt({"revocations": {"*": 1_700_000_000}}))
@@ -233,15 +233,15 @@ class TestUpdates:
         assert elsewhere.closed == ""
 
     def test_signingKeyGone(self, broker: OperatorBroker) -> None:
-        """A user whose signer is no more is cut."""
+        """A user is disconnected when the key that signed its JWT is removed."""
         user, _ = broker.login(ONE.user(USER, signer=ONE.signing), USER)
         update(broker, ONE, ONE.jwt({"signing_keys": []}))
         assert user.receive() == DENIED
 
     def test_templateChanged(self, memory: Memory) -> None:
         """
-        A changed template changes the permissions of its users, and ends subscriptions that are no
-        longer allowed.
+        A changed template changes the permissions of its users, and ends subscriptions that are
+        denied now.
         """
         signer = KeyPair("A")
 
@@ -260,14 +260,14 @@ class TestUpdates:
             assert user.request(b"SUB b 2\r\n") == b""
 
     def test_bearersForbidden(self, broker: OperatorBroker) -> None:
-        """Users with bearer tokens are cut when the account forbids such tokens."""
+        """Users with bearer tokens are disconnected when the account forbids such tokens."""
         user, answer = broker.login(ONE.user(USER, {"bearer_token": True}))
         assert answer == PONG
         update(broker, ONE, ONE.jwt(limits={"disallow_bearer": True}))
         assert user.receive() == DENIED
 
     def test_fewerConnections(self, broker: OperatorBroker) -> None:
-        """When an account may have fewer connections, the youngest go."""
+        """When an account's connection limit is lowered, the youngest connections are closed."""
         users = []
         for _ in range(3):
             users.append(broker.login(ONE.user(USER), USER)[0])
@@ -276,13 +276,13 @@ class TestUpdates:
         assert [user.receive() for user in users] == [b"", TOO_MANY, TOO_MANY]
 
     def test_limits(self, broker: OperatorBroker) -> None:
-        """New limits hold at once."""
+        """Changed limits apply at once."""
         user, _ = broker.login(ONE.user(USER), USER)
         update(broker, ONE, ONE.jwt(limits={"payload": 1}))
         assert user.request(pub("a", b"12")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_accountExpires(self, memory: Memory) -> None:
-        """When an account expires its users get that error and are closed."""
+        """When an account expires, its users are disconnected with that error."""
         memory.texts[ONE] = ONE.jwt(exp=10)
         with memory.start() as broker:
             user, _ = broker.login(ONE.user(USER), USER)
@@ -301,7 +301,7 @@ class TestUpdates:
         assert user.closed == ""
 
     def test_onlySystem(self, broker: OperatorBroker) -> None:
-        """Users of other accounts cannot change JWTs: their messages have no subscriber."""
+        """Users of other accounts than the system account cannot update JWTs."""
         user, _ = broker.login(ONE.user(USER), USER, {"headers": True, "no_responders": True})
         user.request(b"SUB _INBOX.x 1\r\n")
         subject = f"$SYS.REQ.ACCOUNT.{ONE.key}.CLAIMS.UPDATE"
@@ -311,10 +311,10 @@ class TestUpdates:
 
 
 class TestExchange:
-    """The exchange of accounts by their JWTs."""
+    """Exports and imports in the JWTs of accounts."""
 
     def accounts(self, memory: Memory, private: bool, activation: str = "") -> None:
-        """Have TWO import a service and a stream of ONE."""
+        """Let account TWO import a service and a stream of account ONE."""
         exports = [
             {"subject": "help.*", "type": "service", "token_req": private},
             {"subject": "news.>", "type": "stream", "token_req": private},
@@ -329,18 +329,18 @@ class TestExchange:
         memory.texts[TWO] = TWO.jwt({"imports": imports})
 
     def activation(self, **claims: Any) -> str:
-        """A token for the stream."""
+        """An activation token for the stream."""
         nats = {"subject": "news.>", "kind": "stream"}
         return token(ONE, claimsOf("activation", ONE, TWO.key, nats, **claims))
 
     def ends(self, broker: OperatorBroker) -> tuple[MemoryConnection, MemoryConnection]:
-        """A user of each account; the importer's comes first."""
+        """A user of each account, the exporter's first."""
         two, _ = broker.login(TWO.user(USER), USER)
         one, _ = broker.login(ONE.user(USER), USER)
         return one, two
 
     def test_stream(self, memory: Memory) -> None:
-        """Messages of one account reach the other under their new name."""
+        """Messages of an exported stream reach the importing account under their new subject."""
         self.accounts(memory, False)
         with memory.start() as broker:
             one, two = self.ends(broker)
@@ -349,7 +349,7 @@ class TestExchange:
             assert two.receive() == b"MSG one.news.a 1 1\r\nx\r\n"
 
     def test_jetstream(self, memory: Memory) -> None:
-        """An account that may store something has the JetStream of other servers."""
+        """An account with storage limits can use the JetStream of other servers."""
         memory.texts[ONE] = ONE.jwt(limits={"disk_storage": -1})
         with memory.start() as broker:
             user, _ = broker.login(ONE.user(USER), USER)
@@ -359,7 +359,7 @@ class TestExchange:
             assert b"$JS.API.INFO 1 _R_." in system.receive()
 
     def test_service(self, memory: Memory) -> None:
-        """Requests of one account are answered by the other."""
+        """A service of one account answers requests of the other."""
         self.accounts(memory, False)
         with memory.start() as broker:
             one, two = self.ends(broker)
@@ -380,7 +380,7 @@ class TestExchange:
             assert two.receive() == b""
 
     def test_activated(self, memory: Memory) -> None:
-        """With a token it is, until the token expires."""
+        """A private export is imported with an activation token until this expires."""
         self.accounts(memory, True, self.activation(exp=100))
         with memory.start() as broker:
             one, two = self.ends(broker)
@@ -393,7 +393,7 @@ class TestExchange:
             assert two.receive() == b""
 
     def test_revokedActivation(self, memory: Memory) -> None:
-        """A token that is revoked activates nothing."""
+        """A revoked activation token does not activate an import."""
         self.accounts(memory, True, self.activation(iat=5))
         with memory.start() as broker:
             one, two = self.ends(broker)
@@ -405,14 +405,14 @@ class TestExchange:
             assert two.receive() == b""
 
     def test_loadsTheOther(self, memory: Memory) -> None:
-        """The exporting account of an import is found, although it has no connection here."""
+        """The exporting account of an import is loaded, although it has no connection here."""
         self.accounts(memory, False)
         with memory.start() as broker:
             broker.login(TWO.user(USER), USER)
             assert ONE.key in broker.broker.accounts.names()
 
     def test_removed(self, memory: Memory) -> None:
-        """When an import is removed, its messages do not come any more."""
+        """Messages of an import stop when it is removed."""
         self.accounts(memory, False)
         with memory.start() as broker:
             one, two = self.ends(broker)
@@ -422,7 +422,7 @@ class TestExchange:
             assert two.receive() == b""
 
     def test_nonsenseIsLeftOut(self, memory: Memory) -> None:
-        """Malformed imports are left out, and do not affect the others."""
+        """Malformed imports are omitted, and do not affect other imports."""
         self.accounts(memory, False)
         imports = [
             {"subject": "nothing", "type": "service", "account": ONE.key},
@@ -440,7 +440,7 @@ class TestExchange:
             assert two.request(pub("b", b"y")) == b"MSG c 2 1\r\ny\r\n"
 
     def test_cycle(self, memory: Memory) -> None:
-        """Two accounts that import each other's service make no loop (CVE-2020-28466)."""
+        """Two accounts that import each other's service form no loop (CVE-2020-28466)."""
         for mine, other in ((ONE, TWO), (TWO, ONE)):
             memory.texts[mine] = mine.jwt(
                 {
@@ -455,10 +455,10 @@ class TestExchange:
 
 
 class TestReload:
-    """Reading the configuration again."""
+    """Reloads of the configuration."""
 
     def test_preload(self, memory: Memory, broker: OperatorBroker) -> None:
-        """JWTs that changed or were removed affect connected users."""
+        """A reload with changed or removed JWTs affects connected users."""
         one, _ = broker.login(ONE.user(USER), USER)
         two, _ = broker.login(TWO.user(USER), USER)
         three, _ = broker.login(SYSTEM.user(USER), USER)
@@ -469,7 +469,7 @@ class TestReload:
         assert broker.login(ONE.user(USER), USER)[1] == DENIED
 
     def test_newAccount(self, memory: Memory, broker: OperatorBroker) -> None:
-        """Accounts may come."""
+        """A reload may add accounts."""
         new = Account(OPERATOR)
         assert broker.login(new.user(USER), USER)[1] == DENIED
         memory.texts[new] = new.jwt()
@@ -477,14 +477,14 @@ class TestReload:
         assert broker.login(new.user(USER), USER)[1] == PONG
 
     def test_serverLimits(self, memory: Memory, broker: OperatorBroker) -> None:
-        """Limits of the server hold for users with JWTs too."""
+        """Changed limits of the server apply to users with JWTs too."""
         user, _ = broker.login(ONE.user(USER), USER)
         memory.more = "max_payload: 3\n"
         memory.reload(broker)
         assert user.request(pub("a", b"1234")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_unchangedConfiguration(self, memory: Memory, broker: OperatorBroker) -> None:
-        """No client notices a reload without a change."""
+        """A reload without a change affects no client."""
         user, _ = broker.login(ONE.user(USER), USER)
         user.request(b"SUB a 1\r\n")
         memory.reload(broker)
@@ -492,7 +492,7 @@ class TestReload:
 
     @pytest.mark.parametrize("text", ["", "operator: {other}\nresolver: MEMORY\n"])
     def test_otherOperators(self, memory: Memory, broker: OperatorBroker, text: str) -> None:
-        """Operators cannot change while the broker runs. Then nothing changes."""
+        """A reload that changes the operators is refused, and nothing changes."""
         settings = buildText(text.format(other=Operator().jwt()) + "debug: true", {}).settings
         with pytest.raises(ReloadError, match="not supported"):
             broker.broker.reload(replace(settings, host="127.0.0.1"))
@@ -510,8 +510,8 @@ class TestFolder:
 
     def test_bootstrap(self, config: str) -> None:
         """
-        A broker without any JWT accepts users of the system account's own key. Pushed JWTs take
-        effect at once and after a restart. Then the system account's own JWT does too.
+        A broker without any JWT accepts users that the system account's own key signed. JWTs that
+        they push take effect at once and after a restart, including the JWT of the system account.
         """
         with OperatorBroker(configText=config) as broker:
             assert broker.login(ONE.user(USER), USER)[1] == DENIED
@@ -525,7 +525,7 @@ class TestFolder:
             assert broker.login(SYSTEM.user(USER, signer=SYSTEM.signing), USER)[1] == PONG
 
     def test_systemAccountFoundLater(self, config: str, tmp_path: Path) -> None:
-        """The system account's JWT is looked for until it is there."""
+        """The system account's JWT is fetched again until it is found."""
         with OperatorBroker(configText=config) as broker:
             user, _ = broker.login(SYSTEM.user(USER), USER)
             (tmp_path / "jwt" / f"{SYSTEM.key}.jwt").write_text(SYSTEM.jwt(limits={"payload": 1}))
@@ -534,7 +534,7 @@ class TestFolder:
             assert user.request(pub("a", b"12")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_deleted(self, config: str) -> None:
-        """The users of an account that is deleted are cut."""
+        """The users of a deleted account are disconnected."""
         with OperatorBroker(configText=config) as broker:
             update(broker, ONE, ONE.jwt())
             user, _ = broker.login(ONE.user(USER), USER)
@@ -548,7 +548,7 @@ class TestFolder:
             assert broker.login(ONE.user(USER), USER)[1] == DENIED
 
     def test_changedFiles(self, config: str, tmp_path: Path) -> None:
-        """Files that others changed are read at a reload."""
+        """A reload reads files that other programs changed."""
         with OperatorBroker(configText=config) as broker:
             update(broker, ONE, ONE.jwt())
             user, _ = broker.login(ONE.user(USER), USER)
@@ -590,8 +590,8 @@ class TestServices:
 
     def test_serviceStays(self, memory: Memory) -> None:
         """
-        When the account expires its users are cut. When it is valid again its service is still
-        there.
+        When an account expires, its users are disconnected. A service in the account keeps its
+        subscription until the account is valid again.
         """
         memory.texts[ONE] = ONE.jwt(exp=10)
         with memory.start() as broker:
@@ -622,7 +622,7 @@ class TestServices:
                 assert user.receive().startswith(expected)
 
     def test_unknownAccount(self, memory: Memory) -> None:
-        """A name that is no account's key is unknown."""
+        """A name that is not the key of an account is unknown."""
         with memory.start() as broker, pytest.raises(KeyError):
             broker.bus("A")
 
@@ -635,7 +635,7 @@ class Table:
         self.texts = {ONE.key: ONE.jwt(), SYSTEM.key: SYSTEM.jwt()}
 
     def fetch(self, account: str) -> str:
-        """Look it up."""
+        """The JWT of an account, or an error."""
         return self.texts[account]
 
 
@@ -643,7 +643,7 @@ class TestGivenResolver:
     """An account resolver that the embedding program gives to the broker."""
 
     def test_replacesTheSetting(self) -> None:
-        """No resolver is configured. Accounts come from the object."""
+        """A resolver object replaces the resolver of the configuration."""
         config = f"operator: {OPERATOR.jwt()}\nsystem_account: {SYSTEM.key}\n"
         with pytest.raises(ValueError, match="require an account resolver"):
             OperatorBroker(configText=config)
@@ -652,7 +652,9 @@ class TestGivenResolver:
             assert broker.login(TWO.user(USER), USER)[1] == DENIED
 
     def test_reload(self) -> None:
-        """A reload needs no resolver in the settings and asks for the accounts in use again."""
+        """
+        A reload works without a resolver in the settings, and fetches the accounts in use again.
+        """
         config, table = f"operator: {OPERATOR.jwt()}\nsystem_account: {SYSTEM.key}\n", Table()
         with OperatorBroker(configText=config, accountResolver=table) as broker:
             user, _ = broker.login(ONE.user(USER), USER)

@@ -49,7 +49,7 @@ class TestKnown:
                 decodeToken(KNOWN[name], other)
 
     def test_claims(self) -> None:
-        """Standard claims are read."""
+        """The standard claims of a JWT are read."""
         decoded = decodeToken(KNOWN["user"], "user")
         assert (decoded.name, decoded.expires, decoded.notBefore) == ("jörg", 4102444800, 0)
         assert decoded.subject.startswith("UCFIOX77") and decoded.issuer.startswith("ADFJHLAX")
@@ -88,14 +88,14 @@ class TestHeader:
         ],
     )
     def test_otherHeadersAreRefused(self, header: Any) -> None:
-        """Only Ed25519 is an algorithm, and only C{JWT} a type."""
+        """A header with another algorithm than Ed25519, or another type than C{JWT}, is refused."""
         account = KeyPair("A")
         with pytest.raises(FieldError):
             decodeToken(token(account, claims(account), header), "user")
 
     @pytest.mark.parametrize("name", ["ed25519", "ED25519-NKEY"])
     def test_spellings(self, name: str) -> None:
-        """A header may have either name of the algorithm for both versions, in any case."""
+        """The algorithm may have either of its two names, in any case."""
         account = KeyPair("A")
         header = {"typ": "JWT", "alg": name}
         decoded = decodeToken(token(account, claims(account), header), "user")
@@ -109,7 +109,7 @@ class TestHeader:
 
     @pytest.mark.parametrize("name", ["kid", "jku", "jwk", "x5u", "x5c", "crit"])
     def test_nothingElseCounts(self, name: str) -> None:
-        """No member of the header selects another key."""
+        """No member of the header can select another key."""
         account, other = KeyPair("A"), KeyPair("A")
         header = {**HEADER, name: other.key}
         assert decodeToken(token(account, claims(account), header), "user").issuer == account.key
@@ -128,7 +128,7 @@ class TestHeader:
                     decodeToken(f"{signed}.{raw(signature)}", "user")
 
     def test_unsignedHeader(self) -> None:
-        """Only a token of version 1 may have a signature that leaves out the header."""
+        """The signature may leave out the header in version 1 only."""
         account = KeyPair("A")
         body = raw(json.dumps(claims(account)).encode())
         signature = raw(account.sign(body.encode()))
@@ -139,10 +139,10 @@ class TestHeader:
 
 
 class TestVersionOne:
-    """Tokens of version 1: their fields are found where version 2 has them."""
+    """Tokens of version 1, whose fields are in other places."""
 
     def test_user(self) -> None:
-        """Kind, tags and issuing account stand beside the claims that are particular to NATS."""
+        """In version 1 the kind, tags and issuing account are beside the claims of NATS."""
         account, user = KeyPair("A"), KeyPair("U")
         nats = {"pub": {"allow": ["a"]}, "type": "account", "allowed_connection_types": ["MQTT"]}
         text = oldToken("user", account, user.key, nats, tags=["t"], issuer_account=account.key)
@@ -154,7 +154,10 @@ class TestVersionOne:
         assert "pub" in fields and "allowed_connection_types" not in fields
 
     def test_account(self) -> None:
-        """Limits of JetStream, mappings and scopes came with version 2."""
+        """
+        JetStream limits, mappings and scopes are ignored or refused in version 1, which did not
+        have them.
+        """
         operator, account = KeyPair("O"), KeyPair("A")
         nats = {"limits": {"conn": 3, "mem_storage": 5}, "mappings": {}, "signing_keys": ["x"]}
         fields = decodeToken(oldToken("account", operator, account.key, nats), "account").nats
@@ -166,7 +169,7 @@ class TestVersionOne:
             decodeToken(oldToken("account", operator, account.key, scoped), "account")
 
     def test_activation(self) -> None:
-        """An activation names its kind; a limit that no server applies is an error."""
+        """An activation of version 1 names its kind. A limit that only version 1 had is refused."""
         account, other = KeyPair("A"), KeyPair("A")
         nats = {"subject": "a", "type": "stream"}
         fields = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
@@ -177,7 +180,9 @@ class TestVersionOne:
             )
 
     def test_damage(self) -> None:
-        """The claims are signed, and only kinds are read that there were."""
+        """
+        A version 1 token with changed claims, or of a kind that version 1 did not have, is refused.
+        """
         account, user = KeyPair("A"), KeyPair("U")
         text = oldToken("user", account, user.key, {})
         header, body, signature = text.split(".")
@@ -229,7 +234,7 @@ class TestClaims:
             decodeToken(token(account, claims(account, **changes)), "user")
 
     def test_issuersOfOtherRoles(self) -> None:
-        """Users are issued by accounts only."""
+        """A token of a user is refused unless an account issued it."""
         for letter in "OUN":
             issuer = KeyPair(letter)
             with pytest.raises(FieldError):
@@ -248,19 +253,19 @@ class TestClaims:
         ],
     )
     def test_issuersThatAreNoKeys(self, change: Callable[[str], str]) -> None:
-        """An issuer that is cut, or wrong in its role or checksum, is refused (2026-23)."""
+        """An issuer that is truncated, or has a wrong role or checksum, is refused (2026-23)."""
         account = KeyPair("A")
         with pytest.raises(FieldError):
             decodeToken(token(account, claims(account, iss=change(account.key))), "user")
 
     def test_signedByOthers(self) -> None:
-        """The signature must be the issuer's."""
+        """A token that another key than the issuer's signed is refused."""
         account, other = KeyPair("A"), KeyPair("A")
         with pytest.raises(FieldError):
             decodeToken(token(other, claims(account)), "user")
 
     def test_partsOfOthers(self) -> None:
-        """Parts of two tokens do not make a third."""
+        """A token made of the parts of two tokens is refused."""
         account = KeyPair("A")
         one = token(account, claims(account)).split(".")
         two = token(account, claims(account)).split(".")
@@ -293,14 +298,14 @@ class TestText:
         ],
     )
     def test_variantsAreRefused(self, change: Callable[[str], str]) -> None:
-        """Padding, blanks, line ends, and more or fewer parts are refused."""
+        """Padding, blanks, line ends, and a wrong number of parts are refused."""
         text = KNOWN["user"]
         assert "-" in text or "_" in text
         with pytest.raises(FieldError):
             decodeToken(change(text), "user")
 
     def test_longToken(self) -> None:
-        """A token of 10 KiB is read, one of more than a megabyte is not looked at."""
+        """A token of 10 KiB is read. One of more than a megabyte is refused before it is parsed."""
         account = KeyPair("A")
         long = token(account, claims(account, name="x" * 10_000))
         assert len(decodeToken(long, "user").name) == 10_000
@@ -315,19 +320,19 @@ class TestText:
 
     @given(st.binary(), st.binary(), st.binary())
     def test_anyParts(self, header: bytes, body: bytes, signature: bytes) -> None:
-        """No three parts make anything but a refusal."""
+        """Any text of three parts is refused."""
         with pytest.raises(FieldError):
             decodeAny(".".join([raw(header), raw(body), raw(signature)]))
 
     @given(st.binary())
     def test_anyClaims(self, body: bytes) -> None:
-        """No claims with a true header make anything but a refusal."""
+        """Any claims with a valid header are refused without a valid signature."""
         with pytest.raises(FieldError):
             decodeAny(token(ACCOUNT, body))
 
 
 class TestTime:
-    """When a token holds."""
+    """The time in which a token is valid."""
 
     @pytest.mark.parametrize(
         ("changes", "now", "timely"),
@@ -347,7 +352,7 @@ class TestTime:
         ],
     )
     def test_isTimely(self, changes: dict[str, Any], now: float, timely: bool) -> None:
-        """A token holds from C{nbf} until the end of the second C{exp}."""
+        """A token is valid from C{nbf} until the end of the second C{exp}."""
         decoded = decodeToken(token(ACCOUNT, claims(ACCOUNT, **changes)), "user")
         assert decoded.isTimely(now) is timely
 
@@ -356,7 +361,7 @@ class TestEncode:
     """Tokens of our own."""
 
     def test_readAgain(self) -> None:
-        """A generated token is read with all its claims."""
+        """A token that we encode is decoded with all its claims."""
         signer = Signer(Role.SERVER)
         text = encodeToken(
             "authorization_request", "x", {"a": [1, "é"]}, signer, 1000.9, aud="y", exp=1002
@@ -367,14 +372,14 @@ class TestEncode:
         assert len(decoded.identifier) == 52
 
     def test_kinds(self) -> None:
-        """A token of a kind that a server may not issue is not taken from it."""
+        """A server's token of a kind that servers may not issue is refused."""
         for kind in ("operator", "account", "user", "authorization_response"):
             text = encodeToken(kind, "x", {}, Signer(Role.SERVER), 0.0)
             with pytest.raises(FieldError):
                 decodeToken(text, kind)
 
     def test_chain(self) -> None:
-        """Operators, accounts and users of the tests are read too."""
+        """Tokens of operators, accounts and users that the tests make are read too."""
         operator = Operator()
         account = Account(operator)
         assert decodeToken(operator.jwt(), "operator").subject == operator.key

@@ -87,11 +87,11 @@ class TestReading:
 
 
 class TestChecking:
-    """Terms that have no meaning."""
+    """Invalid permissions and limits of a user."""
 
     @pytest.mark.parametrize("subject", ["", " ", "  ", "\t", "a b", "a..b", ".a", "a.", "a\r\nb"])
     def test_publishSubjects(self, subject: str) -> None:
-        """Blank and malformed subjects are refused, where they are denied too."""
+        """Empty and malformed subjects are refused, also as denied subjects."""
         for name in ("allow", "deny"):
             with pytest.raises(FieldError):
                 check(termsOf({"pub": {name: [subject]}}))
@@ -120,7 +120,7 @@ class TestChecking:
         ],
     )
     def test_sources(self, source: str) -> None:
-        """A source that is not an address with the length of a prefix is refused."""
+        """A source that is not an address with a prefix length is refused."""
         with pytest.raises(FieldError):
             check(UserPermissionLimits(sources=(source,)))
 
@@ -141,20 +141,18 @@ class TestChecking:
         "zone", ["Nowhere/City", "../../etc/passwd", "/etc/localtime", "\0", "."]
     )
     def test_zones(self, zone: str) -> None:
-        """A name that is no time zone is refused, and no other file is opened for it."""
+        """A name that is not a time zone is refused, and no other file is opened."""
         with pytest.raises(FieldError):
             check(UserPermissionLimits(zone=zone))
 
     def test_knownZones(self) -> None:
-        """A time zone is found by its name. An empty name means the machine's zone."""
+        """A time zone is known by its name. An empty name stands for the machine's time zone."""
         assert str(zoneOf("Asia/Tokyo")) == "Asia/Tokyo"
         assert zoneOf("") is None
 
 
 def at(text: str, zone: str = "UTC") -> float:
-    """
-    A moment.
-    """
+    """The time stamp of a date and time."""
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
 
 
@@ -181,7 +179,9 @@ class TestSources:
         ],
     )
     def test_isFrom(self, host: str, sources: list[str], inside: bool) -> None:
-        """An address is in a network or not. A text that is no address is in none."""
+        """
+        An address is in one of the networks, or in none. A text that is not an address is in none.
+        """
         assert isFrom(host, sources) is inside
 
 
@@ -214,7 +214,10 @@ class TestTimes:
         ],
     )
     def test_validUntil(self, times: list[tuple[str, str]], now: str, until: str | None) -> None:
-        """A time of day is within a range or not. Ranges may cross midnight (cfa988ab3)."""
+        """
+        A user is valid until the end of the range that contains the time, also across midnight
+        (cfa988ab3).
+        """
         expected = -math.inf if until is None else at(until)
         assert validUntil(times, "UTC", at(now)) == expected
 
@@ -223,7 +226,7 @@ class TestTimes:
         assert validUntil([], "", 0.0) == math.inf
 
     def test_zone(self) -> None:
-        """Times are meant in their zone."""
+        """Times are in the user's time zone."""
         times = [("08:00:00", "16:00:00")]
         assert validUntil(times, "Asia/Tokyo", at("2026-03-05T00:00:00")) == at(
             "2026-03-05T16:00:00", "Asia/Tokyo"
@@ -231,13 +234,13 @@ class TestTimes:
         assert validUntil(times, "Asia/Tokyo", at("2026-03-05T12:00:00")) == -math.inf
 
     def test_summertime(self) -> None:
-        """A day of 23 hours ends an hour sooner."""
+        """A range ends an hour sooner on the day when clocks go forward."""
         now = at("2026-03-28T22:30:00", "Europe/Berlin")
         until = validUntil([("22:00:00", "06:00:00")], "Europe/Berlin", now)
         assert until - now == 6.5 * 3600
 
     def test_machinesZone(self) -> None:
-        """Without a zone the machine's zone applies."""
+        """Times without a time zone are in the machine's time zone."""
         now = datetime(2026, 3, 5, 12, 0, 0).timestamp()
         assert validUntil([("08:00:00", "16:00:00")], "", now) == now + 4 * 3600
 
@@ -304,7 +307,7 @@ class TestUserClaims:
         assert UserClaims.decode(KNOWN["scoped"]).terms == UserPermissionLimits()
 
     def test_versionOne(self) -> None:
-        """In version 1 a missing limit means no limit, and the account is in another place."""
+        """In version 1 a missing limit means unlimited, and the account is in another place."""
         nats = {"sub": {"allow": ["a"]}, "payload": 5, "src": "10.0.0.0/8"}
         text = oldToken("user", ACCOUNT.signing, USER.key, nats, issuer_account=ACCOUNT.key)
         claims = UserClaims.decode(text)
@@ -338,13 +341,13 @@ class TestUserClaims:
         ],
     )
     def test_invalidClaims(self, nats: dict[str, Any]) -> None:
-        """Invalid claims refuse the user."""
+        """A JWT of a user with invalid claims is refused."""
         with pytest.raises(FieldError):
             UserClaims.decode(ACCOUNT.user(USER, nats))
 
     @pytest.mark.parametrize("subject", ["", "x", ACCOUNT.key, USER.key[:-1], USER.key.lower()])
     def test_subjects(self, subject: str) -> None:
-        """The subject must be a user's key."""
+        """The subject of a user's JWT must be the key of a user."""
         with pytest.raises(FieldError):
             UserClaims.decode(token(ACCOUNT, claimsOf("user", ACCOUNT, subject, {})))
 
@@ -364,7 +367,7 @@ class TestUserClaims:
 
     @given(st.dictionaries(NAMES, VALUES))
     def test_anyClaims(self, nats: dict[str, Any]) -> None:
-        """No signed claims make anything but a user or a refusal."""
+        """Any signed claims either describe a user or are refused."""
         body = claimsOf("user", ACCOUNT, USER.key, json.loads(json.dumps(nats)))
         try:
             UserClaims.decode(token(ACCOUNT, body))
