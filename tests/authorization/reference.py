@@ -1,16 +1,21 @@
 """
-The rules of permissions a second time: in words, in forty lines, sharing nothing with the product.
+The rules of permissions a second time, in words and in forty lines that share nothing with the
+product.
 
-  - A message may be published where an allowed pattern matches its subject, or everywhere if there
-    is no list of them, and no denied one does. Who may answer, and has no list at all, may publish
-    nowhere. What belongs to the cluster nobody may use, or the system account alone.
-  - A subscription is made if an allowed entry covers it, or there is no list, and no denied entry
-    matches it. An entry with a queue is for subscriptions in queues that it matches. If some entry
-    with a queue covers a subscription in a queue, one with its queue must.
-  - What a denied entry matches is not delivered.
+- A message may be published where an allowed pattern matches its subject, or everywhere if there is
+no list of allowed patterns, unless a denied pattern matches. A user who may answer and has no list
+at all may publish nowhere. No user publishes to the reply subjects of gateways, and only the system
+account publishes below C{$NRG}.
 
-It uses the standard library only. Wildcards in the tried subject count as ordinary words, except
-for what covers it.
+- A subscription is accepted if an allowed entry covers its pattern, or if there is no list of
+allowed entries, unless a denied entry matches the pattern. An entry with a queue applies to
+subscriptions in queues that it matches. If an entry with a queue covers a subscription in a queue,
+then an entry with this queue must allow it.
+
+- A message that a denied entry matches is not delivered.
+
+The module uses the standard library only. Wildcards in a published subject count as literal words,
+except where coverage is decided.
 """
 
 from __future__ import annotations
@@ -47,9 +52,7 @@ def _alike(wanted: list[str], words: list[str]) -> bool:
 
 
 def covers(pattern: str, other: str) -> bool:
-    """
-    Whether whatever the other pattern matches is matched by the first.
-    """
+    """Whether every subject that the second pattern matches is matched by the first."""
     if other.endswith(">") and other.split(".")[-1] == ">":
         return pattern.split(".")[-1] == ">" and fits(pattern, other)
     return fits(pattern, other)

@@ -1,9 +1,9 @@
 """
-Scenes in which somebody with some rules tries everything, on every kind of connection that there
-is, and the product is held to the reference.
+Scenes in which a user with random permissions tries everything, on every kind of connection, and
+the product's decisions are compared with the reference.
 
-A scene is the same for the same number, and uses the protocol of a client. A disagreement is
-raised, not asserted, so that it counts with C{python -O} too.
+A number always stands for the same scene. A scene uses the protocol of a client. A disagreement is
+an exception and not a failed assertion, so that it counts with C{python -O} too.
 """
 
 from __future__ import annotations
@@ -39,16 +39,14 @@ STATES = ("before CONNECT", "connected", "connected again", "after a reload", "a
 
 
 class Disagreement(Exception):
-    """
-    The product does something else than the reference.
-    """
+    """The product decides something else than the reference."""
 
 
 def check(isSo: bool, *what: object) -> None:
     """
-    Count with and without C{python -O}.
+    Check a condition, with C{python -O} too.
 
-    @raise Disagreement: if something is not so.
+    @raise Disagreement: if the condition does not hold.
     """
     if not isSo:
         raise Disagreement(" ".join(part if isinstance(part, str) else repr(part) for part in what))
@@ -59,9 +57,9 @@ class ConnectionKind:
     """
     A kind of connection.
 
-    @ivar account: where it lives.
-    @ivar hears: whose messages it hears.
-    @ivar reaches: the recipients.
+    @ivar account: the account of the connection.
+    @ivar hears: the account whose messages the connection receives.
+    @ivar reaches: the account that the connection's messages reach.
     """
 
     name: str
@@ -105,7 +103,7 @@ def someEntry(rng: random.Random, stars: int) -> str:
 
 
 def someRules(rng: random.Random, isSystem: bool = False) -> Rules:
-    """Random permissions: with lists and without, which overlap more often than not."""
+    """Random permissions, with lists and without. The lists mostly overlap."""
 
     def patterns(make: Callable[[random.Random, int], str], stars: int, *counts: int) -> list[str]:
         return [make(rng, stars) for _ in range(rng.choice(counts))]
@@ -123,9 +121,7 @@ def someRules(rng: random.Random, isSystem: bool = False) -> Rules:
 
 
 def grantOf(rules: Rules, account: str, user: str = "u", expires: float | None = None) -> Grant:
-    """
-    The rules as the product has them.
-    """
+    """The rules as a grant of the product."""
     publish = subscribe = None
     if rules.publish is not None or rules.notPublish:
         publish = PermissionSet(_encoded(rules.publish), _encoded(rules.notPublish) or ())
@@ -145,7 +141,7 @@ class Leaves:
     """
     A hub, and a leafnode with a grant.
 
-    @ivar heard: what somebody else of its account hears.
+    @ivar heard: the messages that another subscriber of the leafnode's account receives.
     """
 
     def __init__(self, grant: Grant) -> None:
@@ -156,11 +152,11 @@ class Leaves:
         self.wire = self.broker.spoke()
 
     def isCut(self) -> bool:
-        """Whether it broke the rules."""
+        """Whether the hub has closed the connection."""
         return bool(self.wire.closed)
 
     def gets(self, subject: str) -> bool:
-        """Whether a message came since the last call."""
+        """Whether the leafnode has received a message since the last call."""
         return b"LMSG %b " % subject.encode() in self.wire.take()
 
 
@@ -168,7 +164,7 @@ class Scene:
     """
     One user on one connection.
 
-    @ivar cases: how many questions were answered as the reference says.
+    @ivar cases: the number of decisions that agreed with the reference.
     """
 
     def __init__(self, number: int, names: Names) -> None:
@@ -182,10 +178,10 @@ class Scene:
 
     def play(self) -> int:
         """
-        Play it.
+        Play the scene.
 
-        @return: how many cases it had.
-        @raise Disagreement: at the first.
+        @return: the number of its cases.
+        @raise Disagreement: at the first decision that disagrees.
         """
         with using(self._names):
             self._prepare()
@@ -336,9 +332,7 @@ class Scene:
         self._agree(self._reached(subject) is self._isReachable(subject, isAllowed), subject)
 
     def _publishTogether(self, wire: Wire, subjects: list[str]) -> None:
-        """
-        Publish all at once, as the lane likes it.
-        """
+        """Publish all messages in one write, so that the lane takes them."""
         self.heard.got.clear()
         wire.send(b"".join(b"PUB %b 1\r\nx\r\n" % subject.encode() for subject in subjects))
         self._answer(wire)
@@ -379,14 +373,16 @@ class Scene:
             self._agree(isDelivered is expected, subject, "for", pattern, queue, self.rules)
 
     def _feed(self, subject: bytes) -> None:
-        """A user with all permissions publishes, over its own lane or from inside."""
+        """Publish as a user with all permissions, over a connection or from inside the broker."""
         if self._rng.random() < 0.5:
             self.source.ask(b"PUB %b 1\r\nx\r\n" % subject)
         else:
             self._busOf(self.kind.hears).publish(Message(subject, b"x"))
 
     def _asService(self, wire: Wire, subjects: list[str]) -> None:
-        """The same grant for a service of the broker: NATS Streaming asks for channels."""
+        """
+        Compare the same grant for NATS Streaming, which asks whether a client may use a channel.
+        """
         requester = requesterOf(wire.session)
         for subject in subjects:
             if not subject.startswith("s.") or "*" in subject:
@@ -399,8 +395,8 @@ class Scene:
 
     def _asRoute(self, subjects: list[str]) -> None:
         """
-        The same lists as the permissions of a cluster: what is advertised to other members, and
-        what is accepted from them.
+        Compare the same lists as permissions of a cluster: the interest that is advertised to other
+        members, and the interest that is accepted from them.
         """
         grant = grantOf(replace(self.rules, answers=False), "A")
         permissions = RoutePermissions(grant.publish, grant.subscribe)
@@ -417,7 +413,7 @@ class Scene:
 
     def _asLeaf(self, subjects: list[str]) -> None:
         """
-        The same grant for a leafnode that connected to us: the messages that it sends, its
+        Compare the same grant for a leafnode that connected to us: the messages that it sends, its
         subscriptions, and the messages that it receives for them.
         """
         grant = grantOf(replace(self.rules, answers=False), "A")

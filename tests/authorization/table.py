@@ -1,6 +1,6 @@
 """
-Attempts to get around authorization, and published flaws of nats-server that concern it, with the
-tests that try each.
+Attempts to bypass authorization, and published flaws of nats-server in authorization, with the
+tests of each.
 """
 
 from __future__ import annotations

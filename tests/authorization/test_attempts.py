@@ -1,6 +1,6 @@
 """
-Attempts to get where one may not, on a whole broker in memory. Which attempt is tried where, is in
-L{tests.authorization.table}.
+Attempts to bypass authorization, on a whole broker in memory. L{tests.authorization.table} lists
+the tests of each attempt.
 """
 
 from __future__ import annotations
@@ -56,28 +56,28 @@ def host() -> Iterator[Host]:
 
 
 def denied(host: Host, said: bytes) -> bool:
-    """Whether somebody stays out."""
+    """Whether a login is denied and its connection closed."""
     client = host.dial()
     client.receive()
     return client.ask(said) == VIOLATION and bool(client.closed)
 
 
 def subjectsOf(output: bytes) -> list[bytes]:
-    """The subjects of the messages in what somebody got."""
+    """The subjects of the messages in a client's output."""
     frames, rest = splitFrames(output)
     assert rest == b""
     return [frame.split()[1] for frame in frames if frame.startswith((b"MSG ", b"HMSG "))]
 
 
 class TestLogin:
-    """Getting in."""
+    """Attempts to log in."""
 
     @pytest.mark.parametrize(
         "more",
         [{"account": "B"}, {"account": "SYS"}, {"account": "A"}, {"new_account": True}],
     )
     def test_account(self, host: Host, more: dict[str, Any]) -> None:
-        """No client chooses an account, not even its own (CVE-2022-24450)."""
+        """No client can choose an account, not even its own (CVE-2022-24450)."""
         assert denied(host, hello("a", **more))
 
     @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ class TestLogin:
         assert client.closed
 
     def test_whoHasNone(self, host: Host) -> None:
-        """A user who has no password gets in with none, as with nats-server."""
+        """A user who has no password logs in without one, as with nats-server."""
         client = host.client(b'CONNECT {"verbose":false,"user":"bare"}\r\n')
         assert client.ask(b"PING\r\n") == b"PONG\r\n"
 
@@ -112,16 +112,14 @@ class TestLogin:
         "first", [b"PING", b"SUB > 1", b"PUB a 0\r\n", b"UNSUB 1", b"HPUB a 0 0\r\n"]
     )
     def test_beforeConnect(self, host: Host, first: bytes) -> None:
-        """Before the login, no line has an effect."""
+        """No operation has an effect before the login."""
         listening = host.client(hello("a"))
         listening.ask(b"SUB > 1\r\n")
         assert denied(host, first + b"\r\n")
         assert listening.receive() == b""
 
     def test_anotherAccount(self, host: Host) -> None:
-        """
-        A client that logs in a second time as another user leaves everything of the first behind.
-        """
+        """A client that logs in again as another user keeps nothing of the first user."""
         client, a = host.client(hello("a")), host.client(hello("a"))
         client.ask(b"SUB > 1\r\nSUB > q 2\r\n")
         client.ask(hello("b"))
@@ -133,14 +131,17 @@ class TestLogin:
 
 
 class TestOverlaps:
-    """Subscriptions within which something is denied (CVE-2022-29946, GHSA-wh7g, GHSA-jx8g)."""
+    """Subscriptions that include denied subjects (CVE-2022-29946, GHSA-wh7g, GHSA-jx8g)."""
 
     SUBJECTS = (b"foo.bar", b"foo.baz", b"a.b.c", b"a.b.d", b"x.b.c", b"work")
 
     @pytest.mark.parametrize("queue", [b"", b"q", b"r"])
     @pytest.mark.parametrize("pattern", [b"foo.*", b"foo.>", b">", b"*.bar", b"*.b.*", b"*.*.c"])
     def test_filtered(self, host: Host, pattern: bytes, queue: bytes) -> None:
-        """A wider subscription is made and its denied messages are left out, in queues too."""
+        """
+        A subscription that includes denied subjects is accepted without their messages, also in a
+        queue.
+        """
         picky, a = host.client(hello("picky")), host.client(hello("a"))
         assert picky.ask(b"SUB %b %b 1\r\n" % (pattern, queue)) == b""
         a.ask(b"".join(b"PUB %b 1\r\nx\r\n" % subject for subject in self.SUBJECTS))
@@ -166,16 +167,19 @@ class TestOverlaps:
         ],
     )
     def test_overlapIsRefused(self, host: Host, asked: bytes, told: bytes) -> None:
-        """A user's overlapping subject is refused, in nats-server's words."""
+        """
+        A subscription to a denied subject is refused with nats-server's error, also if it is to a
+        pattern or in a queue.
+        """
         answer = host.client(hello("picky")).ask(b"SUB " + asked + b"\r\n")
         assert answer == b"-ERR 'Permissions Violation for Subscription to %b'\r\n" % told
 
 
 class TestRoundabout:
-    """Ways around a subject that one may not publish to."""
+    """Indirect ways to publish to a denied subject."""
 
     def test_mapping(self, host: Host) -> None:
-        """A mapping avoids no permission: its destination is checked too."""
+        """A mapping does not bypass permissions, because its destination is checked too."""
         a, picky = host.client(hello("a")), host.client(hello("picky"))
         a.ask(b"SUB secret 1\r\n")
         answer = picky.ask(b"PUB open 1\r\nx\r\n")
@@ -195,7 +199,7 @@ class TestRoundabout:
         ],
     )
     def test_headers(self, host: Host, name: bytes) -> None:
-        """A header never changes where a message goes. Only the subject does."""
+        """A message goes to its subject, whatever its headers name."""
         a, picky = host.client(hello("a")), host.client(hello("picky"))
         a.ask(b"SUB secret 1\r\nSUB secret.> 2\r\nSUB free 3\r\n")
         block = b"NATS/1.0\r\n%b: secret\r\n%b: secret.deep\r\n\r\n" % (name, name)
@@ -204,7 +208,10 @@ class TestRoundabout:
         assert subjectsOf(a.receive()) == [b"free"]
 
     def test_traces(self, host: Host) -> None:
-        """No client has traces sent where it may not publish; the message is dropped too."""
+        """
+        A message is dropped if its trace would be sent to a subject that the client may not publish
+        to.
+        """
         a, picky = host.client(hello("a")), host.client(hello("picky"))
         a.ask(b"SUB secret 1\r\nSUB free 3\r\n")
         block = b"NATS/1.0\r\nNats-Trace-Dest: secret\r\n\r\n"
@@ -215,7 +222,7 @@ class TestRoundabout:
 
     @pytest.mark.parametrize("reply", [b"_R_.x", b"$JS.ACK.x", b"_GR_.x"])
     def test_replies(self, host: Host, reply: bytes) -> None:
-        """No client asks for an answer at the server's subjects."""
+        """No client can ask for an answer at a subject that is reserved for the server."""
         a = host.client(hello("a"))
         a.ask(b"SUB x 1\r\n")
         answer = a.ask(b"PUB x %b 1\r\nx\r\n" % reply)
@@ -249,8 +256,10 @@ class TestAccounts:
         [b"$SYS.ACCOUNT.A.CONNECT", b"_INBOX.abc.1", b"$JS.API.INFO", b"_STAN.pub.c.x", b"a.b"],
     )
     def test_listening(self, host: Host, subject: bytes) -> None:
-        """Nothing of another account is heard, not of the system account and not with any
-        prefix."""
+        """
+        No message of another account reaches a client, neither of the system account nor with any
+        prefix.
+        """
         listening = [host.client(hello(user)) for user in ("a", "b")]
         for client in listening:
             client.ask(
@@ -277,7 +286,7 @@ class TestAmbiguity:
     """Settings that leave something open."""
 
     def test_onlySystem(self) -> None:
-        """Only the system account with users (CVE-2023-47090): guests do not get into it."""
+        """If only the system account has users, guests are not in that account (CVE-2023-47090)."""
         host = Host("accounts { SYS { users: [{user: s, password: x}] } }\nsystem_account: SYS")
         guest = host.client()
         assert guest.ask(b"SUB > 1\r\nPING\r\n") == b"PONG\r\n"
@@ -298,7 +307,7 @@ class TestAmbiguity:
         ],
     )
     def test_subjects(self, entry: str) -> None:
-        """No subject of the settings contains a line end."""
+        """A subject with a space or a line end is refused in the configuration."""
         with pytest.raises((ConfigError, ValueError)):
             Host(settingsOf(entry))
 
@@ -307,14 +316,14 @@ WORDS = st.text(alphabet="ab.*>\r\n \t\0$_", min_size=1, max_size=8).map(str.enc
 
 
 class TestInjection:
-    """Bytes that would be a command for other clients."""
+    """Input that contains operations for other clients."""
 
     @settings(max_examples=60)
     @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
     def test_othersGetWholeMessages(self, operations: list[tuple[bytes, bytes, bytes]]) -> None:
         """
-        With any input of one client in subjects, queues, sids and replies, other clients get whole
-        messages only. Each has a subject that is one word.
+        With any input of one client in subjects, queues, sids and replies, other clients receive
+        whole messages only. The subject of each message is one word.
         """
         host = Host(CONFIG).start()
         victim = host.client(hello("a"))
@@ -327,7 +336,7 @@ class TestInjection:
 
 
 def check(victim: Client) -> None:
-    """Look at everything that somebody got."""
+    """Check everything that a client has received."""
     frames, rest = splitFrames(victim.receive())
     assert rest == b""
     for frame in frames:

@@ -33,7 +33,7 @@ class Work:
     """
     The work of an authorizer for a login.
 
-    @ivar done: each comparison: of plain texts or of a hash.
+    @ivar done: the kind of each comparison: with plain text or with a hash.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, secrets: list[str]) -> None:
@@ -84,11 +84,13 @@ def password(name: str, given: str = "wrong") -> ConnectRequest:
 
 
 class TestSameWork:
-    """The work for a login does not depend on whether the user exists."""
+    """The work of a login does not depend on whether the user exists."""
 
     @pytest.mark.parametrize("given", ["wrong", "", "x" * 100, "w\0"])
     def test_plain(self, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-        """A login by plain text makes one comparison, for a known and an unknown name."""
+        """
+        A login with a password in plain text makes one comparison, for a known and an unknown name.
+        """
         work = Work(monkeypatch, ["secret"])
         assert {tuple(work.of(password(name, given))[0]) for name in NAMES} == {("plain",)}
         assert work.of(password(NAMES[0], "secret")) == (["plain"], True)
@@ -102,8 +104,8 @@ class TestSameWork:
 
     def test_mixed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """
-        If the users have hashes and plain texts, an unknown name takes the path of one fixed user,
-        always the same. The time does not show whether the name exists.
+        If some users have hashes and others plain text, an unknown name is compared like one fixed
+        user. Timing does not show whether the name exists.
         """
         work = Work(monkeypatch, ["secret", HASH])
         kinds = [tuple(work.of(password(name))[0]) for name in NAMES]
@@ -120,9 +122,7 @@ class TestSameWork:
 
 
 class Gate:
-    """
-    A thread pool whose threads run when the test says so.
-    """
+    """A pool of threads that run when the test tells them to."""
 
     def __init__(self, host: Host) -> None:
         self._waiting: list[Callable[[], None]] = []
@@ -142,7 +142,7 @@ class Gate:
         return len(self._waiting)
 
     def open(self) -> None:
-        """Let all run that wait."""
+        """Let all waiting calls run."""
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call()
@@ -165,12 +165,12 @@ def host() -> Host:
 
 @pytest.fixture
 def gate(host: Host) -> Gate:
-    """Its thread pool."""
+    """The broker's pool of threads."""
     return Gate(host)
 
 
 def login(host: Host, user: str, given: str) -> Client:
-    """Somebody who has said who they are."""
+    """A client that has sent its CONNECT."""
     client = host.dial()
     client.receive()
     text = f'{{"verbose":false,"user":"{user}","pass":"{given}"}}'
@@ -185,7 +185,7 @@ class TestSameAnswer:
 
     @pytest.mark.parametrize("user", ["hashed", "nobody", "HASHED", "hashed ", "\\u0000"])
     def test_wire(self, user: str) -> None:
-        """The answers have the same bytes, after the same work, and not earlier."""
+        """A wrong password and an unknown name get the same answer, after the same work."""
         host = Host(self.HASHED).start()
         gate = Gate(host)
         client = login(host, user, "wrong")
@@ -196,7 +196,7 @@ class TestSameAnswer:
 
 
 class TestOthersDoNotWait:
-    """A hash takes long, and somewhere else."""
+    """The comparison of a hash takes long, and runs in another thread."""
 
     def test_served(self, host: Host, gate: Gate) -> None:
         """While a password is compared, other clients are served and can log in."""
@@ -212,8 +212,8 @@ class TestOthersDoNotWait:
 
     def test_flood(self, host: Host, gate: Gate) -> None:
         """
-        A flood of such logins takes two threads and makes the next logins wait, but no connected
-        client.
+        A flood of logins with hashes uses two threads and delays further logins with hashes, but no
+        other client.
         """
         early = login(host, "plain", "p")
         early.receive()

@@ -1,5 +1,5 @@
 """
-Attempts to get around authorization by way of other clusters, and into them.
+Attempts to bypass authorization through other clusters, and to reach other clusters.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ WORDS = st.text(alphabet="ab.*>\r\n \t\0$_", min_size=1, max_size=8).map(str.enc
 
 class Border:
     """
-    Clients of an account, and a connection to another cluster in both directions.
+    Clients of an account, and gateway connections to and from another cluster.
 
-    @ivar grant: what the clients may.
+    @ivar grant: the permissions of the clients.
     """
 
     def __init__(self, grant: Grant) -> None:
@@ -39,7 +39,7 @@ class Border:
         self.out.take()
 
     def heard(self, account: str) -> Recorder:
-        """Hear everything of an account."""
+        """Subscribe to everything in an account."""
         recorder = Recorder()
         self.town.bus(account=account).subscribe(b">", recorder)
         return recorder
@@ -51,8 +51,8 @@ class TestDelivery:
 
     def test_denied(self, names: Names) -> None:
         """
-        A subject that is denied to a client within a wider subscription does not reach it from
-        another cluster, as a plain subscription or in a queue group.
+        A client with a wider subscription does not receive a denied subject from another cluster,
+        neither in a queue group nor without one.
         """
         with using(names):
             rules = SubscribePermissions([b"s.>"], [b"s.secret", b"s.group q"])
@@ -65,8 +65,8 @@ class TestDelivery:
 
     def test_anotherAccount(self, names: Names) -> None:
         """
-        A message in one account does not reach another one, whose interest is not reported as that
-        of the first.
+        A message in one account does not reach another account, and the interest of accounts is
+        separate.
         """
         with using(names):
             border = Border(Grant("A", "u"))
@@ -104,7 +104,7 @@ class TestSending:
 
     @pytest.mark.parametrize("subject", [b"_GR_.x.y.z", b"$GR.x.y.z"])
     def test_reserved(self, names: Names, subject: bytes) -> None:
-        """No client sends into another cluster by the subjects of answers."""
+        """No client can send a message into another cluster by the subjects of answers."""
         with using(names):
             border = Border(Grant("A", "u"))
             client = border.world.client(QUIET)
@@ -117,8 +117,8 @@ class TestSending:
 @given(operations=st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
 def test_injection(names: Names, operations: list[tuple[bytes, bytes, bytes]]) -> None:
     """
-    With any input of a client in subjects, replies and queues, other clusters get whole messages
-    only. Each has a subject that is one word.
+    With any input of a client in subjects, replies and queues, other clusters receive whole
+    messages only. The subject of each message is one word.
     """
     with using(names):
         border = Border(Grant("A", "u"))

@@ -62,17 +62,17 @@ def waiting(broker: Broker) -> Wire:
 
 
 def letIn(broker: Broker) -> Wire:
-    """Somebody who dialled us and may little."""
+    """A leafnode that connected to us and has few permissions."""
     return broker.spoke()
 
 
 def dialled(broker: Broker) -> Wire:
-    """A dialled peer that has sent nothing."""
+    """A peer that we dialled and that has sent nothing."""
     return broker.dialling()
 
 
 def ourHub(broker: Broker) -> Wire:
-    """A dialled peer that accepted us."""
+    """A peer that we dialled and that accepted us."""
     return broker.hub()
 
 
@@ -80,8 +80,8 @@ def ourHub(broker: Broker) -> Wire:
 @pytest.mark.parametrize("state", [waiting, letIn, dialled, ourHub])
 def test_garbage(state: Callable[[Broker], Wire]) -> None:
     """
-    Any input of a peer is harmless: without a login it reaches no client, and with one only by the
-    subjects that it may publish to.
+    Any input of a peer is harmless. Before the login it reaches no client, and later only on
+    subjects that the peer may publish to.
     """
     for seed in range(SEEDS):
         random = Random(seed)
@@ -138,7 +138,7 @@ def test_anotherAccount(subject: bytes) -> None:
 
 
 def test_largest() -> None:
-    """A message that is larger than any may be ends the connection before it is there."""
+    """A message larger than the maximum ends the connection before its payload arrives."""
     broker = Broker()
     heard = broker.subscribe(b">")
     wire = broker.spoke()
@@ -147,7 +147,7 @@ def test_largest() -> None:
 
 
 def test_lateConnect() -> None:
-    """A CONNECT that never ends is not waited for longer than a login may take."""
+    """An endless CONNECT ends the connection after the time for a login."""
     broker = Broker()
     wire = broker.accepted()
     wire.take()

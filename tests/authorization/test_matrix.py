@@ -1,6 +1,6 @@
 """
-The authorization matrix: kinds of connection, states, verbs and rules, generated; and the reference
-that the product is held to.
+The authorization matrix: generated kinds of connection, states, verbs and rules, and the reference
+that the product is compared with.
 
 A disagreement names its scene. C{python -m tests.authorization --scenes 20000} plays more of them.
 """
@@ -27,7 +27,7 @@ LEAST = 5000
 @pytest.mark.slow
 @onEach
 def test_matrix(names: Names) -> None:
-    """At least five thousand cases agree with the reference, of every kind and state."""
+    """At least five thousand cases agree with the reference, and each kind and state occurs."""
     cases: Counter[tuple[str, str]] = Counter()
     for number in range(SCENES):
         scene = Scene(number, names)
@@ -45,10 +45,7 @@ def test_scenesAreRepeatable() -> None:
 
 @pytest.mark.parametrize("verb", ["publish", "subscribe", "hear"])
 def test_disagreementsAreFound(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
-    """
-    An implementation that decides differently for one verb is found: with a reference that is wrong
-    about the verb, some scene disagrees.
-    """
+    """A reference that is wrong about one verb disagrees with the product in some scene."""
 
     def wrong(rules: Rules, asked: str, subject: str, queue: str = "") -> bool:
         return may(rules, asked, subject, queue) or asked == verb
@@ -69,14 +66,14 @@ def test_lenientHubIsFound(monkeypatch: pytest.MonkeyPatch, method: str) -> None
 
 
 def test_check() -> None:
-    """A check counts, also with C{python -O}."""
+    """A failed check raises Disagreement, also with C{python -O}."""
     check(True)
     with pytest.raises(Disagreement, match="so b'x'"):
         check(False, "so", b"x")
 
 
 class TestReference:
-    """The reference itself, where the rules are easily mistaken."""
+    """The reference itself, where the rules are easily misunderstood."""
 
     @pytest.mark.parametrize(
         ("pattern", "subject", "expected"),
@@ -100,11 +97,13 @@ class TestReference:
         [("a.*", "a.>", False), ("a.>", "a.>", True), ("a.>", "a.*", True), (">", "a.>", True)],
     )
     def test_covers(self, pattern: str, other: str, expected: bool) -> None:
-        """A pattern and another."""
+        """A pattern covers another one if it matches all that the other one matches."""
         assert covers(pattern, other) is expected
 
     def test_queues(self) -> None:
-        """An entry with a queue is for that queue, and narrows plain ones for queues."""
+        """
+        An entry with a queue applies to this queue only, and restricts entries without a queue.
+        """
         rules = Rules(subscribe=("s.a", "s.a v1"))
         assert may(rules, "subscribe", "s.a")
         assert may(rules, "subscribe", "s.a", "v1")

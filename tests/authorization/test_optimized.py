@@ -1,8 +1,8 @@
 """
-C{python -O} takes assert statements out: authorization must not lean on any.
+C{python -O} removes assert statements: authorization must not depend on them.
 
-The checks run the tests of authorization with it; pytest keeps the asserts of the tests
-themselves, which L{test_testsCount} holds.
+The checks run the tests of authorization with this option. Pytest keeps the asserts of the tests
+themselves, which L{test_testsCount} verifies.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_everyModule() -> None:
 
 @pytest.mark.parametrize("flag", ["-O", "-OO"])
 def test_help(flag: str) -> None:
-    """The help text is no docstring; Twisted finds the plugin."""
+    """The help text is shown without docstrings too, and Twisted finds the plugin."""
     optimized, plain = (run("-m", "natsbroker", "--help", flag=option) for option in (flag, "-B"))
     assert (optimized.returncode, optimized.stdout) == (0, plain.stdout)
     twisted = run("-m", "twisted", "natsbroker", "--help", flag=flag)
@@ -108,6 +108,6 @@ def test_serves(flag: str) -> None:
 
 
 def test_testsCount() -> None:
-    """The asserts of tests count, however Python was started."""
+    """The asserts of tests are executed, also with C{python -O}."""
     with pytest.raises(AssertionError):
         assert sys.flags.optimize < 0

@@ -1,5 +1,5 @@
 """
-Attempts to get around authorization by JetStream, on a whole broker in memory.
+Attempts to bypass authorization through JetStream, on a whole broker in memory.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Streams:
     """
     A broker whose account C{A} has a stream C{S} of one message and a consumer C{c}.
 
-    @ivar owner: a client that may do everything there.
-    @ivar pushed: what came beside the answer to its last request.
+    @ivar owner: a client with all permissions in this account.
+    @ivar pushed: the messages that came beside the answer to the last request.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Streams:
         self.owner.ask(b"PUB secret 1\r\nx\r\n")
 
     def client(self, user: str) -> Client:
-        """A client that hears its answers."""
+        """A client that is subscribed to its answers."""
         client = self.host.client(hello(user))
         client.ask(b"SUB answers 1\r\n")
         return client
@@ -93,8 +93,8 @@ class TestPermissions:
 
     def test_publish(self, streams: Streams) -> None:
         """
-        No message is stored on a denied subject, and no denied part of the API is reached. A
-        mapping does not change that.
+        No message is stored on a denied subject, and no denied part of the API can be used, also
+        through a mapping.
         """
         picky = streams.client("picky")
         for asked, reached in (
@@ -107,7 +107,7 @@ class TestPermissions:
         assert streams.messages == 1
 
     def test_delivery(self, streams: Streams) -> None:
-        """Stored messages that are pushed, pulled or read to a denied subject are not heard."""
+        """Stored messages are not received on a denied subject, whether pushed, pulled or read."""
         picky, owner = streams.host.client(hello("picky")), streams.owner
         picky.ask(b"SUB *.* 2\r\n")
         owner.ask(b"SUB denied.push 2\r\nSUB denied.pull 3\r\nSUB denied.direct 4\r\n")
@@ -127,7 +127,9 @@ class TestPermissions:
         "subject", ["$JS.API.STREAM.PURGE.S", "$JS.API.STREAM.DELETE.S", "$SYS.REQ.SERVER.PING"]
     )
     def test_deliveredToTheServer(self, streams: Streams, subject: str) -> None:
-        """The server takes no stored message for a request (GHSA-4g68)."""
+        """
+        A stored message that is delivered to a subject of the server is not a request (GHSA-4g68).
+        """
         system = streams.client("s")
         system.ask(b"SUB $SYS.REQ.> 2\r\n")
         streams.owner.ask(b"PUB free 0\r\n\r\n")
@@ -155,7 +157,8 @@ class TestAccounts:
     @pytest.mark.parametrize(("subject", "body"), REQUESTS, ids=[row[0] for row in REQUESTS])
     def test_requests(self, streams: Streams, subject: str, body: Any) -> None:
         """
-        The streams of another account are not there, also where a forged header names its user.
+        The streams of another account do not exist for a user, also where a forged header names
+        their owner.
         """
         b = streams.client("b")
         forged = 'Nats-Request-Info: {"acc":"A","user":"a"}'
@@ -180,7 +183,9 @@ class TestAccounts:
         assert streams.messages == 1
 
     def test_names(self, streams: Streams) -> None:
-        """A list has the streams of the own account, although a header names another account."""
+        """
+        A list contains only streams of the user's account, also if a header names another account.
+        """
         b = streams.client("b")
         forged = 'Nats-Request-Info: {"acc":"A","user":"a"}'
         assert streams.asked(b, "STREAM.NAMES", None, forged)["streams"] is None

@@ -1,5 +1,5 @@
 """
-The attempts and the advisories are all there.
+The table of attempts is complete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ALL = {**{str(number): attempt for number, attempt in ATTEMPTS.items()}, **ADVIS
 
 
 def test_numbers() -> None:
-    """No attempt is left out."""
+    """The table has every attempt."""
     assert list(ATTEMPTS) == list(range(1, 23))
 
 

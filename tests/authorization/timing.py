@@ -1,12 +1,12 @@
 """
-Measures whether users that exist can be told from others by the time of a refusal: C{python -m
+Measures whether the time of a refusal shows which users exist: C{python -m
 tests.authorization.timing [--logins N] [--flavour FLAVOUR]}.
 
-It starts a server of its own and logs in with wrong passwords, in turn as users that exist and as
+The module starts a server and logs in with wrong passwords, in turn as users that exist and as
 users that do not, and prints the medians and their ratio. On a quiet machine the ratio is between
-0.95 and 1.05. A measurement is not a test: on a busy machine it says nothing, so continuous
-integration counts the work instead (L{tests.authorization.test_enumeration}).
-The time is that of a client, from CONNECT to the end of the connection.
+0.95 and 1.05. A measurement is not a test: on a busy machine it means nothing, so continuous
+integration counts the work instead (L{tests.authorization.test_enumeration}). The time is measured
+by a client, from CONNECT to the end of the connection.
 """
 
 from __future__ import annotations
