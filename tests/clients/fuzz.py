@@ -1,16 +1,16 @@
 """
-Client sessions under input that nobody would send.
+Client sessions under arbitrary input.
 
 A short run is part of the tests. A long one is this command, from the top of the checkout::
 
     python -m tests.clients.fuzz --inputs 1000000 --seed 1
 
 It takes some minutes, prints a line now and then, and ends with exit code 1 and the input that
-broke a promise. C{NATSBROKER_PURE=1} in the environment fuzzes the pure implementation.
+violated a rule. C{NATSBROKER_PURE=1} in the environment fuzzes the pure implementation.
 
-What is promised of every input, in every state of a connection: nothing escapes C{dataReceived};
-no failure is logged; the answer does not depend on how the bytes were cut; what is kept of the
-input, and what waits to be sent, is bounded; when the connection is gone nothing is left of it.
+The rules for every input, in every state of a connection: no exception leaves C{dataReceived}; no
+failure is logged; the answer does not depend on how the bytes were cut; the kept input and the
+waiting output are bounded; nothing is left of a connection that has ended.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ TOKENS = [
 @dataclass(frozen=True)
 class State:
     """
-    A state that a connection can be in when the input comes.
+    A state of a connection before the input.
 
-    @ivar before: what it has said until then.
-    @ivar answer: what its authorizer answers; see L{Doorkeeper}.
-    @ivar required: whether it must log in.
+    @ivar before: the input that leads to this state.
+    @ivar answer: the answer of the authorizer; see L{Doorkeeper}.
+    @ivar required: whether a login is required.
     """
 
     name: str
@@ -151,9 +151,7 @@ class Broken(Exception):
 
 
 def inputs(random: Random) -> Iterator[bytes]:
-    """
-    Inputs without end.
-    """
+    """An endless series of inputs."""
     while True:
         data = bytearray().join(random.choices(SEEDS, k=random.randint(1, 4)))
         for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
@@ -187,7 +185,7 @@ _INFO = re.compile(rb"INFO \{.*?\} \r\n")
 
 def _forgetfulWorld(state: State, seed: int) -> World:
     """
-    @return: a world that does not keep advisories and log lines for the test.
+    @return: a world that keeps no advisories and log lines.
     """
     world = World(LIMITS, Doorkeeper(state.answer, state.required), seed)
     world.context.connections = Connections(remember=100)
@@ -200,7 +198,7 @@ class Fuzzer:
     """
     One world for each state, with connections that open and close.
 
-    @ivar count: how many inputs there were.
+    @ivar count: the number of inputs so far.
     """
 
     def __init__(self, seed: int) -> None:
@@ -214,7 +212,7 @@ class Fuzzer:
         """
         Try that many inputs.
 
-        @raise Broken: if a promise is broken.
+        @raise Broken: if a rule is violated.
         """
         observer: Any = self._observe
         globalLogPublisher.addObserver(observer)
@@ -278,9 +276,7 @@ class Fuzzer:
 
 
 def memory() -> int:
-    """
-    The greatest size that the process has had, in bytes.
-    """
+    """The peak memory of the process, in bytes."""
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size if sys.platform == "darwin" else size << 10
 

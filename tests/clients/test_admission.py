@@ -1,5 +1,5 @@
 """
-Letting a client in: authorizers of all kinds, a second CONNECT, and grants that change.
+The login of a client: authorizers of all kinds, a second CONNECT, and grants that change.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ pytestmark = pytest.mark.usefixtures("implementation")
 
 @onEach
 class TestLogin:
-    """Being let in."""
+    """The login of a client."""
 
     def connect(self, answer: Any, required: bool = True) -> tuple[World, Wire]:
-        """A world with such an authorizer, and a client that has been greeted."""
+        """A world with this authorizer, and a client that has received INFO."""
         world = World(authorizer=Doorkeeper(answer, required))
         wire = world.dial()
         wire.receive()
         return world, wire
 
     def test_granted(self) -> None:
-        """A verbose client that is let in gets +OK, and is announced."""
+        """A verbose client that is accepted gets +OK, and observers are notified."""
         world, wire = self.connect(lambda hello: Grant("A", "me"))
         assert wire.ask(b"CONNECT {}\r\nPING\r\n") == b"+OK\r\nPONG\r\n"
         assert world.advisories == [ClientConnected(1, "A", "me")]
         assert world.accounts.counts["A"] == 1
         assert str(wire.session) == '127.0.0.1:50000 - cid:1 - "A/user:me"'
 
-    def test_whatItSaid(self) -> None:
+    def test_request(self) -> None:
         """The authorizer gets the options of CONNECT, with defaults, and the client's address."""
         world, wire = self.connect(lambda hello: Grant())
         wire.ask(b'CONNECT {"user":"me","PASS":"secret"}\r\n')
@@ -68,7 +68,7 @@ class TestLogin:
     def test_denied(
         self, error: Exception, later: bool, flushLoggedErrors: FlushLoggedErrors
     ) -> None:
-        """A denied client gets the same text for every reason, and is closed."""
+        """A denied client gets the same error for every reason, and is disconnected."""
 
         def answer(hello: ConnectRequest) -> Any:
             if later:
@@ -84,7 +84,7 @@ class TestLogin:
 
     @pytest.mark.parametrize("answer", [None, "$G", True, {}])
     def test_garbage(self, answer: object) -> None:
-        """An answer that is no grant denies the login."""
+        """An answer that is not a grant denies the login."""
         _, wire = self.connect(lambda hello: answer)
         assert wire.ask(b"CONNECT {}\r\n") == DENIED
 
@@ -105,7 +105,7 @@ class TestLogin:
         assert wire.closed == "lost"
 
     def test_accountIsFull(self) -> None:
-        """An account that takes no more connections answers with that error."""
+        """A client is refused with an error if its account is at its limit of connections."""
         world, wire = self.connect(lambda hello: Grant())
         world.accounts.maximum = 1
         assert wire.ask(QUIET + b"PING\r\n") == b"PONG\r\n"
@@ -134,7 +134,7 @@ class TestLogin:
             assert len(flushLoggedErrors(ZeroDivisionError)) == 1
 
     def test_waits(self) -> None:
-        """Input while the authorizer decides is handled after its answer, in order."""
+        """Input that comes while the authorizer decides is handled after its answer, in order."""
         grant: Deferred[Grant] = Deferred()
         world, wire = self.connect(lambda hello: grant)
         assert wire.ask(QUIET + b"SUB foo 1\r\n" + pub(b"foo", b"hi")[:12]) == b""
@@ -144,7 +144,7 @@ class TestLogin:
         assert wire.receive() == msg(b"foo", b"1", b"hi") + b"PONG\r\n"
 
     def test_waitingIsBounded(self) -> None:
-        """While the authorizer thinks nothing more is read."""
+        """No input is read while the authorizer decides."""
         grant: Deferred[Grant] = Deferred()
         _, wire = self.connect(lambda hello: grant)
         wire.send(b"CONNECT {}\r\n")
@@ -168,7 +168,7 @@ class TestLogin:
         assert cancelled == [grant]
 
     def test_goesAwayWhileWaiting(self) -> None:
-        """A client that goes away while the authorizer thinks is forgotten."""
+        """A client that disconnects while the authorizer decides is forgotten."""
         grant: Deferred[Grant] = Deferred(lambda deferred: None)
         world, wire = self.connect(lambda hello: grant)
         wire.send(b"CONNECT {}\r\n")
@@ -189,7 +189,7 @@ class TestLogin:
         assert wire.closed == "lost"
 
     def test_noTimeoutOnceIn(self) -> None:
-        """A client that sent CONNECT in time is left alone."""
+        """A client that has sent CONNECT in time is not disconnected later."""
         world, wire = self.connect(lambda hello: Grant())
         wire.ask(QUIET)
         world.advance(1.9)
@@ -199,7 +199,7 @@ class TestLogin:
 
     @pytest.mark.parametrize("first", [b"P", b"SUB foo 1\r\n", b"\r\n"])
     def test_nothingBefore(self, first: bytes) -> None:
-        """Where a login is required anything else is refused at its first byte."""
+        """If a login is required, any input other than CONNECT is refused at its first byte."""
         world, wire = self.connect(lambda hello: Grant())
         assert wire.ask(first) == DENIED
         assert world.authorizer.asked == []
@@ -215,7 +215,9 @@ class TestLogin:
         assert [dict(hello.options) for hello in world.authorizer.asked] == [{}]
 
     def test_withoutConnectLater(self) -> None:
-        """The operation that it began with is done when the authorizer has answered."""
+        """
+        The operations of a client without CONNECT are handled after the authorizer has answered.
+        """
         grant: Deferred[Grant] = Deferred()
         _, wire = self.connect(lambda hello: grant, required=False)
         assert wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"hi")) == b""
@@ -223,12 +225,12 @@ class TestLogin:
         assert wire.receive() == b"+OK\r\n+OK\r\n" + msg(b"foo", b"1", b"hi")
 
     def test_withoutConnectDenied(self) -> None:
-        """A client that is not let in without CONNECT gets an error at its first operation."""
+        """A client that is denied without CONNECT gets an error at its first operation."""
         _, wire = self.connect(lambda hello: fail(errors.Unauthorized("no")), required=False)
         assert wire.ask(pub(b"foo", b"hi")) == DENIED
 
     def greeted(self, answer: Any = None) -> tuple[World, Wire]:
-        """A world where guests are somebody, and a client that has been greeted."""
+        """A world whose guests have a user, and a client that has received INFO."""
         doorkeeper = Doorkeeper(answer or (lambda hello: Grant("A", "guest")), deadline=True)
         world = World(Settings(authorization=AuthorizationSettings(timeout=2.0)), doorkeeper)
         wire = world.dial()
@@ -238,8 +240,8 @@ class TestLogin:
     @pytest.mark.parametrize("first", [b"", b"c", b"CONNECT {"])
     def test_silentGuest(self, first: bytes) -> None:
         """
-        If guests have a user, a silent client, or one that begins a CONNECT, has the time limit of
-        a login.
+        If guests have a user, a client that sends nothing, or only a part of CONNECT, is
+        disconnected at the login timeout.
         """
         world, wire = self.greeted()
         wire.send(first)
@@ -251,7 +253,10 @@ class TestLogin:
 
     @pytest.mark.parametrize("first", [b"P", b"PONG\r\n", b"+OK\r\n", b"INFO {}\r\n"])
     def test_guest(self, first: bytes) -> None:
-        """The first byte of anything else makes the guest, who has all the time then."""
+        """
+        If guests have a user, the first byte of another operation than CONNECT logs the client in
+        as a guest.
+        """
         world, wire = self.greeted()
         assert wire.ask(first) == b""
         assert world.advisories == [ClientConnected(1, "A", "guest")]
@@ -259,12 +264,12 @@ class TestLogin:
         assert wire.closed == ""
 
     def test_guestDenied(self) -> None:
-        """A guest that may not come in gets an error at its first byte."""
+        """A guest that is denied gets an error at its first byte."""
         _, wire = self.greeted(lambda hello: fail(errors.Unauthorized("no")))
         assert wire.ask(b"P") == DENIED
 
     def test_guestLater(self) -> None:
-        """Input of a guest while the authorizer decides is handled afterwards."""
+        """Input of a guest is handled after the authorizer has answered."""
         grant: Deferred[Grant] = Deferred()
         _, wire = self.greeted(lambda hello: grant)
         assert wire.ask(b"PI", b"NG\r\n") == b""
@@ -274,10 +279,10 @@ class TestLogin:
 
 @onEach
 class TestConnectAgain:
-    """CONNECT after something else."""
+    """A CONNECT after other operations."""
 
     def test_keepsEarlySubscriptions(self) -> None:
-        """Subscriptions from before the first CONNECT stay, with the options of the CONNECT."""
+        """Subscriptions made before the first CONNECT stay, and its options apply."""
         wire = World().dial()
         wire.receive()
         assert wire.ask(b"SUB foo 1\r\n") == b"+OK\r\n"
@@ -285,7 +290,7 @@ class TestConnectAgain:
         assert wire.ask(b"SUB bar 1\r\n" + pub(b"bar", b"hi")) == b""
 
     def test_earlySubscriptionsOfAnotherUser(self) -> None:
-        """Early subscriptions of a guest end if CONNECT makes it another user."""
+        """Subscriptions made before the first CONNECT end if the CONNECT is of another user."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant("A", hello.text("user"))))
         wire = world.dial()
         wire.receive()
@@ -295,14 +300,16 @@ class TestConnectAgain:
         assert world.accounts.counts["A"] == 1
 
     def test_dropsSubscriptions(self) -> None:
-        """A second CONNECT drops the subscriptions, keeps options that it does not name."""
+        """A second CONNECT ends the subscriptions, and keeps the options that it does not name."""
         wire = World().client()
         wire.ask(b"SUB foo 1\r\n")
         assert wire.ask(b"CONNECT {}\r\n" + pub(b"foo", b"hi") + b"PING\r\n") == b"PONG\r\n"
         assert wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"hi")) == msg(b"foo", b"1", b"hi")
 
     def test_switchesAccount(self) -> None:
-        """A second CONNECT may lead to another account. The counts of both are correct."""
+        """
+        A second CONNECT may change the account, and both accounts count their connections right.
+        """
         world = World(authorizer=Doorkeeper(lambda hello: Grant(hello.text("user") or "A")))
         wire = world.client()
         other = world.client(b'CONNECT {"verbose":false,"pedantic":false,"user":"B"}\r\n')
@@ -324,7 +331,9 @@ class TestConnectAgain:
         assert len(world.accounts["$G"]) == 0
 
     def test_secondWaits(self) -> None:
-        """While a second CONNECT waits, no operation is carried out with the first grant."""
+        """
+        No operation is handled with the first grant while a second CONNECT waits for its answer.
+        """
         world = World()
         wire, other = world.client(), world.client()
         other.ask(b"SUB foo 1\r\n")
@@ -338,14 +347,14 @@ class TestConnectAgain:
 
 @onEach
 class TestReauthorizing:
-    """Grants that may have lost their validity."""
+    """Grants of connected clients that are decided again."""
 
     def world(self, grant: Any) -> World:
-        """A world that grants that."""
+        """A world whose authorizer gives this grant."""
         return World(authorizer=Doorkeeper(lambda hello: grant))
 
     def test_same(self) -> None:
-        """A client that is still accepted notices no change."""
+        """A client whose grant stays the same notices nothing."""
         world = self.world(Grant())
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -354,7 +363,7 @@ class TestReauthorizing:
         assert world.accounts.counts["$G"] == 1
 
     def test_denied(self) -> None:
-        """A client that is no longer accepted gets an error and is closed."""
+        """A client that is denied when it is checked again gets an error and is disconnected."""
         world = self.world(Grant())
         wire = world.client()
         world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no"))
@@ -364,8 +373,8 @@ class TestReauthorizing:
     @pytest.mark.parametrize("error", [errors.AUTH_REVOKED, errors.ACCOUNT_EXPIRED])
     def test_deniedForAReason(self, error: errors.WireError) -> None:
         """
-        A client learns why it is no longer accepted. A client that never was accepted learns only
-        that it is not.
+        A connected client learns the reason of a later denial. At a first login no client learns
+        the reason.
         """
         world = self.world(Grant())
         wire = world.client()
@@ -382,8 +391,8 @@ class TestReauthorizing:
     )
     def test_somebodyElse(self, grant: Grant, told: bytes) -> None:
         """
-        A client that would now be another user must connect again. It is closed only in the cases
-        of nats-server: not if the account differs, or if it becomes a guest.
+        A client whose new grant is of another user is disconnected. As with nats-server, it gets no
+        error if the account differs, or if it becomes a guest.
         """
         world = self.world(Grant(user="me"))
         wire = world.client()
@@ -392,7 +401,10 @@ class TestReauthorizing:
         assert (wire.receive(), bool(wire.closed)) == (told, True)
 
     def test_nobodyBecomesSomebody(self) -> None:
-        """A client without a user can become a user of the same account, and of no other."""
+        """
+        A client without a user stays connected if its new grant is of a user of the same account,
+        and of no other.
+        """
         world = self.world(Grant())
         wires = [world.client(), world.client()]
         for wire, grant in zip(wires, [Grant(user="me"), Grant("A", "me")], strict=True):
@@ -403,8 +415,8 @@ class TestReauthorizing:
 
     def test_newPermissions(self) -> None:
         """
-        Subscriptions that are no longer allowed end with an error that names them. Publishing
-        follows the new permissions too.
+        A new grant ends subscriptions that are denied now, with an error that names them, and
+        applies to publishes.
         """
         world = self.world(Grant())
         wire = world.client()
@@ -427,7 +439,7 @@ class TestReauthorizing:
         assert wire.ask(pub(b"baz.secret", b"z")) == msg(b"baz.secret", b"3", b"z")
 
     def test_newLimits(self) -> None:
-        """A new grant's own limits are in force at once."""
+        """The limits of a new grant apply at once."""
         world = self.world(Grant(maxPayload=100, maxSubscriptions=1, expires=1000.0))
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -439,7 +451,7 @@ class TestReauthorizing:
         assert b"User Authentication Expired" in wire.receive()
 
     def test_responses(self) -> None:
-        """The permission to answer can be taken away and given."""
+        """A new grant may add the permission to answer requests."""
         world = self.world(Grant())
         wire, asker = world.client(), world.client()
         wire.ask(b"SUB ask 1\r\n")
@@ -452,8 +464,8 @@ class TestReauthorizing:
 
     def test_waits(self) -> None:
         """
-        No operation is carried out while the authorizer decides. The input is handled in order
-        afterwards.
+        No operation is handled while the authorizer decides again. The input is handled afterwards,
+        in order.
         """
         world = self.world(Grant())
         wire = world.client()
@@ -467,7 +479,7 @@ class TestReauthorizing:
         assert wire.receive() == msg(b"foo", b"1", b"1234") + b"PONG\r\n"
 
     def test_neverAnswers(self) -> None:
-        """An authorizer that does not answer again in time ends the connection."""
+        """An authorizer that does not answer the second time ends the connection at the timeout."""
         world = self.world(Grant())
         wire = world.client()
         world.authorizer.answer = lambda hello: Deferred()
@@ -476,7 +488,7 @@ class TestReauthorizing:
         assert (wire.receive(), wire.closed) == (DENIED, "lost")
 
     def test_changedMeanwhile(self) -> None:
-        """If the settings change while the authorizer decides, it is asked again."""
+        """The authorizer is asked again if the settings change while it decides again."""
         world = self.world(Grant())
         wire = world.client()
         first: Deferred[Grant] = Deferred()
@@ -488,7 +500,7 @@ class TestReauthorizing:
         assert wire.receive() == DENIED
 
     def test_changedBeforeTheFirstAnswer(self) -> None:
-        """The same while it is thinking for the first time."""
+        """The authorizer is asked again if the settings change while it decides about the login."""
         world = self.world(Grant())
         wire = world.dial()
         wire.receive()
@@ -502,7 +514,9 @@ class TestReauthorizing:
         assert world.accounts.counts["A"] == 1
 
     def test_waitsAfterAChangeMeanwhile(self) -> None:
-        """A client that was asked about afresh during a login waits for the next answer too."""
+        """
+        Each change of the settings restarts the decision, and input waits for the last answer.
+        """
         world = self.world(Grant())
         wire = world.client()
         first: Deferred[Grant] = Deferred()

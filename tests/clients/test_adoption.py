@@ -26,7 +26,7 @@ if sys.platform == "linux":
 
 @onEach
 class TestSessions:
-    """Sessions that continue those of another process."""
+    """Sessions that continue connections of another process."""
 
     pytestmark = pytest.mark.usefixtures("implementation")
 
@@ -41,8 +41,8 @@ class TestSessions:
 
     def test_introduced(self) -> None:
         """
-        A client that has received INFO gets no other one before its CONNECT, and signs the nonce of
-        the first.
+        A client that has already received INFO gets none before its CONNECT, and signs the nonce of
+        the first one.
         """
         keeper = Doorkeeper(required=True, nonce=True)
         protocol: Any = World(authorizer=keeper).factory.buildProtocol(None)
@@ -55,7 +55,10 @@ class TestSessions:
         assert (keeper.asked[0].nonce, keeper.asked[0].cid) == ("NONCE", 77)
 
     def test_unintroduced(self) -> None:
-        """A client without INFO gets one here, with its assigned number."""
+        """
+        A client that has not received INFO gets one here, with the number assigned by the other
+        process.
+        """
         world = World()
         protocol, transport = self.begun(world, Adoption(77))
         assert re.match(rb'INFO .*"client_id":77,', transport.take())
@@ -63,14 +66,14 @@ class TestSessions:
 
     @pytest.mark.parametrize("nonce", ["", None])
     def test_excess(self, nonce: str | None) -> None:
-        """One too many is refused, after INFO."""
+        """A client beyond the limit of connections is refused, after INFO."""
         _, transport = self.begun(World(), Adoption(77, nonce, isExcess=True))
         info = rb"INFO [^\n]*\n" if nonce is None else b""
         assert re.fullmatch(info + b"-ERR 'maximum connections exceeded'\r\n", transport.take())
         assert transport.closed == "lost"
 
     def test_deadline(self) -> None:
-        """The time to log in has begun with INFO."""
+        """The time to log in includes the time that the client has waited since INFO."""
         settings = Settings(authorization=AuthorizationSettings(timeout=2.0))
         world = World(settings, authorizer=Doorkeeper(required=True))
         _, transport = self.begun(world, Adoption(77, "", waited=1.5))
@@ -93,12 +96,12 @@ def server() -> Iterator[Server]:
 
 
 class TestSockets:
-    """Sockets that another process accepted."""
+    """Sockets that another process has accepted."""
 
     pytestmark = POLLED
 
     def adopted(self, server: Server, read: bytes, **options: Any) -> tuple[Peer, Any]:
-        """A client, and the protocol of its connection."""
+        """A client, and the protocol of its adopted connection."""
         with socket.create_server(("127.0.0.1", 0)) as listening:
             theirs = socket.create_connection(listening.getsockname())
             ours, _ = listening.accept()
@@ -113,7 +116,10 @@ class TestSockets:
         return peer, made
 
     def test_polled(self, server: Server) -> None:
-        """Input that was read before comes first. Later input comes through the poller."""
+        """
+        Input that the other process has read is handled first. Later input comes through the
+        poller.
+        """
         peer, protocol = self.adopted(server, QUIET + b"SUB foo 1\r\nPUB foo 4\r\nno")
         assert type(protocol.transport) is PolledServer
         assert (protocol.host, protocol.port) == ("127.0.0.7", 5)
@@ -124,14 +130,14 @@ class TestSockets:
 
     @pytest.mark.parametrize("place", [("127.0.0.7", 5), ("::1", 5)])
     def test_ordinary(self, server: Server, place: tuple[str, int]) -> None:
-        """Without a poller the transport is Twisted's."""
+        """Without a poller an adopted connection has a transport of Twisted."""
         peer, protocol = self.adopted(server, b"", poller=None, place=place)
         assert protocol.transport.getPeer().host == place[0]
         peer.send(QUIET + b"PING\r\n")
         assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n"
 
     def test_ended(self, server: Server) -> None:
-        """The end of a connection is reported once where that is asked for."""
+        """The callback for the end of a connection is called once."""
         ends: list[int] = []
         peer, _ = self.adopted(server, b"", ended=lambda: ends.append(1))
         peer.send(QUIET + b"PING\r\n")

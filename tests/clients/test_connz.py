@@ -1,4 +1,6 @@
-"""Tests for L{natsbroker.clients.connz}; values are held against nats-server's elsewhere."""
+"""
+Tests for L{natsbroker.clients.connz}. Other tests compare values with nats-server's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ class TestConnz:
     """The client connections."""
 
     def test_page(self) -> None:
-        """The rows are counted, and all connections, too."""
+        """The page has the number of its rows, and that of all connections."""
         stage = Stage()
         for _ in range(5):
             stage.client()
@@ -35,11 +37,11 @@ class TestConnz:
         assert page["now"] == "2026-11-20T16:00:00Z"
 
     def test_nobody(self) -> None:
-        """Without connections the list is empty."""
+        """The list is empty if there are no connections."""
         assert Stage().page("/connz")["connections"] == []
 
     def test_unknownAccount(self) -> None:
-        """An account that is not there has no connections."""
+        """An account that does not exist has no connections."""
         stage = Stage()
         stage.client()
         page = stage.page("/connz", acc="NOPE")
@@ -50,7 +52,7 @@ class TestConnz:
         assert Stage().refusal("/connz", sort="bogus") == "invalid sorting option: bogus"
 
     def test_noSecrets(self) -> None:
-        """No option shows a credential, of open or of closed connections."""
+        """No option shows a credential of open or of closed connections."""
         stage = Stage()
         stage.client("shown@A", **CANARIES).ask(b"SUB foo 1\r\n")
         stage.client("shown@A", **CANARIES).transport.hangUp()
@@ -84,11 +86,11 @@ class TestConnz:
         assert page["num_connections"] == len(page["connections"]) == 200
 
     def test_isLong(self) -> None:
-        """The page is one of the long pages, of which only a few are made at once."""
+        """The page is one of the long pages, only a few of which are made at once."""
         assert Stage().answer("/connz").isLong
 
     def test_withoutHttp(self) -> None:
-        """Other services get the same data as a list."""
+        """Services other than HTTP get the same rows as a list."""
         stage = Stage()
         stage.client()
         listing = complete(Connz(stage.world.context).steps(Selection(), Detail()))
@@ -97,7 +99,7 @@ class TestConnz:
 
 
 class TestDetail:
-    """The detail of the page."""
+    """The level of detail of the page."""
 
     @pytest.mark.parametrize(
         ("query", "detail"),
@@ -115,7 +117,7 @@ class TestDetail:
 
     @pytest.mark.parametrize("query", [{"subs": "some"}, {"auth": "detail"}])
     def test_refusal(self, query: dict[str, str]) -> None:
-        """Anything else is refused."""
+        """An unknown level of detail is refused."""
         with pytest.raises(BadQuery):
             Detail.fromQuery(query)
 
@@ -125,18 +127,14 @@ ALL = Detail(auth=True, subsDetail=True)
 
 
 def rowFor(stage: Stage, session: Any, detail: Detail = PLAIN) -> dict[str, Any]:
-    """
-    The row of a connection that is there.
-    """
+    """The row of an open connection."""
     now = stage.world.clock.seconds()
     row: dict[str, Any] = complete(connectionRow(Chosen(0, 1, session, None), detail, now))
     return row
 
 
 def rowOfGone(stage: Stage, detail: Detail) -> dict[str, Any]:
-    """
-    The row of the connection that went last.
-    """
+    """The row of the connection that closed last."""
     closed = stage.world.context.connections.closed[-1]
     now = stage.world.clock.seconds()
     row: dict[str, Any] = complete(connectionRow(Chosen(0, 1, None, closed), detail, now))
@@ -147,7 +145,7 @@ class TestConnectionRow:
     """The row of one connection."""
 
     def test_times(self) -> None:
-        """Uptime and idleness run up to now."""
+        """Uptime and idle time extend to the present."""
         stage = Stage()
         wire = stage.client()
         stage.world.clock.advance(61)
@@ -160,7 +158,7 @@ class TestConnectionRow:
         assert "stop" not in row
 
     def test_timesOfGone(self) -> None:
-        """The times of a closed connection ended with it."""
+        """Uptime and idle time of a closed connection extend to its end."""
         stage = Stage()
         wire = stage.client()
         stage.world.clock.advance(5)
@@ -213,7 +211,7 @@ class TestConnectionRow:
         assert "authorized_user" not in rowOfGone(stage, Detail())
 
     def test_subscriptions(self) -> None:
-        """Subscriptions are shown by subject or in detail; without any there is no list."""
+        """Subscriptions are shown by subject or in detail. A connection without any has no list."""
         stage = Stage()
         wire = stage.client("a@A")
         assert "subscriptions_list" not in rowFor(stage, wire.session, Detail(subs=True))
@@ -227,7 +225,7 @@ class TestConnectionRow:
         ]
 
     def test_subscriptionsOfGone(self) -> None:
-        """The subscriptions of a connection that is gone name the account."""
+        """Each subscription of a closed connection is shown with its account."""
         stage = Stage()
         wire = stage.client("a@A")
         wire.ask(b"SUB foo 1\r\n")
@@ -237,7 +235,9 @@ class TestConnectionRow:
         assert list(row.items())[:3] == [("account", "A"), ("account_tag", "A"), ("subject", "foo")]
 
     def test_notAllRemembered(self) -> None:
-        """Where not all subscriptions were kept, the row says so and has their number."""
+        """
+        The row of a closed connection says how many subscriptions it had if not all are shown.
+        """
         stage = Stage()
         wire = stage.client()
         for sid in range(40):
@@ -252,7 +252,10 @@ class TestConnectionRow:
     @pytest.mark.parametrize("detail", [Detail(subs=True), Detail(subsDetail=True)])
     @pytest.mark.parametrize("letter", [b"a", b"<", b"\xff", b"\\"])
     def test_isBounded(self, detail: Detail, letter: bytes) -> None:
-        """A row fits into an answer, however many subscriptions with whatever subjects it has."""
+        """
+        A row fits into an answer, however many subscriptions it has and however long their subjects
+        are.
+        """
         stage = Stage()
         wire = stage.client()
         for sid in range(300):
@@ -265,7 +268,7 @@ class TestConnectionRow:
         assert row["cid"] == 1 and b'"cid": 1' in body
 
     def test_pauses(self) -> None:
-        """Many subscriptions are gone through a little at a time."""
+        """Many subscriptions are listed in several steps."""
         stage = Stage()
         wire = stage.client()
         for sid in range(1_000):

@@ -23,12 +23,12 @@ FACTS: Any = SimpleNamespace(account="A")
 
 
 def closed(reason: str = "Client Closed") -> ClosedClient:
-    """Somebody who is gone."""
+    """A connection that has closed."""
     return ClosedClient(FACTS, 1.0, reason)
 
 
 class TestConnections:
-    """The connections there are."""
+    """The open and closed connections."""
 
     def test_numbers(self) -> None:
         """Numbers begin at one and are never used again."""
@@ -37,7 +37,7 @@ class TestConnections:
         assert connections.total == 3
 
     def test_linksShareNumbers(self) -> None:
-        """A link takes a number that no client gets, and does not count as a client."""
+        """Links and clients get numbers from one series, and links do not count as clients."""
         connections = Connections()
         assert (connections.nextClient(), connections.nextNumber()) == (1, 2)
         assert (connections.nextClient(), connections.total) == (3, 2)
@@ -63,7 +63,7 @@ class TestConnections:
         assert connections.accountSlow == {"A": 1}
 
     def test_removedWhileWalked(self) -> None:
-        """Connections may go while all are walked through."""
+        """A connection may be removed while all of them are visited."""
         connections = Connections()
         for number in range(5):
             connections.add(number, number)
@@ -79,7 +79,7 @@ class TestConnections:
         assert [connection.reason for connection in connections.closed] == ["2", "3", "4"]
 
     def test_whenEmpty(self) -> None:
-        """A callback for the end of all clients is called once, when they are gone, or at once."""
+        """The callback for the end of all clients is called once, or at once if there are none."""
         connections = Connections()
         calls: list[str] = []
         connections.whenEmpty(lambda: calls.append("at once"))
@@ -102,10 +102,10 @@ class TestConnections:
 
 
 class TestContext:
-    """The rest."""
+    """The defaults and limits of a context."""
 
     def make(self, **more: Any) -> ClientContext:
-        """A context of few parts."""
+        """A context with few parts."""
         accounts: Any = None
         batch = hot.FlushBatch(lambda call: None)
         info = ServerInfo("", "", "", "")
@@ -123,7 +123,7 @@ class TestContext:
         ("maximum", "there", "room"), [(0, 5, True), (2, 1, True), (2, 2, False)]
     )
     def test_room(self, maximum: int, there: int, room: bool) -> None:
-        """There is room below the limit, and always if there is no limit."""
+        """There is room for a connection below the limit, or if there is no limit."""
         context = self.make(settings=Settings(max_connections=maximum))
         for number in range(there):
             context.connections.add(number, object())
@@ -136,7 +136,7 @@ class TestContext:
 
 
 def test_nothingOfAClientIsKept() -> None:
-    """The memory of a client that is gone does not keep its session alive."""
+    """The record of a closed client does not keep its session in memory."""
     world = World()
     wire, other = world.client(), world.client()
     wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\n")
@@ -153,14 +153,14 @@ def test_nothingOfAClientIsKept() -> None:
 
 
 class TestTracing:
-    """Tracing."""
+    """Settings for tracing the protocol."""
 
     def test_off(self) -> None:
-        """Nothing is traced unless asked for."""
+        """Nothing is traced by default."""
         assert not settingsOf("debug: true").logging.isTraced
 
     def test_trace(self) -> None:
-        """Tracing leaves out the system account."""
+        """C{trace} omits the system account."""
         tracing = settingsOf("trace: true\nmax_traced_msg_len: 10").logging
         assert (tracing.isTraced, tracing.trace_verbose, tracing.max_traced_msg_len) == (
             True,
@@ -169,7 +169,7 @@ class TestTracing:
         )
 
     def test_verbose(self) -> None:
-        """Verbose tracing does not."""
+        """C{trace_verbose} includes the system account."""
         tracing = settingsOf("trace_verbose: true\ntrace_headers: true").logging
         assert (tracing.isTraced, tracing.trace_verbose, tracing.trace_headers) == (
             True,

@@ -1,5 +1,5 @@
 """
-The beginning and the end of a conversation.
+The beginning and the end of a connection.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TestGreeting:
         assert info(world.dial().receive())["client_id"] == 2
 
     def test_nonce(self) -> None:
-        """Where a signature is wanted INFO has a nonce of 15 characters, new for everybody."""
+        """If a signature is required, each INFO has a new nonce of 15 characters."""
         world = World(authorizer=Doorkeeper(required=True, nonce=True))
         letters = iter((b"a", b"b"))
         world.context.nonceBytes = lambda count: next(letters) * count
@@ -50,7 +50,8 @@ class TestGreeting:
 
     def test_oneTooMany(self) -> None:
         """
-        A connection beyond the limit is greeted, gets an error and is closed; there is room again.
+        A connection beyond the limit gets INFO and an error, and is closed. Later there is room
+        again.
         """
         world = World(Settings(max_connections=2))
         wires = [world.client() for _ in range(2)]
@@ -64,7 +65,7 @@ class TestGreeting:
         assert world.client().ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_withoutLimit(self) -> None:
-        """A limit of zero is none."""
+        """A connection limit of zero means no limit."""
         world = World(Settings(max_connections=0))
         assert all(world.client().ask(b"PING\r\n") == b"PONG\r\n" for _ in range(10))
 
@@ -74,7 +75,7 @@ class TestTheEnd:
     """The end of connections."""
 
     def test_errorAndClose(self) -> None:
-        """A violation is answered, after everything that came before, and closes the connection."""
+        """A violation is answered after all earlier output, and the connection is closed."""
         world = World()
         wire = world.client()
         answer = wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"x") + b"FOO\r\n" + pub(b"foo", b"y"))
@@ -83,12 +84,12 @@ class TestTheEnd:
         assert wire.session.reason == "Protocol Violation"
 
     def test_silentClose(self) -> None:
-        """Where nats-server closes in silence, so do we."""
+        """A violation for which nats-server closes without an error has no error here."""
         wire = World().client()
         assert (wire.ask(b"SUB foo\r\n"), wire.closed) == (b"", "lost")
 
     def test_nothingAfterwards(self) -> None:
-        """A connection that is closing gets no more messages and its input is not kept."""
+        """A connection that is being closed gets no more messages, and its input is dropped."""
         world = World()
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -102,7 +103,10 @@ class TestTheEnd:
         assert wire.receive() == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_linger(self) -> None:
-        """A closed connection is cut after a second if its peer does not read the rest."""
+        """
+        A connection that is being closed is aborted after a second if its peer does not read the
+        rest.
+        """
         world = World()
         wire = world.client()
         wire.transport.taking = False
@@ -113,10 +117,8 @@ class TestTheEnd:
         assert wire.closed == "aborted"
         assert world.clock.getDelayedCalls() == []
 
-    def test_whatWaitedIsSent(self) -> None:
-        """
-        Output for a peer that has stopped reading is sent before the end, if the peer reads on.
-        """
+    def test_waitingOutputIsSent(self) -> None:
+        """Waiting output of a connection that is being closed is sent if the peer reads again."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -132,8 +134,8 @@ class TestTheEnd:
         )
         assert wire.closed == "lost"
 
-    def test_books(self) -> None:
-        """When a client goes, its subscriptions end and its account has one connection less."""
+    def test_disconnected(self) -> None:
+        """When a client disconnects, its subscriptions end and the connection counts as closed."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\n" + pub(b"foo", b"xyz"))
@@ -147,8 +149,10 @@ class TestTheEnd:
         assert (closed.reason, closed.facts.subscriptions) == ("Client Closed", 2)
         assert world.advisories[-1] == ClientDisconnected(1, "$G", "", "Client Closed")
 
-    def test_booksOfOneThatWasClosed(self) -> None:
-        """The counts after closing a client are the same as before it connected."""
+    def test_disconnectedByServer(self) -> None:
+        """
+        A client that is closed for a violation is recorded with the reason and its subscriptions.
+        """
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\nFOO\r\n")
@@ -157,7 +161,7 @@ class TestTheEnd:
         assert world.advisories[-1] == ClientDisconnected(1, "$G", "", "Protocol Violation")
 
     def test_closedByTheServer(self) -> None:
-        """The server may close a connection for another reason. The first reason counts."""
+        """The server may close a connection more than once, and the first reason counts."""
         wire = World().client()
         wire.session.close(errors.AUTH_REVOKED)
         wire.session.close(errors.STALE)

@@ -1,6 +1,6 @@
 """
-Tests for L{natsbroker.clients.dialect}: clients of another protocol than that of NATS, here one
-whose operations are calls of the session in JSON.
+Tests for L{natsbroker.clients.dialect}: clients of another protocol than NATS. The operations of
+the tested protocol are calls of the session in JSON.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from tests.support import HEADERS, QUIET, Doorkeeper, Names, Wire, World, onEach
 
 class Calls(ClientDialect):
     """
-    An operation is a line with the name of a method of the session and its arguments.
+    A dialect each of whose operations is a line with the name of a session's method and its
+    arguments.
 
-    @ivar will: published when the connection has ended.
-    @ivar failing: methods that raise.
+    @ivar will: a message to publish after the connection has ended.
+    @ivar failing: methods that raise exceptions.
     """
 
     will: tuple[bytes, bytes] | None = None
@@ -94,9 +95,9 @@ class Calls(ClientDialect):
 
 class Dialects(World):
     """
-    A broker whose clients speak in calls.
+    A broker whose clients use this dialect.
 
-    @ivar dialects: those of all connections.
+    @ivar dialects: the dialects of all connections.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -107,7 +108,7 @@ class Dialects(World):
         self.use()
 
     def use(self, overlay: Any = None, tls: TLSSettings | None = None) -> DialectFactory:
-        """Clients that dial from now on have other settings than others."""
+        """Give other settings to clients that connect from now on."""
         factory = DialectFactory(self.context, self._make, "CALLS", overlay, tls, self._authorizer)
         self.factory = factory  # type: ignore[assignment]
         return factory
@@ -123,7 +124,7 @@ class Dialects(World):
         return Doorkeeper(lambda hello: Grant(account="B"))
 
     def member(self) -> Wire:
-        """A client that is logged in."""
+        """A client of the dialect that is logged in."""
         wire = self.dial()
         assert wire.ask(call("login", {})) == b"admitted\n"
         return wire
@@ -138,7 +139,7 @@ class Dialects(World):
 
 
 def call(*operation: Any) -> bytes:
-    """An operation as it is sent."""
+    """An operation in the form in which it is sent."""
     return json.dumps(operation).encode() + b"\n"
 
 
@@ -156,10 +157,10 @@ def granting(**fields: Any) -> Doorkeeper:
 
 @onEach
 class TestRights:
-    """A client has the rights of its user on every path."""
+    """A client has the permissions of its user on every path."""
 
     def test_login(self) -> None:
-        """The authorizer gets options, address and kind. No input is handled before it answers."""
+        """The authorizer gets options, address and kind. Input before its answer waits."""
         answer: Deferred[Grant] = Deferred()
         world = Dialects(None, Doorkeeper(lambda hello: answer))
         wire = world.dial()
@@ -175,12 +176,15 @@ class TestRights:
 
     @pytest.mark.parametrize("operation", [("publish", "a", "b"), ("subscribe", "a", "1")])
     def test_nobody(self, operation: tuple[str, ...]) -> None:
-        """A client that acts before the login is closed, even if no login is required."""
+        """
+        A client that publishes or subscribes before the login is disconnected, even if no login is
+        required.
+        """
         wire = Dialects().dial()
         assert wire.ask(call(*operation) + call("write", "x")) == b"bye: Authentication Failure\n"
 
     def test_denied(self) -> None:
-        """A client that is not let in is closed and reported."""
+        """A denied client is disconnected, and the denial is reported."""
 
         def deny(hello: ConnectRequest) -> Grant:
             raise errors.Unauthorized
@@ -201,7 +205,7 @@ class TestRights:
         assert Dialects().dial().ask(call("login", {"user": 5})) == b"bye: Protocol Violation\n"
 
     def test_publish(self) -> None:
-        """Permissions and reserved subjects hold for publishes, and the connection stays."""
+        """A denied publish, or one to a reserved subject, is refused, and the connection stays."""
         world = Dialects(None, granting(publish=PermissionSet((b"a.>",), (b"a.b",))))
         wire, listener = world.member(), world.user()
         listener.ask(b"SUB > 1\r\n")
@@ -213,7 +217,7 @@ class TestRights:
 
     @pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB b 1", "a.*", ">", "a..b"])
     def test_subjects(self, subject: str) -> None:
-        """A subject or reply subject that could not stand on the wire is refused."""
+        """A subject or reply subject that the protocol of NATS cannot represent is refused."""
         wire = Dialects().member()
         assert wire.ask(call("publish", subject, "x")) == b"Invalid Publish Subject\n"
         if subject:
@@ -221,14 +225,16 @@ class TestRights:
         assert b"Invalid" in wire.ask(call("subscribe", "a b", "1"))
 
     def test_largest(self) -> None:
-        """The limit of payloads is that of the grant, headers included."""
+        """The payload limit of the grant applies, headers included."""
         wire = Dialects(None, granting(maxPayload=30)).member()
         assert wire.ask(call("publish", "a", "x" * 30)) == b""
         assert b"Maximum Payload" in wire.ask(call("publish", "a", "x" * 31))
         assert b"Maximum Payload" in wire.ask(call("publish", "a", "x" * 20, "", {"a": "b"}))
 
     def test_subscribe(self) -> None:
-        """Permissions and the limit apply to subscriptions. Denied parts are left out."""
+        """
+        Permissions and the limit apply to subscriptions. Messages on denied subjects are omitted.
+        """
         allowed = SubscribePermissions(None, (b"a.secret", b"b"))
         world = Dialects(None, granting(subscribe=allowed, maxSubscriptions=1))
         wire, sender = world.member(), world.user()
@@ -239,7 +245,7 @@ class TestRights:
         assert wire.receive() == b"1 a.b y\n"
 
     def test_review(self) -> None:
-        """A new grant ends subscriptions. A denial ends the connection."""
+        """A new grant ends denied subscriptions, and a denial ends the connection."""
         world = Dialects(None, granting())
         wire = world.member()
         wire.ask(call("subscribe", "a", "1") + call("subscribe", "b", "2"))
@@ -252,7 +258,7 @@ class TestRights:
         assert wire.receive() == b"bye: Client Closed\n"
 
     def test_will(self) -> None:
-        """The will of a disconnected client needs the permission of its user."""
+        """The will of a disconnected client is published only if its user may do so."""
         world = Dialects(None, granting(publish=PermissionSet((b"a",))))
         listener = world.user()
         listener.ask(b"SUB > 1\r\n")
@@ -282,7 +288,7 @@ class TestMessages:
         assert wire.session.traffic[2:] == (3, 17)
 
     def test_headers(self) -> None:
-        """Headers are written as NATS has them."""
+        """Headers are those of the NATS message."""
         world = Dialects()
         wire, listener = world.member(), world.user(HEADERS)
         listener.ask(b"SUB a 1\r\n")
@@ -299,7 +305,7 @@ class TestMessages:
             wire.ask(call("unsubscribe", "1"))
 
     def test_nobodyResponds(self) -> None:
-        """A request without a responder is answered by the status."""
+        """A request without responders is answered with the status for that."""
         wire = Dialects().member()
         wire.ask(call("subscribe", "inbox.*", "1"))
         wire.ask(call("subscribe", "inbox.x", "2"))
@@ -316,7 +322,7 @@ class TestMessages:
         assert wire.ask(call("publish", "a", "x")) == b""
 
     def test_order(self) -> None:
-        """A message that is delivered in steps comes before the next one, also without input."""
+        """A publish in several steps is finished before the next publish, also without input."""
         world = Dialects()
         wire, listener = world.member(), world.user()
         listener.ask(b"SUB > 1\r\n")
@@ -335,11 +341,11 @@ class TestMessages:
 
 @onEach
 class TestLimits:
-    """Limits that end a connection, or delay it."""
+    """Limits that close or delay a connection."""
 
     @pytest.mark.parametrize("method", ["feed", "handle", "encode", "farewell"])
     def test_failing(self, method: str, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A dialect that raises ends its own connection alone."""
+        """A dialect that raises an exception closes its own connection only."""
         world = Dialects()
         wire, other = world.member(), world.user()
         wire.ask(call("subscribe", "a", "1"))
@@ -357,7 +363,7 @@ class TestLimits:
         assert Dialects().member().ask(b"{\n") == b"bye: Protocol Violation\n"
 
     def test_endless(self) -> None:
-        """An operation that does not end is not collected for ever."""
+        """An endless operation closes the connection at a limit."""
         world = Dialects(Settings(max_payload=1000, max_control_line=100))
         wire = world.member()
         assert wire.ask(b"x" * 1100) == b""
@@ -371,7 +377,7 @@ class TestLimits:
         assert wire.receive() == b"bye: Authentication Timeout\n"
 
     def test_idle(self) -> None:
-        """An idle client is asked, and cut if it never answers."""
+        """An idle client gets pings, and is disconnected if it does not answer."""
         world = Dialects(Settings(ping_interval=1.0, ping_max=1))
         wire = world.member()
         world.advance(1.5)
@@ -382,13 +388,13 @@ class TestLimits:
         assert wire.receive().endswith(b"bye: Stale Connection\n")
 
     def test_full(self) -> None:
-        """A broker without room answers with that error."""
+        """A client beyond the connection limit gets that error."""
         world = Dialects(Settings(max_connections=1))
         world.member()
         assert world.dial().receive() == b"bye: Maximum Connections Exceeded\n"
 
     def test_slow(self) -> None:
-        """A client that does not read is cut when too much waits."""
+        """A client that does not read is disconnected when too much output waits."""
         world = Dialects(Settings(max_pending=1000))
         wire, sender = world.member(), world.user()
         wire.ask(call("subscribe", "a", "1"))
@@ -399,7 +405,7 @@ class TestLimits:
         assert any(isinstance(event, SlowConsumer) for event in world.advisories)
 
     def test_told(self) -> None:
-        """A client learns that it should leave, and can be kicked."""
+        """A client can be told to leave, and can be disconnected."""
         world = Dialects()
         wire, connections = world.member(), world.context.connections
         assert askToLeave(connections, wire.session.cid)
@@ -411,7 +417,7 @@ class TestLimits:
         assert wire.receive() == b"bye: Kicked\n"
 
     def test_reason(self) -> None:
-        """A dialect may end a connection for a violation that others survive."""
+        """A dialect may close the connection for a violation that NATS connections survive."""
         wire = Dialects().member()
         wire.session.close(errors.INVALID_SUBJECT)
         assert wire.receive() == b"bye: Protocol Violation\n" and wire.closed == "lost"
@@ -419,11 +425,11 @@ class TestLimits:
 
 @onEach
 class TestSettings:
-    """The settings of a kind."""
+    """The settings of clients of a dialect."""
 
     def test_overlay(self) -> None:
         """
-        Limits of the kind apply to its clients only. Their logins are the same as for all clients.
+        The dialect's own limits apply to its clients only, and its logins are those of all clients.
         """
         world = Dialects()
         world.use(lambda settings: replace(settings, max_payload=3))
@@ -435,7 +441,7 @@ class TestSettings:
         assert world.user().session.context.settings.max_payload > 3
 
     def test_logins(self) -> None:
-        """Users of the kind are asked for their own authorizer; a wrong overlay is refused."""
+        """A dialect may have its own users. An overlay with invalid users is refused."""
         world = Dialects()
         world.use(lambda settings: changed(settings, "authorization.user", "x"))
         assert world.member().session.grant.account == "B"
@@ -443,7 +449,7 @@ class TestSettings:
             world.use(lambda settings: replace(settings, no_auth_user="nobody"))
 
     def test_reload(self) -> None:
-        """A reload asks again for settings and logins, or is refused whole."""
+        """A reload applies the dialect's settings and users again, or is refused as a whole."""
         world = Dialects()
         account = ""
         factory = world.use(lambda settings: replace(settings, max_payload=5, no_auth_user=account))
@@ -457,7 +463,7 @@ class TestSettings:
         assert wire.receive() == b"bye: Client Closed\n"
 
     def test_files(self) -> None:
-        """TLS needs its files, and does not begin by a reload."""
+        """TLS with a missing file is refused, at the start and at a reload."""
         world = Dialects()
         wrong = TLSSettings(certs=(("no.pem", "no.pem"),))
         with pytest.raises(ValueError, match=r"no\.pem"):

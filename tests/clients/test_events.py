@@ -27,7 +27,7 @@ server_name: here
 
 
 def login(user: str, password: str, **more: Any) -> bytes:
-    """CONNECT of a user."""
+    """The CONNECT of a user."""
     options = {"verbose": False, "user": user, "pass": password, **more}
     return b"CONNECT " + json.dumps(options).encode() + b"\r\n"
 
@@ -44,7 +44,7 @@ def events(client: Client) -> list[tuple[str, dict[str, Any]]]:
 
 
 def listening(text: str = ACCOUNTS) -> tuple[Host, Client]:
-    """A broker and a client of its system account that hears everything."""
+    """A broker, and a client of its system account that receives all events."""
     host = Host(text).start()
     host.advance(1)
     client = host.client(login("sys", "sys"))
@@ -53,10 +53,10 @@ def listening(text: str = ACCOUNTS) -> tuple[Host, Client]:
 
 
 class TestEvents:
-    """Each event."""
+    """Events of single clients."""
 
     def test_connect(self) -> None:
-        """A client that is let in is described, without its password."""
+        """A client that connects is described in an event, without its password."""
         host, listener = listening()
         host.client(login("a", "a", name="me", lang="py", version="1.2"))
         [(subject, event)] = events(listener)
@@ -81,7 +81,7 @@ class TestEvents:
         }
 
     def test_disconnect(self) -> None:
-        """A client that leaves is described with its traffic and the reason."""
+        """A client that disconnects is described with its traffic and the reason."""
         host, listener = listening()
         client = host.client(login("a", "a"))
         client.ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
@@ -97,7 +97,7 @@ class TestEvents:
         assert {"start", "stop"} <= set(event["client"])
 
     def test_wrongPasswordIsAnEvent(self) -> None:
-        """A wrong password is an event of this server, as of a guest that left."""
+        """A wrong password is an event of the server, and of the global account."""
         host, listener = listening()
         host.client(login("a", "wrong"))
         received = events(listener)
@@ -124,8 +124,8 @@ class TestEvents:
             *("A", "a", "late", "A")
         ]
 
-    def test_wrongPasswordIsAnEventForAnotherReason(self) -> None:
-        """A client that never sent CONNECT causes no event about a password."""
+    def test_noEventWithoutConnect(self) -> None:
+        """A client that never sent CONNECT causes no event."""
         host, listener = listening()
         silent = host.client(b"")
         host.advance(5)
@@ -175,7 +175,7 @@ class TestEvents:
         assert "secret" not in json.dumps(event)
 
     def test_nobodyListens(self) -> None:
-        """Without a subscriber no event is made: the next one is the first."""
+        """No event is made without a subscriber, so that the next event is number 1."""
         host = Host(ACCOUNTS).start()
         host.client(login("a", "a"))
         listener = host.client(login("sys", "sys"))
@@ -195,7 +195,7 @@ class TestEvents:
 
 
 def test_nobodyListens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No event of a client is composed if there is no subscriber and no log."""
+    """No description of a client is made for an event without a subscriber."""
     host = Host(ACCOUNTS).start()
     made = Mock(wraps=clientLabel)
     monkeypatch.setattr(labels, "clientLabel", made)

@@ -12,7 +12,7 @@ from tests.server.support import Host
 
 
 def fired(deferred: Deferred[None]) -> list[object]:
-    """Where it will be seen that it fired."""
+    """A list that shows whether a Deferred has fired."""
     sessions: list[object] = []
     deferred.addBoth(sessions.append)
     return sessions
@@ -41,7 +41,7 @@ def test_closeExcess() -> None:
 
 
 def test_closeAll() -> None:
-    """Each is closed without an error line, after its waiting output."""
+    """Each client is disconnected without an error, after its waiting output."""
     host = Host()
     clients = [host.client() for _ in range(2)]
     clients[0].transport.send(b"PING\r\n")
@@ -54,7 +54,7 @@ def test_closeAll() -> None:
 
 
 def test_slow() -> None:
-    """A client that reads nothing is cut soon."""
+    """A client that reads nothing is disconnected soon."""
     host = Host()
     client = host.client()
     client.transport.taking = False
@@ -68,5 +68,5 @@ def test_slow() -> None:
 
 
 def test_none() -> None:
-    """Without clients the close ends at once."""
+    """Without clients, closing all ends at once."""
     assert fired(closeAll(Host().broker.clientContext.connections)) == [None]

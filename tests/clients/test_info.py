@@ -26,7 +26,7 @@ def read(line: bytes) -> dict[str, Any]:
 
 
 class TestLine:
-    """One line."""
+    """The INFO line of a connection."""
 
     def test_plain(self) -> None:
         """A plain server's INFO has the fields that are always present, and its identity."""
@@ -76,11 +76,11 @@ class TestLine:
 
     @pytest.mark.parametrize("limit", [0, -1, 5])
     def test_ownPayload(self, limit: int) -> None:
-        """A connection's own limit is shown, also none at all."""
+        """A connection's own payload limit is shown in INFO, also if it is unlimited."""
         assert read(INFO.line(1, "", limit))["max_payload"] == limit
 
     def test_encodedOnce(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The common part of the lines of many connections is made once."""
+        """The common part of many INFO lines is encoded once."""
         written = Mock(wraps=infoLine)
         monkeypatch.setattr(info, "infoLine", written)
         fresh = INFO.changed(server_name='7,"client_id":8')
@@ -91,7 +91,7 @@ class TestLine:
         assert (lines[0]["nonce"], lines[0]["server_name"]) == ('"n', '7,"client_id":8')
 
     def test_manyAccounts(self) -> None:
-        """However many accounts there are, the lines of few are remembered."""
+        """INFO lines are remembered for a limited number of accounts."""
         fresh = INFO.changed()
         for number in range(3 * MOST_SHAPES):
             line = fresh.line(1, "", account=f"A{number}")
@@ -99,17 +99,17 @@ class TestLine:
         assert len(fresh._pieces) <= MOST_SHAPES
 
     def test_falseHeaders(self) -> None:
-        """The absence of headers is stated in INFO, not left out."""
+        """A server without headers sends C{"headers":false}."""
         assert read(INFO.changed(headers=False).line(1, ""))["headers"] is False
 
     def test_oneLine(self) -> None:
-        """With any server name, INFO is one line without blanks between its parts."""
+        """INFO is one line without blanks between its parts, with any server name."""
         line = INFO.changed(server_name='a\r\n"b" \u00e9 \ud800').line(1, "")
         assert line.count(b"\n") == 1
         assert b'", "' not in line
         assert "\u00e9".encode() in line
 
     def test_changed(self) -> None:
-        """A changed INFO leaves the first as it was."""
+        """A changed copy of INFO leaves the original unchanged."""
         assert INFO.changed(ldm=True).ldm
         assert not INFO.ldm

@@ -1,5 +1,5 @@
 """
-All places where clients can connect.
+All addresses on which clients can connect.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ TERMS = TLSTerms(None)
 
 
 class Taken:
-    """An endpoint whose place is taken."""
+    """An endpoint whose address is in use."""
 
     def listen(self, factory: Any) -> Any:
-        """Fail."""
+        """Fail, because the address is in use."""
         raise CannotListenError("127.0.0.1", 4222, OSError(98, "Address already in use"))
 
 
@@ -52,10 +52,10 @@ def outcome(coroutine: Any) -> list[Any]:
 
 
 class TestOpening:
-    """All or nothing."""
+    """Opening and closing of all listeners."""
 
     def test_all(self) -> None:
-        """All listen."""
+        """All listeners are opened."""
         made: Any = listeners(1, 2)
         assert not made.isOpen
         assert outcome(made.open(None)) == [None]
@@ -71,21 +71,21 @@ class TestOpening:
         assert not made.isOpen
 
     def test_close(self) -> None:
-        """All are closed."""
+        """All listeners are closed."""
         made = listeners(1, 2)
         outcome(made.open(None))
         assert outcome(made.close()) == [None]
         assert not made.isOpen
 
     def test_closed(self) -> None:
-        """Listeners that are not open are named by their places."""
+        """Listeners that are not open are shown with their configured addresses."""
         made = listeners(1, 2)
         assert made.closed() == ["client listener 1", "client listener 2"]
         outcome(made.open(None))
         assert made.closed() == []
 
     def test_nowhere(self) -> None:
-        """Without any address there is no listener."""
+        """Without any address no listener is opened."""
         made = listeners()
         assert outcome(made.open(None)) == [None]
         assert made.urls() == []
@@ -94,23 +94,23 @@ class TestOpening:
 
 
 class TestAddresses:
-    """Where they listen."""
+    """The addresses of listeners."""
 
     def test_first(self) -> None:
-        """Host and port of the first one."""
+        """The first address is the host and port of the first listener."""
         made = listeners(1, 2)
         outcome(made.open(None))
         assert made.firstAddress() == ("0.0.0.0", 1)
 
     def test_urls(self) -> None:
-        """All of them as URLs."""
+        """All addresses are given as URLs."""
         made = listeners(1, 2)
         outcome(made.open(None))
         assert made.urls() == ["nats://127.0.0.1:1", "nats://127.0.0.1:2"]
 
     @pytest.mark.parametrize(("optional", "scheme"), [(False, "tls"), (True, "nats")])
     def test_tls(self, optional: bool, scheme: str) -> None:
-        """The scheme says whether TLS is required."""
+        """The scheme of a URL is C{tls} only if TLS is required."""
         made = listeners(1, terms=TLSTerms(None, optional=optional))
         outcome(made.open(None))
         assert made.urls() == [f"{scheme}://127.0.0.1:1"]
@@ -120,22 +120,22 @@ class TestFactories:
     """The factories of connections."""
 
     def kinds(self, made: Listeners) -> list[type]:
-        """The classes of the factories."""
+        """The classes of the listeners' factories."""
         return [type(listener.factory) for listener in made]
 
     def test_plain(self) -> None:
-        """Without TLS the plain factory."""
+        """A listener without TLS has the plain factory."""
         assert self.kinds(listeners(1)) == [ClientFactory]
 
     def test_tls(self) -> None:
-        """With TLS the other port is used, with its terms."""
+        """A listener with TLS has the TLS factory, with its terms."""
         made = listeners(1, terms=TERMS)
         [factory] = [listener.factory for listener in made]
         assert isinstance(factory, TLSClientFactory)
         assert factory.terms is TERMS
 
     def test_otherTerms(self) -> None:
-        """Other terms apply to later connections. The factory stays the same."""
+        """Changed terms apply to later connections of the same factory."""
         made = listeners(1, terms=TERMS)
         [before] = [listener.factory for listener in made]
         other = TLSTerms(None, Begin.FIRST)
@@ -145,7 +145,7 @@ class TestFactories:
         assert after.terms is other  # type: ignore[attr-defined]
 
     def test_switch(self) -> None:
-        """TLS can be switched on and off while it listens."""
+        """TLS can be switched on and off while the listener is open."""
         made = listeners(1)
         outcome(made.open(None))
         made.planTerms(TERMS)()
@@ -157,36 +157,37 @@ class TestFactories:
         assert port.factory is listener.factory
 
     def test_stays(self) -> None:
-        """If there is no listener before and after, nothing changes."""
+        """Switching without a listener changes nothing."""
         made = listeners(1)
         [before] = [listener.factory for listener in made]
         made.planTerms(None)()
         assert [listener.factory for listener in made] == [before]
 
     def test_described(self) -> None:
-        """Places may be described in text."""
+        """A listener may be configured by an endpoint description."""
         made = listeners("tcp:7:interface=127.0.0.1")
         outcome(made.open(None))
         assert made.firstAddress()[1] == 7
 
 
 class TestSecured:
-    """Places that are described as C{ssl:...}."""
+    """Listeners that are described as C{ssl:...}."""
 
     @pytest.fixture
     def description(self, tmp_path: Path) -> str:
-        """One of them."""
+        """The description of such a listener."""
         writeCertificates(tmp_path)
         key, certificate = tmp_path / "server-key.pem", tmp_path / "server.pem"
         return f"ssl:7:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
 
     def termsOf(self, made: Listeners) -> list[Any]:
-        """The terms of each place."""
+        """The TLS terms of each listener."""
         return [getattr(listener.factory, "terms", None) for listener in made]
 
     def test_besideOthers(self, description: str) -> None:
         """
-        A listener with TLS shakes hands first, with its own terms; others follow the settings.
+        An C{ssl:} listener does TLS first with its own terms, and other listeners follow the
+        settings.
         """
         made = listeners(description, 8)
         outcome(made.open(None))
@@ -196,7 +197,9 @@ class TestSecured:
         assert made.urls() == ["tls://127.0.0.1:7", "nats://127.0.0.1:8"]
 
     def test_policy(self, description: str) -> None:
-        """The terms besides certificates are those of the settings."""
+        """
+        The terms of an C{ssl:} listener are those of the settings, except for its certificate.
+        """
         policy = TLSSettings(
             timeout=7.0, pinned_certs=frozenset({"ab" * 32}), connection_rate_limit=3
         )
@@ -207,8 +210,8 @@ class TestSecured:
 
     def test_reload(self, description: str) -> None:
         """
-        The files of a listener's TLS are read again, and it keeps its mode when TLS is switched on
-        and off.
+        A reload reads the files of an C{ssl:} listener again, and leaves its mode when TLS is
+        switched on and off.
         """
         made = listeners(description, 8)
         [before, _] = self.termsOf(made)
@@ -221,7 +224,7 @@ class TestSecured:
         assert self.termsOf(made)[0].begin is Begin.FIRST
 
     def test_reloadFails(self, description: str, tmp_path: Path) -> None:
-        """If a file has become invalid, nothing changes."""
+        """A reload with an invalid file changes nothing."""
         made = listeners(description, 8)
         before = self.termsOf(made)
         (tmp_path / "server.pem").write_text("nothing")

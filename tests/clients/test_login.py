@@ -1,5 +1,5 @@
 """
-Letting a connection in: whatever an authorizer does, the outcome is a grant or a denial.
+The login of a connection: any behaviour of an authorizer leads to a grant or a denial.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRANT = Grant(user="me")
 
 
 async def coroutine(value: Any) -> Any:
-    """Answer, or fail, after waiting for something that is there."""
+    """Return or raise the value after awaiting a Deferred that has already fired."""
     await succeed(None)
     if isinstance(value, Exception):
         raise value
@@ -43,7 +43,7 @@ def raises(error: Exception) -> Callable[[ConnectRequest], Any]:
 
 
 def ask(answer: Callable[[ConnectRequest], Any]) -> tuple[Login, list[Grant | None]]:
-    """Ask an authorizer; the outcomes are in the list."""
+    """Ask an authorizer; the outcome is appended to the list."""
     outcomes: list[Grant | None] = []
     login = Login(outcomes.append, PluginCalls())
     login.ask(Doorkeeper(answer), ConnectRequest())
@@ -59,7 +59,7 @@ class TestAnswers:
         ids=["plain", "Deferred", "coroutine"],
     )
     def test_grant(self, answer: Callable[[ConnectRequest], Any]) -> None:
-        """A grant lets in, be it a plain value, a Deferred's or a coroutine's."""
+        """A grant may be returned as a plain value, by a Deferred or by a coroutine."""
         login, outcomes = ask(answer)
         assert outcomes == [GRANT]
         assert not login.waiting
@@ -74,13 +74,13 @@ class TestAnswers:
         ids=["plain", "Deferred", "coroutine"],
     )
     def test_denial(self, answer: Callable[[ConnectRequest], Any]) -> None:
-        """Unauthorized denies, and is no failure of anybody."""
+        """Unauthorized denies the login, and is not a failure of the authorizer."""
         login, outcomes = ask(answer)
         assert outcomes == [None]
         assert not login.waiting
 
-    def test_whatIsToldOfADenial(self) -> None:
-        """A denial has the error for a client that had been let in."""
+    def test_errorOfDenial(self) -> None:
+        """A denial keeps the error that a connected client gets."""
         for error in (Unauthorized("no", AUTH_REVOKED), Unauthorized("no")):
             for answer in (raises(error), lambda hello, error=error: fail(error)):
                 login, _ = ask(answer)
@@ -105,7 +105,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
     def test_exits(self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
-        """An exception that is meant to end the process denies, as any other does."""
+        """An exception that is meant to end the process denies the login, like any other."""
 
         def plain(hello: ConnectRequest) -> Grant:
             raise error
@@ -129,7 +129,10 @@ class TestAnswers:
             assert any("hunter2" in line for line in lines) == debug
 
     def test_placeOfTheAuthor(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """The place is that of the author's line, also if the broker or Python raises."""
+        """
+        The logged place is in the authorizer's code, also if the broker or Python raises the
+        exception.
+        """
         number: Any = 1
         for mistake in (lambda hello: Grant(user=number), lambda hello: json.loads("?")):
             with logLines() as lines:
@@ -139,7 +142,7 @@ class TestAnswers:
             assert f" at {__file__}:{line} in <lambda> (" in lines[0]
 
     def test_asyncio(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """An answer that awaits asyncio is logged with the way to await it."""
+        """An answer that awaits an asyncio future is logged with the way to convert it."""
 
         async def sleeps() -> Grant:
             await asyncio.sleep(1)
@@ -160,7 +163,7 @@ class TestAnswers:
         loop.close()
 
     def test_noGrant(self) -> None:
-        """An answer that is no grant is logged with the place of the method that returned it."""
+        """An answer that is not a grant is logged with the place of the method that returned it."""
 
         class Yes(Authenticator):
             def grant(self, avatar: Any, request: ConnectRequest) -> Any:
@@ -175,7 +178,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize("value", [None, True, "$G", {"account": "$G"}, Grant, 1, [GRANT]])
     def test_garbage(self, value: object) -> None:
-        """An answer that is no grant denies, however true it looks."""
+        """An answer that is not a grant denies the login, whatever its truth value."""
         for wrapped in (value, succeed(value), coroutine(value)):
             _, outcomes = ask(lambda hello, wrapped=wrapped: wrapped)  # type: ignore[misc]
             assert outcomes == [None]
@@ -197,7 +200,7 @@ class TestAnswers:
 
 
 class TestCalls:
-    """The number of an authorizer's calls, and their outcome."""
+    """The statistics of an authorizer's calls."""
 
     @pytest.mark.parametrize(
         ("answer", "failures"),
@@ -216,7 +219,10 @@ class TestCalls:
         failures: int,
         flushLoggedErrors: FlushLoggedErrors,
     ) -> None:
-        """A denial is an answer; an exception and an answer of no use are failures."""
+        """
+        A denial counts as a success; an exception or an answer that is not a grant counts as a
+        failure.
+        """
         calls = PluginCalls()
         Login(lambda grant: None, calls).ask(Doorkeeper(answer), ConnectRequest())
         assert (calls.number, calls.failures) == (1, failures)
@@ -224,7 +230,7 @@ class TestCalls:
         flushLoggedErrors(ZeroDivisionError)
 
     def test_open(self) -> None:
-        """A login counts as open before its answer comes."""
+        """A call is counted before its answer comes."""
         calls = PluginCalls()
         answer: Deferred[Grant] = Deferred()
         Login(lambda grant: None, calls).ask(Doorkeeper(lambda hello: answer), ConnectRequest())
@@ -234,7 +240,7 @@ class TestCalls:
 
 
 class TestCancelling:
-    """The end of the wait ends the question."""
+    """Logins that are cancelled."""
 
     def test_cancel(self) -> None:
         """A login that is cancelled cancels the answer and reports nothing."""
@@ -246,7 +252,7 @@ class TestCancelling:
         assert (outcomes, login.waiting) == ([], False)
 
     def test_giveUp(self) -> None:
-        """A login that takes too long is cancelled, and the log has a line about it."""
+        """A login that takes too long is cancelled and logged."""
         answer: Deferred[Grant] = Deferred()
         login, outcomes = ask(lambda hello: answer)
         with logLines() as lines:
@@ -279,14 +285,14 @@ class TestCancelling:
         assert len(flushLoggedErrors(SystemExit)) == 1
 
     def test_stubbornAnswer(self) -> None:
-        """An authorizer that answers because it was cancelled is not listened to."""
+        """A grant that an authorizer gives while it is cancelled is ignored."""
         answer: Deferred[Grant] = Deferred(lambda deferred: deferred.callback(GRANT))
         login, outcomes = ask(lambda hello: answer)
         login.cancel()
         assert outcomes == []
 
     def test_coroutineIsStopped(self) -> None:
-        """A coroutine that waits is stopped."""
+        """A coroutine that waits is closed when its login is cancelled."""
         stopped: list[str] = []
         never: Deferred[None] = Deferred()
 

@@ -1,7 +1,7 @@
 """
-The operations of a client that was let in.
+The operations of an accepted client.
 
-The rows of the conformance table are played elsewhere; here is what they leave open.
+The conformance table has most of them; these tests have the rest.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TestPermissions:
     """The permissions of the grant."""
 
     def client(self, grant: Grant, hello: bytes = HEADERS) -> tuple[World, Wire]:
-        """A client with such a grant."""
+        """A client with this grant."""
         world = World(authorizer=Doorkeeper(lambda hello: grant))
         return world, world.client(hello)
 
@@ -69,7 +69,7 @@ class TestPermissions:
         assert wire.ask(pub(b"a.secret", b"x") + pub(b"a.b", b"y")) == msg(b"a.b", b"1", b"y")
 
     def test_responses(self) -> None:
-        """A client that may only answer can answer its requests, as often as is allowed."""
+        """A client that may only answer requests can answer each as often as its grant allows."""
         grant = Grant(responses=ResponsePermission(2, 10), subscribe=SubscribePermissions([b"ask"]))
         world, wire = self.client(grant)
         wire.ask(b"SUB ask 1\r\n")
@@ -89,7 +89,7 @@ class TestPermissions:
         assert wire.ask(pub(b"_INBOX.a", b"late")) == refusal
 
     def test_ownLimits(self) -> None:
-        """A grant's own limits go before the server's."""
+        """The limits of a grant replace those of the server."""
         world, wire = self.client(Grant(maxPayload=3, maxSubscriptions=1))
         assert wire.ask(b"SUB a 1\r\nSUB b 2\r\n") == b"-ERR 'maximum subscriptions exceeded'\r\n"
         assert wire.ask(b"PUB a 4\r\n") == b"-ERR 'Maximum Payload Violation'\r\n"
@@ -99,7 +99,7 @@ class TestPermissions:
         assert generous.closed == ""
 
     def test_namesAreNotTrusted(self) -> None:
-        """A refusal that names a subject of any bytes is one line that can be read."""
+        """An error that names a subject of any bytes is one printable line."""
         _, wire = self.client(Grant(publish=PermissionSet([])))
         answer = wire.ask(pub(b"\xff\xfe'%s", b""))
         assert answer == b"-ERR 'Permissions Violation for Publish to \"\\xff\\xfe'%s\"'\r\n"
@@ -110,7 +110,7 @@ class TestServices:
     """Clients and services inside the broker."""
 
     def test_both(self) -> None:
-        """A service gets what clients publish and answers them."""
+        """A service receives requests of clients and answers them."""
         world = World()
         bus = world.accounts["$G"].busFor(Kind.INTERNAL)
         service = Recorder(lambda message: bus.publish(Message(message.reply, b"answer")))
@@ -121,7 +121,7 @@ class TestServices:
         assert service.tags == ["tag"]
 
     def test_publishingOutsideOfInput(self) -> None:
-        """A message that a service publishes by itself is sent soon."""
+        """A message that a service publishes without input of a client is sent soon."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -130,7 +130,7 @@ class TestServices:
         assert wire.receive() == msg(b"foo", b"1", b"x")
 
     def test_filter(self) -> None:
-        """A filter sees every message of a client, also of one that was on the lane."""
+        """A filter sees every message of a client, also of one that used the lane before."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"before"))
@@ -163,7 +163,7 @@ class TestMapped:
 
     @pytest.mark.parametrize("hello", [HEADERS, b'CONNECT {"verbose":false,"pedantic":true}\r\n'])
     def test_mapped(self, hello: bytes) -> None:
-        """A client's publish goes where the mappings lead."""
+        """A client's publish is mapped to its destination."""
         wire = self.world(None, **{"in.*": "out.$1"}).client(hello)
         wire.ask(b"SUB > 1\r\n")
         assert wire.ask(pub(b"in.a", b"x", b"r")) == b"MSG out.a 1 r 1\r\nx\r\n"
@@ -182,7 +182,7 @@ class TestMapped:
         )
 
     def test_nowhere(self) -> None:
-        """A message that is lost has no responders, and no subject."""
+        """A request that is mapped to an empty subject has no responders."""
         world = self.world(None, **{"in.*": "{{split(1,-)}}"})
         wire = world.client(HEADERS)
         wire.ask(b"SUB r 1\r\n")
@@ -192,20 +192,20 @@ class TestMapped:
         )
 
     def test_noResponders(self) -> None:
-        """A request without responders is answered with its mapped subject."""
+        """The status for no responders has the mapped subject of the request."""
         wire = self.world(None, **{"in": "out"}).client(HEADERS)
         wire.ask(b"SUB r 1\r\n")
         assert b"Nats-Subject: out\r\n" in wire.ask(pub(b"in", b"x", b"r"))
 
     def test_reserved(self) -> None:
-        """Reserved subjects cannot be reached by way of a mapping."""
+        """Reserved subjects cannot be published to through a mapping."""
         wire = self.world(None, **{"in": "$NRG.x"}).client()
         assert b"Permissions Violation" in wire.ask(pub(b"in", b"x"))
 
 
 @onEach
 def test_tooLargeMessageIsTraced(names: Names) -> None:
-    """A message that is too large is traced before its publisher is cut off."""
+    """A message that is too large is traced before its publisher is disconnected."""
     host = Host("max_payload: 100, fast_lane: false").start()
     listener = host.client()
     listener.ask(b"SUB t 1\r\n")

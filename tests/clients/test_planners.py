@@ -1,5 +1,5 @@
 """
-The parts of a broker that take new settings, each tried on a whole broker.
+The parts of a broker that apply new settings, each tested on a whole broker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TestLimits:
     """Limits of running connections."""
 
     def test_payload(self) -> None:
-        """A smaller payload is the limit from then on."""
+        """A reload with a smaller payload limit applies to connected clients."""
         host = Host("max_payload: 100").start()
         client = host.client()
         host.reload("max_payload: 10")
@@ -46,7 +46,7 @@ class TestLimits:
         assert answer == b"-ERR 'maximum control line exceeded'\r\n"
 
     def test_connections(self) -> None:
-        """If there are too many connections now, the youngest are closed."""
+        """A reload with a lower connection limit closes the youngest connections."""
         host = Host().start()
         clients = [host.client() for _ in range(3)]
         host.reload("max_connections: 1")
@@ -62,7 +62,7 @@ class TestLimits:
         assert client.ask(b"PUB foo 2\r\nhi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
 
     def test_tracing(self) -> None:
-        """Tracing can be switched on and off while clients are there."""
+        """A reload can switch tracing on and off for connected clients."""
         host = Host().start()
         client = host.client()
         with logLines() as lines:
@@ -82,7 +82,7 @@ class TestAuthorization:
     """Users and permissions of running connections."""
 
     def test_loginIsRequiredNow(self) -> None:
-        """A client without a login is cut when one becomes required."""
+        """A reload that requires a login disconnects clients without one."""
         host = Host().start()
         client = host.client()
         host.reload(USERS)
@@ -91,7 +91,7 @@ class TestAuthorization:
         assert b'"auth_required":true' in host.dial().receive()
 
     def test_permissionIsGone(self) -> None:
-        """A subscription that is no longer allowed ends; the connection stays."""
+        """A reload ends a subscription that is denied now, and the connection stays."""
         host = Host(USERS).start()
         client = host.client(HELLO)
         client.ask(b"SUB a 1\r\nSUB b 2\r\n")
@@ -101,7 +101,7 @@ class TestAuthorization:
         assert client.ask(b"PUB a 1\r\nx\r\nPUB b 1\r\ny\r\n") == b"MSG b 2 1\r\ny\r\n"
 
     def test_permissionIsThere(self) -> None:
-        """A subscription that is allowed now can be made."""
+        """A reload may permit a subscription that was denied before."""
         host = Host(USERS).start()
         client = host.client(HELLO)
         assert client.ask(b"SUB c 1\r\n").startswith(b"-ERR")
@@ -110,7 +110,7 @@ class TestAuthorization:
         assert client.ask(b"SUB c 1\r\nPUB c 1\r\nx\r\n") == b"MSG c 1 1\r\nx\r\n"
 
     def test_password(self) -> None:
-        """A client whose password is no longer right is cut."""
+        """A reload disconnects a client whose password is wrong now."""
         host = Host(USERS).start()
         client = host.client(HELLO)
         host.reload(USERS.replace("password: p", "password: other"))
@@ -124,7 +124,7 @@ class TestAuthorization:
         assert (client.receive(), bool(client.closed)) == (b"", True)
 
     def test_unconcerned(self) -> None:
-        """All other clients stay and notice nothing."""
+        """A reload does not affect clients whose users are unchanged."""
         two = USERS.replace("users: [", "users: [{user: w, password: w}, ")
         host = Host(two).start()
         client = host.client(b'CONNECT {"verbose":false,"user":"w","pass":"w"}\r\n')
@@ -133,7 +133,9 @@ class TestAuthorization:
         assert client.ask(b"PUB foo 1\r\nx\r\n") == b"MSG foo 1 1\r\nx\r\n"
 
     def test_account(self) -> None:
-        """The users of a removed account are gone too. A new account has its own users."""
+        """
+        A reload without an account disconnects its users, and a new account has its own users.
+        """
         text = "accounts { A { users: [{user: u, password: p}] } }"
         host = Host(text).start()
         client = host.client(HELLO)
@@ -143,7 +145,8 @@ class TestAuthorization:
 
     def test_otherAccount(self) -> None:
         """
-        A client that would be in another account now is cut without a message, as by nats-server.
+        A reload disconnects a client whose user has moved to another account, without an error, as
+        by nats-server.
         """
         text = "accounts { A { users: [{user: u, password: p}] } }"
         host = Host(text).start()
@@ -164,7 +167,10 @@ class TestAuthorization:
         ],
     )
     def test_cut(self, before: str, after: str, answer: bytes) -> None:
-        """A deleted user is closed without a word, one with another password with an error."""
+        """
+        A reload disconnects a removed user without an error, and a user with a new password with an
+        error.
+        """
         text = "authorization { users: [{%s}, {user: other}] }"
         host = Host(text % before).start()
         client = host.client(HELLO)
@@ -172,7 +178,10 @@ class TestAuthorization:
         assert (client.receive(), client.closed) == (answer, "lost")
 
     def test_becomesSomebody(self) -> None:
-        """A client without a user that now has one of the same account stays connected."""
+        """
+        A client without a user stays connected if the new settings have its user in the same
+        account.
+        """
         host = Host("server_tags: [a]").start()
         client, nobody = host.client(HELLO), host.client()
         host.reload("authorization { users: [{user: u, password: p}] }")
@@ -181,7 +190,7 @@ class TestAuthorization:
         assert nobody.receive() == b"-ERR 'Authorization Violation'\r\n"
 
     def test_fewerConnections(self) -> None:
-        """When an account may have fewer connections, the youngest are cut."""
+        """A reload with a lower connection limit of an account closes the youngest connections."""
         text = "accounts { A { users: [{user: u, password: p}], limits { max_connections: %d } } }"
         host = Host(text % 3).start()
         clients = []
@@ -197,7 +206,7 @@ class TestAuthorization:
         assert [client.closed for client in clients] == ["", "", "lost"]
 
     def test_fewerSubscriptions(self) -> None:
-        """When a client may have fewer subscriptions than it has, it is cut."""
+        """A reload with a lower subscription limit disconnects clients that have more."""
         text = (
             "accounts { A { users: [{user: u, password: p}], limits { max_subscriptions: %d } } }"
         )
@@ -211,7 +220,7 @@ class TestAuthorization:
         assert (two.closed, two.session.reason) == ("lost", "Maximum Subscriptions Exceeded")
 
     def test_timeout(self) -> None:
-        """The time to log in changes for connections to come."""
+        """A changed login timeout applies to later connections."""
         host = Host(USERS).start()
         host.reload(USERS.replace("users:", "timeout: 5, users:"))
         client = host.dial()
@@ -222,10 +231,10 @@ class TestAuthorization:
 
 
 class TestOwnAuthorizer:
-    """An authorizer that is not ours."""
+    """A custom authorizer."""
 
     def test_users(self) -> None:
-        """The users of the settings do not concern it."""
+        """A custom authorizer is kept at a reload that changes the users of the settings."""
         asked: list[ConnectRequest] = []
 
         class Mine(Authenticator):
@@ -243,7 +252,8 @@ class TestOwnAuthorizer:
     @pytest.mark.parametrize("reloadable", [True, False])
     def test_section(self, reloadable: bool) -> None:
         """
-        A given authorizer takes its own section if it can. Otherwise the change needs a restart.
+        A custom authorizer may support changes of its section. Otherwise the change needs a
+        restart.
         """
         taken: list[Any] = []
 
@@ -276,11 +286,11 @@ class TestTLS:
     """Certificates."""
 
     def text(self, folder: Path) -> str:
-        """A configuration with the certificate in a folder."""
+        """A configuration with the certificate in this folder."""
         return f'tls {{ cert_file: "{folder}/server.pem", key_file: "{folder}/server-key.pem" }}'
 
     def test_readAnew(self, tmp_path: Path) -> None:
-        """Files are read again although their names are the same."""
+        """A reload reads certificate files again although their names are the same."""
         writeCertificates(tmp_path)
         host = Host(self.text(tmp_path)).start()
         [listener] = host.broker.listeners
@@ -289,7 +299,7 @@ class TestTLS:
         assert listener.factory.terms is not before  # type: ignore[attr-defined]
 
     def test_onAndOff(self, tmp_path: Path) -> None:
-        """TLS can be switched on and off, and INFO says so."""
+        """A reload can switch TLS on and off, and INFO shows that."""
         writeCertificates(tmp_path)
         host = Host("host: 127.0.0.1").start()
         listener: Any
@@ -313,7 +323,7 @@ class TestTLS:
         assert listener.factory.terms is before  # type: ignore[attr-defined]
 
     def test_pagesNeedIt(self, tmp_path: Path) -> None:
-        """Pages over TLS cannot do without."""
+        """TLS cannot be removed while monitoring uses it."""
         writeCertificates(tmp_path)
         host = Host(self.text(tmp_path) + "\nhttps_port: 4003").start()
         with pytest.raises(ReloadError, match="pages need it"):

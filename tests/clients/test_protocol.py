@@ -28,10 +28,10 @@ def implementation(names: Names) -> Iterator[Names]:
 
 @onEach
 class TestTransports:
-    """Any stream transport will do."""
+    """Transports of any kind."""
 
     def test_stringTransport(self) -> None:
-        """Twisted's own test transport, which has no delays of its own, is enough."""
+        """The protocol works with Twisted's StringTransport."""
         world = World()
         protocol: Any = world.factory.buildProtocol(None)
         transport: Any = StringTransport()
@@ -60,7 +60,7 @@ class TestTransports:
         assert writes[0].count(b"MSG foo") == 40
 
     def test_unixSocket(self) -> None:
-        """A peer without host and port is nobody in particular."""
+        """A client of a Unix socket has no host and no port."""
         world = World()
         protocol = world.factory.buildProtocol(None)
         transport = MemoryTransport(world.clock, protocol, UNIXAddress(None))
@@ -70,7 +70,7 @@ class TestTransports:
         assert b'"client_ip"' not in transport.take()
 
     def test_noDelay(self) -> None:
-        """TCP's delay of small segments is switched off."""
+        """TCP_NODELAY is set on a connection."""
         world = World()
         protocol = world.factory.buildProtocol(None)
         switched: list[bool] = []
@@ -82,10 +82,10 @@ class TestTransports:
 
 @onEach
 class TestBackPressure:
-    """Translated for the outbox."""
+    """Back pressure of the transport, which pauses the outbox."""
 
     def test_producer(self) -> None:
-        """The protocol is the transport's producer, and stops nothing by itself."""
+        """The protocol is a producer for its transport, and ignores pauses without a connection."""
         protocol = World().factory.buildProtocol(None)
         assert verifyObject(IPushProducer, protocol)
         for call in (protocol.pauseProducing, protocol.resumeProducing, protocol.stopProducing):
@@ -112,7 +112,7 @@ class TestBackPressure:
 
 @onEach
 class TestFactory:
-    """Where protocols come from."""
+    """The factory of protocols."""
 
     def test_builds(self) -> None:
         """Every connection has a protocol of its own that knows its factory."""
@@ -125,7 +125,7 @@ class TestFactory:
         assert not world.factory.noisy
 
     def test_lostTwiceOver(self) -> None:
-        """A connection that is cut while it lingers leaves no timer."""
+        """A connection that is lost while it is being closed leaves no timer."""
         world = World()
         wire = world.client(QUIET)
         wire.transport.taking = False

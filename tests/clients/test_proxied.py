@@ -1,5 +1,5 @@
 """
-Clients behind a proxy that says who they are.
+Clients behind a proxy that sends their addresses in a header.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Proxied(World):
 
 @onEach
 class TestProxied:
-    """The header comes before the client's first byte."""
+    """A proxy header before the client's first byte."""
 
     @pytest.mark.parametrize("header", [*NAMED, *UNNAMED])
     def test_read(self, header: bytes) -> None:
@@ -72,20 +72,20 @@ class TestProxied:
         assert any("invalid PROXY protocol header" in line for line in lines)
 
     def test_twice(self) -> None:
-        """A second header is the client's."""
+        """A second proxy header is treated as input of the client."""
         wire = Proxied().dial()
         wire.receive()
         assert wire.ask(FIRST * 2) == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_late(self) -> None:
-        """A connection that sends nothing is closed, even if no login is required."""
+        """A connection that sends no header in time is closed, even if no login is required."""
         world = Proxied()
         wire = world.dial()
         world.advance(TIMEOUT + 0.1)
         assert wire.session.reason == "Protocol Violation"
 
     def test_loginTime(self) -> None:
-        """The time to log in is no longer than without a header."""
+        """The time to log in includes the wait for the header."""
         world = Proxied(
             Settings(authorization=AuthorizationSettings(timeout=1.0)), Doorkeeper(required=True)
         )
@@ -117,7 +117,7 @@ class TestProxied:
         assert asked == ["1.2.3.4"]
 
     def test_notAsked(self) -> None:
-        """Without the setting no header is accepted."""
+        """A header is refused without the setting."""
         world = World()
         wire = world.dial()
         wire.receive()

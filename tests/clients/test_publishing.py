@@ -1,5 +1,5 @@
 """
-Publishing of a connection.
+The rules for publishes of a connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Time:
 
 
 def told(rules: PublishRules, subject: bytes, reply: bytes = b"") -> bytes:
-    """The line that a publisher gets; empty if it may publish."""
+    """The error that a publisher gets; empty if it may publish."""
     violation = rules.violation(subject, reply)
     return b"" if violation is None else violation.error.line(*violation.arguments)
 
@@ -38,7 +38,7 @@ class TestReservedNames:
 
     @pytest.mark.parametrize("subject", [b"_GR_.x.y.z", b"$GR.x", b"$NRG.x"])
     def test_subjects(self, subject: bytes) -> None:
-        """Subjects of the traffic between servers are refused."""
+        """Subjects of the protocol between servers are refused."""
         text = b"-ERR 'Permissions Violation for Publish to \"%b\"'\r\n" % subject
         assert told(PublishRules(Grant(), False, Time()), subject) == text
 
@@ -51,13 +51,13 @@ class TestReservedNames:
         assert told(PublishRules(Grant(), False, Time()), subject) == b""
 
     def test_cluster(self) -> None:
-        """The subjects of the cluster are allowed to the system account."""
+        """The system account may publish to subjects of the cluster."""
         assert told(PublishRules(Grant(), True, Time()), b"$NRG.x") == b""
         assert told(PublishRules(Grant(), True, Time()), b"$GR.x") != b""
 
     @pytest.mark.parametrize("reply", [b"_R_.abc", b"$JS.ACK.a.b", b"_GR_.x.y.z"])
     def test_replies(self, reply: bytes) -> None:
-        """Reply subjects that the server makes by itself are refused."""
+        """Reply subjects that only the server makes are refused."""
         text = b"-ERR 'Permissions Violation for Publish with Reply of \"%b\"'\r\n" % reply
         assert told(PublishRules(Grant(), False, Time()), b"foo", reply) == text
 
@@ -73,7 +73,7 @@ class TestPermissions:
     """Subjects that one user may publish to."""
 
     def test_permissions(self) -> None:
-        """Subjects are allowed and denied; the reply subject is not looked at."""
+        """Subjects are allowed and denied. The reply subject is not checked."""
         grant = Grant(publish=PermissionSet([b"req.>"], [b"req.secret"]))
         rules = PublishRules(grant, False, Time())
         assert (
@@ -83,12 +83,12 @@ class TestPermissions:
         assert told(rules, b"nope") == b"-ERR 'Permissions Violation for Publish to \"nope\"'\r\n"
 
     def test_anyBytes(self) -> None:
-        """A subject that is no text is named with its bytes as numbers."""
+        """A subject that is not UTF-8 is shown with escaped bytes in the error."""
         rules = PublishRules(Grant(publish=PermissionSet([])), False, Time())
         assert b'"f\\xff\\xfe"' in told(rules, b"f\xff\xfe")
 
     def test_permissionComesBeforeTheCluster(self) -> None:
-        """A reserved subject that is not permitted either does not use up an answer."""
+        """A refused publish to a reserved subject does not use up a permitted answer."""
         rules = PublishRules(Grant(responses=ResponsePermission(1, 0)), False, Time())
         assert rules.replies is not None
         rules.replies.delivered(b"_GR_.a")
@@ -100,7 +100,7 @@ class TestResponses:
     """The permission to answer."""
 
     def test_onlyAnswers(self) -> None:
-        """A user who may answer, and has no other permission, may publish answers only."""
+        """A user with only the permission to answer may publish answers only."""
         rules = PublishRules(Grant(responses=ResponsePermission(2, 60)), False, Time())
         assert rules.replies is not None
         assert told(rules, b"_INBOX.a") != b""
@@ -110,7 +110,10 @@ class TestResponses:
         assert told(rules, b"_INBOX.a") == denied
 
     def test_besides(self) -> None:
-        """Answers are allowed in addition to the permissions, and do not count in them."""
+        """
+        Answers are permitted in addition to other subjects, and publishes to those are not counted
+        as answers.
+        """
         grant = Grant(publish=PermissionSet([b"pub"]), responses=ResponsePermission(1, 0))
         rules = PublishRules(grant, False, Time())
         assert rules.replies is not None
@@ -119,7 +122,7 @@ class TestResponses:
         assert told(rules, b"other") != b""
 
     def test_none(self) -> None:
-        """Without that permission nothing is remembered."""
+        """No requests are remembered for a user without the permission to answer."""
         rules = PublishRules(Grant(), False, Time())
         assert (rules.replies, rules.permissions) == (None, None)
 
@@ -139,7 +142,7 @@ class TestTracker:
         assert len(tracker) == 0
 
     def test_askedAgain(self) -> None:
-        """A new request with the same reply subject counts again."""
+        """A new request with the same reply subject may be answered again."""
         time = Time()
         tracker = ReplyTracker(ResponsePermission(1, 10), time)
         for _ in range(3):
@@ -150,7 +153,9 @@ class TestTracker:
 
     @pytest.mark.parametrize("maximum", [0, -1])
     def test_unlimited(self, maximum: int) -> None:
-        """Without a maximum there may be any number of answers, without a time at any time."""
+        """
+        Without a maximum there may be any number of answers, and without a time limit at any time.
+        """
         time = Time()
         tracker = ReplyTracker(ResponsePermission(maximum, 0), time)
         tracker.delivered(b"a")
@@ -159,7 +164,7 @@ class TestTracker:
             assert tracker.allows(b"a")
 
     def test_bounded(self) -> None:
-        """No more than the limit is remembered; the oldest request is forgotten first."""
+        """A limited number of requests is remembered, and the oldest is forgotten first."""
         tracker = ReplyTracker(ResponsePermission(), Time())
         for number in range(ReplyTracker.LIMIT + 10):
             tracker.delivered(b"%d" % number)
@@ -168,7 +173,7 @@ class TestTracker:
         assert tracker.allows(b"10")
 
     def test_refreshed(self) -> None:
-        """A request that was renewed is not the oldest any more."""
+        """A request that was repeated is no longer the oldest one."""
         tracker = ReplyTracker(ResponsePermission(), Time())
         tracker.delivered(b"old")
         for number in range(ReplyTracker.LIMIT - 1):
@@ -180,7 +185,7 @@ class TestTracker:
 
 
 def fewer(isInLane: bool) -> type[PublishRules]:
-    """Rules with one more, which lets a connection publish to C{a} twice."""
+    """The rules of publishing and one more, by which a connection may publish to C{a} twice."""
 
     class Fewer(PublishRules):
         __slots__ = ("_left",)
@@ -203,10 +208,10 @@ def fewer(isInLane: bool) -> type[PublishRules]:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestLane:
-    """The lane is used as far as it holds the rules."""
+    """The rules that the lane applies, and others."""
 
     def test_further(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A rule that the lane does not know is obeyed by each publish."""
+        """A rule that the lane does not have is applied to each publish."""
         monkeypatch.setattr(admission, "PublishRules", fewer(isInLane=False))
         wire = World().client()
         wire.ask(b"SUB > 1\r\n")
@@ -229,7 +234,7 @@ class TestLane:
         [(b"_GR_.x", b""), (b"no", b""), (b"$NRG.x", b""), (b"a", b"_R_.x")],
     )
     def test_usual(self, subject: bytes, reply: bytes) -> None:
-        """The lane does not take a publish that breaks one of its rules."""
+        """The lane takes no publish that violates one of its rules."""
         grant = Grant(publish=PermissionSet(None, [b"no"]))
         wire = World(authorizer=Doorkeeper(lambda hello: grant)).client(HEADERS)
         wire.ask(b"SUB > 1\r\n")
@@ -240,6 +245,6 @@ class TestLane:
 
 
 def test_errorsStayOpen() -> None:
-    """None of these refusals closes the connection."""
+    """No refusal of a publish closes the connection."""
     assert not errors.PUBLISH_DENIED.closes
     assert not errors.REPLY_DENIED.closes

@@ -25,18 +25,14 @@ def factsWith(cid: int, **changes: Any) -> ConnectionFacts:
 
 
 class Pattern:
-    """
-    A subscription, as far as choosing looks at it.
-    """
+    """A subscription with a pattern only."""
 
     def __init__(self, pattern: bytes) -> None:
         self.pattern = pattern
 
 
 class Open:
-    """
-    A connection that counts how often it is looked at.
-    """
+    """A connection that counts its visits."""
 
     looked = 0
     traffic = (0, 0, 0, 0)
@@ -46,7 +42,7 @@ class Open:
         self._listed = [(b"%d" % n, Pattern(pattern)) for n, pattern in enumerate(patterns)]
 
     def facts(self) -> ConnectionFacts:
-        """Count the look."""
+        """Count a visit, and return the facts."""
         Open.looked += 1
         return self._facts
 
@@ -79,9 +75,7 @@ def total(connections: Connections, **query: str) -> int:
 
 
 def gone(cid: int, stop: float = 0.0, reason: str = "", **changes: Any) -> ClosedClient:
-    """
-    A connection that is gone.
-    """
+    """A closed connection."""
     return ClosedClient(factsWith(cid, **changes), stop, reason)
 
 
@@ -111,7 +105,7 @@ class TestSorting:
 
     @pytest.mark.parametrize("sort", ["cid", "start", ""])
     def test_byNumber(self, sort: str) -> None:
-        """The first connection stands first."""
+        """By default connections are sorted by number."""
         connections = connectionsOf(Open(factsWith(3)), Open(factsWith(1)), closed=(gone(2),))
         assert cids(connections, sort=sort, state="all") == [1, 2, 3]
 
@@ -132,12 +126,12 @@ class TestSorting:
         assert cids(connections, sort="uptime", state="any") == [3, 1, 4, 2]
 
     def test_stop(self) -> None:
-        """The connection that ended last comes first."""
+        """The connection that closed last comes first."""
         connections = connectionsOf(closed=(gone(1, 5.0), gone(2, 9.0), gone(3, 7.0)))
         assert cids(connections, sort="stop", state="closed") == [2, 3, 1]
 
     def test_reason(self) -> None:
-        """Reasons stand in alphabetical order."""
+        """Reasons are in alphabetical order."""
         closed = (gone(1, reason="Write Error"), gone(2, reason="Client Closed"))
         connections = connectionsOf(closed=closed)
         assert cids(connections, sort="reason", state="closed") == [2, 1]
@@ -145,7 +139,7 @@ class TestSorting:
     @pytest.mark.parametrize("state", ["", "open", "all", "any"])
     @pytest.mark.parametrize("sort", ["stop", "reason"])
     def test_onlyOfClosed(self, sort: str, state: str) -> None:
-        """Connections that are there have no end to sort by."""
+        """A list of open connections cannot be sorted by their end."""
         with pytest.raises(BadQuery, match=f"sort by {sort} only valid on closed connections"):
             Selection.fromQuery({"sort": sort, "state": state})
 
@@ -211,7 +205,7 @@ class TestFilters:
         assert total(self.connections, user="a", state="all") == 6
 
     def test_mqttClient(self) -> None:
-        """No connection is an MQTT client's, but all count."""
+        """A filter for an MQTT client selects no connection, but all are counted."""
         assert cids(self.connections, mqtt_client="x", state="all") == []
         assert total(self.connections, mqtt_client="x", state="all") == 6
 
@@ -223,16 +217,16 @@ class TestFilters:
             assert [connection.cid for connection in chosen] == wanted
 
     def test_accountAndUser(self) -> None:
-        """An account and a user as filters hold at once."""
+        """An account and a user may be selected together."""
         assert cids(self.connections, user="a", acc="A", state="all") == [1, 5]
 
     @pytest.mark.parametrize(("state", "cid", "wanted"), [("open", "2", [2]), ("open", "5", [])])
     def test_cid(self, state: str, cid: str, wanted: list[int]) -> None:
-        """A connection is found by its number, if its state is wanted."""
+        """A connection is selected by its number if its state is selected too."""
         assert cids(self.connections, cid=cid, state=state) == wanted
 
     def test_cidBeatsOthers(self) -> None:
-        """A number is enough: the other filters are not looked at."""
+        """Other filters are ignored if a number is given."""
         assert cids(self.connections, cid="2", user="a", acc="A", limit="50") == [2]
         assert Selection.fromQuery({"cid": "2", "limit": "50"}).limit == 1
 
@@ -249,11 +243,13 @@ class TestFilters:
         assert cids(self.connections, filter_subject=">") == [1, 2, 3, 4]
 
     def test_noSubject(self) -> None:
-        """A text that is no subject matches no subscription."""
+        """A filter that is not a valid subject selects no connection."""
         assert cids(self.connections, acc="A", filter_subject="a..b") == []
 
     def test_subjectWithoutAccount(self) -> None:
-        """Subjects of different accounts are different: the account must be named."""
+        """
+        A filter for a subject is refused without an account, because subjects belong to accounts.
+        """
         with pytest.raises(
             BadQuery, match=r"^filter by subject only valid with account filtering$"
         ):
@@ -261,7 +257,7 @@ class TestFilters:
 
 
 class TestWindow:
-    """The wanted part."""
+    """The selected part of the list."""
 
     @pytest.mark.parametrize(
         ("limit", "given"),
@@ -272,7 +268,7 @@ class TestWindow:
         assert limitFrom({"limit": limit}) == given
 
     def test_largestLimit(self) -> None:
-        """A limit above the largest gives no more rows."""
+        """A limit above the largest one is replaced by that."""
         assert limitFrom({"limit": "1000000000"}) == LARGEST_LIMIT
 
     values = [n * 7919 % 10_007 for n in range(9_000)]
@@ -285,22 +281,22 @@ class TestWindow:
         [(0, 1), (1, 5_000), (4_095, 2), (4_096, 5_000), (8_500, LARGEST_LIMIT), (10**18, 9)],
     )
     def test_parts(self, offset: int, limit: int) -> None:
-        """Any part is the same as of the whole list."""
+        """Any part of the list equals that part of the whole sorted list."""
         query = {"offset": str(offset), "limit": str(limit), "state": "closed"}
         wanted = sorted(range(1, 9_001), key=lambda cid: (-self.values[cid - 1], cid))
         order = cids(self.connections, sort="bytes_from", **query)
         assert order == wanted[offset : offset + limit]
 
     def test_negativeOffset(self) -> None:
-        """A negative offset is none."""
+        """A negative offset is treated as zero."""
         assert Selection.fromQuery({"offset": "-3"}).offset == 0
 
 
 class TestSteps:
-    """Any number of connections is gone through a little at a time."""
+    """Lists of many connections, which are made in several steps."""
 
     def test_fewAtATime(self) -> None:
-        """Between two pauses only some connections are looked at."""
+        """Each step visits a limited number of connections."""
         connections = connectionsOf(*(Open(factsWith(cid)) for cid in range(1, 2001)))
         Open.looked = 0
         most = before = 0
@@ -310,7 +306,7 @@ class TestSteps:
         assert most <= 64
 
     def test_manySubscriptions(self) -> None:
-        """A connection with many subscriptions does not delay the others."""
+        """A connection with many subscriptions is visited in several steps."""
         patterns = tuple(b"foo.%d" % n for n in range(5_000))
         connections = connectionsOf(Open(factsWith(1, account="A"), patterns))
         selection = Selection(acc="A", filter_subject="foo.4999")
@@ -318,7 +314,7 @@ class TestSteps:
         assert cids(connections, acc="A", filter_subject="foo.4999") == [1]
 
     def test_changesMeanwhile(self) -> None:
-        """A connection that opens or closes during the walk does not disturb it."""
+        """Connections may open and close between the steps."""
         connections = connectionsOf(*(Open(factsWith(cid)) for cid in range(1, 201)))
         steps: Iterator[Any] = choose(connections, Selection(), NOW)
         next(steps)

@@ -1,7 +1,7 @@
 """
-The session of one client: its options, its changes, and what other clients learn of it.
+The session of one client: its options, its changes, and its description for services.
 
-The rows of the conformance table are played elsewhere; here is what they leave open.
+The conformance table has most of it; these tests have the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("implementation")
 @onEach
 @pytest.mark.parametrize("isShown", [True, False])
 def test_debugging(monkeypatch: pytest.MonkeyPatch, isShown: bool) -> None:
-    """The beginning and the end of a connection are debug events where these are shown."""
+    """The beginning and the end of a connection are logged at the debug level."""
     monkeypatch.setattr(debugging, "isShown", isShown)
     told: list[str] = []
 
@@ -53,7 +53,7 @@ class TestOptions:
     """Options of CONNECT."""
 
     def test_echo(self) -> None:
-        """A client that wants no echo gets everything but its own messages."""
+        """A client with C{"echo":false} receives no messages of its own."""
         world = World()
         wire = world.client(b'CONNECT {"verbose":false,"pedantic":false,"echo":false}\r\n')
         wire.ask(b"SUB foo 1\r\n")
@@ -82,7 +82,9 @@ class TestOptions:
         assert wire.ask(pub(b"nobody", b"", b"elsewhere")) == b""
 
     def test_headersSwitchedOff(self) -> None:
-        """Where the server has no headers, HPUB is refused and no_responders too."""
+        """
+        A server without headers disconnects a client that sends HPUB, and refuses C{no_responders}.
+        """
         world = World(Settings(no_header_support=True))
         wire = world.client(b'CONNECT {"verbose":false,"headers":true}\r\n')
         assert (wire.ask(b"HPUB foo 1 1\r\nx\r\n"), wire.closed) == (b"", "lost")
@@ -92,7 +94,9 @@ class TestOptions:
         assert answer == b"-ERR 'no responders requires headers support'\r\n"
 
     def test_pedantic(self) -> None:
-        """A pedantic client learns of a bad subject before its payload has arrived."""
+        """
+        A pedantic client gets the error for an invalid subject before its payload has arrived.
+        """
         wire = World().client(b'CONNECT {"verbose":false}\r\n')
         assert wire.ask(b"PUB foo.* 2\r\n") == b"-ERR 'Invalid Publish Subject'\r\n"
         assert wire.ask(b"hi\r\nPING\r\n") == b"PONG\r\n"
@@ -100,10 +104,10 @@ class TestOptions:
 
 @onEach
 class TestChanges:
-    """Settings that change while connections are there."""
+    """Settings that change while clients are connected."""
 
     def test_limits(self) -> None:
-        """New limits are in force for connections that are there."""
+        """Changed limits apply to connected clients."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB a 1\r\n")
@@ -131,7 +135,7 @@ class TestChanges:
         assert wire.ask(pub(b"a", b"123456")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
     def test_controlLine(self) -> None:
-        """A shorter control line is in force for the next line."""
+        """A shorter control line applies to the next line."""
         world = World()
         wire = world.client()
         world.context.settings = Settings(max_control_line=10)
@@ -139,7 +143,7 @@ class TestChanges:
         assert wire.ask(pub(b"a" * 9, b"")) == b"-ERR 'maximum control line exceeded'\r\n"
 
     def test_pingInterval(self) -> None:
-        """A shorter interval shows at once."""
+        """A shorter ping interval applies at once."""
         world = World()
         wire = world.client()
         world.advance(3)
@@ -150,7 +154,7 @@ class TestChanges:
         assert wire.receive() == b"PING\r\n"
 
     def test_beforeLogin(self) -> None:
-        """A connection before its login takes new limits too."""
+        """Changed limits apply to a connection before its login too."""
         world = World()
         wire = world.dial()
         wire.receive()
@@ -161,7 +165,7 @@ class TestChanges:
         )
 
     def test_lameDuck(self) -> None:
-        """Clients that support lame duck mode learn of it. Others do not."""
+        """Clients that support lame duck mode are notified of it, and others are not."""
         world = World()
         new = world.client(b'CONNECT {"verbose":false,"protocol":1}\r\n')
         old, silent = world.client(), world.dial()
@@ -175,7 +179,7 @@ class TestChanges:
         assert (old.receive(), silent.receive()) == (b"", b"")
 
     def test_tracing(self) -> None:
-        """While the protocol is traced every message takes the readable path, and back."""
+        """Messages are delivered when tracing is switched on and off."""
         world = World()
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -187,10 +191,10 @@ class TestChanges:
 
 @onEach
 class TestClientInfo:
-    """The client info for services of other accounts."""
+    """The description of a client for services of other accounts."""
 
     def test_remembered(self) -> None:
-        """The client info is computed once, and again after a change."""
+        """The description is computed once, and again after a change."""
         world = World()
         wire = world.client(b'CONNECT {"verbose":false,"name":"n"}\r\n')
         session = wire.session

@@ -1,5 +1,5 @@
 """
-Places where clients can connect that are described as C{ssl:...}.
+Listeners for clients that are described as C{ssl:...}.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class TestDescriptions:
         ],
     )
     def test_read(self, text: str, expected: SSLEndpoint) -> None:
-        """Arguments have an order or names. A backslash makes the next character literal."""
+        """
+        Arguments are given by position or by name. A backslash makes the next character literal.
+        """
         assert read(text) == expected
 
     @pytest.mark.parametrize(
@@ -66,12 +68,14 @@ class TestDescriptions:
         ],
     )
     def test_unusableDescriptionIsRefused(self, text: str, reason: str) -> None:
-        """An invalid description is refused with the reason: nothing weakens the settings."""
+        """
+        An invalid description is refused with the reason, so that a mistake cannot weaken TLS.
+        """
         with pytest.raises(ValueError, match=reason):
             read(text)
 
     def test_isMeant(self) -> None:
-        """Only descriptions of this kind are read."""
+        """Only descriptions that begin with C{ssl:} are read."""
         assert SSLEndpoint.isMeant("ssl:1")
         assert not SSLEndpoint.isMeant("sslx:1") and not SSLEndpoint.isMeant("tcp:1")
 
@@ -89,21 +93,18 @@ class TestTerms:
 
     @pytest.fixture
     def described(self, tmp_path: Path) -> SSLEndpoint:
-        """A place with a certificate."""
+        """A listener with a certificate."""
         writeCertificates(tmp_path)
         return SSLEndpoint(1, str(tmp_path / "server-key.pem"), str(tmp_path / "server.pem"))
 
     def contextOf(self, described: SSLEndpoint, policy: TLSSettings) -> Any:
-        """Its OpenSSL context."""
+        """The OpenSSL context of a listener."""
         creator = described.terms(policy).creator
         assert creator is not None
         return creator._context
 
     def test_first(self, described: SSLEndpoint) -> None:
-        """
-        The handshake comes first and is not optional, independently of the settings of other
-        listeners.
-        """
+        """The handshake is first and required, whatever the settings of other listeners."""
         for policy in (
             TLSSettings(),
             TLSSettings(handshake_first=True, handshake_first_fallback=3.0),
@@ -112,14 +113,14 @@ class TestTerms:
             assert (terms.begin, terms.optional) == (Begin.FIRST, False)
 
     def test_demands(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """If other listeners require a certificate of clients, this one does too."""
+        """A client certificate is required if the settings require one."""
         policy = TLSSettings(verify=True, ca_file=str(tmp_path / "ca.pem"))
         context = self.contextOf(described, policy)
         assert Handshake(context, clientContext()).refused()
         assert Handshake(context, clientContext(tmp_path)).run()
 
     def test_certificate(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """The certificate is its own, not the settings'."""
+        """The certificate is that of the description, not of the settings."""
         pair = (str(tmp_path / "client.pem"), str(tmp_path / "client-key.pem"))
         done = Handshake(
             self.contextOf(described, TLSSettings(certs=(pair,))), clientContext()
@@ -128,14 +129,14 @@ class TestTerms:
         assert shown.subject.rfc4514_string() == "CN=localhost"
 
     def test_chain(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """A chain of certificates is shown where the description names one."""
+        """The certificate chain of the description is sent to clients."""
         longer = SSLEndpoint(1, described.privateKey, described.certKey, str(tmp_path / "ca.pem"))
         for endpoint, length in ((described, 1), (longer, 2)):
             done = Handshake(self.contextOf(endpoint, TLSSettings()), clientContext()).run()
             assert len(done.client.get_peer_cert_chain() or ()) == length
 
     def test_chainMissing(self, described: SSLEndpoint, tmp_path: Path) -> None:
-        """A missing chain is named in the error."""
+        """A missing chain file is named in the error."""
         for name in ("missing.pem", "server-key.pem"):
             path = str(tmp_path / name)
             with pytest.raises(TLSSettingsError, match=name):

@@ -21,7 +21,7 @@ def test_seconds() -> None:
 
 
 def test_systemAccount() -> None:
-    """The system account is the settings', unless there shall be none."""
+    """The system account is that of the settings, or none if they disable it."""
     assert state(Settings()).systemAccount == "$SYS"
     assert state(Settings(system_account="OPS")).systemAccount == "OPS"
     assert state(Settings(no_system_account=True)).systemAccount == ""

@@ -22,9 +22,7 @@ from tests.support import Names, Recorder, Router, onEach, using
 
 
 class Desk:
-    """
-    A table on an account.
-    """
+    """A table of subscriptions in an account."""
 
     def __init__(
         self, permissions: SubscribePermissions | None = None, maximum: int = 0, maxTokens: int = 0
@@ -39,7 +37,7 @@ class Desk:
         )
 
     def refusal(self, subject: bytes, queue: bytes = b"", sid: bytes = b"1") -> str:
-        """Try to subscribe; the text of the refusal."""
+        """Try to subscribe, and return the error."""
         try:
             self.table.subscribe(subject, queue, sid)
         except ProtocolViolation as violation:
@@ -48,7 +46,7 @@ class Desk:
         return ""
 
     def publish(self, subject: bytes) -> list[Any]:
-        """Publish; the sids that got it."""
+        """Publish, and return the sids that received the message."""
         self.client.got.clear()
         self.bus.publish(Message(subject))
         return sorted(self.client.tags)
@@ -64,7 +62,7 @@ def implementation(names: Names) -> Iterator[Names]:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestTable:
-    """One table."""
+    """The table of one connection."""
 
     def test_subscribe(self) -> None:
         """A subscription delivers under its sid. The table counts and lists it."""
@@ -79,7 +77,7 @@ class TestTable:
         assert listed == {b"1": (b"foo.*", b""), b"two": (b"bar", b"q")}
 
     def test_sidInUse(self) -> None:
-        """A sid that is in use is ignored; the first subscription stays."""
+        """A second subscription with a sid in use is ignored, and the first one stays."""
         desk = Desk()
         desk.table.subscribe(b"foo", b"", b"1")
         assert desk.refusal(b"bar", sid=b"1") == ""
@@ -87,22 +85,22 @@ class TestTable:
 
     @pytest.mark.parametrize("subject", [b"foo.", b".foo", b"foo..bar", b"foo.>.bar", b">.foo"])
     def test_invalid(self, subject: bytes) -> None:
-        """An invalid subject is refused and its sid stays free."""
+        """A subscription to an invalid subject is refused, and its sid stays free."""
         desk = Desk()
         assert desk.refusal(subject) == "Invalid Subject"
         assert len(desk.table) == 0
         assert desk.refusal(b"foo") == ""
 
     def test_invalidButInUse(self) -> None:
-        """An invalid subject for a sid in use is ignored as any other."""
+        """A second subscription with a sid in use is ignored, also if its subject is invalid."""
         desk = Desk()
         desk.table.subscribe(b"foo", b"", b"1")
         assert desk.refusal(b"foo.", sid=b"1") == ""
 
     def test_maximum(self) -> None:
         """
-        A subscription beyond the maximum is refused, also for a sid in use; there is room again
-        after an end.
+        A subscription beyond the maximum is refused, also with a sid in use. There is room again
+        when one ends.
         """
         desk = Desk(maximum=2)
         desk.table.subscribe(b"a", b"", b"1")
@@ -120,12 +118,14 @@ class TestTable:
         assert desk.refusal(b"a.b.c.d", sid=b"2") == expected
 
     def test_systemQueue(self) -> None:
-        """The queue group that the server keeps to itself is refused."""
+        """A subscription in the queue group that is reserved for the server is refused."""
         expected = 'Permissions Violation for Subscription to "foo" using queue "_sys_"'
         assert Desk().refusal(b"foo", b"_sys_") == expected
 
     def test_tooManyShapes(self) -> None:
-        """Where the router takes no more, the client gets an error and the connection stays."""
+        """
+        A subscription that the router refuses is an error for the client, and the connection stays.
+        """
         desk = Desk()
         texts = set()
         for bits in range(1 << 11):
@@ -147,7 +147,9 @@ class TestTable:
         assert desk.refusal(b"work", b"v1", b"2") == ""
 
     def test_filtered(self) -> None:
-        """A wider subscription than allowed stands where only some deliveries are denied."""
+        """
+        A subscription has the permissions of the grant only if it matches denied subjects too.
+        """
         desk = Desk(SubscribePermissions(None, [b"foo.secret"]))
         desk.table.subscribe(b"foo.*", b"", b"1")
         desk.table.subscribe(b"bar", b"", b"2")
@@ -158,7 +160,10 @@ class TestTable:
         assert narrow.permissions is None
 
     def test_order(self) -> None:
-        """Permissions are checked first, then tokens, the number, the sid and the subject."""
+        """
+        A subscription is checked for permissions first, then for tokens, the maximum, the sid and
+        the subject.
+        """
         desk = Desk(SubscribePermissions([b"ok.>", b"ok"]), maximum=1, maxTokens=2)
         assert 'to "no.b.c"\'' not in desk.refusal(b"ok.b.c")
         assert "too many tokens" in desk.refusal(b"ok.b.c")
@@ -170,7 +175,7 @@ class TestTable:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestEnding:
-    """The end of entries in the table."""
+    """The end of subscriptions in the table."""
 
     @pytest.mark.parametrize("count", [0, 1, 2])
     def test_atOnce(self, count: int) -> None:
@@ -203,7 +208,7 @@ class TestEnding:
         assert len(desk.table) == 0
 
     def test_clear(self) -> None:
-        """Clearing ends all subscriptions."""
+        """Clearing the table ends all subscriptions."""
         desk = Desk()
         for number in range(5):
             desk.table.subscribe(b"foo", b"", b"%d" % number)
@@ -215,10 +220,10 @@ class TestEnding:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestPermit:
-    """Changed permissions of existing subscriptions."""
+    """Changed permissions for existing subscriptions."""
 
     def test_endsWhatIsDenied(self) -> None:
-        """A subscription that is no longer allowed ends and is named; the others stay."""
+        """A subscription that is denied now ends and is reported, and the others stay."""
         desk = Desk()
         for sid, subject in [(b"1", b"a"), (b"2", b"b"), (b"3", b"a")]:
             desk.table.subscribe(subject, b"", sid)
@@ -234,7 +239,7 @@ class TestPermit:
 
     def test_filters(self) -> None:
         """
-        A subscription that is only partly allowed is filtered, and no longer when all of it is
+        A subscription is filtered while it matches denied subjects, and no longer when all are
         allowed.
         """
         desk = Desk()
@@ -250,12 +255,12 @@ class TestPermit:
 @onEach
 @pytest.mark.usefixtures("implementation")
 class TestSidFor:
-    """The sid at which a client learns that its request has no responders."""
+    """The sid under which a client receives the status for no responders."""
 
     def test_ownPlainSubscription(self) -> None:
         """
-        The sid is that of a plain subscription of this client, by wildcard too, and never another
-        client's or a group's.
+        The sid is that of a plain subscription of the client, possibly with wildcards.
+        Subscriptions of other clients and of queue groups do not count.
         """
         desk = Desk()
         other = SubscriptionTable(desk.bus, Recorder(), Grant(), 0, 0)
@@ -268,6 +273,6 @@ class TestSidFor:
 
 
 def test_refusalsStayOpen() -> None:
-    """None of these refusals closes the connection."""
+    """No refusal of a subscription closes the connection."""
     for error in (errors.MAX_SUBSCRIPTIONS, errors.MAX_SHAPES, errors.TOO_MANY_TOKENS):
         assert not error.closes

@@ -1,5 +1,5 @@
 """
-Deadlines, and receivers that lag.
+Deadlines of connections, and slow receivers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TestDeadlines:
     """Deadlines of clients."""
 
     def test_pings(self) -> None:
-        """A client that is silent is sent PINGs, and is stale when it leaves too many open."""
+        """A silent client gets PINGs, and is stale when too many are unanswered."""
         world = World(Settings(ping_interval=10.0, ping_max=2))
         wire = world.client()
         world.advance(2.5)
@@ -36,7 +36,7 @@ class TestDeadlines:
         assert wire.closed == "lost"
 
     def test_pongs(self) -> None:
-        """A client that answers stays, and the round trip is measured."""
+        """A client that answers PINGs stays connected, and its round trip is measured."""
         world = World(Settings(ping_interval=10.0, ping_max=2))
         wire = world.client()
         for _ in range(6):
@@ -49,7 +49,7 @@ class TestDeadlines:
 
     @pytest.mark.parametrize("data", [pub(b"foo", b"x"), b"PING\r\n", b"SUB foo 1\r\n"])
     def test_trafficIsEnough(self, data: bytes) -> None:
-        """Any operation but PONG keeps PINGs away after the first."""
+        """After the first PING, a client that sends any operation but PONG gets no further PING."""
         world = World(Settings(ping_interval=10.0))
         wire = world.client()
         world.advance(3)
@@ -67,7 +67,7 @@ class TestDeadlines:
         assert wire.receive() == b"PING\r\n-ERR 'Stale Connection'\r\n"
 
     def test_expires(self) -> None:
-        """A grant that ends closes the connection then."""
+        """A connection is closed when its grant expires."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant(expires=50.0)))
         wire = world.client()
         world.advance(49.9)
@@ -77,7 +77,7 @@ class TestDeadlines:
         assert wire.receive() == b"-ERR 'User Authentication Expired'\r\n"
 
     def test_expiredAlready(self) -> None:
-        """A grant that has already ended closes the connection."""
+        """A connection whose grant has already expired is closed."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant(expires=50.0)))
         world.clock.advance(100)
         wire = world.dial()
@@ -89,7 +89,9 @@ class TestDeadlines:
         assert wire.receive() == b"-ERR 'User Authentication Expired'\r\n"
 
     def test_writeDeadline(self) -> None:
-        """A client that reads nothing for too long is cut without an error line."""
+        """
+        A client that does not read within the write deadline is disconnected without an error.
+        """
         world = World(Settings(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -103,7 +105,7 @@ class TestDeadlines:
         assert world.context.connections.slow == {"Slow Consumer (Write Deadline)": 1}
 
     def test_writeDeadlineAtTheBeginningOfTime(self) -> None:
-        """A write deadline holds also where the clock began at zero."""
+        """The write deadline applies also if the clock begins at zero."""
         world = World(Settings(write_deadline=3.0))
         wire = world.dial()
         wire.session.writeBlocked()
@@ -111,7 +113,7 @@ class TestDeadlines:
         assert wire.closed == "aborted"
 
     def test_takesInTime(self) -> None:
-        """A client that reads the waiting output before that stays connected."""
+        """A client that reads within the write deadline stays connected."""
         world = World(Settings(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
@@ -138,8 +140,8 @@ class TestDeadlines:
 
 def lagging(world: World, messages: int = 0) -> tuple[Wire, Wire]:
     """
-    @return: a receiver that reads nothing any more, and a publisher that has sent it some messages
-    of 600 kB.
+    @return: a receiver that has stopped reading, and a publisher that has sent it some messages of
+        600 kB.
     """
     slow, publisher = world.client(), world.client()
     slow.ask(b"SUB foo 1\r\n")
@@ -151,11 +153,12 @@ def lagging(world: World, messages: int = 0) -> tuple[Wire, Wire]:
 
 @onEach
 class TestSlowReceivers:
-    """Receivers that lag, and their publishers."""
+    """Slow receivers, and their publishers."""
 
     def test_cut(self) -> None:
         """
-        A receiver with too much waiting output is cut without an error line. Others notice nothing.
+        A receiver with too much waiting output is disconnected without an error, and others notice
+        nothing.
         """
         world = World(Settings(max_pending=300_000, no_fast_producer_stall=True))
         slow, good, publisher = (world.client() for _ in range(3))
@@ -174,7 +177,7 @@ class TestSlowReceivers:
         assert len(world.accounts["$G"]) == 1
 
     def test_memoryIsBounded(self) -> None:
-        """No more than the limit and one transport's buffer waits for a receiver."""
+        """The output that waits for a receiver is at most the limit and the transport's buffer."""
         world = World(Settings(max_pending=300_000, no_fast_producer_stall=True))
         slow, publisher = lagging(world)
         for _ in range(200):
@@ -183,7 +186,9 @@ class TestSlowReceivers:
             assert slow.transport.waiting <= 80_000
 
     def test_publisherWaits(self) -> None:
-        """A publisher is not read while a receiver that it reached has more than 1 MiB waiting."""
+        """
+        A publisher is not read from while a receiver of its messages has more than 1 MiB waiting.
+        """
         world = World()
         slow, publisher, other = (world.client() for _ in range(3))
         slow.ask(b"SUB foo 1\r\n")
@@ -199,7 +204,9 @@ class TestSlowReceivers:
         assert publisher.ask(b"PING\r\n") == b"PONG\r\n"
 
     def test_patienceEnds(self) -> None:
-        """A publisher goes on after a while, and does not wait for the receiver again."""
+        """
+        A publisher is read from again after a while, and does not wait for the same receiver again.
+        """
         world = World()
         slow, publisher = lagging(world, 3)
         world.advance(PATIENCE + 0.05)
@@ -210,7 +217,7 @@ class TestSlowReceivers:
         assert slow.closed == ""
 
     def test_waitsAgainForOneThatCaughtUp(self) -> None:
-        """A receiver that has caught up is waited for again."""
+        """A publisher waits again for a receiver that had caught up."""
         world = World()
         slow, publisher = world.client(), world.client()
         slow.ask(b"SUB foo 1\r\n")
@@ -225,7 +232,7 @@ class TestSlowReceivers:
             assert publisher.reads()
 
     def test_receiverGoes(self) -> None:
-        """A publisher that waits goes on when the receiver disconnects."""
+        """A publisher that waits is read from again when the receiver disconnects."""
         world = World()
         slow, publisher = lagging(world, 3)
         slow.transport.hangUp()
@@ -243,13 +250,13 @@ class TestSlowReceivers:
         assert len(slow.receive()) > 1_800_000
 
     def test_switchedOff(self) -> None:
-        """If the setting switches it off, no publisher waits."""
+        """No publisher waits if the settings disable that."""
         world = World(Settings(no_fast_producer_stall=True))
         _, publisher = lagging(world, 4)
         assert publisher.reads()
 
     def test_nothingIsLost(self) -> None:
-        """A receiver that stops and goes on gets everything, in order."""
+        """A receiver that stops reading and resumes gets all messages in order."""
         world = World()
         slow, publisher = world.client(), world.client()
         slow.ask(b"SUB foo 1\r\n")
@@ -266,7 +273,7 @@ class TestSlowReceivers:
         )
 
     def test_itsOwnMessages(self) -> None:
-        """A client that publishes to itself and reads nothing waits for itself, and then is cut."""
+        """A client that reads none of its own messages is made to wait, and later disconnected."""
         world = World(Settings(max_pending=4 * MIB))
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")

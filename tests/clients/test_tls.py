@@ -1,8 +1,9 @@
 """
-TLS on client connections: when it begins, and how a client without it is treated.
+TLS on client connections: when it begins, and how a client without TLS is treated.
 
-The handshakes themselves are tried in tests/connections/test_tlscontext.py and, with sockets, by
-the rows of the conformance table; here a transport only writes down that it is to shake hands.
+The handshakes themselves are tested in tests/connections/test_tlscontext.py and, with sockets, by
+the rows of the conformance table. The transport of these tests only records that a handshake should
+begin.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Given:
 
     @property
     def pin(self) -> str:
-        """The key as C{pinned_certs} names it."""
+        """The hash of the public key, as in C{pinned_certs}."""
         key = self.certificate.public_key()
         data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(data).hexdigest()
@@ -70,9 +71,9 @@ def works(peer: Peer) -> bool:
 
 class Terms:
     """
-    OCSP's terms of a listener.
+    A listener's terms of OCSP.
 
-    @ivar asking: the question that waits.
+    @ivar asking: the pending check.
     """
 
     def __init__(self) -> None:
@@ -83,19 +84,19 @@ class Terms:
         self.isCancelled = True
 
     def vets(self, tls: TLSSettings) -> bool:
-        """Always."""
+        """Check every certificate."""
         return True
 
     def vet(self, connection: Any, tls: TLSSettings) -> Deferred[str]:
-        """Ask."""
+        """Begin a check."""
         return self.asking
 
 
 class TestVetted:
-    """The authority of the client's certificate is asked whether it is still valid."""
+    """Client certificates whose validity is checked with OCSP."""
 
     def peer(self, folder: Path, begin: Begin = Begin.AFTER_INFO) -> tuple[Peer, Terms]:
-        """A client whose handshake is done."""
+        """A client that has finished its handshake."""
         writeCertificates(folder)
         pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
         terms = Terms()
@@ -109,9 +110,7 @@ class TestVetted:
 
     @pytest.mark.parametrize("begin", [Begin.AFTER_INFO, Begin.FIRST])
     def test_waits(self, begin: Begin, tmp_path: Path) -> None:
-        """
-        Until the answer comes no input is read, no INFO is sent and no operation is carried out.
-        """
+        """No input is read and no INFO is sent until the check has ended."""
         peer, terms = self.peer(tmp_path, begin)
         assert not peer.transport.isReading
         peer.protocol.dataReceived(QUIET + b"PING\r\n")
@@ -121,7 +120,8 @@ class TestVetted:
 
     def test_revoked(self, tmp_path: Path) -> None:
         """
-        A client whose certificate is revoked is cut without a message, and the log has the reason.
+        A client whose certificate is revoked is disconnected without an error, and the log has the
+        reason.
         """
         peer, terms = self.peer(tmp_path)
         peer.protocol.dataReceived(QUIET + b"PING\r\n")
@@ -146,12 +146,12 @@ class TestVetted:
 
 
 class TestProxied:
-    """The header of a proxy comes in the clear, before the handshake."""
+    """A proxy header in clear text, before the handshake."""
 
     @pytest.mark.parametrize("split", [0, 9, len(FIRST) - 1])
     @pytest.mark.parametrize("begin", [Begin.AFTER_INFO, Begin.FIRST, Begin.FIRST_OR_INFO])
     def test_handshake(self, begin: Begin, split: int) -> None:
-        """The handshake begins after the header, with the bytes that came with it."""
+        """The handshake begins after the header, also with bytes that came together with it."""
         peer = Peer(begin, isProxied=True)
         peer.transport.send(FIRST[:split])
         before = peer.isShaking
@@ -164,14 +164,17 @@ class TestProxied:
         assert works(peer)
 
     def test_noHeader(self) -> None:
-        """Without a header the first bytes are those of the handshake."""
+        """Input without a header is treated as the handshake."""
         peer = Peer(Begin.AFTER_INFO, isProxied=True)
         peer.transport.send(HELLO)
         assert peer.isShaking and peer.transport.handshake == HELLO
         assert peer.protocol.host == "127.0.0.1"
 
     def test_fallback(self) -> None:
-        """INFO is sent if neither comes in time. The header may still come later."""
+        """
+        INFO is sent if neither a header nor a handshake comes in time. The header may still come
+        later.
+        """
         peer = Peer(Begin.FIRST_OR_INFO, isProxied=True)
         peer.transport.send(FIRST[:9])
         peer.world.advance(0.06)
@@ -181,7 +184,7 @@ class TestProxied:
 
     @pytest.mark.parametrize("isBefore", [True, False])
     def test_fallbackBehind(self, isBefore: bool) -> None:
-        """Behind the header, too, INFO goes out if no handshake begins in time."""
+        """INFO is sent after a header if no handshake begins in time."""
         peer = Peer(Begin.FIRST_OR_INFO, isProxied=True)
         peer.transport.send(FIRST)
         if isBefore:
@@ -192,7 +195,7 @@ class TestProxied:
 
     @pytest.mark.parametrize("header", [FIRST, b""])
     def test_byClient(self, header: bytes) -> None:
-        """Where the client chooses, its first byte is the one behind the header."""
+        """If the client chooses about TLS, the first byte after the header decides."""
         peer = Peer(Begin.BY_CLIENT, isProxied=True)
         peer.receive()
         peer.transport.send(header + HELLO)
@@ -202,7 +205,7 @@ class TestProxied:
         assert peer.ask(header + QUIET + b"PING\r\n") == b"PONG\r\n"
 
     def test_malformed(self) -> None:
-        """A header that is malformed or missing ends the connection without an error line."""
+        """A malformed or missing header ends the connection without an error."""
         for begin in (Begin.AFTER_INFO, Begin.FIRST, Begin.FIRST_OR_INFO, Begin.BY_CLIENT):
             peer = Peer(begin, isProxied=True)
             peer.receive()
@@ -213,7 +216,7 @@ class TestProxied:
             assert peer.reason == "Protocol Violation"
 
     def test_gone(self) -> None:
-        """A connection that ends earlier leaves nothing behind."""
+        """A connection that ends before the header leaves nothing behind."""
         peer = Peer(Begin.AFTER_INFO, isProxied=True)
         peer.transport.hangUp()
         peer.world.settle()
@@ -222,7 +225,7 @@ class TestProxied:
         assert not any("PROXY" in line for line in lines)
 
     def test_beforeUs(self) -> None:
-        """A transport that does TLS by itself has no place for a header."""
+        """A transport that does TLS by itself needs no header."""
         peer = Peer(Begin.BEFORE_US, isProxied=True)
         peer.shake()
         peer.receive()
@@ -230,10 +233,10 @@ class TestProxied:
 
 
 class TestAfterInfo:
-    """INFO in the clear, then the handshake."""
+    """A handshake that begins after INFO in clear text."""
 
     def test_sameTurn(self) -> None:
-        """The handshake begins in the turn in which INFO is written, and after it."""
+        """The handshake begins in the same turn in which INFO is written, after INFO."""
         peer = Peer(Begin.AFTER_INFO)
         assert peer.isShaking
         assert peer.transport.clear.startswith(b"INFO {")
@@ -242,7 +245,7 @@ class TestAfterInfo:
         assert works(peer)
 
     def test_late(self) -> None:
-        """A client that does not shake hands in time is cut without a word."""
+        """A client without a handshake in time is disconnected without an error."""
         peer = Peer(Begin.AFTER_INFO, timeout=0.5)
         peer.receive()
         peer.world.advance(0.45)
@@ -255,7 +258,7 @@ class TestAfterInfo:
         assert any("TLS handshake error: handshake timeout" in line for line in lines)
 
     def test_inTime(self) -> None:
-        """A client that shook hands in time is not cut later."""
+        """A client with a handshake in time is not disconnected later."""
         peer = Peer(Begin.AFTER_INFO, timeout=0.5)
         peer.receive()
         peer.shake()
@@ -263,7 +266,7 @@ class TestAfterInfo:
         assert works(peer)
 
     def test_full(self) -> None:
-        """A client beyond the limit is refused in the clear."""
+        """A client beyond the connection limit is refused in clear text."""
         peer = Peer(Begin.AFTER_INFO, World(Settings(max_connections=1)))
         other = Peer(Begin.AFTER_INFO, peer.world)
         assert other.receive().endswith(b"-ERR 'maximum connections exceeded'\r\n")
@@ -285,10 +288,10 @@ class TestAfterInfo:
 
 
 class TestFirst:
-    """The handshake, then INFO."""
+    """A handshake before INFO."""
 
     def test_order(self) -> None:
-        """Nothing is sent before the handshake. INFO comes after it."""
+        """Nothing is sent before the handshake, and INFO after it."""
         peer = Peer(Begin.FIRST)
         assert peer.isShaking and peer.transport.clear == b""
         assert peer.receive() == b""
@@ -297,13 +300,13 @@ class TestFirst:
         assert works(peer)
 
     def test_late(self) -> None:
-        """A client that does not begin TLS is cut, and never sees INFO."""
+        """A client without a handshake in time is disconnected without INFO."""
         peer = Peer(Begin.FIRST, timeout=0.5)
         peer.world.advance(0.6)
         assert (peer.closed, peer.receive()) == ("aborted", b"")
 
     def test_full(self) -> None:
-        """A client beyond the limit gets no handshake."""
+        """A client beyond the connection limit is disconnected before the handshake."""
         world = World(Settings(max_connections=1))
         world.client()
         peer = Peer(Begin.FIRST, world)
@@ -312,10 +315,13 @@ class TestFirst:
 
 
 class TestFirstOrInfo:
-    """The handshake if the client begins it soon, and INFO otherwise."""
+    """A handshake first if the client begins it soon, and INFO otherwise."""
 
     def test_quick(self) -> None:
-        """A client that begins at once gets INFO afterwards. No byte of the handshake is lost."""
+        """
+        A client that begins the handshake at once gets INFO after it, and no byte of the handshake
+        is lost.
+        """
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         assert peer.ask(HELLO) == b""
         assert (peer.isShaking, peer.transport.handshake) == (True, HELLO)
@@ -325,7 +331,10 @@ class TestFirstOrInfo:
         assert works(peer)
 
     def test_waits(self) -> None:
-        """A client that waits gets INFO in the clear after the delay, and then shakes hands."""
+        """
+        A client that does not begin the handshake gets INFO in clear text after the delay, and then
+        does the handshake.
+        """
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         peer.world.advance(0.25)
         assert peer.receive() == b""
@@ -337,7 +346,9 @@ class TestFirstOrInfo:
         assert works(peer)
 
     def test_plain(self) -> None:
-        """A client that waits may stay in the clear where that is allowed."""
+        """
+        A client that does not begin the handshake may continue in clear text if TLS is optional.
+        """
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3, optional=True)
         peer.world.advance(0.35)
         assert peer.receive().startswith(b"INFO ")
@@ -345,7 +356,7 @@ class TestFirstOrInfo:
         assert works(peer)
 
     def test_gone(self) -> None:
-        """A client that leaves meanwhile leaves nothing behind."""
+        """A client that disconnects before the delay leaves nothing behind."""
         peer = Peer(Begin.FIRST_OR_INFO, handshake_first_fallback=0.3)
         peer.transport.hangUp()
         assert peer.closed == "left"
@@ -354,17 +365,19 @@ class TestFirstOrInfo:
 
 
 class TestByClient:
-    """The client's first byte decides."""
+    """TLS that depends on the client's first byte."""
 
     def test_plain(self) -> None:
-        """Input that is no handshake is served in the clear."""
+        """A client whose first byte does not begin a handshake is served in clear text."""
         peer = Peer(Begin.BY_CLIENT)
         assert peer.receive().startswith(b"INFO ")
         assert works(peer)
         assert not peer.isShaking
 
     def test_tls(self) -> None:
-        """Input that is a handshake is answered with TLS. No byte of it is lost."""
+        """
+        A client whose first byte begins a handshake gets TLS, and no byte of the handshake is lost.
+        """
         peer = Peer(Begin.BY_CLIENT)
         peer.receive()
         peer.ask(HELLO)
@@ -373,7 +386,7 @@ class TestByClient:
         assert works(peer)
 
     def test_onlyTheFirst(self) -> None:
-        """Later bytes decide nothing."""
+        """Only the first byte of a client decides about TLS."""
         peer = Peer(Begin.BY_CLIENT)
         peer.receive()
         assert works(peer)
@@ -385,7 +398,7 @@ class TestBeforeUs:
     """A transport that does TLS by itself, with any terms."""
 
     def test_afterHandshake(self) -> None:
-        """The client is greeted when the handshake is over."""
+        """INFO is sent when the transport reports the end of the handshake."""
         peer = Peer(Begin.BEFORE_US)
         assert peer.receive() == b""
         peer.shake()
@@ -394,7 +407,7 @@ class TestBeforeUs:
         assert not peer.isShaking
 
     def test_late(self) -> None:
-        """A client that does not shake hands in time is cut."""
+        """A client whose transport reports no handshake in time is disconnected."""
         peer = Peer(Begin.BEFORE_US, timeout=0.5)
         peer.world.advance(0.6)
         assert peer.closed == "aborted"
@@ -404,7 +417,7 @@ class TestCertificates:
     """The client's certificate."""
 
     def test_authorizer(self) -> None:
-        """The authorizer is shown it."""
+        """The authorizer gets the certificate of the client."""
         world, shown = World(), Given()
         peer = Peer(Begin.AFTER_INFO, world)
         peer.receive()
@@ -413,7 +426,7 @@ class TestCertificates:
         assert world.authorizer.asked[0].certificate == shown.certificate
 
     def test_none(self) -> None:
-        """Without a certificate, the client sees none."""
+        """The authorizer gets no certificate if the client has none."""
         world = World()
         peer = Peer(Begin.AFTER_INFO, world)
         peer.receive()
@@ -422,7 +435,7 @@ class TestCertificates:
         assert world.authorizer.asked[0].certificate is None
 
     def test_pinned(self) -> None:
-        """A key that is pinned gets in."""
+        """A client whose key is pinned is accepted."""
         shown = Given()
         peer = Peer(Begin.FIRST, pinned_certs=frozenset({"00" * 32, shown.pin}))
         peer.shake(shown)
@@ -431,7 +444,7 @@ class TestCertificates:
 
     @pytest.mark.parametrize("shown", [None, Given()])
     def test_notPinned(self, shown: Any) -> None:
-        """A client whose key is not pinned, or that has none, is cut before INFO is sent."""
+        """A client without a pinned key is disconnected before INFO."""
         peer = Peer(Begin.FIRST, pinned_certs=frozenset({"00" * 32}))
         peer.shake(shown)
         assert (peer.closed, peer.receive()) == ("aborted", b"")
@@ -439,10 +452,10 @@ class TestCertificates:
 
 
 class TestPinsChange:
-    """Other keys are pinned while a connection is there."""
+    """Pinned keys that change while a client is connected."""
 
     def shaken(self, **terms: Any) -> Peer:
-        """A client that showed its certificate."""
+        """A client that has sent its certificate."""
         peer = Peer(Begin.AFTER_INFO, **terms)
         peer.receive()
         peer.shake(Given())
@@ -455,7 +468,7 @@ class TestPinsChange:
         peer.protocol.termsChanged()
 
     def test_gone(self) -> None:
-        """A client whose key is no longer pinned is cut, as if it had not shaken hands."""
+        """A client whose key is no longer pinned is disconnected, as after a failed handshake."""
         peer = self.shaken(pinned_certs=frozenset({Given().pin}))
         assert works(peer)
         with logLines() as lines:
@@ -465,13 +478,15 @@ class TestPinsChange:
 
     @pytest.mark.parametrize("pins", [(), ("00" * 32, Given().pin)])
     def test_stays(self, pins: tuple[str, ...]) -> None:
-        """A client whose key is pinned stays, and so do all where none are pinned."""
+        """
+        A client whose key is pinned stays connected, and so do all clients if no keys are pinned.
+        """
         peer = self.shaken()
         self.repin(peer, *pins)
         assert works(peer)
 
     def test_withoutCertificate(self) -> None:
-        """A client without a certificate is cut when keys are pinned."""
+        """A client without a certificate is disconnected when keys are pinned."""
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()
         peer.shake()
@@ -479,7 +494,7 @@ class TestPinsChange:
         assert peer.closed == "aborted"
 
     def test_clear(self) -> None:
-        """A client that may be in the clear, and is, needs no key."""
+        """A client in clear text, where TLS is optional, needs no pinned key."""
         peer = Peer(Begin.BY_CLIENT)
         peer.receive()
         assert works(peer)
@@ -487,7 +502,7 @@ class TestPinsChange:
         assert works(peer)
 
     def test_shaking(self) -> None:
-        """A client that is still shaking hands is judged by the pins at its beginning."""
+        """A client in its handshake is accepted by the pins from before the handshake."""
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()
         self.repin(peer, "00" * 32)
@@ -500,7 +515,7 @@ class TestInfo:
 
     @pytest.mark.parametrize("begin", [Begin.FIRST, Begin.BEFORE_US])
     def test_inside(self, begin: Begin) -> None:
-        """Inside TLS, INFO has C{tls_required}, also if only this listener requires it."""
+        """INFO over TLS has C{tls_required}, also if only this listener requires TLS."""
         peer = Peer(begin)
         peer.shake()
         info = json.loads(peer.receive()[5:])
@@ -508,7 +523,7 @@ class TestInfo:
         assert "tls_available" not in info
 
     def test_available(self) -> None:
-        """If TLS is optional, INFO has that value only."""
+        """If TLS is optional, INFO has only C{tls_available}."""
         peer = Peer(Begin.FIRST_OR_INFO, optional=True)
         peer.world.context.info = peer.world.context.info.changed(tls_available=True)
         peer.ask(HELLO)
@@ -534,7 +549,7 @@ class TestFailures:
         ],
     )
     def test_log(self, error: Exception, text: str) -> None:
-        """The reason is logged, and monitoring shows that it was the handshake."""
+        """A failed handshake is logged with its reason, and shown as such in monitoring."""
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()
         with logLines() as lines:
@@ -546,7 +561,7 @@ class TestFailures:
         assert peer.world.clock.getDelayedCalls() == []
 
     def test_afterwards(self) -> None:
-        """A connection that is lost after the handshake is an ordinary end."""
+        """A connection that is lost after the handshake counts as closed by the client."""
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()
         peer.shake()
@@ -557,10 +572,12 @@ class TestFailures:
 
 
 class TestRate:
-    """Handshakes a second."""
+    """A limit of handshakes a second."""
 
     def test_throttled(self) -> None:
-        """A handshake beyond the rate is refused in nats-server's words, until the next second."""
+        """
+        A handshake beyond the rate is refused with nats-server's error, until the next second.
+        """
         world = World()
         factory = TLSClientFactory(
             world.context, TLSTerms(CREATOR, settings=TLSSettings(connection_rate_limit=2))
@@ -569,7 +586,7 @@ class TestRate:
         assert factory.allowHandshake(2.0)
 
     def test_answer(self) -> None:
-        """The client learns so in the clear."""
+        """A client beyond the rate gets its error in clear text."""
         peer = Peer(Begin.AFTER_INFO, connection_rate_limit=1)
         address = IPv4Address("TCP", "127.0.0.1", 50001)
         protocol = peer.factory.buildProtocol(address)
@@ -587,7 +604,7 @@ class TestRate:
 
 
 class TestTerms:
-    """Terms change."""
+    """Changed terms of TLS."""
 
     def test_connectionsToCome(self) -> None:
         """A connection keeps the terms that it began with."""
@@ -608,6 +625,6 @@ def test_interfaces() -> None:
 
 
 def test_infoIsWhole() -> None:
-    """The INFO in the clear is one whole line."""
+    """INFO in clear text is one complete line."""
     peer = Peer(Begin.AFTER_INFO)
     assert json.loads(peer.transport.clear[5:])["client_id"] == 1

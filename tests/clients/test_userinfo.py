@@ -38,9 +38,7 @@ USER = KeyPair("U")
 
 
 def asked(client: MemoryConnection) -> dict[str, Any]:
-    """
-    The answer to a client about itself.
-    """
+    """The answer to a client's request for its user info."""
     answer = client.request(b"SUB _INBOX.a 1\r\nPUB $SYS.REQ.USER.INFO _INBOX.a 0\r\n\r\n")
     document: dict[str, Any] = json.loads(answer.split(b"\r\n")[-2])
     return document
@@ -71,7 +69,7 @@ def login(broker: MemoryBroker, user: str) -> MemoryConnection:
     ],
 )
 def test_told(user: str, account: str, permissions: Any) -> None:
-    """Each client learns its user, its account and its permissions."""
+    """Each client can request its own user, account and permissions."""
     with MemoryBroker(configText=CONFIG) as broker:
         info = asked(login(broker, user))
     expected = {"user": user, "account": account, "account_name": account}
@@ -82,7 +80,7 @@ def test_told(user: str, account: str, permissions: Any) -> None:
 
 
 def test_operatorMode() -> None:
-    """A user with a JWT learns the names in its JWTs, and when its own one expires."""
+    """A user with a JWT gets the names in its JWTs, and the expiry of its own one."""
     text = configOf(
         OPERATOR, (ONE, ONE.jwt(name="first")), (SYSTEM, SYSTEM.jwt()), system_account=SYSTEM.key
     )
@@ -101,14 +99,14 @@ def test_operatorMode() -> None:
 
 
 def test_noSystemAccount() -> None:
-    """Without a system account there is no answer."""
+    """A request for user info has no answer without a system account."""
     with MemoryBroker(configText="no_system_account: true") as broker:
         client = broker.connect({"verbose": False})
         assert client.request(b"SUB a 1\r\nPUB $SYS.REQ.USER.INFO a 0\r\n\r\n") == b""
 
 
 def test_notAClient() -> None:
-    """Only a client gets an answer."""
+    """A request for user info is answered only to clients."""
     with MemoryBroker(configText=CONFIG) as broker:
         bus, heard = broker.bus("A"), Recorder()
         bus.subscribe(b"inbox", heard)
@@ -117,8 +115,11 @@ def test_notAClient() -> None:
         assert heard.bodies == []
 
 
-def test_untold() -> None:
-    """Other brokers do not learn of it. Each broker answers its own clients."""
+def test_interestIsLocal() -> None:
+    """
+    Other brokers do not learn of the interest in user info, because each broker answers its own
+    clients.
+    """
     with MemoryBroker(configText=CONFIG) as broker:
         watcher = WatchRecorder()
         broker.bus("A").watchInterest(watcher)
@@ -128,7 +129,7 @@ def test_untold() -> None:
 
 
 def test_newAccount() -> None:
-    """Accounts that come at a reload answer too."""
+    """Requests for user info work in accounts that a reload adds."""
     with MemoryBroker(configText=CONFIG) as broker:
         more = CONFIG.replace("SYS {", "B { users: [ {user: b, password: pw} ] }\n    SYS {", 1)
         broker.broker.reload(settingsOf(more + '\nlisten: "127.0.0.1:4222"'))
