@@ -1,5 +1,5 @@
 """
-From canned figures to ratios and verdicts.
+Comparison of given results: ratios and verdicts.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def summaries(results: Results, statistic: Statistic = Statistic.MEDIAN) -> list
 
 def test_mediansAreCompared() -> None:
     """
-    Each lane is compared with nats-server by the medians. The fast one is also compared with the
-    old one.
+    Each lane is compared with nats-server by the medians. The compiled lane is also compared with
+    the old server.
     """
     assert summaries(rateResults("one-128", RATES)) == [
         ("fast", "reference", 4.0, True),
@@ -72,13 +72,13 @@ def test_bestAreCompared() -> None:
 
 
 def test_permissionsBesidePlain() -> None:
-    """A row of permissions compares each lane with itself without them."""
+    """A row with permissions compares each lane with itself without permissions."""
     rates = {("fast", "permissions"): [0.9e6], ("fast", "plain"): [1.0e6]}
     assert summaries(rateResults("permissions-one-16", rates)) == [("fast", "plain", 0.9, True)]
 
 
 def test_besideTheRelay() -> None:
-    """A row of the relay compares the compiled lane with it."""
+    """A relay row compares the compiled lane with the relay."""
     rates = {("fast", "permissions"): [0.9e6], ("relay", "plain"): [1.0e6]}
     assert summaries(rateResults("relay-one-16", rates)) == [("fast", "relay", 0.9, True)]
 
@@ -97,7 +97,7 @@ def test_latencyIsBoundedAbove(mine: float, holds: bool) -> None:
 
 
 def test_limitsNeedNoBase() -> None:
-    """A figure with a limit of its own gets a verdict without any other server."""
+    """A figure with a fixed limit gets a verdict without another server."""
     (row,) = choose(["storm"])
     figures = {"rate": 1999.0, "answering": 5000.0, "ping_p99": 80.0}
     results = Results(row, {("fast", "plain"): [Sample(figures)]})
@@ -108,13 +108,13 @@ def test_limitsNeedNoBase() -> None:
 
 
 def test_nobodyToCompareWith() -> None:
-    """Without the other server's figures there is no ratio and no verdict."""
+    """Without the other server's figures there is neither a ratio nor a verdict."""
     results = rateResults("one-16", {("fast", "plain"): [1.0]})
     assert summaries(results) == [("fast", "", None, None)]
 
 
 def test_ceilingIsRemarked() -> None:
-    """Rates are shown beside the generator's own limit, and marked when close to it."""
+    """Rates are shown as a share of the generator's limit, and marked when close to it."""
     rates = {**RATES, ("ceiling", "plain"): [5.0e6]}
     remarks = [
         comparison.remark for comparison in compare(rateResults("one-16", rates), Statistic.MEDIAN)
@@ -127,7 +127,7 @@ def test_ceilingIsRemarked() -> None:
 
 
 def test_busyGeneratorIsRemarked() -> None:
-    """A rate that one saturated thread of the generator allowed is marked."""
+    """A rate that was limited by one busy thread of the generator is marked."""
     (row,) = choose(["one-16"])
     sample = Sample({"rate": 1.0}, {"busiest_thread": 0.95})
     (only,) = compare(Results(row, {("fast", "plain"): [sample]}), Statistic.MEDIAN)
@@ -145,7 +145,9 @@ def test_syncedWriteIsRemarked() -> None:
 
 
 def test_failuresStayVisible() -> None:
-    """A failure is reported with its number, and whether any figure of that server is left."""
+    """
+    A failure is reported with how often it happened, and whether the server has any result left.
+    """
     results = rateResults("one-16", {("fast", "plain"): [1.0]})
     results.failures = {("fast", "plain"): ["5 lost", "5 lost"], ("old", "plain"): ["no INFO"]}
     told = [

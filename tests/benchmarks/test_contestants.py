@@ -17,7 +17,7 @@ def test_version(text: str) -> None:
 
 
 def test_noVersion() -> None:
-    """A program without a version is no server."""
+    """A program that prints no version is refused."""
     with pytest.raises(Absent, match="no answer"):
         versionIn("")
 
@@ -47,7 +47,7 @@ def test_withoutCompiledLane(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_checkoutIsTheSecondChoice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that is not installed is taken from the checkout."""
+    """A package is imported from the checkout only if it is not installed."""
     answers = iter(["No module named 'natsbroker'", ("1.0", "natsbroker/__init__.py", True, "")])
     monkeypatch.setattr(contestants, "probe", lambda environment: next(answers))
     checkout = str(contestants.CHECKOUT)
@@ -55,7 +55,7 @@ def test_checkoutIsTheSecondChoice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_notImportable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that cannot be imported at all is refused with the reason."""
+    """A package that cannot be imported is refused with the reason."""
     monkeypatch.setattr(contestants, "probe", lambda environment: "SyntaxError: x")
     with pytest.raises(Absent, match="SyntaxError: x"):
         findOurs(["fast"])

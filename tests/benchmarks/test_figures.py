@@ -29,7 +29,7 @@ def test_show(unit: Unit, value: float, shown: str) -> None:
     ("bound", "kept", "broken"), [(atLeast(4), (4, 4.1), 3.9), (atMost(0.5), (0.5, 0.1), 0.51)]
 )
 def test_bounds(bound: Bound, kept: tuple[float, float], broken: float) -> None:
-    """A bound is kept when it is reached exactly, and broken beyond."""
+    """A bound holds when it is reached exactly, and fails beyond."""
     assert [bound.holds(figure) for figure in (*kept, broken)] == [True, True, False]
 
 
@@ -39,7 +39,7 @@ def test_boundText() -> None:
 
 
 def test_median() -> None:
-    """The median of the rounds stands for them, whichever way is better."""
+    """The value of several rounds is their median, whichever direction is better."""
     assert summary([9, 1, 2], Unit.PER_SECOND, Statistic.MEDIAN) == 2
     assert summary([9, 1], Unit.MICROSECONDS, Statistic.MEDIAN) == 5
 

@@ -1,5 +1,5 @@
 """
-The load generator: how it is built and what its report has to be.
+The load generator: its compilation and the form of its report.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Generator:
 
 
 def test_report() -> None:
-    """The numbers and truth values of a report are read, its words are not."""
+    """The numbers and booleans of a report are read, and words are ignored."""
     assert parseReport(REPORT, "traffic") == {
         "lost": 0,
         "receive_rate": 1899195.9,
@@ -56,7 +56,7 @@ def test_noCompiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_tlsMissing() -> None:
-    """A generator without TLS reports that instead of measuring something else."""
+    """A generator without TLS is an error for a TLS row."""
     plain = Generator(Path("load"), tls=False)
     with pytest.raises(GeneratorMissing, match="libssl-dev"):
         plain.command("traffic", 4222, 1, ["--tls"])
@@ -76,24 +76,24 @@ class TestProgram:
     """The compiled program itself."""
 
     def test_compiles(self, built: Generator) -> None:
-        """The sources compile, and the product can be executed."""
+        """The sources compile, and the program can be executed."""
         assert os.access(built.program, os.X_OK)
 
     def test_isBuiltOnce(self, built: Generator) -> None:
-        """A program built from the same sources is used again."""
+        """A program compiled from the same sources is used again."""
         before = built.program.stat().st_mtime_ns
         assert build(built.program.parent) == built
         assert built.program.stat().st_mtime_ns == before
 
     def test_brokenCompiler(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        """A compiler that refuses the sources is reported, and leaves no half-made product."""
+        """A failed compilation is reported, and leaves no partial program."""
         monkeypatch.setenv("CC", "false")
         with pytest.raises(GeneratorMissing, match="does not compile"):
             build(tmp_path)
         assert list(tmp_path.iterdir()) == []
 
     def test_nobodyListens(self, built: Generator) -> None:
-        """A server that is not there is an error with the reason."""
+        """A server that does not listen is an error with the reason."""
         with pytest.raises(GeneratorFailed, match="Connection refused"):
             built.run("traffic", 1, os.getpid(), ["--count", "1"], 0.1)
 
@@ -101,12 +101,12 @@ class TestProgram:
         "load", [["--size", "many"], ["--seconds", "-1"], ["--port", "70000"], ["what"]]
     )
     def test_wrongArguments(self, built: Generator, load: list[str]) -> None:
-        """A command line that makes no sense is refused."""
+        """An invalid command line is refused."""
         with pytest.raises(GeneratorFailed, match=r"needed|what is this"):
             built.run("traffic", 1, os.getpid(), load, 0.1)
 
     def test_stateThatIsNotReached(self, built: Generator) -> None:
-        """Connections that cannot be opened are an error before anything is measured."""
+        """Connections that cannot be opened are an error before the measurement."""
         with pytest.raises(GeneratorFailed, match="Connection refused"):
             with built.hold("idle", 1, os.getpid(), ["--connections", "1"]):
                 pytest.fail("there is nothing to hold")

@@ -1,5 +1,5 @@
 """
-From the generator's reports to the figures of a row, without any server.
+The figures of a row from reports of the generator, without any server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.servers import Server
 
 @dataclass(frozen=True)
 class Canned(Generator):
-    """A generator whose operations have given costs, for each stream that exists."""
+    """A generator whose operations have a given cost for each existing stream."""
 
     cost: float = 0.0
     loads: list[Sequence[str]] = field(default_factory=list)
@@ -38,9 +38,7 @@ class Canned(Generator):
     def hold(
         self, mode: str, port: int, pid: int, load: Sequence[str], seconds: float = 0
     ) -> Iterator[Mapping[str, float]]:
-        """
-        Note that streams are created.
-        """
+        """Record that streams are created."""
         self.loads.append((mode, *load))
         yield {}
 
@@ -62,7 +60,8 @@ def test_operations() -> None:
 
 def test_operationsWithoutDisk() -> None:
     """
-    A row that stores no message does not time the disk. A row with a given rate does not show it.
+    A row that stores no message has no disk time, and a row with a given rate does not show the
+    rate.
     """
     (row,) = choose(["operation-sparse"])
     sample = measure(generator(60.0), Server(7, 4222), row, row.setting, 0.5)
@@ -71,14 +70,14 @@ def test_operationsWithoutDisk() -> None:
 
 
 def test_serverBehindScript() -> None:
-    """A process that used no processor time is not the server that was measured."""
+    """A process that used no CPU time is refused, because it is not the measured server."""
     (row,) = choose(["operation-request"])
     with pytest.raises(GeneratorFailed, match="process 7 did nothing"):
         measure(generator(0.0), Server(7, 4222), row, row.setting, 0.5)
 
 
 def test_lists() -> None:
-    """Operations are measured beside few streams, then beside many, and the costs divided."""
+    """Operations are measured with few streams, then with many, and their costs are divided."""
     (row,) = choose(["operation-lists-2m"])
     canned = generator(2.0)
     sample = measure(canned, Server(7, 4222), row, row.setting, 0.5)

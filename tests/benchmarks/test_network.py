@@ -1,5 +1,5 @@
 """
-The network that is measured over.
+The network that a measurement uses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ else:
 
 
 def test_isolated() -> None:
-    """A process gets its own loopback that is not paced, or the reason why not."""
+    """A process gets a loopback of its own that is not paced, or the reason why it cannot."""
     before = network.congestionControl()
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
     if done.stdout.startswith("refused"):
@@ -43,7 +43,7 @@ def test_isolated() -> None:
 def test_pacedLoopback(
     control: str, isPaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A measurement over a paced loopback warns, and names the remedy."""
+    """A measurement over a paced loopback gives a warning with the remedy."""
     (tmp_path / "control").write_text(f"{control}\n")
     monkeypatch.setattr(network, "CONTROL", tmp_path / "control")
     assert any("--isolated" in option for option in command.pacing()) == isPaced

@@ -1,5 +1,5 @@
 """
-The rows of ordinary operations: their targets, and which sync interval both sides run with.
+The rows of ordinary operations: their targets, and the sync intervals of both servers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from benchmarks.settings import SETTINGS
 @pytest.mark.parametrize("name", ["put", "update", "fetch-1", "get", "publish"])
 @pytest.mark.parametrize("sync", ["default", "always", "2m"])
 def test_costTargets(name: str, sync: str) -> None:
-    """No operation is to cost more than in nats-server, and some less where both sync."""
+    """
+    Each operation has a target for its cost of at most that of nats-server, lower where both sync.
+    """
     suffix = "" if sync == "default" else f"-{sync}"
     (row,) = choose([f"operation-{name}{suffix}"])
     least = sync == "always" and name in ("put", "update", "fetch-1")
@@ -35,7 +37,7 @@ def test_costTargets(name: str, sync: str) -> None:
     ],
 )
 def test_syncs(sync: str, ours: str | None, theirs: str | None) -> None:
-    """Each row exists for each interval. Our server syncs always by default."""
+    """Each operation has a row for each sync interval. Our server always syncs by default."""
     setting = SETTINGS[SYNCS[sync]]
     for text, wanted in ((setting.text, ours), (setting.theirs, theirs)):
         interval = re.search(r"sync_interval: \S+", text)
@@ -44,7 +46,7 @@ def test_syncs(sync: str, ours: str | None, theirs: str | None) -> None:
 
 
 def test_syncOption() -> None:
-    """C{--sync} leaves out the operations with other intervals, and no other row."""
+    """C{--sync} omits the operations with other intervals, and no other row."""
     options = parser().parse_args(["--sync", "2m", "default"])
     chosen = chosenRows(options)
     assert {syncOf(row) for row in chosen if row in OPERATIONS} == {"", "2m", "default"}

@@ -30,7 +30,7 @@ def test_status() -> None:
 
 
 def test_missingField() -> None:
-    """A process that has no memory any more is an error and not zero."""
+    """A process whose status has no memory is an error and not zero."""
     with pytest.raises(LookupError):
         parseStatus("Name:\tzombie\n", "VmRSS")
 
@@ -52,19 +52,19 @@ def test_family() -> None:
 
 
 def test_cores() -> None:
-    """Processors are written as single ones and ranges."""
+    """Processors are written as single numbers and ranges."""
     assert parseCores("0,2-4") == {0, 2, 3, 4}
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "1,,2", "-1"])
 def test_wrongCores(text: str) -> None:
-    """Anything else is refused."""
+    """Any other text is refused as a list of processors."""
     with pytest.raises(ValueError, match="invalid literal"):
         parseCores(text)
 
 
 def test_noPinning() -> None:
-    """Without processors to stay on, a new process calls nothing."""
+    """Without a list of processors, a new process is not pinned."""
     assert pinned(frozenset()) is None
     assert pinned(frozenset({0})) is not None
 
@@ -76,7 +76,7 @@ def test_processorModel() -> None:
 
 
 def test_syncedWrite() -> None:
-    """The time of a synced write is measured in microseconds: more than one, less than a second."""
+    """The time of a synced write is in microseconds, between one microsecond and one second."""
     assert 1 < syncedWrite() < 1e6
 
 

@@ -20,7 +20,7 @@ FAILURES = [Failure(ROW, ("old", "plain"), "5 messages lost", times=1, lost=Fals
 
 
 def test_text() -> None:
-    """The table names each row once and puts target and verdict beside the ratio."""
+    """The table has one line for each row, with target and verdict beside the ratio."""
     lines = [" ".join(line.split()) for line in asText(COMPARISONS, [], TITLES).splitlines()]
     assert lines[0] == "row lane ours beside theirs ratio target remark"
     assert lines[2:] == [
@@ -31,7 +31,7 @@ def test_text() -> None:
 
 
 def test_failuresFollow() -> None:
-    """The failures stand below the table."""
+    """The failures follow the table."""
     assert asText(COMPARISONS, FAILURES, TITLES).splitlines()[-1] == (
         "  1 to 1, 128 B (nats-server 2.9.10, plain): 5 messages lost; once, other rounds stand"
     )
@@ -46,7 +46,7 @@ def test_markdown() -> None:
 
 
 def test_limitsAreShownWithTheirUnit() -> None:
-    """A limit of the figure itself is shown in the figure's unit."""
+    """A figure's fixed limit is shown with the unit of the figure."""
     rates = {("fast", "plain"): [2500.0]}
     results = rateResults("storm", rates)
     figure = results.row.figures[0]

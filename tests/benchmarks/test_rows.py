@@ -1,5 +1,5 @@
 """
-The table of rows, held against what the project promises.
+The table of rows, compared with the targets of the project.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_rowCanBeMeasured(benchmark: Row) -> None:
     ],
 )
 def test_throughputTargets(key: str, fast: float, old: float | None) -> None:
-    """Throughput is aimed at by size and kind; the pure path at 0.15 times nats-server."""
+    """Throughput targets depend on size and kind. The pure path has 0.15 of nats-server."""
     (figure,) = row(key).figures
     assert figure.fast == Bound(fast, least=True)
     assert figure.pure == Bound(0.15, least=True)
@@ -66,7 +66,8 @@ def test_latencyTargets(key: str, most: float) -> None:
 
 def test_permissionsAreComparedWithOurs() -> None:
     """
-    With permissions, our server is compared with itself without them, and may lose 15 percent.
+    Rows with permissions compare our server with itself without them, and allow a loss of 15
+    percent.
     """
     permissions = row("permissions-one-128")
     assert permissions.settings == ("permissions", "plain")
@@ -74,7 +75,7 @@ def test_permissionsAreComparedWithOurs() -> None:
 
 
 def test_relayTargets() -> None:
-    """Beside a relay in C, ours has permissions on and is to reach 0.8 of it."""
+    """The relay rows run our server with permissions, with a target of 0.8 of the relay in C."""
     rows = choose(["relay-*"])
     assert {entry.key for entry in rows} == {
         "relay-publish-16",
@@ -86,14 +87,14 @@ def test_relayTargets() -> None:
 
 
 def test_tlsTargets() -> None:
-    """Over TLS, throughput is to be no less than nats-server's."""
+    """The throughput target over TLS is that of nats-server."""
     assert row("tls-one-1024").figures[0].fast == Bound(1.0, least=True)
 
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in LINKS])
 @pytest.mark.parametrize("size", [16, 128, 1024, 16384])
 def test_linkTargets(kind: str, size: int) -> None:
-    """Over a link between two servers, throughput is to be no less than nats-server's."""
+    """The throughput target over a link between two servers is that of nats-server."""
     entry = row(f"{kind}-{size}")
     assert entry.figures[0].fast == Bound(1.0, least=True)
     assert SETTINGS[entry.setting].far
@@ -101,7 +102,7 @@ def test_linkTargets(kind: str, size: int) -> None:
 
 def test_jetstreamTargets() -> None:
     """
-    The JetStream rows serve JetStream on both sides. Only the base may sync after its
+    The JetStream rows run JetStream on both servers. Only nats-server may sync after its
     acknowledgements.
     """
     assert row("jetstream-publish").figures[0].fast == Bound(1.5, least=True)
@@ -116,7 +117,9 @@ def test_jetstreamTargets() -> None:
 
 
 def test_storedTargets() -> None:
-    """Messages in JetStream are read as fast as the target, and fewer of them in a quick run."""
+    """
+    The rows about stored JetStream messages have their targets, and fewer messages in a quick run.
+    """
     least = {
         "put": 1.2,
         "put-synced": 2.0,
@@ -138,7 +141,7 @@ def test_storedTargets() -> None:
 
 
 def test_streamTargets() -> None:
-    """Streams, always synced, are aimed at nats-server's that are not synced, and that are."""
+    """The rows of NATS Streaming have targets relative to nats-server with and without syncs."""
     assert row("stream-publish").figures[0].fast == Bound(0.6, least=True)
     assert row("stream-publish-synced").figures[0].fast == Bound(8, least=True)
     assert row("stream-replay").figures[0].fast == Bound(0.7, least=True)

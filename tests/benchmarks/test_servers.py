@@ -29,12 +29,12 @@ def test_portFromPortsFile() -> None:
 
 @pytest.mark.parametrize("text", ["", '{"nats": [', '{"nats": []}', "[]", "7"])
 def test_portsFileInTheMaking(text: str) -> None:
-    """A ports file that is only partly written is read as missing, without an error."""
+    """A ports file that is only partly written counts as missing."""
     assert parsePort([text], "") is None
 
 
 def test_portFromLog() -> None:
-    """The line that announces the listener tells the client port, once the line is whole."""
+    """The client port is read from the log line of the listener, once that line is complete."""
     line = "[7] 2024/01/01 00:00:00 [INF] Listening for client connections on 127.0.0.1:41234"
     assert parsePort([], line) is None
     assert parsePort([], f"{line}\n") == 41234
@@ -42,7 +42,7 @@ def test_portFromLog() -> None:
 
 @pytest.mark.parametrize("kind", ["route", "gateways", "leafnode"])
 def test_portForLinks(kind: str) -> None:
-    """The line that announces a listener for links has its port, for all kinds of links."""
+    """The port for links is read from the log line of the listener, for all kinds of links."""
     clients = "[INF] Listening for client connections on 127.0.0.1:41234\n"
     line = f"[INF] Listening for {kind} connections on 127.0.0.1:41235\n"
     assert parseLinkPort(clients) is None
@@ -50,7 +50,7 @@ def test_portForLinks(kind: str) -> None:
 
 
 def test_farServerIsNamed() -> None:
-    """The load generator receives the second server if there is one."""
+    """The load generator is given the address of the second server if there is one."""
     assert Server(7, 4222).farLoad == ()
     near = Server(7, 4222, far=Server(8, 4223))
     assert near.farLoad == ("--far-port", "4223", "--far-pid", "8")
@@ -73,13 +73,13 @@ def test_commandLine() -> None:
 
 
 def test_mirrorKnowsTheLoad() -> None:
-    """The stand-in receives the messages of the measurement."""
+    """The stand-in server is given the load of the measurement."""
     mirror = StandIn("ceiling", "ceiling", ("load",), mode="mirror")
     assert mirror.commandLine(Path("folder"), None, ["--size", "16"])[-2:] == ["--size", "16"]
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A contestant's variables are set, and an empty one is removed."""
+    """A server's environment variables are set, and those with an empty value are removed."""
     monkeypatch.setenv("NATSBROKER_PURE", "1")
     monkeypatch.setenv("KEPT", "yes")
     fast = NatsServer("fast", "ours", ("x",), {"NATSBROKER_PURE": "", "ADDED": "too"})
@@ -99,7 +99,7 @@ def test_serverThatEnds() -> None:
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_settingsAreWritten(name: str, tmp_path: Path) -> None:
-    """A setting is a configuration file with the files that it names, or no file at all."""
+    """A setting is written as a configuration file and the files that it names, or as no file."""
     setting = SETTINGS[name]
     path = setting.write(tmp_path)
     assert (path is None) == (name == "plain")
@@ -110,7 +110,7 @@ def test_settingsAreWritten(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name, setting in SETTINGS.items() if setting.far])
 def test_farSettingIsWritten(name: str, tmp_path: Path) -> None:
-    """The second server's configuration names the port at which the first listens for links."""
+    """The second server's configuration has the port on which the first one listens for links."""
     path = SETTINGS[name].writeFar(tmp_path, 40404)
     assert "127.0.0.1:40404" in path.read_text("utf-8")
 
@@ -124,7 +124,7 @@ def test_farSettingIsWritten(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrongLane(log: str, fine: bool) -> None:
-    """A server that reports another lane is not measured under the wrong name."""
+    """A server that reports another lane than requested is not measured."""
     fast = NatsServer("fast", "ours", ("x",), lane="compiled")
     assert (fast.objection(log) == "") == fine
     assert NatsServer("reference", "theirs", ("x",)).objection(log) == ""

@@ -1,5 +1,5 @@
 """
-Rows in small, against real servers: the mirror, and nats-server where it is installed.
+Rows with small numbers, against real servers: the stand-in, and nats-server where it is installed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ SMALL = {
 
 def inSmall(key: str) -> Row:
     """
-    @return: the row of that key with small numbers. Traffic is counted, so that time does not
-    matter.
+    @return: the row of that key with small numbers. Messages are counted, so that time does not
+        matter.
     """
     (row,) = choose([key])
     words = list(row.load)
@@ -131,7 +131,7 @@ OPERATIONS = [row.key for row in choose(["*operation-*"]) if syncOf(row) in ("",
 
 @pytest.mark.parametrize("key", OPERATIONS)
 def test_operationAgainstNatsServer(key: str, generator: Generator, reference: Contestant) -> None:
-    """Each operation is done by nats-server, and has a cost."""
+    """nats-server performs each operation, and its cost is measured."""
     row = inSmall(key)
     if "--tls" in row.load and not generator.tls:
         pytest.skip("no OpenSSL headers")
@@ -173,7 +173,7 @@ def test_linkThatIsNotThere(generator: Generator, reference: Contestant) -> None
 @pytest.mark.realtime
 @pytest.mark.parametrize("key", STREAMS)
 def test_streamAgainstOurs(key: str, generator: Generator, ours: Contestant) -> None:
-    """Each row of streams yields all of its figures against our server, over NATS Streaming."""
+    """Each row of NATS Streaming yields all of its figures against our server."""
     row = inSmall(key)
     with started(ours, SETTINGS[row.setting], row.load) as server:
         assert generator.run("answer", server.port, server.pid, [], 0.05) == {}
@@ -184,7 +184,7 @@ def test_streamAgainstOurs(key: str, generator: Generator, ours: Contestant) -> 
 
 @pytest.mark.realtime
 def test_operationsAgainstOurs(generator: Generator, ours: Contestant) -> None:
-    """Each operation of JetStream is done on our server, one after the other on the same one."""
+    """One server of ours performs all operations of JetStream, one after the other."""
     with started(ours, SETTINGS["jetstream-relaxed"], []) as server:
         for key in (name for name in OPERATIONS if name.endswith("-2m")):
             row = inSmall(key)
@@ -204,7 +204,7 @@ def test_operationsAgainstOurs(generator: Generator, ours: Contestant) -> None:
 def test_operationThatIsNotDone(
     setting: str, load: list[str], reason: str, generator: Generator, reference: Contestant
 ) -> None:
-    """An operation that was not done, or not as often as answered, is an error, not a figure."""
+    """An operation that fails, or is not counted by the server, is an error and not a figure."""
     with started(reference, SETTINGS[setting], []) as server:
         with pytest.raises(GeneratorFailed, match=reason):
             generator.run("operate", server.port, server.pid, load, 0.05)
@@ -217,7 +217,7 @@ def test_streamThatStoresNothing(generator: Generator, plain: Server) -> None:
 
 
 def test_refusedSubjectIsAnError(generator: Generator, reference: Contestant) -> None:
-    """A server that forbids the row's subjects is reported with its error."""
+    """A server that denies the subjects of a row is reported with its error."""
     row = replace(inSmall("publish-16"), setting="permissions")
     with started(reference, SETTINGS["permissions"], row.load) as server:
         with pytest.raises(GeneratorFailed, match="Authorization Violation"):
@@ -225,7 +225,7 @@ def test_refusedSubjectIsAnError(generator: Generator, reference: Contestant) ->
 
 
 def test_permissionsMustHold(reference: Contestant) -> None:
-    """A server that allows a forbidden subject is not measured as one with permissions."""
+    """A server that allows a denied subject is not measured as one with permissions."""
     text = SETTINGS["permissions"].text.replace('deny: ["load.secret.>"]', "deny: []")
     with pytest.raises(ServerFailed, match=r"may publish to load\.secret\.x"):
         with started(reference, replace(SETTINGS["permissions"], text=text), []):
@@ -259,7 +259,8 @@ def test_relay(key: str, generator: Generator) -> None:
 
 def test_roundsInterleave(generator: Generator) -> None:
     """
-    Servers take turns. A server that fails is tried twice and then left out. The others go on.
+    Servers take turns. A server that fails is tried twice and then omitted, and the others
+    continue.
     """
     broken = NatsServer("reference", "broken", ("false",))
     told: list[str] = []
@@ -272,8 +273,8 @@ def test_roundsInterleave(generator: Generator) -> None:
     assert all(line.startswith("broken failed") for line in said[1:3])
 
 
-def test_whoIsMeasured(generator: Generator) -> None:
-    """A contestant without a comparison is not measured."""
+def test_serversOfRow(generator: Generator) -> None:
+    """A row measures only servers that it compares."""
     fast, reference, old = (NatsServer(name, name, ("x",)) for name in ("fast", "reference", "old"))
     everybody = [reference, old, fast, relay(generator), mirror(generator)]
 
@@ -301,7 +302,7 @@ def test_command(reference: Contestant, capsys: pytest.CaptureFixture[str], tmp_
 
 
 def test_commandRefuses(capsys: pytest.CaptureFixture[str]) -> None:
-    """A row that is not there ends the command with a sentence and status 2."""
+    """An unknown row ends the command with an error and status 2."""
     assert command.main(["--rows", "speed"]) == 2
     assert "no row is called 'speed'" in capsys.readouterr().err
 

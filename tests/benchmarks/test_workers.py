@@ -1,5 +1,5 @@
 """
-The table of several workers.
+The benchmark of several workers.
 """
 
 from __future__ import annotations
@@ -14,29 +14,32 @@ from benchmarks.workers import LOADS, Cost, asMarkdown, counts, ours, processors
     ("cores", "workers"), [(1, [1, 2]), (2, [1, 2]), (4, [1, 2, 4]), (7, [1, 2, 4])]
 )
 def test_counts(cores: int, workers: list[int]) -> None:
-    """One and two workers are always measured, and more where each has a processor."""
+    """One and two workers are always measured, and more if each has a processor."""
     assert counts(cores) == workers
 
 
 def test_places() -> None:
-    """The generator has what the server leaves, or shares all."""
+    """The generator gets the processors that the server leaves, or shares all of them."""
     assert processors(1, [0, 1, 2]) == (frozenset({0}), frozenset({1, 2}))
     assert processors(2, [0, 1]) == (frozenset({0, 1}), frozenset({0, 1}))
 
 
 def test_loads() -> None:
-    """Each load has a name of its own, and a configuration that there is."""
+    """Each load has a unique name, and an existing configuration."""
     assert len({load.key for load in LOADS}) == len(LOADS)
     assert {load.setting for load in LOADS} <= SETTINGS.keys()
 
 
 def test_command() -> None:
-    """Ours is started with a number of workers."""
+    """Our server is started with the number of workers."""
     assert ours(4).command[-2:] == ("--workers", "4")
 
 
 def test_projected() -> None:
-    """Where nothing crosses, workers have their own rates; else more of them cross more."""
+    """
+    The projection multiplies rates if messages stay in their workers. Otherwise more workers mean
+    more messages between workers.
+    """
     assert projected(2.0, 2.0, 8, False) == 8
     assert projected(2.0, 4.0, 8, False) == 4
     assert projected(2.0, 3.0, 2, True) == pytest.approx(2 * 2 / 3)
@@ -44,7 +47,9 @@ def test_projected() -> None:
 
 
 def test_markdown() -> None:
-    """The file has measured costs over those of one, and a projection from two of them."""
+    """
+    The file has measured costs relative to those of one worker, and a projection from those of two.
+    """
     costs = {
         ("one-16", "natsbroker", 1): Cost(2.0, 1000),
         ("one-16", "natsbroker", 2): Cost(3.0, 1500),

@@ -1,5 +1,5 @@
 """
-A client and a broker in memory, joined.
+A client and a broker in memory, connected.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from natsbroker.testing.memory import MemoryBroker
 
 class Stage:
     """
-    A broker, a bus on it, and another client.
+    A broker, a remote bus connected to it, and another client.
 
-    @ivar isDown: whether nobody can connect.
+    @ivar isDown: whether connections are refused.
     @ivar clients: the connections that the bus has made.
     @ivar heardOf: the servers that the bus knew at each attempt.
     """
@@ -46,13 +46,13 @@ class Stage:
         return client
 
     def start(self) -> None:
-        """Connect."""
+        """Connect the bus."""
         self.bus.startService()
         self.bus.whenPrepared().addBoth(self.prepared.append)
         self.settle()
 
     def settle(self) -> None:
-        """Let everything happen that happens at once."""
+        """Let all calls that are due happen."""
         self.broker.advance(0)
         self.broker.advance(0)
 
@@ -64,7 +64,7 @@ class Stage:
         return clients[0]
 
     def fail(self) -> None:
-        """Let time pass until the first connection is given up."""
+        """Let time pass until the bus gives up its first connection."""
         while not self.prepared:
             self.broker.advance(RETRY)
 

@@ -24,9 +24,7 @@ _SIZE = 300_000
 
 
 async def talk(client: Client) -> str:
-    """
-    Say something to oneself, large enough for many packets.
-    """
+    """Publish a message to oneself that is large enough for many packets."""
     heard: Deferred[Message] = Deferred()
     client.subscribe(b"myself", heard.callback)
     client.publish(b"myself", b"x" * _SIZE)
@@ -36,9 +34,7 @@ async def talk(client: Client) -> str:
 
 
 async def main(reactor: Any, port: str, authority: str = "", name: str = "localhost") -> None:
-    """
-    Connect and talk.
-    """
+    """Connect, and exchange a message."""
     tls = None
     if authority:
         load: Any = Certificate.loadPEM

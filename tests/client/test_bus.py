@@ -1,5 +1,5 @@
 """
-A bus on another server: here a broker in memory.
+A bus on another server, which is a broker in memory here.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ from tests.support import Recorder
 
 @implementer(ISubscriber)
 class Listener(Recorder):
-    """
-    Keeps what comes.
-    """
+    """A subscriber that keeps its messages."""
 
     @property
     def heard(self) -> list[tuple[bytes, Any]]:
@@ -50,9 +48,9 @@ class Listener(Recorder):
 @implementer(IRunSubscriber)
 class RunListener(Listener):
     """
-    Takes runs.
+    A subscriber that receives runs.
 
-    @ivar calls: what each call brought: bodies and tags.
+    @ivar calls: bodies and tags of each call.
     """
 
     def __init__(self) -> None:
@@ -66,7 +64,7 @@ class RunListener(Listener):
 @implementer(IBatchSubscriber)
 class BatchListener(Listener):
     """
-    Takes batches.
+    A subscriber that receives batches.
 
     @ivar calls: payloads of each call.
     """
@@ -93,17 +91,20 @@ def stage() -> Iterator[Stage]:
 
 
 def test_interfaces(stage: Stage) -> None:
-    """A remote bus is a bus, the origin of its messages, and a link in the eyes of services."""
+    """A remote bus provides the interfaces of a bus, an origin and a link."""
     for interface in (IMessageBus, IOrigin, ILinkSubscriber, IReadiness):
         assert verifyObject(interface, stage.bus)
     assert verifyObject(ISubscription, stage.bus.subscribe(b"a", Listener()))
 
 
 class TestMessages:
-    """Both ways."""
+    """Messages in both directions."""
 
     def test_received(self, stage: Stage) -> None:
-        """Messages come with the tag, in the order of their sending, with reply and headers."""
+        """
+        Messages come with the tag, in the order in which they were sent, with reply subject and
+        headers.
+        """
         listener = Listener()
         stage.bus.subscribe(b"a.*", listener, "tag")
         stage.settle()
@@ -138,14 +139,14 @@ class TestMessages:
         assert listener.heard == [(b"x", None)]
 
     def test_tooLarge(self, stage: Stage, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A message for which the server would cut the connection is not sent, and is logged."""
+        """A message for which the server would close the connection is not sent, and is logged."""
         assert stage.bus.maxPayload == 1000
         assert stage.bus.publishBatch(b"d", [b"x", b"y" * 1001]) == 0
         stage.settle()
         assert stage.clients[-1].isOpen
 
-    def test_subjectThatIsNone(self, stage: Stage) -> None:
-        """A message to an invalid subject is lost, and no other one is."""
+    def test_invalidSubject(self, stage: Stage) -> None:
+        """A message to an invalid subject is dropped, and no other one is."""
         assert stage.bus.publishInternal(b"a..b", b"x") == 0
         with pytest.raises(ValueError, match="not a valid subject"):
             stage.bus.subscribe(b"a..b", Listener())
@@ -169,7 +170,10 @@ class TestBatches:
     """Subscribers that get all messages of a turn in one call."""
 
     def test_runs(self, stage: Stage) -> None:
-        """Equal messages come as one run, all subjects in one call and in order."""
+        """
+        Messages with the same line come as one run, and the runs of all subjects in one call, in
+        order.
+        """
         listener = RunListener()
         stage.bus.subscribe(b"a", listener, 1)
         stage.bus.subscribe(b"b", listener, 2)
@@ -193,10 +197,10 @@ class TestBatches:
 
 
 class TestSubscriptions:
-    """Their end."""
+    """The end of subscriptions."""
 
     def test_cancel(self, stage: Stage) -> None:
-        """No message comes after the end of a subscription. Ending it twice does no harm."""
+        """A cancelled subscription gets no more messages. Cancelling it twice does no harm."""
         listener = Listener()
         subscription = stage.bus.subscribe(b"a", listener)
         stage.settle()
@@ -207,7 +211,7 @@ class TestSubscriptions:
         assert (listener.heard, subscription.closed, listener.ended) == ([], True, [])
 
     def test_cancelAll(self, stage: Stage) -> None:
-        """Many end at once."""
+        """Several subscriptions can be cancelled at once."""
         listener = Listener()
         made = [stage.bus.subscribe(subject, listener) for subject in (b"a", b"b")]
         stage.settle()
@@ -219,9 +223,7 @@ class TestSubscriptions:
         assert (listener.got, [subscription.closed for subscription in made]) == ([], [True, True])
 
     def test_cancelAfter(self, stage: Stage) -> None:
-        """
-        A subscription ends with the last message that it may have, also over several connections.
-        """
+        """A subscription ends after its maximum of messages, also over several connections."""
         listener = Listener()
         subscription = stage.bus.subscribe(b"a", listener, "tag")
         subscription.cancelAfter(3)
@@ -240,7 +242,7 @@ class TestSubscriptions:
         assert (subscription.closed, subscription.delivered, listener.ended) == (True, 3, ["tag"])
 
     def test_cancelAfter_reached(self, stage: Stage) -> None:
-        """If it had as many already, it ends at once."""
+        """A subscription ends at once if its maximum is already reached."""
         subscription = stage.bus.subscribe(b"a", Listener())
         subscription.cancelAfter(0)
         assert subscription.closed
@@ -258,7 +260,7 @@ class TestSubscriptions:
         assert len(one.heard) + len(two.heard) == 20
 
     def test_link(self, stage: Stage) -> None:
-        """A link cannot subscribe here."""
+        """A link cannot subscribe on a remote bus."""
 
         @implementer(ILinkSubscriber)
         class Link:
@@ -270,7 +272,7 @@ class TestSubscriptions:
 
 
 class TestConnection:
-    """The loss of the connection, and its restoration."""
+    """The loss of the connection, and reconnects."""
 
     def test_reconnects(self, stage: Stage) -> None:
         """
@@ -298,14 +300,14 @@ class TestConnection:
         assert len(stage.clients) == 2
 
     def test_cluster(self, stage: Stage) -> None:
-        """The next attempt knows the last reported members of the server's cluster."""
+        """A reconnect knows the members of the cluster that the server has reported last."""
         stage.clients[-1].protocol.info["connect_urls"] = ["10.0.0.1:4222", 5]
         stage.cut()
         assert stage.heardOf == [[], ["10.0.0.1:4222"]]
 
     def test_pauses(self, stage: Stage) -> None:
         """
-        The first attempt follows at once, the next ones after short pauses, and later ones every
+        The first reconnect is tried at once, the next ones after short pauses, and later ones every
         two seconds.
         """
         stage.isDown = True
@@ -334,7 +336,9 @@ class TestConnection:
         stage.broker.stop()
 
     def test_firstFails(self) -> None:
-        """If the first connection fails the bus is not prepared, and no further attempt is made."""
+        """
+        If the first connection fails, the bus is not prepared, and no further attempt is made.
+        """
         stage = Stage()
         stage.isDown = True
         stage.start()
@@ -346,7 +350,7 @@ class TestConnection:
         assert stage.broker.reactor.getDelayedCalls() == []
 
     def test_stoppedWhileDown(self, stage: Stage) -> None:
-        """If it is stopped between two attempts, it makes no more."""
+        """A bus that is stopped between two attempts makes no more."""
         stage.isDown = True
         stage.cut()
         attempts = len(stage.heardOf)
@@ -357,7 +361,7 @@ class TestConnection:
         stage.bus.startService()
 
     def test_stoppedWhileDialling(self) -> None:
-        """Stopped during an attempt, the attempt is given up."""
+        """A bus that is stopped during an attempt cancels it."""
         stage = Stage()
         given: list[Any] = []
         dialling: Deferred[Client] = Deferred(given.append)
@@ -368,7 +372,7 @@ class TestConnection:
         stage.broker.stop()
 
     def test_subscribesBefore(self) -> None:
-        """A subscription from before the connection is made when the connection is there."""
+        """A subscription made before the connection is sent when there is one."""
         stage, listener = Stage(), Listener()
         stage.bus.subscribe(b"a", listener)
         stage.start()
@@ -380,10 +384,10 @@ class TestConnection:
 
 
 class TestOrigin:
-    """Whose messages they are."""
+    """The origin of messages."""
 
     def test_requests(self, stage: Stage) -> None:
-        """The other server gets only requests that a service here makes in its own name."""
+        """A request is sent to the other server only if its origin is the bus itself."""
         got: list[bytes] = []
         subject = b"$JS.API.STREAM.DELETE.S"
         stage.client().subscribe(b"$JS.>", lambda message: got.append(message.payload))
@@ -396,7 +400,7 @@ class TestOrigin:
         assert got == [b"4"]
 
     def test_serve(self, stage: Stage) -> None:
-        """A service is asked by the users of the other server."""
+        """A service receives the requests of clients of the other server."""
         service = Listener()
         stage.bus.serve(b"ask", service, "tag")
         stage.settle()
@@ -406,8 +410,8 @@ class TestOrigin:
 
     def test_link(self, stage: Stage) -> None:
         """
-        Services treat senders as clients of a peer: the server has checked the subject, so the
-        content of a message must agree with it.
+        Services treat senders as clients of a peer. The server has checked the subject, which the
+        content of a message must match.
         """
         listener = Listener()
         stage.bus.subscribe(b"a", listener)
@@ -419,8 +423,8 @@ class TestOrigin:
         assert requester.mayHear(b"_INBOX.x") and not requester.mayHear(b"a")
         assert stage.bus.clientInfo(True).acc == "$G"
 
-    def test_whatIsNotKnown(self, stage: Stage) -> None:
-        """Mappings and subscriptions of the server are not known."""
+    def test_unknownMappings(self, stage: Stage) -> None:
+        """A remote bus maps no subjects, and its interest cannot be watched."""
         assert stage.bus.mapped(b"a") == b"a"
         stage.bus.refresh()
         with pytest.raises(BrokerError, match="cannot be watched"):
@@ -428,7 +432,7 @@ class TestOrigin:
 
 
 def test_nothingToWaitFor() -> None:
-    """A bus that was never connected stops at once, and does not know how large messages may be."""
+    """A bus that was never connected stops at once, and has no payload limit."""
     bus = RemoteBus(MemoryBroker().reactor, lambda heardOf: succeed(None))  # type: ignore[arg-type]
     assert bus.maxPayload == 0
     assert bus.stopService().called

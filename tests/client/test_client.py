@@ -34,7 +34,7 @@ class Room:
         self.errors: list[str] = []
 
     def settle(self) -> None:
-        """Let everything happen that happens at once."""
+        """Let all calls that are due happen."""
         self.broker.advance(0)
 
     @property
@@ -44,7 +44,7 @@ class Room:
         return sum(subscription.kind == Kind.CLIENT for subscription in account.subscriptions())
 
     def client(self, **options: Any) -> Client:
-        """A client that has been let in."""
+        """A connected client."""
         outcome: list[Any] = []
         connecting = connectInProcess(
             self.broker.broker, ConnectOptions(**options), onError=self.errors.append
@@ -92,7 +92,7 @@ class TestMessages:
         assert (subscription.pattern, subscription.delivered) == (b"foo.*", 2)
 
     def test_queueGroups(self, room: Room) -> None:
-        """Of a queue group one member gets each message."""
+        """One member of a queue group gets each message."""
         members = [room.client() for _ in range(3)]
         got: list[list[Message]] = [[] for _ in members]
         for member, list_ in zip(members, got, strict=True):
@@ -104,7 +104,7 @@ class TestMessages:
         assert sum(map(len, got)) == 30
 
     def test_cancel(self, room: Room) -> None:
-        """A cancelled subscription gets no more messages, not even those on their way."""
+        """A cancelled subscription gets no more messages, not even those in flight."""
         client = room.client()
         got: list[Message] = []
         subscription = client.subscribe(b"foo", got.append)
@@ -136,7 +136,7 @@ class TestMessages:
         assert room.subscriptions == 0
 
     def test_echo(self, room: Room) -> None:
-        """A client without echo gets other clients' messages only."""
+        """A client without echo receives only messages of other clients."""
         client = room.client(echo=False)
         got: list[Message] = []
         client.subscribe(b"foo", got.append)
@@ -164,7 +164,7 @@ class TestMessages:
 
     def test_refusedHere(self, room: Room) -> None:
         """
-        A publish that is too large, or would break the protocol, is refused here, and nothing is
+        A publish that is too large, or would break the protocol, raises an error, and nothing is
         sent.
         """
         client = room.client()
@@ -183,7 +183,7 @@ class TestMessages:
         assert room.result(client.flush()) is None
 
     def test_refusedThere(self, room: Room) -> None:
-        """An error of the server is given to the callback."""
+        """An error of the server is passed to the callback."""
         client = room.client()
         client.publish(b"$GR.x")
         room.settle()
@@ -192,7 +192,7 @@ class TestMessages:
 
 
 class TestRequests:
-    """Asking and answering."""
+    """Requests and answers."""
 
     def test_ownAnswer(self, room: Room) -> None:
         """Each request gets its own answer, over one subscription."""
@@ -214,20 +214,20 @@ class TestRequests:
         assert Headers.fromBlock(got[0].headers).get("A") == "1"
 
     def test_service(self, room: Room) -> None:
-        """A service inside the broker answers as any other."""
+        """A service inside the broker answers requests of a client."""
         bus = room.broker.bus()
         service = Recorder(lambda message: bus.publish(Message(message.reply, b"from inside")))
         bus.subscribe(b"ask", service)
         assert room.result(room.client().request(b"ask")).payload == b"from inside"
 
     def test_noResponders(self, room: Room) -> None:
-        """Without responders the request fails at once."""
+        """A request without responders fails at once."""
         error = room.result(room.client().request(b"no.one"))
         assert isinstance(error, NoResponders)
         assert error.subject == b"no.one"
 
     def test_timeout(self, room: Room) -> None:
-        """Without an answer the request fails at the timeout. A late answer is dropped."""
+        """A request without an answer fails at the timeout, and a late answer is dropped."""
         client = room.client()
         got: list[Message] = []
         client.subscribe(b"ask", got.append)
@@ -238,7 +238,7 @@ class TestRequests:
         room.settle()
 
     def test_cancelled(self, room: Room) -> None:
-        """A request can be given up."""
+        """A request can be cancelled."""
         client = room.client()
         client.subscribe(b"ask", lambda message: None)
         asking = client.request(b"ask")
@@ -246,7 +246,7 @@ class TestRequests:
         assert isinstance(room.result(asking), CancelledError)
 
     def test_connectionEnds(self, room: Room) -> None:
-        """When the connection ends everything that waits fails."""
+        """When the connection ends, all pending requests and flushes fail."""
         client = room.client()
         client.subscribe(b"ask", lambda message: None)
         room.settle()
@@ -260,7 +260,10 @@ class TestTheEnd:
     """Flushing, draining and closing."""
 
     def test_flush(self, room: Room) -> None:
-        """A flush fires when the server has handled all earlier lines; several fire in order."""
+        """
+        A flush fires when the server has handled all earlier lines, and several flushes fire in
+        order.
+        """
         client = room.client()
         order: list[int] = []
         for number in range(3):
@@ -289,7 +292,7 @@ class TestTheEnd:
         assert isinstance(room.result(client.whenClosed()), ConnectionEnded)
 
     def test_drain(self, room: Room) -> None:
-        """Draining delivers messages on their way, answers included, and then closes."""
+        """Draining delivers messages in flight, answers included, and then closes."""
         client, other = room.client(), room.client()
         answers: list[Message] = []
         other.subscribe(b"answers", answers.append)
@@ -304,7 +307,9 @@ class TestTheEnd:
         assert room.subscriptions == 1
 
     def test_serverCloses(self, room: Room) -> None:
-        """When the server closes, waiting for the end yields its last error."""
+        """
+        When the server closes the connection, waiting for the end yields the server's last error.
+        """
         client = room.client()
         closed = [client.whenClosed(), client.whenClosed()]
         [session] = list[Any](room.broker.broker.clientContext.connections)

@@ -33,9 +33,9 @@ INFO = b'INFO {"server_id":"S"} \r\n'
 @implementer(IStreamClientEndpoint)
 class Endpoint:
     """
-    An endpoint that the test connects, or not.
+    An endpoint whose connection the test opens, or not.
 
-    @ivar cancelled: whether the dialling was given up.
+    @ivar cancelled: whether the attempt was cancelled.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -53,7 +53,7 @@ class Endpoint:
         return self.dialling
 
     def open(self) -> None:
-        """Let the connection be there."""
+        """Open the connection."""
         protocol = self.factory.buildProtocol(None)
         self.transport = MemoryTransport(self.clock, protocol)
         self.transport.connect()
@@ -61,9 +61,7 @@ class Endpoint:
 
 
 class Dialling:
-    """
-    A client that connects over such an endpoint.
-    """
+    """A client that connects over this endpoint."""
 
     def __init__(self, **more: Any) -> None:
         self.clock = Clock()
@@ -80,10 +78,12 @@ class Dialling:
 
 
 class TestEndpoint:
-    """Over an endpoint."""
+    """A connection over an endpoint."""
 
     def test_connected(self) -> None:
-        """The client is ready when the server has accepted it. The only timer left is its own."""
+        """
+        The client is ready when the server has accepted it, and leaves no timer after it closes.
+        """
         dialling = Dialling(options=ConnectOptions(name="me"))
         dialling.endpoint.open()
         dialling.endpoint.transport.send(INFO)
@@ -98,14 +98,14 @@ class TestEndpoint:
         assert dialling.clock.getDelayedCalls() == []
 
     def test_endpointFails(self) -> None:
-        """Without a listener it fails with the endpoint's error."""
+        """Connecting fails with the endpoint's error."""
         dialling = Dialling()
         dialling.endpoint.dialling.errback(REFUSED)
         assert isinstance(dialling.error, ConnectionRefusedError)
         assert dialling.clock.getDelayedCalls() == []
 
     def test_endpointFailsAtOnce(self) -> None:
-        """The login fails in the same way if the endpoint fails at once."""
+        """Connecting fails in the same way if the endpoint fails at once."""
 
         @implementer(IStreamClientEndpoint)
         class Closed:
@@ -117,7 +117,7 @@ class TestEndpoint:
         assert isinstance(outcomes[0].value, ConnectionRefusedError)
 
     def test_denied(self) -> None:
-        """If the server does not accept the login, the call fails with the server's text."""
+        """Connecting fails with the server's error if the login is denied."""
         dialling = Dialling()
         dialling.endpoint.open()
         dialling.endpoint.transport.send(INFO + b"-ERR 'Authorization Violation'\r\n")
@@ -126,7 +126,7 @@ class TestEndpoint:
         assert isinstance(dialling.error, ServerError)
 
     def test_diallingTakesTooLong(self) -> None:
-        """An endpoint that takes too long is given up."""
+        """An endpoint that takes too long is cancelled."""
         dialling = Dialling(timeout=3.0)
         dialling.clock.advance(3.1)
         assert str(dialling.error) == "the login took longer than 3s"
@@ -134,7 +134,7 @@ class TestEndpoint:
         assert dialling.clock.getDelayedCalls() == []
 
     def test_serverTakesTooLong(self) -> None:
-        """An attempt to reach a server that never answers fails, and its connection is cut."""
+        """Connecting to a server that never answers fails, and the connection is aborted."""
         dialling = Dialling(timeout=3.0)
         dialling.endpoint.open()
         dialling.clock.advance(3.1)
@@ -143,7 +143,7 @@ class TestEndpoint:
         assert dialling.endpoint.transport.closed == "aborted"
 
     def test_cancelled(self) -> None:
-        """Connecting can be given up, before and after there is a connection."""
+        """Connecting can be cancelled, before and after the connection is open."""
         before, after = Dialling(), Dialling()
         after.endpoint.open()
         for dialling in (before, after):
@@ -156,10 +156,10 @@ class TestEndpoint:
 
 
 class TestInProcess:
-    """To a broker in this process."""
+    """A connection to a broker in the same process."""
 
     def test_connected(self) -> None:
-        """The broker authorizes it like any other client, and knows its address."""
+        """The broker authorizes a client in the same process like any other."""
         asked: list[ConnectRequest] = []
 
         def answer(hello: ConnectRequest) -> Grant:
@@ -213,7 +213,7 @@ class TestNames:
         "text", ["ssl:127.0.0.1:4222:hostname=localhost", "tls:localhost:4222", "tcp:127.0.0.1:1"]
     )
     def test_endpointWithName(self, text: str) -> None:
-        """An endpoint that knows the name, or does no TLS, dials."""
+        """An endpoint that checks the certificate's name, or does no TLS, is accepted."""
         reactor: Any = MemoryReactorClock()
         outcomes: list[Any] = []
         connecting = connect(clientFromString(reactor, text), reactor=reactor)
@@ -223,7 +223,7 @@ class TestNames:
         assert outcomes[0].check(CancelledError)
 
     def test_optionsWithName(self) -> None:
-        """Options for a name are taken."""
+        """TLS options that check a name are accepted."""
         clock = Clock()
         endpoint = Endpoint(clock)
         connecting = connect(endpoint, tls=optionsForClientTLS("localhost"), reactor=clock)

@@ -9,7 +9,7 @@ from natsbroker.errors import BrokerError
 
 
 def test_family() -> None:
-    """All errors of the client have one base class, and also the package's base class."""
+    """All errors of the client have one base class, and also the base class of the package."""
     for error in (ConnectionEnded("x"), ServerError("x"), TLSError("x")):
         assert isinstance(error, ClientError)
         assert isinstance(error, BrokerError)

@@ -26,11 +26,11 @@ FULL = ConnectOptions(
 
 
 class TestFields:
-    """The fields of CONNECT."""
+    """The fields that are sent."""
 
     def test_defaults(self) -> None:
         """
-        A client without a name sends its language and version, and nothing that identifies it.
+        A client without options sends its language and version, and nothing that identifies it.
         """
         assert connectFields(ConnectOptions(), "nonce", False) == {
             "verbose": False,
@@ -65,7 +65,7 @@ class TestFields:
 
 
 class TestOptions:
-    """The value itself."""
+    """The options object."""
 
     def test_secretsDoNotShow(self) -> None:
         """A representation shows no secret."""

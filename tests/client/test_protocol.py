@@ -58,9 +58,7 @@ class Shown:
 
 
 class Call:
-    """
-    A connection with a server that the test plays.
-    """
+    """A connection whose server is played by the test."""
 
     def __init__(self, isTLS: bool = False, **terms: Any) -> None:
         self.clock = Clock()
@@ -80,7 +78,7 @@ class Call:
         self.transport.connect()
 
     def say(self, data: bytes) -> bytes:
-        """Let the server send something, and return what the client answers."""
+        """Send data as the server, and return the client's answer."""
         self.transport.send(data)
         return self.hear()
 
@@ -97,17 +95,17 @@ class Call:
         return events
 
     def begin(self) -> None:
-        """Be let in."""
+        """Accept the login."""
         self.say(INFO)
         self.say(b"PONG\r\n")
         assert self.events == ["began"]
 
 
 class TestBeginning:
-    """Being let in."""
+    """The login."""
 
     def test_login(self) -> None:
-        """INFO is answered with CONNECT and PING; the PONG is the beginning."""
+        """INFO is answered with CONNECT and PING, and the login ends with PONG."""
         call = Call(options=ConnectOptions(user="me", password="secret"))
         assert call.hear() == b""
         said = call.say(INFO)
@@ -121,9 +119,7 @@ class TestBeginning:
 
     @pytest.mark.parametrize("headers", [True, False])
     def test_noResponders(self, headers: bool) -> None:
-        """
-        The status for no responders needs headers, and is asked for where the server has them.
-        """
+        """The status for no responders is requested only if the server supports headers."""
         said = Call().say(b'INFO {"headers":%s}\r\n' % json.dumps(headers).encode())
         assert json.loads(said[8:-8])["no_responders"] is headers
 
@@ -146,7 +142,7 @@ class TestBeginning:
 
     @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"1", b"null", b"[" * 100_000])
     def test_badInfo(self, text: bytes) -> None:
-        """An INFO that is malformed is the end."""
+        """A malformed INFO ends the connection."""
         call = Call()
         call.say(b"INFO " + text + b"\r\n")
         [reason] = call.events
@@ -162,7 +158,7 @@ class TestBeginning:
         assert "not a NATS server" in str(reason)
 
     def test_notYet(self) -> None:
-        """A message cannot be sent before the login or after the end."""
+        """Nothing can be sent before the login or after the end."""
         call = Call()
         with pytest.raises(ConnectionEnded):
             call.protocol.write(b"x")
@@ -176,7 +172,7 @@ class TestBeginning:
 
 
 class TestTLS:
-    """Encryption."""
+    """TLS between client and server."""
 
     REQUIRED = b'INFO {"tls_required":true}\r\n'
 
@@ -196,8 +192,7 @@ class TestTLS:
     )
     def test_nameless(self, shown: Any, isTLS: bool) -> None:
         """
-        To a server whose certificate name could not be checked, a client that began TLS sends
-        nothing.
+        A client that began TLS without checking the name of the server's certificate sends nothing.
         """
         call = Call(isTLS, tls="creator")
         call.shown = shown
@@ -210,22 +205,22 @@ class TestTLS:
         assert call.transport.closed == "aborted"
 
     def test_greetingOverTLS(self) -> None:
-        """Where TLS comes before INFO, INFO is answered as usual."""
+        """INFO is answered as usual on a connection with TLS before INFO."""
         call = Call(isTLS=True)
         call.protocol.handshakeCompleted()
         assert call.hear() == b""
         assert call.say(self.REQUIRED).startswith(b"CONNECT")
 
-    def test_serverDoesNot(self) -> None:
-        """If we require TLS and the server does not offer it, nothing is sent in clear text."""
+    def test_serverWithoutTLS(self) -> None:
+        """A client that requires TLS sends nothing to a server that does not offer it."""
         call = Call(tls="creator", options=ConnectOptions(password="secret"))
         assert call.say(INFO) == b""
         [reason] = call.events
         assert isinstance(reason, TLSError)
         assert call.started == []
 
-    def test_weDoNot(self) -> None:
-        """Where the server requires it and we cannot, the same."""
+    def test_clientWithoutTLS(self) -> None:
+        """A client without TLS sends nothing to a server that requires it."""
         call = Call(options=ConnectOptions(password="secret"))
         assert call.say(self.REQUIRED) == b""
         [reason] = call.events
@@ -238,7 +233,7 @@ class TestTLS:
             assert call.started == []
 
     def test_injected(self) -> None:
-        """Bytes that came in clear text behind INFO are not believed once there is TLS."""
+        """Bytes in clear text after INFO end the connection if TLS is to begin."""
         call = Call(tls="creator")
         assert call.say(self.REQUIRED + b"PONG\r\n") == b""
         [reason] = call.events
@@ -247,7 +242,7 @@ class TestTLS:
 
 
 class TestTalk:
-    """Once we are in."""
+    """A connection after the login."""
 
     def test_messages(self) -> None:
         """Messages are handed over with and without headers, in order."""
@@ -257,14 +252,14 @@ class TestTalk:
         assert call.events == [(b"a", b"1", b"", b"", b"hi"), (b"b", b"2", b"r", b"hhh", b"pp")]
 
     def test_serverPings(self) -> None:
-        """PINGs are answered, also before we are in."""
+        """PINGs of the server are answered, also before the login has ended."""
         call = Call()
         assert call.say(b"PING\r\n") == b"PONG\r\n"
         call.begin()
         assert call.say(b"+OK\r\nPING\r\n") == b"PONG\r\n"
 
     def test_errors(self) -> None:
-        """A refusal is reported, and the connection stays."""
+        """An error of the server is reported, and the connection stays."""
         call = Call()
         call.begin()
         call.say(b"-ERR 'Permissions Violation for Publish to \"a\"'\r\nMSG a 1 0\r\n\r\n")
@@ -275,7 +270,7 @@ class TestTalk:
         assert isinstance(reason, ConnectionEnded)
 
     def test_lastWord(self) -> None:
-        """A refusal that is the server's last word is the reason of the end."""
+        """The last error of the server is the reason for the end of the connection."""
         call = Call()
         call.begin()
         call.say(b"-ERR 'Stale Connection'\r\n")
@@ -285,7 +280,7 @@ class TestTalk:
         assert told == reason.text == "Stale Connection"
 
     def test_newInfo(self) -> None:
-        """INFO that comes later replaces the first."""
+        """A later INFO replaces the first."""
         call = Call()
         call.begin()
         call.say(b'INFO {"ldm":true}\r\n')
@@ -294,7 +289,7 @@ class TestTalk:
         assert "is malformed" in str(call.events[0])
 
     def test_pings(self) -> None:
-        """Answers to the owner's PINGs are distinguished from those to our own, by their order."""
+        """PONGs are assigned by their order to PINGs of the program or of the client itself."""
         call = Call(pingInterval=10.0)
         call.begin()
         call.protocol.ping()
@@ -313,7 +308,7 @@ class TestTheEnd:
     """The end of a connection."""
 
     def test_silentServer(self) -> None:
-        """A server that answers no PINGs is given up."""
+        """A server that answers no PINGs is disconnected."""
         call = Call(pingInterval=10.0)
         call.begin()
         for _ in range(40):
@@ -338,7 +333,7 @@ class TestTheEnd:
 
     def test_close(self) -> None:
         """
-        Closing sends the waiting bytes; the first reason counts; later messages are not delivered.
+        Closing sends the waiting bytes, keeps the first reason, and delivers no later messages.
         """
         call = Call()
         call.begin()
@@ -351,7 +346,7 @@ class TestTheEnd:
         assert str(reason) == "ours"
 
     def test_nobodyThere(self) -> None:
-        """Closing before there is a connection is harmless, and leaves no timer."""
+        """Closing before the connection is open is harmless, and leaves no timer."""
         clock = Clock()
         protocol = ServerConnection(clock, ConnectionTerms(ConnectOptions()), Listener())
         protocol.close(ConnectionEnded("x"))

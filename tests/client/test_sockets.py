@@ -37,16 +37,16 @@ class TestPlain:
     """Over TCP."""
 
     def test_session(self, natsbroker: BrokerProcess) -> None:
-        """The client connects, publishes, receives and leaves."""
+        """The client connects, publishes, receives and disconnects."""
         assert talking(natsbroker.port) == "heard 300000 bytes, TLS False"
 
     def test_wantsTLS(self, natsbroker: BrokerProcess, tmp_path: Path) -> None:
-        """If the options require TLS and the server does not offer it, the client disconnects."""
+        """A client that requires TLS disconnects from a server that does not offer it."""
         writeCertificates(tmp_path)
         assert talking(natsbroker.port, tmp_path / "ca.pem").startswith("TLSError")
 
     def test_nobodyListens(self, natsbroker: BrokerProcess) -> None:
-        """Without a listener, that is the text of the error."""
+        """The error without a listener is that of the refused connection."""
         natsbroker.stop()
         assert talking(natsbroker.port).startswith("ConnectionRefusedError")
 
@@ -62,7 +62,7 @@ class TestTLS:
         return natsbrokerFactory("--tls", *files)
 
     def test_sessionOverTLS(self, server: BrokerProcess, tmp_path: Path) -> None:
-        """With a trusted authority the client connects, publishes, receives and leaves."""
+        """A client that trusts the authority connects, publishes, receives and disconnects."""
         assert talking(server.port, tmp_path / "ca.pem") == "heard 300000 bytes, TLS True"
 
     def test_wrongName(self, server: BrokerProcess, tmp_path: Path) -> None:
@@ -71,12 +71,12 @@ class TestTLS:
         assert said.startswith("ConnectionEnded")
 
     def test_strangeAuthority(self, server: BrokerProcess, tmp_path: Path) -> None:
-        """A certificate of an authority that the client does not trust is refused."""
+        """A certificate of an untrusted authority is refused."""
         other = tmp_path / "other"
         other.mkdir()
         writeCertificates(other)
         assert talking(server.port, other / "ca.pem").startswith("ConnectionEnded")
 
     def test_cannot(self, server: BrokerProcess) -> None:
-        """Without an authority, nothing is sent to a server that requires TLS."""
+        """A client without an authority sends nothing to a server that requires TLS."""
         assert talking(server.port) == "TLSError: the server requires TLS"

@@ -22,9 +22,7 @@ OWN, PEER = IPv4Address("TCP", "127.0.0.1", 1), IPv4Address("TCP", "127.0.0.1", 
 
 
 class End(TransportEnd):
-    """
-    An end that notes what is asked of it.
-    """
+    """A transport that records its calls."""
 
     def __init__(self, connected: bool = True) -> None:
         super().__init__(OWN, PEER)
@@ -61,7 +59,7 @@ class Producer:
 
 
 def test_provides() -> None:
-    """The transport is a transport, a consumer and a producer, and knows its addresses."""
+    """A transport provides its interfaces, and knows its addresses."""
     end = End()
     for interface in (ITransport, IConsumer, IPushProducer):
         assert verifyObject(interface, end)
@@ -135,15 +133,15 @@ class Pipe:
         self.right: Any = self.other.transport
 
     def settle(self) -> None:
-        """Let happen what happens at once."""
+        """Let all calls that are due happen."""
         self.clock.advance(0)
 
 
 class TestBytes:
-    """Bytes between the two ends."""
+    """Bytes between two transports."""
 
     def test_provides(self) -> None:
-        """Each end is a transport, a consumer and a producer, and knows the other."""
+        """Each end provides the interfaces of a transport, and knows the address of the other."""
         pipe = Pipe()
         for interface in (ITransport, IConsumer, IPushProducer):
             assert verifyObject(interface, pipe.left)
@@ -151,7 +149,7 @@ class TestBytes:
         assert repr(pipe.left.getPeer()) == repr(pipe.left.getHost()) == "PipeAddress()"
 
     def test_bothWays(self) -> None:
-        """Written bytes arrive at the other end in a later turn, together."""
+        """Bytes written in one turn arrive together at the other end, in a later turn."""
         pipe = Pipe()
         pipe.left.write(b"a")
         pipe.left.writeSequence([b"b", b"c"])
@@ -161,7 +159,7 @@ class TestBytes:
         assert (pipe.one.events, pipe.other.events) == ([b"d"], [b"abc"])
 
     def test_answersFromWithin(self) -> None:
-        """A protocol may answer while it gets something."""
+        """A protocol may write while it receives data."""
         pipe = Pipe()
         pipe.other.onData = lambda: pipe.right.write(b"pong")
         pipe.left.write(b"ping")
@@ -170,10 +168,12 @@ class TestBytes:
 
 
 class TestBackPressure:
-    """An end that does not read."""
+    """A transport whose peer does not read."""
 
     def test_pausesTheWriter(self) -> None:
-        """A producer is paused while too much is on its way, and resumed when it was taken."""
+        """
+        A producer is paused while too much is in flight, and resumed when the peer has read it.
+        """
         pipe = Pipe()
         pipe.left.registerProducer(pipe.one, True)
         pipe.right.pauseProducing()
@@ -191,8 +191,8 @@ class TestBackPressure:
 
     def test_producers(self) -> None:
         """
-        Only one producer can be registered at a time, and it must be a streaming one. A producer
-        that is registered too late is stopped.
+        Only one streaming producer can be registered at a time. A producer that is registered too
+        late is stopped.
         """
         pipe = Pipe()
         pipe.left.registerProducer(pipe.one, True)
@@ -211,7 +211,7 @@ class TestTheEnd:
     """The end of a transport."""
 
     def test_loseConnection(self) -> None:
-        """Losing the connection sends waiting bytes first; then both ends are notified, once."""
+        """Closing sends waiting bytes first, and then both ends are notified once."""
         pipe = Pipe()
         pipe.left.write(b"bye")
         pipe.left.loseConnection()
@@ -225,7 +225,7 @@ class TestTheEnd:
         assert pipe.clock.getDelayedCalls() == []
 
     def test_lostWaits(self) -> None:
-        """If the peer does not read, the connection stays open until it does."""
+        """A connection that is being closed stays open until its peer has read all bytes."""
         pipe = Pipe()
         pipe.right.pauseProducing()
         pipe.left.write(b"bye")
@@ -237,7 +237,7 @@ class TestTheEnd:
         assert (pipe.one.events, pipe.other.events) == ([ConnectionDone], [b"bye", ConnectionDone])
 
     def test_bothLose(self) -> None:
-        """The two ends may close at the same time, with bytes on their way in both directions."""
+        """Both ends may close at the same time, with bytes in flight in both directions."""
         pipe = Pipe()
         for end in (pipe.left, pipe.right):
             end.write(b"bye")
@@ -247,7 +247,7 @@ class TestTheEnd:
         assert pipe.clock.getDelayedCalls() == []
 
     def test_aborted(self) -> None:
-        """Aborting drops bytes on their way. The other end sees a lost connection."""
+        """Aborting drops bytes in flight, and the other end sees a lost connection."""
         pipe = Pipe()
         pipe.right.registerProducer(pipe.other, True)
         pipe.left.write(b"bye")
@@ -260,7 +260,7 @@ class TestTheEnd:
         )
 
     def test_lostFromWithin(self) -> None:
-        """A protocol may close while it gets something."""
+        """A protocol may close its transport while it receives data."""
         pipe = Pipe()
         pipe.other.onData = pipe.right.loseConnection
         pipe.left.write(b"1")
@@ -273,7 +273,7 @@ STEPS = st.tuples(st.sampled_from(["write", "pause", "resume", "settle"]), st.bi
 
 @given(st.lists(STEPS))
 def test_nothingLost(steps: list[tuple[str, bytes]]) -> None:
-    """With any pauses, the written bytes arrive in order."""
+    """Written bytes arrive in order, with any pauses."""
     pipe = Pipe()
     sent = b""
     for what, data in steps:
