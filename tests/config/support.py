@@ -20,9 +20,7 @@ PEM = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n"
 
 
 def filesystem(files: Mapping[str, str]) -> Callable[[str], str]:
-    """
-    Make a C{read} function that knows these files and no others.
-    """
+    """A C{read} function that knows only these files."""
 
     def read(path: str) -> str:
         if path not in files:
@@ -51,24 +49,18 @@ def settingsOf(text: str) -> Settings:
 
 
 def errorsOf(text: str) -> list[ConfigError]:
-    """
-    Collect what is wrong with a text.
-    """
+    """The errors of a text."""
     with pytest.raises(ConfigErrors) as raised:
         built(text)
     return list(raised.value.errors)
 
 
 def complaintsOf(text: str) -> list[str]:
-    """
-    Collect what is wrong with a text, as lines for a person.
-    """
+    """The errors of a text, as lines."""
     return [str(error) for error in errorsOf(text)]
 
 
 def readingOf(text: str) -> tuple[ParsedBlock, Diagnostics]:
-    """
-    Read a text by the tables of keys, without building anything.
-    """
+    """Read a text with the tables of keys, without building settings."""
     findings = Diagnostics()
     return readTable(parse(text, {}, "s.conf", NO_FILES), ROOT, findings), findings

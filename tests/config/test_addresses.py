@@ -22,7 +22,7 @@ READABLE = [
 
 @pytest.mark.parametrize(("text", "expected"), READABLE)
 def test_readable(text: str, expected: tuple[str, int]) -> None:
-    """The last colon separates host and port. An IPv6 address has brackets."""
+    """The last colon separates host and port, and an IPv6 address is in brackets."""
     assert splitAddress(text) == expected
 
 
@@ -30,7 +30,7 @@ def test_readable(text: str, expected: tuple[str, int]) -> None:
     "text", ["", "a", "::1:4222", "[::1]", "[::1", "[::1]x:1", "a]:1", "a:[1]"]
 )
 def test_noAddress(text: str) -> None:
-    """A text without a port, or with colons and no brackets, is no address."""
+    """A text without a port, or with colons but no brackets, is not an address."""
     with pytest.raises(ValueError, match="could not parse address string"):
         splitAddress(text)
 
@@ -53,13 +53,13 @@ def test_anyText(text: str) -> None:
 
 @pytest.mark.parametrize("port", [-1, 0, 1, 65535])
 def test_ports(port: int) -> None:
-    """A listener can have these ports."""
+    """Valid ports of a listener are accepted."""
     assert checkPort(port) == port
 
 
 @pytest.mark.parametrize("port", [-2, 65536, 2**62])
 def test_badPorts(port: int) -> None:
-    """A listener cannot have these."""
+    """Invalid ports of a listener are refused."""
     with pytest.raises(ValueError, match="invalid port"):
         checkPort(port)
 
@@ -74,13 +74,13 @@ def test_badPorts(port: int) -> None:
     ],
 )
 def test_splitURL(url: str, expected: RemoteURL) -> None:
-    """A URL of a server has a host, and may have a port, a user and a scheme that asks for TLS."""
+    """The URL of a server has a host, and may have a port, a user and a scheme for TLS."""
     assert splitURL(url, "server", ("nats",), 4222) == expected
 
 
 @pytest.mark.parametrize("url", ["nats://", "nats://h:0", "http://h", "nats://h:x", "wss://h"])
 def test_splitURL_noServer(url: str) -> None:
-    """Other texts are refused, without quoting a possible password."""
+    """Other texts are refused, with errors that hide possible passwords."""
     with pytest.raises(ValueError, match="server") as raised:
         splitURL(url.replace("://", "://u:secret@"), "server", ("nats",), 4222)
     assert "secret" not in str(raised.value)
@@ -88,7 +88,7 @@ def test_splitURL_noServer(url: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LocalHost"])
 def test_here(host: str) -> None:
-    """No other machine reaches these."""
+    """A loopback address cannot be reached by other machines."""
     assert isLoopback(host)
 
 

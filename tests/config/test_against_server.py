@@ -1,8 +1,8 @@
 """
 The same configurations and command lines, read by us and by nats-server.
 
-The verdicts in corpus.txt are held against our reader with or without a server; only the
-comparison itself needs one.
+Our reader is compared with the verdicts in corpus.txt, with or without a server. Only the
+comparison itself needs nats-server.
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ class Answer:
 
     @property
     def lines(self) -> set[int]:
-        """
-        The lines of s.conf that it complains about.
-        """
+        """The lines of s.conf that nats-server reports."""
         places = re.findall(r"s\.conf:(\d+):\d+: |on line (\d+)", self.text)
         return {int(first or second) for first, second in places}
 
@@ -145,9 +143,7 @@ def ask(folder: Path, *arguments: str) -> Answer:
 
 
 def starts(folder: Path) -> bool:
-    """
-    Tell whether nats-server gets ready with s.conf.
-    """
+    """Whether nats-server becomes ready with s.conf."""
     command = [server(), "-c", "s.conf", "-a", "127.0.0.1", "-p", "-1"]
     environment = dict(os.environ, **ENVIRONMENT)
     with subprocess.Popen(
@@ -169,9 +165,7 @@ class Ours:
 
     @property
     def lines(self) -> set[int]:
-        """
-        The lines that we complain about.
-        """
+        """The lines that we report."""
         return {error.position.line for error in self.errors}
 
 
@@ -201,7 +195,7 @@ class TestFiles:
     """Configuration files."""
 
     def test_enoughCases(self) -> None:
-        """There are enough cases of each kind to mean something."""
+        """There are enough cases of each kind."""
         verdicts = [case.verdict for case in cases()]
         assert verdicts.count("ACCEPTED") > 60
         assert verdicts.count("REFUSED") > 60
@@ -219,7 +213,7 @@ class TestFiles:
 
     @select("WARNED")
     def test_warned(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where nats-server warns, and C{-t} fails, so do we."""
+        """A file for which nats-server warns, and fails with C{-t}, has one warning here."""
         ours = read(folder, case.text, monkeypatch)
         assert ours.errors == ()
         assert len(ours.warnings) == 1
@@ -240,13 +234,16 @@ class TestFiles:
     def test_sameLinesAtStart(
         self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A file with which nats-server cannot start is refused here when it is read."""
+        """
+        A file with which nats-server cannot start is refused here when it is read, on the same
+        lines.
+        """
         assert read(folder, case.text, monkeypatch).errors
         assert not starts(folder)
 
     @select("STRICTER")
     def test_stricter(self, case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where we are stricter on purpose, nats-server is not."""
+        """A file that we refuse on purpose is accepted by nats-server."""
         assert read(folder, case.text, monkeypatch).errors
         assert starts(folder)
 
@@ -293,7 +290,7 @@ COMMAND_FILES = {"good.conf": "port: 4222\n", "wrong.conf": "bogus: 1\n"}
 
 @pytest.mark.parametrize("line", LINES)
 def test_commandLine(line: str, tmp_path: Path) -> None:
-    """A command line that ends at once has nats-server's exit code, and its message."""
+    """A command line that ends at once has the exit code and the message of nats-server."""
     for name, text in COMMAND_FILES.items():
         (tmp_path / name).write_text(text)
     answer = ask(tmp_path, *line.split())
@@ -311,8 +308,6 @@ def test_commandLine(line: str, tmp_path: Path) -> None:
 
 
 def _words(error: ConfigError) -> str:
-    """
-    Get the part of a message that both say: without program, place and path.
-    """
+    """The part of a message that both servers write: without program, position and path."""
     single = error.errors[0] if isinstance(error, ConfigErrors) else error
     return single.message.lower()

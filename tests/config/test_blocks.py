@@ -16,10 +16,10 @@ from tests.config.support import readingOf
 
 
 class TestValues:
-    """Values of a block."""
+    """Values in a block."""
 
     def test_types(self) -> None:
-        """Each accessor gives the value in its type, or the default."""
+        """Each accessor returns the value in its type, or the default."""
         reading, findings = readingOf(
             "server_name: n, port: 5, debug: on, ping_interval: '1m', server_tags: [a, b], "
             "server_metadata {k: v}, tls {verify: true}"
@@ -37,7 +37,7 @@ class TestValues:
         assert reading.block("cluster") is None
 
     def test_errorAt(self) -> None:
-        """An error stands at a key with its path, and at the block where the key is not there."""
+        """An error is at its key, or at the block if the key is missing."""
         reading, findings = readingOf("port: 1\ntls {\n verify: true }")
         tls = reading.block("tls")
         assert tls is not None
@@ -49,7 +49,7 @@ class TestValues:
         ]
 
     def test_errorsAt(self) -> None:
-        """Each error stands at its key."""
+        """Each of several errors is at its key."""
         reading, findings = readingOf("port: 1")
         findings.errorsAt(reading, [("port", "no"), ("host", "none")])
         assert [(error.path, error.message) for error in findings.errors] == [
@@ -65,23 +65,23 @@ class TestValues:
         assert (empty.path, empty.position, empty.values) == ("cluster", reading.position, {})
 
     def test_zeroIsTheDefault(self) -> None:
-        """A zero in the file means the default."""
+        """A zero in the file stands for the default."""
         reading, _ = readingOf("port: 0, ping_interval: '0s'")
         assert (reading.integer("port", 4222), reading.seconds("ping_interval", 2.0)) == (4222, 2)
 
     def test_oneStringForMany(self) -> None:
-        """If a list of strings is expected, one string is enough."""
+        """A single string is accepted where a list of strings is expected."""
         reading, _ = readingOf("server_tags: a")
         assert reading.texts("server_tags") == ("a",)
 
     def test_aliases(self) -> None:
-        """A value is found by the canonical name, with every spelling. The last one counts."""
+        """A value is read by its canonical name, under every spelling. The last one counts."""
         reading, _ = readingOf("MAX_CONN: 5\nmax_connections: 6")
         assert reading.integer("max_connections") == 6
         assert reading.place("max_connections") == Position("s.conf", 2, 1)
 
     def test_paths(self) -> None:
-        """Blocks know their path, their place, and those of their keys."""
+        """A block has its path, its position, and those of its keys."""
         reading, _ = readingOf("accounts { A { users: [ {user: a}, {user: b} ] } }")
         ((name, account),) = reading.named("accounts")
         second = account.blocks("users")[1]
@@ -92,7 +92,7 @@ class TestValues:
         assert second.place("pass") == second.position
 
     def test_recorded(self) -> None:
-        """A block can be kept as plain values."""
+        """A block can be converted to plain values."""
         reading, _ = readingOf("cluster { name: c, tls {verify: true}, accounts: [a] }")
         expected = {"name": "c", "tls": {"verify": True}, "accounts": ["a"]}
         assert plainValues(reading.values["cluster"]) == expected
@@ -130,7 +130,7 @@ class TestErrors:
         ],
     )
     def test_types(self, text: str, message: str) -> None:
-        """A value of the wrong type is reported with place and path."""
+        """A value of a wrong type is reported with position and path."""
         _, findings = readingOf(text)
         assert [str(error) for error in findings.errors] == [message]
 
@@ -145,21 +145,24 @@ class TestErrors:
         ]
 
     def test_usedKeysNeedNotBeKnown(self) -> None:
-        """A key that is referred to may have any name, except in C{tls}."""
+        """A key that a reference uses may have any name, except in C{tls}."""
         _, findings = readingOf("x: 5\nport: $x\nauthorization { y: a, user: $y }")
         assert findings.errors == []
         _, findings = readingOf("tls { x: cert.pem, cert_file: $x }")
         assert [error.path for error in findings.errors] == ["tls.x"]
 
     def test_usedAccountsAreNone(self) -> None:
-        """A key among the accounts that is referred to is no account."""
+        """A key in C{accounts} that a reference uses is not an account."""
         text = "accounts { P { publish: a }, A { default_permissions: $P } }"
         reading, findings = readingOf(text)
         assert findings.errors == []
         assert [name for name, _ in reading.named("accounts")] == ["A"]
 
     def test_opener(self) -> None:
-        """A block with a plugin keeps unknown keys for it; without one they are errors."""
+        """
+        A block that names a plugin keeps unknown keys for the plugin. In other blocks they are
+        errors.
+        """
         reading, findings = readingOf("router { x: [1, {y: z} ], plugin: p }")
         router = reading.block("router")
         assert findings.errors == []
@@ -169,7 +172,7 @@ class TestErrors:
         assert [error.path for error in findings.errors] == ["router.x"]
 
     def test_notSupportedYet(self) -> None:
-        """A key whose feature is missing is read, checked and reported."""
+        """A key of an unsupported feature is read, checked and reported."""
         reading, findings = readingOf("mqtt { js_domain: c, port: x }")
         mqtt = reading.block("mqtt")
         assert mqtt is not None
@@ -180,7 +183,7 @@ class TestErrors:
         ]
 
     def test_notSupportedYetInside(self) -> None:
-        """Keys below names and items are reported in the same way."""
+        """A key of an unsupported feature is reported inside named entries and lists too."""
         _, findings = readingOf(
             "leafnodes { remotes: [ {jetstream_cluster_migrate: true}, {url: b} ] }"
         )
@@ -190,7 +193,7 @@ class TestErrors:
         assert str(error) == f"s.conf:1:25: {path}: not supported yet (JetStream)"
 
     def test_oldDuration(self) -> None:
-        """A bare number of seconds is read, with nats-server's warning."""
+        """A bare number of seconds is read with nats-server's warning."""
         reading, findings = readingOf("write_deadline: 5")
         assert reading.seconds("write_deadline") == 5.0
         assert [str(warning) for warning in findings.warnings] == [
@@ -220,13 +223,13 @@ class TestErrors:
     )
 )
 def test_anyTree(keys: dict[str, str]) -> None:
-    """With any values of the keys, the reader reports errors and does not fail."""
+    """Values of any kind give settings or errors, and no exception."""
     _, findings = readingOf("\n".join(f"{key}: {value}" for key, value in keys.items()))
     assert all(str(error).startswith("s.conf:") for error in findings.errors)
 
 
 def test_fieldsOf() -> None:
-    """Keys set the fields that their rows name. A number of 0 is left out, or is taken as it is."""
+    """Keys set the fields that their rows name. A number 0 is omitted, or included on request."""
     root, _ = readingOf(
         "ping_max: 0, server_tags: a, server_metadata { b: c }, listen: 5, max_payload: 7, "
         "leafnodes { isolate: true, authorization { pass: p } }"

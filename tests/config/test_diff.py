@@ -16,14 +16,12 @@ CERTIFICATE = "cert_file: cert.pem, key_file: key.pem"
 
 
 def changes(old: str, new: str) -> list[Change]:
-    """
-    Compare what two texts say.
-    """
+    """The differences between two configurations."""
     return differences(settingsOf(old), settingsOf(new))
 
 
 def test_sameSettings() -> None:
-    """Comments, order and another file are no change."""
+    """Comments, order and another file name are not changes."""
     assert changes("port: 1, debug: true", "# x\ndebug: yes\nport 1") == []
 
 
@@ -55,13 +53,13 @@ CHANGED = [
 
 @pytest.mark.parametrize(("old", "new", "path", "before", "after"), CHANGED)
 def test_paths(old: str, new: str, path: str, before: object, after: object) -> None:
-    """A change has the dotted path of the key and both values."""
+    """A change has the path of its key and both values."""
     (change,) = changes(old, new)
     assert (change.path, change.old, change.new) == (path, before, after)
 
 
 def test_users() -> None:
-    """Users change as a whole."""
+    """A list of users changes as a whole."""
     (change,) = changes(
         "authorization { users: [ {user: a, pass: x} ] }",
         "authorization { users: [ {user: a, pass: y} ] }",
@@ -70,13 +68,13 @@ def test_users() -> None:
 
 
 def test_tlsComes() -> None:
-    """A new block is one change. Changes that follow from it are others."""
+    """A new block is one change. Settings that depend on the block are further changes."""
     changed = changes("port: 4222", f"tls {{ {CERTIFICATE} }}")
     assert [change.path for change in changed] == ["tls", "authorization.timeout"]
 
 
 def test_secretsStayOut() -> None:
-    """The text of a change shows no password, token or option of a plugin."""
+    """The text of a change hides passwords, tokens and options of plugins."""
     old = "authorization { plugin: p, token: canary1, o: canary2 }\nplugins { p { k: canary3 } }"
     changed = changes(old, "authorization { plugin: p, user: u, pass: canary4 }")
     assert {change.path for change in changed} == {
@@ -115,7 +113,7 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(("old", "new", "problem"), PROBLEMS)
 def test_problems(old: str, new: str, problem: str) -> None:
-    """A key that needs a restart is reported in nats-server's words."""
+    """A key that needs a restart is reported with nats-server's error."""
     first = reloadProblems(changes(old, new))[0]
     assert first.startswith(f"config reload not supported for {problem}")
 
@@ -130,21 +128,21 @@ def test_problems(old: str, new: str, problem: str) -> None:
     ],
 )
 def test_noProblems(old: str, new: str) -> None:
-    """Limits, logs and accounts change while running, and a random port keeps what it has."""
+    """Limits, logs and accounts can be changed at a reload, and a random port is kept."""
     changed = changes(old, new)
     assert changed
     assert reloadProblems(changed) == []
 
 
 def test_pathsBelow() -> None:
-    """A fixed path covers what is below it."""
+    """A path that needs a restart includes all paths below it."""
     assert reloadProblems([Change("router.plugin", "a", "b")]) == [
         "config reload not supported for Router: old=a, new=b"
     ]
 
 
 def test_clusterName() -> None:
-    """Keys of future features are known already."""
+    """Keys of features that are not built need a restart too."""
     before = replace(Settings(), deferred={"cluster": {"name": "a", "token": "canary"}})
     after = replace(Settings(), deferred={"cluster": {"name": "b", "routes": ["canary"]}})
     changed = differences(before, after)

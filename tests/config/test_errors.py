@@ -27,7 +27,7 @@ class TestText:
         assert str(error) == "s.conf:2:1: authorization.timeout: is negative"
 
     def test_noPlace(self) -> None:
-        """An error that belongs to no file says no place."""
+        """An error without a file has no position."""
         assert str(ConfigError("is negative", "port")) == "port: is negative"
 
     def test_fileWithoutLine(self) -> None:
@@ -35,30 +35,30 @@ class TestText:
         assert str(ConfigError("gone", position=Position("s.conf"))) == "s.conf: gone"
 
     def test_unknownAtTheTop(self) -> None:
-        """An unknown key at the top has nats-server's text."""
+        """An unknown key at the top level has nats-server's error."""
         assert str(UnknownField("bogus", "bogus", PLACE)) == 's.conf:2:1: unknown field "bogus"'
 
     def test_unknownInside(self) -> None:
-        """An unknown key in a block says which block."""
+        """The error for an unknown key in a block names the block."""
         error = UnknownField("bogus", "authorization.users[1].bogus", PLACE)
         assert str(error) == 's.conf:2:1: unknown field "bogus" in authorization.users[1]'
 
     def test_severalErrors(self) -> None:
-        """Several errors have a line each, and the first one's place."""
+        """Several errors have one line each, and the position of the first."""
         errors = ConfigErrors([ConfigError("a", position=PLACE), ConfigError("b")])
         assert str(errors) == "s.conf:2:1: a\nb"
         assert errors.position == PLACE
 
 
 class TestOneLine:
-    """Text from a file never breaks a log."""
+    """Text from a file that cannot break a log."""
 
     def test_escapes(self) -> None:
-        """Line ends, escape sequences and undecodable bytes are written out."""
+        """Line ends, escape sequences and undecodable bytes are escaped."""
         assert oneLine("a\nb\x1b[0m\udcff") == "a\\nb\\x1b[0m\\udcff"
 
     def test_longText(self) -> None:
-        """Endless text is cut."""
+        """A very long text is truncated."""
         assert len(oneLine("x" * 100000)) < 1100
 
     @given(st.text(st.characters()))

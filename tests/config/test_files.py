@@ -1,5 +1,5 @@
 """
-The text of files.
+The content of files as text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.config.support import filesystem
 
 
 def test_readText(tmp_path: Path) -> None:
-    """Bytes that are not UTF-8 survive as surrogate escapes; line ends stay as they are."""
+    """Bytes that are not UTF-8 are kept as surrogate escapes, and line ends are unchanged."""
     path = tmp_path / "s.conf"
     path.write_bytes(b"a: \xff\r\n")
     assert readText(str(path)) == "a: \udcff\r\n"
@@ -40,12 +40,12 @@ FILES = filesystem(
     ],
 )
 def test_problems(path: str, kind: str, problem: str) -> None:
-    """A file that is missing or holds something else is noticed."""
+    """A file that is missing or is not a regular text file is reported."""
     assert pemProblem(path, kind, FILES) == problem
 
 
 def test_impossiblePath() -> None:
-    """A path that no file can have is a problem and no crash."""
+    """A path that no file can have is an error and no crash."""
 
     def read(path: str) -> str:
         raise ValueError("embedded null byte")

@@ -45,12 +45,12 @@ STREAMING_SPELLINGS = """
 
 
 def test_spellings() -> None:
-    """Exactly nats-server's and nats-streaming-server's flags are known, and ours."""
+    """The known flags are exactly those of nats-server and nats-streaming-server, and ours."""
     assert sorted(FLAG_TYPES) == sorted((SPELLINGS + STREAMING_SPELLINGS).split())
 
 
 def test_oneMeaning() -> None:
-    """No spelling means two flags."""
+    """No spelling stands for two flags."""
     assert sum(len(flag.names) for flag in EVERY_FLAG) == len(FLAG_TYPES)
 
 
@@ -59,7 +59,7 @@ def test_oneMeaning() -> None:
     [("p", "--port"), ("DVV", "-DVV"), ("js", "--jetstream"), ("t", "-t"), ("net", "--addr")],
 )
 def test_longName(name: str, shown: str) -> None:
-    """In messages a flag has its long name."""
+    """Messages use the long name of a flag."""
     assert flagNamed(name).name == shown
 
 
@@ -74,7 +74,7 @@ def test_kinds() -> None:
 
 @pytest.mark.parametrize("flag", [flag for flag in EVERY_FLAG if flag.setting])
 def test_settings(flag: Flag) -> None:
-    """A flag sets an attribute of the settings, which starts with a value of its type."""
+    """The attribute that a flag sets exists in the settings, with a value of the same type."""
     changes = {FlagType.STRING: "x", FlagType.BOOLEAN: True}
     value = changes.get(flag.type, 7)
     made: Any = changed(Settings(), flag.setting, value)
@@ -84,7 +84,7 @@ def test_settings(flag: Flag) -> None:
 
 
 def test_refusedKeys() -> None:
-    """The key of a refused flag is one of the configuration file whose feature is not built."""
+    """The key of a refused flag is a key of the configuration that is not supported either."""
     refused = [flag.key for flag in EVERY_FLAG if flag.key]
     assert refused and all(keyAt(key).unsupported for key in refused)
 
@@ -100,7 +100,7 @@ VALUES = {
 
 
 def isMissing(name: str, kind: FlagType) -> bool:
-    """Whether a flag is refused because its feature is not there."""
+    """Whether a flag is refused because its feature is not built."""
     try:
         invocationFrom([f"--{name}={VALUES[kind]}"], {})
     except ConfigError as error:
@@ -109,7 +109,7 @@ def isMissing(name: str, kind: FlagType) -> bool:
 
 
 def test_everyFlag() -> None:
-    """The usage names every flag, each of its spellings with its dashes."""
+    """The usage lists every flag with all spellings and dashes."""
     named = set(re.findall(r"(?<![\w-])--?(\w+)", usage("natsbroker")))
     assert {name for flag in EVERY_FLAG for name in flag.names} <= named
 
@@ -122,7 +122,7 @@ def test_program() -> None:
 
 
 def test_refusedFlagsStandApart() -> None:
-    """Exactly those flags whose feature is missing are listed as refused."""
+    """The usage lists exactly the flags of unsupported features as refused."""
     section = usage("natsbroker").split(f"{REFUSED}:\n")[1].split("\n\n")[0]
     listed = set(re.findall(r"(?<![\w-])--?(\w+)", section))
     missing = {
@@ -132,5 +132,5 @@ def test_refusedFlagsStandApart() -> None:
 
 
 def test_width() -> None:
-    """The usage fits a terminal."""
+    """The lines of the usage are not wider than a terminal."""
     assert max(map(len, usage("natsbroker").splitlines())) <= 100

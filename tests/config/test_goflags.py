@@ -40,7 +40,7 @@ READABLE: list[tuple[str, dict[str, FlagValue], list[str]]] = [
 
 @pytest.mark.parametrize(("line", "values", "rest"), READABLE)
 def test_readable(line: str, values: dict[str, FlagValue], rest: list[str]) -> None:
-    """Flags come first, with one dash or two. The last value of a flag counts."""
+    """Flags are before other arguments, with one dash or two. The last value of a flag counts."""
     flags, left = parseFlags(line.split(), KINDS)
     assert (flags, left) == (values, rest)
     assert list(flags) == list(values)
@@ -91,7 +91,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_mistakes(arguments: list[str], message: str) -> None:
-    """An invalid flag is reported in Go's words."""
+    """An invalid flag is reported with Go's error."""
     with pytest.raises(FlagError) as raised:
         parseFlags(arguments, KINDS)
     assert str(raised.value) == message
@@ -99,7 +99,7 @@ def test_mistakes(arguments: list[str], message: str) -> None:
 
 @given(st.lists(st.text("-=bisx01_ ", max_size=6), max_size=5))
 def test_anyArguments(arguments: list[str]) -> None:
-    """Any arguments are flags and the rest, or a L{FlagError}."""
+    """Any arguments are flags and other arguments, or a L{FlagError}."""
     try:
         _, rest = parseFlags(arguments, KINDS)
     except FlagError:
@@ -119,7 +119,10 @@ def test_anyArguments(arguments: list[str]) -> None:
     ],
 )
 def test_take(line: str, values: dict[str, FlagValue], others: list[str] | None) -> None:
-    """Some flags can be taken out of another program's command line, which stays as it is."""
+    """
+    Known flags can be removed from another program's command line, whose other arguments are
+    unchanged.
+    """
     if others is None:
         with pytest.raises(FlagError, match="needs an argument"):
             takeFlags(line.split(), KINDS)

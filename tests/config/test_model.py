@@ -34,7 +34,7 @@ def test_frozen() -> None:
 
 
 def test_fileIsNotCompared() -> None:
-    """The same settings from another file are equal."""
+    """Equal settings from different files are equal."""
     assert replace(Settings(), config_file="a", config_digest="b") == Settings()
 
 
@@ -58,12 +58,12 @@ def test_users() -> None:
     ],
 )
 def test_clusterName(cluster: Cluster | None, gateway: Gateway | None, name: str) -> None:
-    """A broker without a cluster has the name of its gateway."""
+    """The default cluster name of a broker with a gateway is that of the gateway."""
     assert Settings(cluster=cluster, gateway=gateway).clusterName == name
 
 
 def test_secretsStayOut() -> None:
-    """Sections of plugins are not in the text of the settings."""
+    """The repr of the settings hides the sections of plugins."""
     settings = Settings(
         plugins={"p": {"k": "canary"}},
         services={"s": {"k": "canary"}},
@@ -74,7 +74,9 @@ def test_secretsStayOut() -> None:
 
 @pytest.mark.parametrize("name", model.__all__)
 def test_everyNameLoads(name: str) -> None:
-    """Each public name exists, also the names of modules that are loaded at their first use."""
+    """
+    Each public name of the module exists, also those of modules that are loaded at their first use.
+    """
     assert getattr(model, name) is not None
 
 
@@ -83,6 +85,6 @@ def test_everyNameLoads(name: str) -> None:
     [JetStream(domain="hub"), JetStream(will_extend=True), JetStream(default_domains={"A": ""})],
 )
 def test_jetStreamIsSet(jetstream: JetStream) -> None:
-    """Each of its parts counts."""
+    """JetStream counts as configured if any of its keys is set."""
     assert jetstream.isSet
     assert not JetStream().isSet

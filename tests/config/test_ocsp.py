@@ -27,7 +27,7 @@ PEER = "leafnodes {{ remotes: [ {{ url: h, tls {{ ocsp_peer: {} }} }} ] }}"
     ],
 )
 def test_ocsp(text: str, expected: OCSP) -> None:
-    """A mode, and perhaps other responders than the certificate's."""
+    """C{ocsp} has a mode, and may have responders that replace those of the certificate."""
     assert built(text or "port: 1").settings.ocsp == expected
 
 
@@ -46,7 +46,10 @@ def test_ocsp(text: str, expected: OCSP) -> None:
     ],
 )
 def test_cache(text: str, expected: OCSPCache) -> None:
-    """By default answers are kept in memory. A value keeps them in a file, or not at all."""
+    """
+    By default answers are cached in memory. C{ocsp_cache} may store them in a file, or disable the
+    cache.
+    """
     assert built(text or "port: 1").settings.ocsp_cache == expected
 
 
@@ -61,7 +64,7 @@ def test_cache(text: str, expected: OCSPCache) -> None:
     ],
 )
 def test_peer(text: str, expected: OCSPPeer) -> None:
-    """The rules for peers stand in the block of their TLS; a negative time is the default."""
+    """The rules for peers are in the block of their TLS. A negative time stands for the default."""
     leafnodes = built(PEER.format(text)).settings.leafnodes
     assert leafnodes is not None and leafnodes.remotes[0].tls is not None
     assert leafnodes.remotes[0].tls.ocsp_peer == expected
@@ -75,7 +78,7 @@ def test_peer(text: str, expected: OCSPPeer) -> None:
     ],
 )
 def test_mistakes(text: str, error: str) -> None:
-    """Nothing else is a mode or a type."""
+    """An unknown mode or type is refused."""
     (problem,) = complaintsOf(text)
     assert error in problem
 
@@ -85,7 +88,7 @@ def test_mistakes(text: str, error: str) -> None:
     ["{}", "leafnodes {{ port: 1, {} }}", "websocket {{ port: 1, {} }}"],
 )
 def test_needsVerify(text: str) -> None:
-    """Clients and leafnodes that need not show a certificate cannot be checked by it."""
+    """C{ocsp_peer} requires C{verify}, because only verified certificates can be checked."""
     tls = "tls {{ cert_file: cert.pem, key_file: key.pem, verify: {}, ocsp_peer: true }}"
     (problem,) = complaintsOf(text.format(tls.format("false")))
     assert "tls.ocsp_peer: OCSP peer verification needs verify: true" in problem

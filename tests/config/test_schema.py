@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.config.schema}: the schema beside the reader of the same table.
+Tests for L{natsbroker.config.schema}: the schema compared with the reader of the same table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def document(node: Node) -> Any:
 
 def tree(value: Any) -> Node:
     """
-    @return: JSON as a tree.
+    @return: a JSON value as a tree of the configuration language.
     """
     here = Position()
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def starting() -> list[Case]:
 
 def blocks() -> list[tuple[BlockSchema, str]]:
     """
-    @return: the blocks of the top level with the names of their schemas, and the top level.
+    @return: the blocks of the top level with the names of their schemas, and the top level itself.
     """
     sections = [(ROOT, "top_level")]
     for name, key in ROOT.keys.items():
@@ -80,12 +80,12 @@ def blocks() -> list[tuple[BlockSchema, str]]:
 
 
 def test_isSchema() -> None:
-    """The schema is one of the draft that it names."""
+    """The schema is valid for the draft that it names."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 def test_startingConfigurations() -> None:
-    """The schema takes every configuration of corpus.txt with which the broker starts."""
+    """The schema accepts every configuration of corpus.txt with which the broker starts."""
     taken = starting()
     assert len(taken) > 100
     for case in taken:
@@ -95,9 +95,7 @@ def test_startingConfigurations() -> None:
 
 @pytest.mark.parametrize(("block", "name"), blocks(), ids=lambda value: str(value)[:20])
 def test_besideTheReader(block: BlockSchema, name: str) -> None:
-    """
-    For every key and values of many types, the schema accepts and refuses the same as the reader.
-    """
+    """The schema accepts the same values as the reader, for every key and many types."""
     for key in block.keys:
         validator = VALIDATOR.evolve(schema={**SCHEMA, "$ref": f"#/$defs/{name}/properties/{key}"})
         for value in VALUES:
@@ -133,7 +131,7 @@ def test_besideTheReader(block: BlockSchema, name: str) -> None:
     ids=str,
 )
 def test_refusedDocuments(text: dict[str, Any], place: str) -> None:
-    """A wrong type, an unknown key and a missing feature are refused at their place."""
+    """A wrong type, an unknown key and an unsupported feature are refused at their path."""
     (error,) = VALIDATOR.iter_errors(text)
     assert "/".join(map(str, error.absolute_path)) == place
 
@@ -144,33 +142,33 @@ def test_pluginOptions() -> None:
 
 
 def test_switchedOff() -> None:
-    """A block that is switched off may ask for features that are not built."""
+    """A block that is disabled may have keys of unsupported features."""
     VALIDATOR.validate({"jetstream": {"enabled": False, "cipher": "aes"}})
 
 
 def test_secrets() -> None:
-    """Editors learn which values are secret."""
+    """The schema marks secret values."""
     assert SCHEMA["$defs"]["authorization"]["properties"]["token"]["writeOnly"]
 
 
 class TestCommand:
-    """C{natsbroker config}."""
+    """The command C{natsbroker config}."""
 
     def test_schema(self) -> None:
-        """C{schema} prints it."""
+        """C{natsbroker config schema} prints the schema."""
         stdout = io.StringIO()
         assert main(["schema"], stdout, io.StringIO()) == 0
         assert json.loads(stdout.getvalue()) == SCHEMA
 
     def test_help(self) -> None:
-        """C{--help} prints the usage."""
+        """C{natsbroker config --help} prints the usage."""
         stdout = io.StringIO()
         assert main(["--help"], stdout, io.StringIO()) == 0
         assert stdout.getvalue().startswith("Usage: natsbroker config schema")
 
     @pytest.mark.parametrize("words", [[], ["other"], ["schema", "x"]])
     def test_wrongWords(self, words: list[str]) -> None:
-        """Other words are refused with the usage."""
+        """Other arguments are refused with the usage."""
         stdout, stderr = io.StringIO(), io.StringIO()
         assert main(words, stdout, stderr) == 2
         assert stderr.getvalue().startswith("Usage:")

@@ -20,14 +20,15 @@ from tests.config.support import PEM, built, complaintsOf, filesystem, settingsO
 
 def test_defaults() -> None:
     """
-    A block without keys asks for no client certificates, and trusts nothing without verification.
+    A block without keys requires no client certificates, and trusts no authority without
+    verification.
     """
     tls = TLSSettings()
     assert (tls.verify, tls.insecure, tls.timeout, tls.min_version) == (False, False, 2.0, "1.2")
 
 
 def test_modelExportsTLS() -> None:
-    """Embedders import it with the other settings."""
+    """The model exports the TLS settings for programs that embed a broker."""
     assert model.TLSSettings is TLSSettings
 
 
@@ -50,7 +51,7 @@ def test_noBlock() -> None:
 
 
 def test_allKeys() -> None:
-    """Each key arrives."""
+    """Each key of the block sets its field."""
     assert tlsOf(
         "ca_file: ca.pem, verify: true, timeout: '3s', min_version: '1.3', "
         "cipher_suites: [TLS_AES_128_GCM_SHA256], curve_preferences: [X25519, CurveP256], "
@@ -78,7 +79,7 @@ def test_mapImpliesVerify() -> None:
 
 
 def test_certs() -> None:
-    """Several certificates can be listed."""
+    """Several certificates can be configured."""
     pair = f"{{ {PAIR} }}"
     tls = settingsOf(f"tls {{ certs: [ {pair}, {pair} ] }}").tls
     assert tls is not None
@@ -98,13 +99,13 @@ FIRST = [
 
 @pytest.mark.parametrize(("text", "expected"), FIRST)
 def test_handshakeFirst(text: str, expected: tuple[bool, float]) -> None:
-    """The handshake comes first always, never, or with a fallback after a while."""
+    """C{handshake_first} is always, never, or with a fallback after a delay."""
     tls = tlsOf(f"first: {text}")
     assert (tls.handshake_first, tls.handshake_first_fallback) == expected
 
 
 def test_insecureCiphers() -> None:
-    """Insecure cipher suites have to be allowed."""
+    """Insecure cipher suites are refused unless they are allowed."""
     name = "TLS_RSA_WITH_RC4_128_SHA"
     suites = f"cipher_suites: [{name}]"
     assert tlsOf(f"allow_insecure_cipher_suites: true, {suites}").cipher_suites == (name,)
@@ -139,19 +140,19 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "complaint"), MISTAKES)
 def test_mistakes(text: str, complaint: str) -> None:
-    """An impossible setting of a listener is reported with its path."""
+    """An invalid setting of a listener is reported with its path."""
     complaints = [problem.partition(" ")[2] for problem in complaintsOf(f"tls {{ {text} }}")]
     assert complaints == [complaint]
 
 
 def test_notPEM() -> None:
-    """A file with other content is refused before a client connects."""
+    """A file that is not PEM is refused before a client connects."""
     files = filesystem({"cert.pem": "", "key.pem": PEM})
     with pytest.raises(ConfigErrors, match=r"cert\.pem holds no certificate"):
         built(f"tls {{ {PAIR} }}", files)
 
 
 def test_help() -> None:
-    """The help about TLS names everything that a block may choose."""
+    """The help about TLS names all cipher suites and curves."""
     words = set(tlsHelp().split())
     assert set(CIPHER_SUITES + INSECURE_CIPHER_SUITES + CURVES) <= words

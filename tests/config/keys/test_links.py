@@ -60,7 +60,7 @@ def test_valid(text: str) -> None:
     ],
 )
 def test_mistakes(text: str, complaint: str) -> None:
-    """Mistakes inside of a link are reported although the link is not supported yet."""
+    """Mistakes in the block of a link are reported although the link is not supported yet."""
     assert complaint in complaintsOf(text)
 
 
@@ -103,7 +103,7 @@ def test_negative(path: str) -> None:
     ],
 )
 def test_empty(path: str) -> None:
-    """An empty part of a login is an error at its key."""
+    """An empty user or password is an error at its key."""
     *blocks, name = path.split(".")
     text = f'{" { ".join(blocks)} {{ {name}: "" {" }" * len(blocks)}'
     assert f"{path}: is empty: everybody would be let in" in complaintsOf(text)[0]

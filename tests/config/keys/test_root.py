@@ -90,9 +90,7 @@ OPERATIONS = """
 
 
 def find(path: str) -> bool:
-    """
-    Tell whether the tables know a path, under any spelling.
-    """
+    """Whether the tables have a path, under any spelling."""
     sections = [ROOT]
     for part in re.split(r"\.", path):
         if part == "*":
@@ -110,9 +108,7 @@ def find(path: str) -> bool:
 
 
 def within(kind: AnyType) -> list[BlockSchema]:
-    """
-    List the sections that a kind leads to.
-    """
+    """The sections inside a type."""
     if isinstance(kind, BlockSchema):
         return [kind]
     if isinstance(kind, ListType | MapType):
@@ -127,12 +123,12 @@ def test_known(path: str) -> None:
 
 
 def test_nothingElse() -> None:
-    """A path that does not exist is not found, so that the test above can fail."""
+    """An unknown path is not in the tables."""
     assert not find("authorization.users[].bogus")
 
 
 def test_oneMeaningPerSpelling() -> None:
-    """No spelling means two keys of one section."""
+    """No spelling stands for two keys of one section."""
     for section in everySection():
         spellings = [
             spelling for name, key in section.keys.items() for spelling in (name, *key.aliases)
@@ -168,7 +164,7 @@ class Row:
     """
     A key at a path.
 
-    @ivar isRefused: it, or a block around it, is not supported yet.
+    @ivar isRefused: whether the key, or a block around it, is not supported yet.
     """
 
     path: str
@@ -245,7 +241,7 @@ def defaults() -> Iterator[tuple[str, str, str, str]]:
 
 
 class TestManual:
-    """docs/reference/configuration.md."""
+    """The tables of docs/reference/configuration.md."""
 
     def test_keys(self) -> None:
         """The manual lists exactly the keys that the reader knows, with their spellings."""
@@ -259,19 +255,19 @@ class TestManual:
         assert listed == wanted
 
     def test_manualIsGenerated(self) -> None:
-        """The manual is what C{python -m tests.reference} writes."""
+        """The manual equals the output of C{python -m tests.reference}."""
         text = MANUAL.read_text("utf-8")
         assert rendered(text) == text
 
     def test_missingRow(self) -> None:
-        """A key without a row gets one."""
+        """A key without a row in the manual gets one."""
         text = MANUAL.read_text("utf-8")
         lines = [line for line in text.splitlines() if not line.startswith("| `max_pending`")]
         row = "| `max_pending` | max_pending | none | an integer | yes |"
         assert row in rendered("\n".join(lines)).splitlines()
 
     def test_forms(self) -> None:
-        """The manual says how each value is written."""
+        """The manual names the types of each value."""
         for section in everySection():
             rows = manual()[section.title]
             assert {name: rows[name][1] for name in section.keys} == {
@@ -279,7 +275,7 @@ class TestManual:
             }
 
     def test_supported(self) -> None:
-        """The manual lists the keys that are supported in none of their sections."""
+        """The manual marks the keys that are supported in no section as not supported yet."""
         supported = {(row.section.title, row.name) for row in EVERY_PATH if not row.isRefused}
         tables = manual()
         for section in everySection():
@@ -289,7 +285,7 @@ class TestManual:
                 assert (section.title, name, tables[section.title][name][2]) == wanted
 
     def test_defaults(self) -> None:
-        """A default that the manual writes as a value is that of the frozen field."""
+        """A default in the manual equals that of the frozen field."""
         compared = 0
         for line, title, name, text in defaults():
             default = defaultOf(title, name)
@@ -306,7 +302,7 @@ class TestManual:
 
 
 def test_restarts() -> None:
-    """Options that need a restart have nats-server's names, by their attribute of the settings."""
+    """Options that need a restart have nats-server's names, and exist in the settings."""
     assert restarts()["jetstream.store_dir"] == "jetstream storage directory"
     assert restarts()["operator.resolver"] == "AccountResolver"
     assert restarts()["cluster.name"] == "cluster name"
@@ -319,26 +315,26 @@ def test_restarts() -> None:
 
 
 def test_secrets() -> None:
-    """Passwords, keys and tokens are secret, their users are not."""
+    """Passwords, keys and tokens are marked as secret, and users are not."""
     assert {"pass", "token", "nkey", "encryption_key", "resolver_preload"} <= secrets()
     assert not {"user", "port", "name"} & secrets()
 
 
 def test_keysAreKeys() -> None:
-    """Every section holds keys with at least one kind."""
+    """Every section has keys with at least one type."""
     for section in everySection():
         assert all(isinstance(key, Key) and key.types for key in section.keys.values())
 
 
 def unsupported(path: str) -> Unsupported:
-    """The feature that a key asks for."""
+    """The unsupported feature of a key."""
     notice = keyAt(path).unsupported
     assert notice is not None
     return notice
 
 
 def test_unsupportedFeature() -> None:
-    """A key of a feature that is not built says which."""
+    """A key of a feature that is not built names this feature."""
     assert str(unsupported("mqtt")) == "not supported yet (MQTT)"
     assert not unsupported("mqtt").accepts({})
 
@@ -357,7 +353,7 @@ def test_supportedFeature() -> None:
     ],
 )
 def test_valueThatSwitchesOff(path: str, value: object) -> None:
-    """The value that switches a feature off is fine."""
+    """The value that disables an unsupported feature is accepted."""
     assert unsupported(path).accepts(value)
 
 
@@ -366,5 +362,5 @@ def test_valueThatSwitchesOff(path: str, value: object) -> None:
     [("write_timeout", "retry"), ("jetstream.max_outstanding_catchup", False)],
 )
 def test_valueThatAsks(path: str, value: object) -> None:
-    """Any other value is refused, also one that is equal but of another type."""
+    """Any other value of an unsupported feature is refused, also an equal one of another type."""
     assert not unsupported(path).accepts(value)

@@ -68,7 +68,7 @@ SUPPORTED = [
 
 @pytest.mark.parametrize("text", SUPPORTED)
 def test_supported(text: str) -> None:
-    """A block of a feature that is there is fine."""
+    """A block of a supported feature is accepted."""
     assert built(text).warnings == ()
 
 
@@ -95,7 +95,7 @@ def test_supported(text: str) -> None:
     ],
 )
 def test_mistakes(text: str, complaint: str) -> None:
-    """Mistakes inside of a block are reported, also where it is not supported yet."""
+    """Mistakes in a block are reported, also if it is not supported yet."""
     assert complaint in complaintsOf(text)
 
 

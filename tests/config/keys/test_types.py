@@ -66,7 +66,7 @@ READABLE: list[tuple[ValueType, Scalar, object]] = [
 
 @pytest.mark.parametrize(("form", "value", "expected"), READABLE)
 def test_readable(form: ValueType, value: Scalar, expected: object) -> None:
-    """A form reads its text and makes the value."""
+    """A type reads a value that it accepts."""
     leaf = ScalarNode(value, NOWHERE)
     assert form.takes(leaf)
     result = form.read(leaf)
@@ -91,7 +91,7 @@ def test_readable(form: ValueType, value: Scalar, expected: object) -> None:
     ],
 )
 def test_otherTypes(form: ValueType, value: Scalar) -> None:
-    """A form refuses other types. A boolean is no integer."""
+    """A type refuses values of other types. A boolean is not an integer."""
     assert not form.takes(ScalarNode(value, NOWHERE))
 
 
@@ -110,13 +110,13 @@ def test_otherTypes(form: ValueType, value: Scalar) -> None:
     ],
 )
 def test_wrongValues(form: ValueType, value: Scalar) -> None:
-    """A value of the right type that makes no sense is an error."""
+    """A value of the right type that is out of range is an error."""
     with pytest.raises(ValueError):
         form.read(ScalarNode(value, NOWHERE))
 
 
 def test_containers() -> None:
-    """Blocks and names are maps, many are an array, and neither is a leaf."""
+    """Blocks and named entries are maps, lists are arrays, and neither is a scalar."""
     types: list[AnyType] = [
         BlockSchema("x"),
         MapType(Key(STRING)),
@@ -141,18 +141,18 @@ def test_spellings() -> None:
 
 
 def test_written() -> None:
-    """A key names its types for error messages."""
+    """A key names its types in error messages."""
     assert Key(INTEGER, STRING).typeNames == "an integer or a string"
 
 
 def test_tlsHasNoVariables() -> None:
-    """As in nats-server, a C{tls} block has no keys that are only there to be referred to."""
+    """As in nats-server, a C{tls} block cannot define keys only to refer to them."""
     assert not TLS_SECTION.variables
     assert not CERTIFICATE.variables
 
 
 def test_times() -> None:
-    """A duration may still be a bare number of seconds."""
+    """A duration may be a bare number of seconds."""
     assert TIME.typeNames == "a duration or an integer of seconds"
 
 
@@ -172,24 +172,27 @@ def keysOf(kind: AnyType, path: str = "") -> Iterator[tuple[str, Key]]:
 
 
 class TestSizes:
-    """A number with a size where seconds are meant, such as C{2m} without quotes."""
+    """A number with a size suffix where seconds are expected, such as C{2m} without quotes."""
 
     @pytest.mark.parametrize("text", ["2m", "1M", "-2m", "100k", "87Ki", "1e"])
     @pytest.mark.parametrize("form", [OLD_DURATION, SECONDS])
     def test_longDuration(self, text: str, form: ValueType) -> None:
-        """A duration of more than a day is an error that says to quote it."""
+        """A suffixed number that means more than a day is an error with the advice to quote it."""
         node = parse(f"a: {text}", {}).entries["a"].node
         with pytest.raises(ValueError, match=f"^{text} without quotes is .* in quotes, as in"):
             form.read(node)
 
     @pytest.mark.parametrize(("text", "seconds"), [("86k", 86e3), ("1k", 1e3), ("90000", 9e4)])
     def test_shortDuration(self, text: str, seconds: float) -> None:
-        """A day and less may be meant, and so may any number without a size."""
+        """
+        A suffixed number that means at most a day is accepted, and so is any number without a
+        suffix.
+        """
         node = parse(f"a: {text}", {}).entries["a"].node
         assert OLD_DURATION.read(node) == SECONDS.read(node) == seconds
 
     def test_everyKey(self) -> None:
-        """No key reads seconds in another way."""
+        """Every key with a duration reads bare seconds in the same way."""
         keys = {path: key for path, key in keysOf(ROOT) if DURATION in key.types}
         assert len(keys) > 30
         for path, key in keys.items():
@@ -198,5 +201,5 @@ class TestSizes:
 
 
 def test_directions() -> None:
-    """A direction of permissions allows and denies, and nothing else."""
+    """A direction of permissions has the keys C{allow} and C{deny} only."""
     assert sorted(DIRECTION.keys) == ["allow", "deny"]

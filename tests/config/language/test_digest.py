@@ -1,5 +1,6 @@
 """
-Tests for L{natsbroker.config.language.digest}; test_against_server compares more with nats-server.
+Tests for L{natsbroker.config.language.digest}. A comparison with nats-server is in
+test_against_server.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ WRITTEN = [
 
 @pytest.mark.parametrize(("text", "document"), WRITTEN)
 def test_document(text: str, document: str) -> None:
-    """The digest is that of the JSON text which Go writes."""
+    """The digest is that of the JSON text that Go writes."""
     expected = hashlib.sha256(f"{document}\n".encode()).hexdigest()
     assert digestOf(parse(text, {})) == f"sha256:{expected}"
 
 
 def test_layoutDoesNotMatter() -> None:
-    """Comments, order and separators leave the digest alone."""
+    """Comments, order and separators do not change the digest."""
     one = parse("a: 1\nb { c: 2 }", {})
     other = parse("# x\nb = {c 2}; a 1", {})
     assert digestOf(one) == digestOf(other)

@@ -13,26 +13,26 @@ TEXT = "ab\ncd\n\nef"
 
 
 def test_linesAndColumns() -> None:
-    """Lines and columns count from 1, and a line end belongs to its line."""
+    """Lines and columns are counted from 1, and a line end belongs to its line."""
     places = LineIndex("s.conf", TEXT)
     positions = [(places.at(offset).line, places.at(offset).column) for offset in range(len(TEXT))]
     assert positions == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1), (4, 1), (4, 2)]
 
 
 def test_behindTheEnd() -> None:
-    """The place behind the last character is on its line."""
+    """The position after the last character is on its line."""
     assert LineIndex("s.conf", TEXT).at(len(TEXT)) == Position("s.conf", 4, 3)
 
 
 def test_reached() -> None:
-    """An error points at the last character read; a line end counts for the next line."""
+    """An error points to the last character read. A line end counts as the next line."""
     places = LineIndex("s.conf", TEXT)
     assert places.reached(2) == Position("s.conf", 1, 2)
     assert places.reached(3) == Position("s.conf", 2, 1)
 
 
 def test_errorsNameTheLine() -> None:
-    """An error says its line in nats-server's words, and has its place."""
+    """An error names its line as nats-server does, and has its position."""
     with pytest.raises(SyntaxProblem) as raised:
         list(Lexer("a: 1\nb: .5\n", "s.conf"))
     expected = "s.conf:2:4: Parse error on line 2: 'Floats must start with a digit'"
@@ -45,21 +45,19 @@ def test_errorsNameTheLine() -> None:
     ids=["blocks", "arrays", "maps"],
 )
 def test_depth(text: str) -> None:
-    """Brackets of any kind may be nested up to a limit only."""
+    """Brackets of any kind may be nested up to a limit."""
     with pytest.raises(SyntaxProblem, match="Nested more than 100 levels deep"):
         list(Lexer(text, "s.conf"))
 
 
 def test_depthBelowTheLimit() -> None:
-    """A text that nests less deeply is accepted."""
+    """A text that is nested up to the limit is accepted."""
     depth = MAX_DEPTH - 1
     assert list(Lexer("a " + "[" * depth + "]" * depth, "s.conf"))
 
 
 def tokens(text: str) -> str:
-    """
-    Write the tokens of a text in one line.
-    """
+    """The tokens of a text in one line."""
     shown = {"MAP_START": "{", "MAP_END": "}", "ARRAY_START": "[", "ARRAY_END": "]"}
     kinds = [
         shown.get(token.kind.name, f"{token.kind.name.lower()}:{token.text}")
@@ -128,7 +126,7 @@ MALFORMED_VALUES = [
 
 @pytest.mark.parametrize(("text", "message"), MALFORMED_VALUES)
 def test_malformedValues(text: str, message: str) -> None:
-    """A malformed value is reported in nats-server's words."""
+    """A malformed value is reported with nats-server's error."""
     with pytest.raises(SyntaxProblem) as raised:
         tokens(text)
     assert raised.value.message == f"Parse error on line 1: '{message}'"
@@ -168,7 +166,7 @@ READABLE = [
 
 @pytest.mark.parametrize(("text", "expected"), READABLE)
 def test_readable(text: str, expected: str) -> None:
-    """Keys and values are on the top level, or in braces that make no map."""
+    """Keys and values are at the top level, or in braces that are not a map."""
     assert tokens(text) == expected
 
 
@@ -199,7 +197,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("text", "line", "message"), UNREADABLE)
 def test_unreadable(text: str, line: int, message: str) -> None:
-    """An unreadable text is reported on nats-server's line, in its words."""
+    """A malformed text is reported with nats-server's error and line."""
     with pytest.raises(SyntaxProblem) as raised:
         list(Lexer(text, "s.conf"))
     assert raised.value.message == f"Parse error on line {line}: '{message}'"
@@ -207,7 +205,7 @@ def test_unreadable(text: str, line: int, message: str) -> None:
 
 
 def test_offsets() -> None:
-    """Each token knows where it begins, with its quotes or dollar."""
+    """Each token has the offset of its beginning, including quotes and the dollar sign."""
     text = "ab: 12\n'c': {d: $e}"
     characters = [text[token.offset] for token in Lexer(text, "s.conf")]
     assert characters == ["a", "1", "'", "{", "d", "$", "}"]

@@ -39,7 +39,7 @@ class TestTree:
     """The tree of a text."""
 
     def test_kindsOfValues(self) -> None:
-        """Every kind of value arrives, nested as it is written."""
+        """Values of every kind are parsed, nested as written."""
         text = """
         # comment
         host: "127.0.0.1", port = 4222
@@ -70,21 +70,21 @@ class TestTree:
         assert places == [(3, 7), (4, 4)]
 
     def test_lastOneWins(self) -> None:
-        """A key that is written twice has its last value and the place of that."""
+        """A key that is written twice has its last value and position."""
         entry = read("a: 1\na: 2").entries["a"]
         assert (plain(entry.node), entry.position.line) == (2, 2)
 
     def test_integerOutOfRange(self) -> None:
-        """A number that is too large is reported where it stands."""
+        """A number that is too large is reported at its position."""
         problem = problemOf("a: 1\nb: 99999999999999999999")
         assert str(problem) == ("conf/s.conf:2:4: integer is out of the range")
 
     def test_keyWithoutValue(self) -> None:
-        """A key at the end that has no value is named."""
+        """A key without a value at the end of the text is named in the error."""
         assert "'port' has no value" in problemOf("host: a\nport").message
 
     def test_unprintableText(self) -> None:
-        """Text that cannot be in a file is refused."""
+        """Text that no file can contain is refused."""
         assert "not text" in problemOf("a: \ud800").message
 
     @given(
@@ -98,50 +98,52 @@ class TestTree:
         )
     )
     def test_json(self, value: object) -> None:
-        """A JSON document, in the layout of JSON libraries, is read with the same values."""
+        """A JSON document in the layout of JSON libraries has the same values."""
         document = json.dumps({"key": value}, ensure_ascii=False, indent=1)
         assert plain(read(document)) == {"key": value}
 
 
 class TestReferences:
-    """C{$NAME}."""
+    """References of the form C{$NAME}."""
 
     def test_enclosingBlocks(self) -> None:
-        """The nearest block that has the key gives the value."""
+        """A reference takes the value from the nearest block that has the key."""
         text = "a: 1\nb: 2\nouter { a: 3, inner { x: $a, y: $b } }"
         assert plain(read(text).entries["outer"].node) == {"a": 3, "inner": {"x": 3, "y": 2}}
 
     def test_wholeBlocks(self) -> None:
-        """A reference can stand for a map or an array."""
+        """A reference may stand for a map or an array."""
         text = "p { publish: [x] }\nusers: [ {q: $p}, $p ]"
         expected = {"publish": ["x"]}
         assert plain(read(text).entries["users"].node) == [{"q": expected}, expected]
 
-    def test_onlyWhatStandsAbove(self) -> None:
-        """A key that comes later, or in a block that is closed, is not found."""
+    def test_laterKeyIsNotFound(self) -> None:
+        """A reference to a later key, or to a key in a block that is closed, is not found."""
         assert "can not be found" in problemOf("x: $a\na: 1").message
         assert "can not be found" in problemOf("b { a: 1 }\nx: $a").message
 
     def test_useIsNoted(self) -> None:
-        """A variable's key records that it is used."""
+        """A key that is referred to is marked as used."""
         table = read("a: 1\nb: $a")
         assert [table.entries[key].used for key in "ab"] == [True, False]
 
     def test_place(self) -> None:
-        """A value that was referred to stands where the reference is."""
+        """A value from a reference has the position of the reference."""
         entry = read("a: 1\n\nb: $a").entries["b"]
         assert entry.node.position == Position("conf/s.conf", 3, 4)
 
     def test_quotesTurnItOff(self) -> None:
-        """In quotes a dollar is a dollar."""
+        """A dollar sign in quotes is not a reference."""
         assert plain(read("a: \"$b\"\nc: '$d'")) == {"a": "$b", "c": "$d"}
 
     def test_bcrypt(self) -> None:
-        """An unquoted hash of the 2a kind is a string."""
+        """An unquoted bcrypt hash of the 2a kind is a string."""
         assert plain(read("pass: $2a$11$abc")) == {"pass": "$2a$11$abc"}
 
     def test_otherBcrypt(self) -> None:
-        """A hash of another kind needs quotes. The error has this advice, and not the hash."""
+        """
+        A bcrypt hash of another kind needs quotes. The error says so, and does not show the hash.
+        """
         message = problemOf("pass: $2b$11$secretsecret").message
         assert "needs quotes" in message
         assert "secret" not in message
@@ -161,24 +163,24 @@ class TestReferences:
         ],
     )
     def test_environment(self, text: str, value: object) -> None:
-        """A variable of the environment is read as the value of a key would be."""
+        """A variable of the environment is parsed like the value of a key."""
         assert plain(read("x: $NAME", {"NAME": text})) == {"x": value}
 
     def test_environmentIsLast(self) -> None:
-        """A key of the file wins over the environment."""
+        """A key of the file takes precedence over the environment."""
         assert plain(read("A: 1\nx: $A", {"A": "2"}).entries["x"].node) == 1
 
     def test_chain(self) -> None:
-        """A variable of the environment can refer to another."""
+        """A variable of the environment may refer to another."""
         assert plain(read("x: $A", {"A": "[$B, $B]", "B": "7"})) == {"x": [7, 7]}
 
     def test_cycle(self) -> None:
-        """Variables of the environment that lead to each other are an error."""
+        """Variables of the environment that refer to each other are an error."""
         message = problemOf("x: $A", {"A": "$B", "B": "$A"}).message
         assert "variable reference cycle for 'A'" in message
 
     def test_unreadable(self) -> None:
-        """A variable whose text is no value is named, with the line that refers to it."""
+        """A variable whose text is not a value is named, with the line of the reference."""
         problem = problemOf("\nx: $A", {"A": "a b"})
         assert problem.position == Position("conf/s.conf", 2, 4)
         assert problem.message.startswith(
@@ -191,18 +193,18 @@ class TestReferences:
         assert "nests too deep" in problemOf("x: $A0", environment).message
 
     def test_bomb(self) -> None:
-        """References that double their value many times are refused before they are built."""
+        """References that double a value many times are refused before they are expanded."""
         lines = ["a0: [x, x]", *(f"a{n + 1}: [$a{n}, $a{n}]" for n in range(60))]
         assert f"more than {MAX_EXPANSION} values" in problemOf("\n".join(lines)).message
 
     def test_bombInTheEnvironment(self) -> None:
-        """The same through the environment is refused as well."""
+        """Variables of the environment that double a value many times are refused too."""
         environment = {f"A{n}": f"[$A{n + 1}, $A{n + 1}]" for n in range(25)}
         environment["A25"] = "[x, x]"
         assert f"more than {MAX_EXPANSION} values" in problemOf("x: $A0", environment).message
 
     def test_impossibleName(self) -> None:
-        """A name that the platform cannot look up is not found."""
+        """A variable whose name the platform cannot look up is not found."""
 
         class Platform(dict[str, str]):
             def get(self, key: str, default: object = None) -> str:
@@ -212,12 +214,10 @@ class TestReferences:
 
 
 class TestIncludes:
-    """C{include}."""
+    """Included files."""
 
     def test_keysAppear(self) -> None:
-        """
-        The keys of an included file appear at the place of the include, and replace earlier ones.
-        """
+        """The keys of an included file appear at the include, and replace earlier ones."""
         table = read("a: 1\nb: 1\ninclude x.conf\nc: 3", x="b: 2")
         assert plain(table) == {"a": 1, "b": 2, "c": 3}
 
@@ -238,22 +238,22 @@ class TestIncludes:
         assert plain(parseFile("etc/s", {}, files)) == {"x": 1}
 
     def test_placesNameTheFile(self) -> None:
-        """An included value knows its file and line."""
+        """A value of an included file has the position in that file."""
         entry = read("include x.conf", x="\na: 1").entries["a"]
         assert entry.position == Position("conf/x.conf", 2, 1)
 
     def test_referencesSeeIncludedKeys(self) -> None:
-        """Keys of an included file can be referred to, and then need not be known."""
+        """A reference may name a key of an included file, and this key need not be a known one."""
         table = read("include x.conf\nb: $a", x="a: 1")
         assert plain(table.entries["b"].node) == 1
         assert table.entries["a"].used
 
     def test_includedFilesSeeOnlyThemselves(self) -> None:
-        """An included file cannot refer to keys of the file around it."""
+        """An included file cannot refer to keys of the including file."""
         assert "can not be found" in problemOf("a: 1\ninclude x.conf", x="b: $a").message
 
     def test_missingFile(self) -> None:
-        """A missing file is named, with the place of the include."""
+        """A missing file is named, with the position of the include."""
         problem = problemOf("a: 1\ninclude nope.conf")
         assert problem.message == (
             "open conf/nope.conf: No such file or directory "
@@ -261,7 +261,10 @@ class TestIncludes:
         )
 
     def test_mistakeInside(self) -> None:
-        """A mistake in an included file names that file and its line, and the including file."""
+        """
+        A mistake in an included file is reported with that file and line, and with the including
+        file.
+        """
         problem = problemOf("include x.conf", x="a: 1\nb: [")
         assert (problem.position.source, problem.position.line) == ("conf/x.conf", 2)
         assert problem.message.endswith("(in include 'x.conf' at conf/s.conf:1:9)")
@@ -306,9 +309,7 @@ _FRAGMENTS = (
 
 @given(st.lists(st.sampled_from(_FRAGMENTS), max_size=40).map("".join) | st.text())
 def test_nothingButConfigErrors(text: str) -> None:
-    """
-    With any content of a file, an included file and a variable, the result is a tree or an error.
-    """
+    """Any content of a file, an included file and a variable gives a tree or a ConfigError."""
     files = filesystem({"x.conf": text})
     try:
         tree = parse(text, {"a": text}, "s.conf", files)

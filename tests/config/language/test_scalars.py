@@ -62,7 +62,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("text", "kind", "value", "end"), VALUES)
 def test_values(text: str, kind: LexemeKind, value: str, end: int) -> None:
-    """The text of a value decides its kind, and where it ends."""
+    """The text of a value determines its kind and its end."""
     assert scan(text, 0) == (kind, value, end)
 
 
@@ -87,7 +87,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "message", "offset"), MISTAKES)
 def test_mistakes(text: str, message: str, offset: int) -> None:
-    """A malformed value is reported in nats-server's words, at its place."""
+    """A malformed value is reported with nats-server's error, at its position."""
     with pytest.raises(ScanError) as raised:
         scan(text, 0)
     assert (raised.value.message, raised.value.offset) == (message, offset)
@@ -100,13 +100,13 @@ def test_unknownEscape() -> None:
 
 
 def test_shown() -> None:
-    """The end of the text and of a line have names."""
+    """The end of the text and of a line have names in errors."""
     assert [nameOf(character) for character in "\n\0x"] == ["\\n", "EOF", "x"]
 
 
 @given(st.text("0123456789-.kmb\"'\\x()\n$tT:Z ,;]}#\0e", max_size=30))
 def test_anyText(text: str) -> None:
-    """Any text is a value that ends within it, or an error at a place within it."""
+    """Any text is a value that ends within it, or an error at a position within it."""
     try:
         scanned = scan(text, 0)
     except ScanError as error:
@@ -141,7 +141,9 @@ SIZES = [
 
 @pytest.mark.parametrize(("text", "value"), SIZES)
 def test_sizes(text: str, value: int) -> None:
-    """Letters alone are powers of 1000, letters with b, i or ib powers of 1024."""
+    """
+    The suffixes k, m, g and so on are powers of 1000, and those with b, i or ib are powers of 1024.
+    """
     assert integerFrom(text) == value
 
 
@@ -154,7 +156,7 @@ def test_outOfRange(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1kbi", "1kk", "", "-", "\u0663", "1\u0663"])
 def test_notAnInteger(text: str) -> None:
-    """Unknown units and digits of other scripts are errors."""
+    """Unknown units, and digits of other scripts, are errors."""
     with pytest.raises(ValueError, match="expected integer"):
         integerFrom(text)
 
@@ -174,7 +176,7 @@ def test_badFloats() -> None:
 
 
 def test_datetime() -> None:
-    """A date is in UTC."""
+    """A date is read as UTC."""
     expected = datetime(2020, 2, 29, 23, 59, 58, tzinfo=timezone.utc)
     assert datetimeFrom("2020-02-29T23:59:58Z") == expected
 

@@ -43,7 +43,7 @@ def test_frozen(value: object) -> None:
 
 
 def test_defaults() -> None:
-    """An export is for everybody, and a service answers once, within two minutes."""
+    """By default an export is public, and a service answers once, within two minutes."""
     export = ServiceExport("a")
     assert (export.accounts, export.response_type, export.response_threshold) == (
         None,
@@ -54,13 +54,13 @@ def test_defaults() -> None:
 
 
 def test_bytes() -> None:
-    """Subjects are UTF-8; other bytes of the file are kept as they are."""
+    """Subjects are encoded as UTF-8; invalid bytes of the file are kept."""
     assert bytesOf("\u00f6.a") == b"\xc3\xb6.a"
     assert bytesOf(b"\xff.a".decode("utf-8", "surrogateescape")) == b"\xff.a"
 
 
 def test_mappingFrom() -> None:
-    """All given keys are in the mapping."""
+    """A mapping has all destinations of the settings."""
     destinations = (MappingDestination("b.$1", 40), MappingDestination("c.$1", 60, "C"))
     made = mappingFrom(SubjectMapping("a.*", destinations))
     assert made.source == b"a.*"
@@ -71,12 +71,12 @@ def test_mappingFrom() -> None:
 
 
 def test_mappingKeepsBytes() -> None:
-    """Bytes that are not UTF-8 are those of the file."""
+    """A mapping keeps bytes of the file that are not UTF-8."""
     made = mappingFrom(SubjectMapping("a\udcff", (MappingDestination("b\udcff"),)))
     assert made.source == b"a\xff"
 
 
 def test_invalidMapping() -> None:
-    """An impossible mapping is an error."""
+    """An invalid mapping is an error."""
     with pytest.raises(InvalidMapping):
         mappingFrom(SubjectMapping("a", (MappingDestination("b.{{wildcard(1)}}"),)))

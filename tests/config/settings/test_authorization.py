@@ -17,7 +17,7 @@ from natsbroker.subjects.permissions import ResponsePermission
 
 
 def test_secretsStayOut() -> None:
-    """Passwords, tokens and a plugin's options are not in the text of a value."""
+    """The repr of the settings contains no passwords, tokens or options of plugins."""
     user = User("alice", "canary")
     shown = repr(
         (
@@ -33,7 +33,10 @@ def test_secretsStayOut() -> None:
 
 
 def test_defaults() -> None:
-    """Without settings nothing is restricted. A reply subject allows one message in two minutes."""
+    """
+    Without settings nothing is restricted. Permission to answer is for one message within two
+    minutes.
+    """
     assert User("a").account == GLOBAL_ACCOUNT
     assert Permissions() == Permissions(None, None, None)
     assert ResponsePermission() == ResponsePermission(1, 120.0)

@@ -1,5 +1,5 @@
 """
-The compression that a block asks for.
+The compression settings of a block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ AUTO = Compression("s2_auto", (0.01, 0.05, 0.1))
 
 
 def compressionOf(text: str) -> Compression:
-    """That of routes."""
+    """The compression of routes."""
     cluster = built(f"cluster {{ {text} }}").settings.cluster
     assert cluster is not None
     return cluster.compression
@@ -45,7 +45,7 @@ def compressionOf(text: str) -> Compression:
     ],
 )
 def test_modes(text: str, mode: str) -> None:
-    """Modes have several spellings; thresholds belong to one of them."""
+    """Compression modes have several spellings, and one of them has thresholds."""
     assert compressionOf(text) == Compression(mode)
 
 
@@ -63,7 +63,7 @@ def test_modes(text: str, mode: str) -> None:
     ],
 )
 def test_thresholds(text: str, thresholds: tuple[float, ...]) -> None:
-    """A negative threshold counts as zero, and zeros at the end do not count."""
+    """A negative threshold counts as zero, and trailing zeros are ignored."""
     assert compressionOf(text) == Compression("s2_auto", thresholds)
 
 
@@ -100,12 +100,12 @@ def test_thresholds(text: str, thresholds: tuple[float, ...]) -> None:
     ],
 )
 def test_mistakes(text: str, problem: str) -> None:
-    """An invalid value is refused, in nats-server's words where it has some."""
+    """An invalid value is refused, with nats-server's error if it has one."""
     (complaint,) = complaintsOf(f"cluster {{ {text} }}")
     assert problem in complaint
 
 
 def test_keyOfComplaint() -> None:
-    """The complaint stands at the key."""
+    """An error about compression is reported at its key."""
     text = "cluster {\n  compression {\n    mode: x\n  }\n}"
     assert complaintsOf(text)[0].startswith("s.conf:3:5: cluster.compression.mode: ")

@@ -19,11 +19,11 @@ from natsbroker.config.settings.gateways import Gateway, RemoteGateway
     ],
 )
 def test_isOn(gateway: Gateway, isOn: bool) -> None:
-    """A gateway needs a name and a port."""
+    """Gateways are enabled by a name and a port."""
     assert gateway.isOn is isOn
 
 
 def test_secrets() -> None:
-    """Passwords, and URLs that may hold some, are not shown."""
+    """The repr of the settings hides passwords, and URLs, which may contain some."""
     remote = RemoteGateway("B", ("nats://u:canary@h:1",))
     assert "canary" not in repr(Gateway(password="canary", gateways=(remote,)))

@@ -21,13 +21,13 @@ from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf, splitRem
     ],
 )
 def test_url(url: str, expected: RemoteURL) -> None:
-    """A URL has a host; the port is nats-server's, and a user may have no password."""
+    """A URL has a host, with nats-server's default port, and a user may have no password."""
     assert splitRemote(url) == expected
 
 
 @pytest.mark.parametrize("url", ["nats://", "nats://u:secret@:1", "nats://h:secret"])
 def test_badUrl(url: str) -> None:
-    """An invalid URL is refused, and the error has nothing in it that could be a password."""
+    """An invalid URL is refused with an error that contains no possible password."""
     with pytest.raises(ValueError, match="error parsing leafnode url") as caught:
         splitRemote(url)
     assert "secret" not in str(caught.value)
@@ -35,21 +35,21 @@ def test_badUrl(url: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["ws", "wss"])
 def test_webSocket(scheme: str) -> None:
-    """A remote may be a WebSocket, with a path; the port is that of leafnodes all the same."""
+    """A remote may use WebSocket with a path, and its default port is still that of leafnodes."""
     isTLS = scheme == "wss"
     expected = RemoteURL("h", 7422, isTLS=isTLS, isWebSocket=True, path="/a")
     assert splitRemote(f"{scheme}://h/a") == expected
 
 
 def test_secrets() -> None:
-    """No password or seed shows."""
+    """The repr of the settings hides passwords and seeds."""
     remote = RemoteLeaf(("nats://u:p4ss@h:1",), nkey="SU4SEED")
     shown = repr(Leafnodes(password="s3cret", remotes=(remote,)))
     assert not any(secret in shown for secret in ("p4ss", "SU4SEED", "s3cret"))
 
 
 def test_distinctRemotes() -> None:
-    """Remotes differ in their addresses and logins; not in the order of addresses."""
+    """Remotes are distinguished by addresses and logins, whatever the order of the addresses."""
     names = {
         RemoteLeaf(("a", "b")).name,
         RemoteLeaf(("b", "a")).name,

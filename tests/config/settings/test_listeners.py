@@ -47,7 +47,7 @@ def blockOf(text: str) -> ParsedBlock:
     ],
 )
 def test_listenAddress(text: str, place: tuple[str, int]) -> None:
-    """The last key wins, for host and port separately."""
+    """The last of several keys gives the host, and the last of several gives the port."""
     findings = Diagnostics()
     assert listenAddress(blockOf(text), findings) == place
     assert findings.errors == []
@@ -68,20 +68,20 @@ def test_listenNowhere(text: str, path: str) -> None:
 
 
 def test_login() -> None:
-    """A block without C{authorization} has an empty one at the same place."""
+    """A block without C{authorization} has an empty one at the same position."""
     assert loginOf(blockOf("authorization { user: u }")).text("user") == "u"
     block = blockOf("")
     assert loginOf(block) == ParsedBlock("", block.position)
 
 
 def test_timeToLogin() -> None:
-    """A login over TLS has a second more than the TLS handshake."""
+    """The default login timeout with TLS is one second more than that of the handshake."""
     tls = TLSSettings(timeout=4.0)
     assert (timeToLogin(0.0, None), timeToLogin(0.0, tls), timeToLogin(1.0, tls)) == (2.0, 5.0, 1.0)
 
 
 def test_guest() -> None:
-    """The user of guests is one of the configured users."""
+    """The user of guests must be one of the configured users."""
     assert list(guestProblems("", [])) == list(guestProblems("a", ["a"])) == []
     ((_, none),) = guestProblems("a", [])
     ((_, other),) = guestProblems("a", ["b"])
@@ -94,12 +94,12 @@ def test_guest() -> None:
     [("", False), ("a", False), ("a b", True), (" a", True), ("a\n", True), (" ", True)],
 )
 def test_isSpaced(name: str, expected: bool) -> None:
-    """Spaces are seen wherever they are."""
+    """Spaces are detected anywhere in a name."""
     assert isSpaced(name) is expected
 
 
 def test_guard() -> None:
-    """A listener that other machines reach needs a protection, if the file requires one."""
+    """A listener that other machines can reach needs protection, if the file requires that."""
     reached = Cluster(host="10.0.0.1", port=6222, insecure_listen=False)
     ((name, message),) = guardProblems(reached, "friend")
     assert name == "listen"
@@ -131,7 +131,7 @@ def test_guard() -> None:
     ],
 )
 def test_loginProblems(user: str, password: str, isMapped: bool, isRight: bool) -> None:
-    """User and password come together, unless certificates name the user."""
+    """A user and a password are required together, unless certificates name the user."""
     tls = TLSSettings(verify_and_map=isMapped)
     problem = "authorization", "a user needs a password, and a password a user"
     problems = list(loginProblems(ListenerSettings(user=user, password=password, tls=tls)))
@@ -139,7 +139,7 @@ def test_loginProblems(user: str, password: str, isMapped: bool, isRight: bool) 
 
 
 def test_certificate() -> None:
-    """TLS needs a certificate."""
+    """TLS requires a certificate."""
     assert list(certificateProblems(None, "links")) == []
     assert list(certificateProblems(TLSSettings(certs=(("c", "k"),)), "links")) == []
     complaint = ("tls", "links need 'cert_file' and 'key_file'")
@@ -147,7 +147,7 @@ def test_certificate() -> None:
 
 
 def test_urls() -> None:
-    """Each text that is no URL is complained of, the others are not."""
+    """Each invalid URL of a list is reported."""
     problems = list(urlProblems("urls", "number", ["1", "x", "2", "y"], int))
     assert [name for name, _ in problems] == ["urls", "urls"]
     assert "'x'" in problems[0][1] and "'y'" in problems[1][1]
@@ -164,7 +164,7 @@ def test_urls() -> None:
     ],
 )
 def test_urlsWithoutScheme(url: str, messages: list[str]) -> None:
-    """An address alone is no URL for nats-server; passwords are not shown."""
+    """A URL without a scheme is invalid, as for nats-server, and its error hides passwords."""
     expected = [("urls", message) for message in messages]
     assert list(urlProblems("urls", "route", [url], splitRoute)) == expected
 
@@ -179,7 +179,7 @@ def test_urlsWithoutScheme(url: str, messages: list[str]) -> None:
     ],
 )
 def test_advertiseProblems(text: str, messages: list[str]) -> None:
-    """The advertised address is a host and a port."""
+    """The advertised address must be a host and a port."""
     expected = [("advertise", message) for message in messages]
     assert list(advertiseProblems("advertise", text, 1)) == expected
 
@@ -196,5 +196,5 @@ def test_advertiseProblems(text: str, messages: list[str]) -> None:
     ],
 )
 def test_advertised(text: str, place: tuple[str, int]) -> None:
-    """A host with or without a port."""
+    """The advertised address may omit the port."""
     assert advertised(text, 6) == place

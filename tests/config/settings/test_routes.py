@@ -25,7 +25,7 @@ from natsbroker.config.settings.routes import Cluster, splitRoute
     ],
 )
 def test_splitRoute(url: str, place: RemoteURL) -> None:
-    """The address of another server, and our login there."""
+    """The URL of a route has the address of the other server, and our login."""
     assert splitRoute(url) == place
 
 
@@ -33,13 +33,16 @@ def test_splitRoute(url: str, place: RemoteURL) -> None:
     "url", ["", "nats://", "nats://:1", "nats://u:canary@h:-1", "nats://canary@h:x"]
 )
 def test_noRoute(url: str) -> None:
-    """A URL without a host or a number as its port is invalid; the error shows no password."""
+    """
+    A route URL without a host or with an invalid port is refused with an error that shows no
+    password.
+    """
     with pytest.raises(ValueError, match="error parsing route url") as raised:
         splitRoute(url)
     assert "canary" not in str(raised.value)
 
 
 def test_secrets() -> None:
-    """No text shows passwords, also those in URLs."""
+    """The repr of the settings hides passwords, also those in URLs."""
     cluster = Cluster(user="u", password="canary", routes=("nats://u:canary@h:1",))
     assert "canary" not in repr(cluster) + repr(splitRoute("nats://u:canary@h:1"))

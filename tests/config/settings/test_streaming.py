@@ -22,7 +22,10 @@ def test_defaults() -> None:
 
 
 def limits(**channels: dict[str, float]) -> Streaming:
-    """Limits by pattern; C{_} stands for a full stop, C{any} for C{*}, C{rest} for C{>}."""
+    """
+    Limits by pattern. In the names C{_} stands for a full stop, C{any} for C{*}, and C{rest} for
+    C{>}.
+    """
     return Streaming(
         channels={
             name.replace("_", ".").replace("any", "*").replace("rest", ">"): channel
@@ -32,7 +35,7 @@ def limits(**channels: dict[str, float]) -> Streaming:
 
 
 def test_unnamedChannel() -> None:
-    """A channel that no pattern names has the limits of the block."""
+    """A channel that matches no pattern has the limits of the block."""
     assert Streaming().limitsOf("foo") == ChannelLimits(1000, 1_000_000, 1_024_000_000, 0, 0)
 
 
@@ -40,18 +43,20 @@ class TestInheritance:
     """Inheritance of limits by patterns."""
 
     def test_literal(self) -> None:
-        """A named channel has its own limits, and the others from all channels."""
+        """A channel has its own limits where it is named, and the block's others."""
         terms = limits(foo={"max_msgs": 5}).limitsOf("foo")
         assert terms == ChannelLimits(max_msgs=5)
 
     def test_unlimited(self) -> None:
-        """0 is without limit, not open."""
+        """A limit of 0 means unlimited and is not inherited."""
         terms = limits(foo_rest={"max_msgs": 5}, foo_bar={"max_msgs": 0})
         assert terms.limitsOf("foo.bar").max_msgs == 0
         assert terms.limitsOf("foo.baz").max_msgs == 5
 
     def test_chain(self) -> None:
-        """A limit that is not set comes from the narrowest pattern that covers the channel."""
+        """
+        A limit that is not set is inherited from the narrowest pattern that covers the channel.
+        """
         terms = limits(
             foo_rest={"max_msgs": 1, "max_bytes": 1, "max_age": 1.0},
             foo_any={"max_bytes": 2},
@@ -63,8 +68,8 @@ class TestInheritance:
 
     def test_crossing(self) -> None:
         """
-        If two patterns overlap and neither covers the other, only one applies to a channel that
-        matches both.
+        If two patterns overlap and neither covers the other, one of them applies to channels that
+        match both.
         """
         terms = limits(any_bar={"max_msgs": 1}, foo_any={"max_bytes": 2})
         bar = terms.limitsOf("foo.bar")
@@ -79,29 +84,29 @@ class TestInheritance:
 
 
 class TestProblems:
-    """L{Streaming.problems}."""
+    """The errors of L{Streaming.problems}."""
 
     @pytest.mark.parametrize("field", ["max_msgs", "max_bytes", "max_age", "max_inactivity"])
     def test_limitIsNegative(self, field: str) -> None:
-        """A limit of all channels cannot be negative."""
+        """A limit of the block cannot be negative."""
         values: dict[str, Any] = {field: -1}
         ((key, text),) = Streaming(**values).problems()
         assert key == field
         assert text.endswith("limit cannot be negative (-1)")
 
     def test_maxChannelsIsNegative(self) -> None:
-        """The number of channels cannot be negative."""
+        """The maximum number of channels cannot be negative."""
         problem = ("max_channels", "max channels limit cannot be negative (-1)")
         assert list(Streaming(max_channels=-1).problems()) == [problem]
 
     @pytest.mark.parametrize("name", ["foo/bar", "foo..bar", "", "foo*"])
     def test_patternMatchesNoChannel(self, name: str) -> None:
-        """A pattern must be one that a channel can match."""
+        """A pattern that no channel can match is refused."""
         problem = ("channels", f'invalid channel name "{name}"')
         assert list(Streaming(channels={name: {}}).problems()) == [problem]
 
     def test_moreChannelsNamedThanAllowed(self) -> None:
-        """Patterns do not count as channels."""
+        """More named channels than the maximum are refused. Patterns do not count."""
         named: dict[str, dict[str, float]] = {"a": {}, "b": {}, "c.*": {}}
         assert list(Streaming(max_channels=2, channels=named).problems()) == []
         ((_, text),) = Streaming(max_channels=1, channels=named).problems()
@@ -109,7 +114,7 @@ class TestProblems:
 
 
 def test_accountOf() -> None:
-    """A channel is given to the account of the narrowest pattern."""
+    """A channel belongs to the account of the narrowest pattern."""
     accounts = {"a.>": "A", "a.*": "B", "a.b": "C"}
     streaming = Streaming(jetstream_accounts=accounts)
     channels = ("a.b", "a.c", "a.b.c", "b")
@@ -119,6 +124,6 @@ def test_accountOf() -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "a..b", ">.a"])
 def test_accountOfNoChannel(name: str) -> None:
-    """An account can be given channels only."""
+    """An invalid channel name cannot be given to an account."""
     problems = list(Streaming(jetstream_accounts={name: "A"}).problems())
     assert problems == [("jetstream_accounts", f'invalid channel name "{name}"')]
