@@ -1,7 +1,7 @@
 """
-A server's output as protocol frames, and expectations of single frames.
+A server's output as protocol frames, and expectations for single frames.
 
-The frames joined are the bytes that were received. A failed expectation says what is wrong.
+The joined frames are the received bytes. A failed expectation has the difference.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Info:
     """
     An INFO line: one line, a space before its CRLF, keys in the server's order.
 
-    @ivar fields: values that it must have; a compiled pattern is matched against the text of the
-        value, a type against the value's type, anything else must be equal.
+    @ivar fields: the values that it must have; a compiled pattern is matched against the text of
+        the value, a type against the value's type, and anything else must be equal.
     @ivar absent: keys that it must not have.
     """
 
@@ -105,7 +105,7 @@ class Like:
 
 @dataclass(frozen=True, init=False)
 class OneOf:
-    """One frame that is any of these: where the server chooses."""
+    """One of several frames, where the server may choose."""
 
     frames: tuple[bytes, ...]
 

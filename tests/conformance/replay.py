@@ -1,7 +1,8 @@
 """
 Replays transcripts over connections, and compares frame by frame, byte for byte.
 
-Only what an expectation names as variable may differ. A mismatch shows the whole conversation.
+Only parts that an expectation names as variable may differ. A mismatch shows the whole
+conversation.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ __all__ = ["Peer", "Replay", "Stage", "Step", "TranscriptMismatch"]
 
 class TranscriptMismatch(AssertionError):
     """
-    The other end said something else than the transcript.
+    The output of the broker differs from the transcript.
 
-    The text holds the expectation, what came instead and the conversation so far.
+    The text has the expectation, the actual output and the conversation so far.
     """
 
 
 class Peer(Protocol):
-    """The client's end of one connection, as a L{Stage} hands it out."""
+    """The client's end of one connection, as returned by a L{Stage}."""
 
     def send(self, data: bytes) -> None:
         """Hand bytes to the broker.  Never raises because the broker has closed: reading tells."""
@@ -43,7 +44,7 @@ class Peer(Protocol):
 
 
 class Stage(Protocol):
-    """The other side of a transcript: something that serves connections, and its idea of time."""
+    """The server's side of a transcript, which accepts connections and has a clock."""
 
     def dial(self) -> Peer:
         """
@@ -54,8 +55,8 @@ class Stage(Protocol):
 
     def wait(self, seconds: float) -> None:
         """
-        Something is due in C{seconds}.  A virtual clock is advanced; with real time nothing need
-        happen but that the next read is that much more patient.
+        Wait for an event that is due in C{seconds}. A virtual clock is advanced. With real time the
+        next read waits longer instead.
         """
 
     def sleep(self, seconds: float) -> None:
@@ -65,8 +66,9 @@ class Stage(Protocol):
 class Step(Protocol):
     def perform(self, replay: Replay) -> None:
         """
-        Carry out the step. Raise L{TranscriptMismatch} if the broker did not do what the step
-        expects.
+        Carry out the step.
+
+        @raise TranscriptMismatch: if the broker does not behave as the step expects.
         """
 
 
@@ -78,8 +80,8 @@ class _Conversation:
 
     def read(self) -> bool:
         """
-        @return: whether anything came; if not, the broker has closed.
-        @raise TimeoutError: when nothing came.
+        @return: whether output came; if not, the broker has closed.
+        @raise TimeoutError: when no output came.
         """
         data = self.peer.read()
         frames, self.rest = splitFrames(self.rest + data)
@@ -89,9 +91,9 @@ class _Conversation:
 
 class Replay:
     """
-    @ivar stage: where it is played; steps of your own may use more of it than L{Stage} has.
-    @ivar countPings: whether the broker's own keep-alive PINGs are part of the conversation.  If
-        not, they are passed over wherever they come.
+    @ivar stage: the stage of the replay; steps of your own may use more of it than L{Stage} has.
+    @ivar countPings: whether the broker's own keep-alive PINGs are part of the conversation. If
+        not, they are skipped anywhere.
     """
 
     def __init__(self, stage: Stage, countPings: bool = False) -> None:
@@ -122,7 +124,7 @@ class Replay:
         return self._conversation(name).peer
 
     def substitute(self, name: str, peer: Peer) -> None:
-        """Go on with another transport on the same connection (after a TLS handshake)."""
+        """Continue with another transport on the same connection (after a TLS handshake)."""
         self._conversation(name).peer = peer
 
     def send(self, name: str, data: bytes) -> None:

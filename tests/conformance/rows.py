@@ -1,9 +1,9 @@
 """
-The conformance table: what a client may see of a NATS server, row by row.
+The conformance table: the output of a NATS server to clients, row by row.
 
-A row belongs to a numbered case; a case has as many rows as it has variants.  The rows are facts
-about nats-server 2.15: C{tests/interop/test_rows_real_server.py} proves every one of them against
-it, and the other runners hold natsbroker to them.
+A row belongs to a numbered case, and a case has as many rows as variants. The rows are facts about
+nats-server 2.15: C{tests/interop/test_rows_real_server.py} verifies each of them with nats-server,
+and the other runners verify that natsbroker agrees.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ OVERSIZE = b"-ERR 'Maximum Payload Violation'\r\n"
 @dataclass(frozen=True)
 class Deviation:
     """
-    Where natsbroker means to answer otherwise.
+    An intended difference of natsbroker.
 
-    @ivar reason: why.
-    @ivar steps: what it does instead.
+    @ivar reason: the reason.
+    @ivar steps: the steps with natsbroker's own answer.
     """
 
     reason: str
@@ -42,12 +42,12 @@ class Row:
     """
     One conversation.
 
-    @ivar number: of the case.
-    @ivar name: what distinguishes the row; the test's id.
+    @ivar number: the number of the case.
+    @ivar name: the name that distinguishes the row; the id of its test.
     @ivar config: the server's configuration file.
     @ivar needs: features other than the client protocol.
     @ivar countPings: whether the server's keep-alive PINGs belong to the conversation.
-    @ivar fresh: whether the server must not have served, or will not serve, another row.
+    @ivar fresh: whether the row needs a server that serves no other row.
     @ivar deviation: natsbroker's own answer, where it differs.
     """
 
@@ -82,14 +82,15 @@ class Row:
 
 def stays(sent: bytes, *answer: Part) -> tuple[Step, ...]:
     """
-    @return: a client sends one packet, gets an answer, and the connection stays open.
+    @return: steps in which a client sends one packet, gets an answer, and the connection stays
+        open.
     """
     return (Send(sent), Expect(*answer), Alive())
 
 
 def ends(sent: bytes, *answer: Part) -> tuple[Step, ...]:
     """
-    @return: a client sends one packet, gets an answer, and the connection is closed.
+    @return: steps in which a client sends one packet, gets an answer, and the connection is closed.
     """
     return (Send(sent), Expect(*answer), Closed())
 
@@ -116,6 +117,6 @@ def allRows() -> list[Row]:
 
 def runSteps(row: Row, ours: bool) -> tuple[Step, ...]:
     """
-    @return: what a row expects of our broker, or of nats-server.
+    @return: the steps of a row for our broker, or for nats-server.
     """
     return row.ourSteps if ours else row.steps

@@ -1,5 +1,5 @@
 """
-The same conversation in other packets.
+The same conversation, split into other packets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PIECES = 3000
 
 def mainPacket(steps: Sequence[Step]) -> int | None:
     """
-    @return: the index of the step that sends most.
+    @return: the index of the step with the longest packet.
     """
     sizes = [(len(step.data), at) for at, step in enumerate(steps) if isinstance(step, Send)]
     return max(sizes)[1] if sizes else None
@@ -26,7 +26,7 @@ def mainPacket(steps: Sequence[Step]) -> int | None:
 
 def cuts(data: bytes) -> list[int]:
     """
-    @return: where to split a packet in two.
+    @return: the offsets at which a packet is split in two.
     """
     if len(data) <= THOROUGH:
         return list(range(1, len(data)))
@@ -37,7 +37,8 @@ def cuts(data: bytes) -> list[int]:
 
 def everySplit(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
     """
-    @return: the conversations in which the main packet is two, and where it was split.
+    @return: the conversations in which the longest packet is split in two, with the offset of the
+        split.
     """
     if (index := mainPacket(steps)) is None:
         return

@@ -1,5 +1,5 @@
 """
-Steps of a transcript that need a server process: its signals, log, pages and TLS.
+Steps of a transcript that need a server process: its signals, log, monitoring pages and TLS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.conformance.transcripts import Peer, Replay, Stage, Step
 
 
 class ProcessServer(Protocol):
-    """A server as these steps use it."""
+    """A server with what these steps use."""
 
     directory: Path
 
@@ -62,17 +62,13 @@ class ProcessStep:
     """
 
     def perform(self, replay: Replay) -> None:
-        """
-        Find the process and act on it.
-        """
+        """Find the process, and act on it."""
         if not isinstance(replay.stage, ProcessStage):
             raise NotImplementedError(f"{self!r} needs a server process")
         self.performOn(replay, replay.stage.server)
 
     def performOn(self, replay: Replay, server: ProcessServer) -> None:
-        """
-        Act.
-        """
+        """Act on the process."""
         raise NotImplementedError
 
 
@@ -85,9 +81,7 @@ def needsProcess(steps: tuple[Step, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Signal(ProcessStep):
-    """
-    The server process gets a signal.
-    """
+    """The server process receives a signal."""
 
     name: str
 
@@ -101,9 +95,7 @@ class Signal(ProcessStep):
 
 @dataclass(frozen=True)
 class Reload(ProcessStep):
-    """
-    The configuration file is rewritten and read again.
-    """
+    """The configuration file is rewritten, and the server reloads it."""
 
     config: str
 
@@ -149,9 +141,7 @@ class Exits(ProcessStep):
 
 @dataclass(frozen=True)
 class Logged(ProcessStep):
-    """
-    The server's log gets a line.
-    """
+    """The server writes a line to its log."""
 
     pattern: str
 
@@ -185,16 +175,14 @@ class StartTls(ProcessStep):
     """
     The client does a TLS handshake.
 
-    @ivar certificate: whether it shows a certificate of its own.
+    @ivar certificate: whether the client sends a certificate of its own.
     """
 
     on: str = "a"
     certificate: bool = False
 
     def performOn(self, replay: Replay, server: ProcessServer) -> None:
-        """
-        Shake hands; a failure is found by what follows.
-        """
+        """Do the handshake; a failure is detected by the next steps."""
         context = ssl.create_default_context(cafile=str(server.directory / "ca.pem"))
         if self.certificate:
             files = (server.directory / "client.pem", server.directory / "client-key.pem")
@@ -207,9 +195,7 @@ class StartTls(ProcessStep):
 
 @dataclass(frozen=True)
 class Finish(ProcessStep):
-    """
-    The client closes its sending side, and goes on reading.
-    """
+    """The client closes its sending side, and continues reading."""
 
     on: str = "a"
 
@@ -234,9 +220,7 @@ class Flood(ProcessStep):
     on: str = "a"
 
     def performOn(self, replay: Replay, server: ProcessServer) -> None:
-        """
-        Send on.
-        """
+        """Send the packet repeatedly."""
         peer = replay.peer(self.on)
         replay.note(f"{self.on} C: {self.times} times {len(self.data)} bytes")
         for _ in range(self.times):
@@ -262,15 +246,11 @@ class ClosedWithout(ProcessStep):
 
 @dataclass(frozen=True)
 class SendComposed(ProcessStep):
-    """
-    The client sends bytes that only exist when the moment has come (a token with an expiry).
-    """
+    """The client sends bytes that are composed at that moment, such as a token with an expiry."""
 
     compose: Callable[[], bytes]
     on: str = "a"
 
     def performOn(self, replay: Replay, server: ProcessServer) -> None:
-        """
-        Compose and send.
-        """
+        """Compose and send the bytes."""
         replay.send(self.on, self.compose())

@@ -1,5 +1,5 @@
 """
-NATS Streaming by hand: fields are numbers, and everything is bytes.
+The protocol of NATS Streaming by hand: fields are numbers, and all values are bytes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ Fields = dict[int, Value]
 
 
 def encode(fields: dict[int, Value | str]) -> bytes:
-    """
-    A message.
-    """
+    """Encode a message."""
     encoded = b""
     for number, value in fields.items():
         if isinstance(value, int):
@@ -35,7 +33,7 @@ def decode(message: bytes) -> Fields:
     """
     The fields of a message.
 
-    @raise ValueError: if it has other kinds of fields than those of this protocol.
+    @raise ValueError: if it has other kinds of fields than this protocol.
     """
     fields: Fields = {}
     rest = iter(message)
@@ -68,9 +66,7 @@ def _readVarint(first: int, rest: Iterator[int]) -> int:
 
 
 class Came(NamedTuple):
-    """
-    A message that came.
-    """
+    """A received message."""
 
     subject: str
     reply: str
@@ -82,9 +78,7 @@ _HEAD = re.compile(rb"MSG (\S+) 1 (?:(\S+) )?(\d+)\r\n")
 
 
 class Wire:
-    """
-    A connection that hears everything below its name.
-    """
+    """A connection that receives everything below its name."""
 
     def __init__(self, broker: MemoryBroker, name: str = "me") -> None:
         self.broker = broker
@@ -123,7 +117,7 @@ class Wire:
         """
         Send a request.
 
-        @return: the answer; C{None} if none comes at once.
+        @return: the answer, or C{None} if none comes at once.
         """
         reply = f"{self.name}.reply.{next(self._replies)}"
         self.publish(subject, request if isinstance(request, bytes) else encode(request), reply)
@@ -132,9 +126,7 @@ class Wire:
         return answers[0].payload if answers else None
 
     def fields(self, subject: str, request: bytes | dict[int, Value | str]) -> Fields:
-        """
-        The same, with the answer taken apart.
-        """
+        """Send a request, and return the decoded answer."""
         answer = self.ask(subject, request)
         assert answer is not None, "no answer"
         return decode(answer)

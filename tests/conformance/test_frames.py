@@ -1,4 +1,6 @@
-"""Frames of a server's output, and the expectations of a frame."""
+"""
+Frames of a server's output, and expectations for frames.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from tests.testing.texts import INFO
 
 
 class TestSplitFrames:
-    """Bytes to frames."""
+    """Bytes as frames."""
 
     def test_linesAndPayloads(self) -> None:
-        """Lines end at LF, messages after their payload and its CRLF."""
+        """A line ends at LF, and a message after its payload and CRLF."""
         frames = [
             b"+OK\r\n",
             b"MSG a 1 4\r\nx\r\ny\r\n",
@@ -27,7 +29,7 @@ class TestSplitFrames:
         "rest", [b"PON", b"MSG a 1 2\r", b"MSG a 1 2\r\nh", b"MSG a 1 2\r\nhi"]
     )
     def test_unfinished(self, rest: bytes) -> None:
-        """An unfinished frame stays unread."""
+        """An incomplete frame is left over."""
         assert splitFrames(b"PONG\r\n" + rest) == ([b"PONG\r\n"], rest)
 
     def test_badSize(self) -> None:
@@ -68,20 +70,20 @@ class TestInfo:
         ],
     )
     def test_otherValues(self, want: Info) -> None:
-        """Values, their types and unwanted keys are looked at."""
+        """Wrong values, wrong types of values and unwanted keys are refused."""
         assert want.complaint(INFO) is not None
 
 
 class TestChoices:
-    """Expectations that leave something open."""
+    """Expectations that permit several frames."""
 
     def test_like(self) -> None:
-        """A pattern is about the whole frame, line ends included."""
+        """A pattern must match the whole frame, line ends included."""
         assert Like(rb"MSG a 1 \d\r\n.*").complaint(b"MSG a 1 2\r\nhi\r\n") is None
         assert Like(rb"MSG a").complaint(b"MSG a 1 2\r\nhi\r\n") is not None
 
     def test_oneOf(self) -> None:
-        """Any of the frames will do."""
+        """Any of the frames is accepted."""
         assert OneOf(b"a\n", b"b\n").complaint(b"b\n") is None
         assert OneOf(b"a\n", b"b\n").complaint(b"c\n") is not None
 

@@ -1,5 +1,5 @@
 """
-Playing transcripts against something that only has to look like a broker.
+Transcripts replayed against objects that imitate a broker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.testing.texts import INFO
 
 
 class ScriptedPeer:
-    """Sends what the test gave it, for any input. C{None} ends the output for good."""
+    """A peer that answers any input with what the test gave. C{None} ends the output for good."""
 
     def __init__(self, *output: bytes | None) -> None:
         self.output = deque(output)
@@ -23,39 +23,37 @@ class ScriptedPeer:
         self.closed = False
 
     def send(self, data: bytes) -> None:
-        """Remember."""
+        """Record the bytes."""
         self.heard.append(data)
 
     def read(self) -> bytes:
-        """Say the next piece."""
+        """Return the next piece."""
         if not self.output:
             raise TimeoutError
         return self.output.popleft() or b""
 
     def close(self) -> None:
-        """Remember."""
+        """Record the call."""
         self.closed = True
 
 
 class ScriptedStage:
-    """
-    Hands out peers in order and remembers how time was asked for.
-    """
+    """A stage that returns peers in order and records its waits."""
 
     def __init__(self, *peers: ScriptedPeer) -> None:
         self.peers = deque(peers)
         self.waits: list[tuple[str, float]] = []
 
     def dial(self) -> ScriptedPeer:
-        """Hand out the next peer."""
+        """Return the next peer."""
         return self.peers.popleft()
 
     def wait(self, seconds: float) -> None:
-        """Remember."""
+        """Record the time."""
         self.waits.append(("wait", seconds))
 
     def sleep(self, seconds: float) -> None:
-        """Remember."""
+        """Record the time."""
         self.waits.append(("sleep", seconds))
 
 
@@ -83,12 +81,12 @@ class TestReplay:
         assert stage.waits == [("wait", 2), ("sleep", 3)]
 
     def test_keepAliveIsPassedOver(self) -> None:
-        """The broker's own PING is no part of the conversation."""
+        """The broker's own PING is skipped by default."""
         peer = ScriptedPeer(INFO, b"PING\r\n+OK\r\nPING\r\n", b"PING\r\n", None)
         Replay(ScriptedStage(peer)).run([Expect(b"+OK\r\n"), Closed()])
 
     def test_keepAliveCounts(self) -> None:
-        """The broker's own PING is a part of the conversation where the row is about it."""
+        """The broker's own PING is part of the conversation if the row is about it."""
         replay = Replay(ScriptedStage(ScriptedPeer(INFO, b"PING\r\n+OK\r\n")), countPings=True)
         with pytest.raises(TranscriptMismatch):
             replay.run([Expect(b"+OK\r\n")])
@@ -121,7 +119,10 @@ class TestReplay:
         ],
     )
     def test_mismatch(self, output: list[bytes | None], step: Expect | Alive | Closed) -> None:
-        """Other bytes, silence, an early end and a missing end all fail, with the conversation."""
+        """
+        Wrong bytes, silence, an early end and a missing end all fail, with the conversation in the
+        error.
+        """
         with pytest.raises(TranscriptMismatch, match="so far:\n  a connects"):
             Replay(ScriptedStage(ScriptedPeer(INFO, *output))).run([step])
 
@@ -133,6 +134,6 @@ class TestReplay:
         assert peer.closed
 
     def test_remainder(self) -> None:
-        """All that is left until the end can be had at once."""
+        """All remaining output up to the end can be read at once."""
         replay = Replay(ScriptedStage(ScriptedPeer(INFO, b"MSG a 1 2\r\nh", b"i\r\nMS", None)))
         assert replay.remainder("a") == b"MSG a 1 2\r\nhi\r\nMS"

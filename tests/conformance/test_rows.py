@@ -1,5 +1,5 @@
 """
-The table itself: complete, and free of rows that would hide one another.
+The table itself, which is complete and has no duplicate rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def test_idsAreUnique() -> None:
 
 
 def test_everyRowExpectsSomething() -> None:
-    """Each row holds the broker to an answer: bytes, a close, or a proof of life."""
+    """Each row expects an answer: bytes, a close, or a PONG."""
     answers = (Expect, Closed, Alive)
     idle = [row.id for row in allRows() if not _says(row, answers)]
     assert idle == []
@@ -35,13 +35,13 @@ def _says(row: Row, answers: tuple[type, ...]) -> bool:
 
 
 def test_processSteps() -> None:
-    """A row is known to need a process by its steps."""
+    """A row needs a process if one of its steps does."""
     assert Row(1, "x", (Signal("HUP"),)).needsProcess
     assert not Row(1, "x", (Send(b"PING\r\n"),)).needsProcess
 
 
 def test_processStepsRefuseMemory() -> None:
-    """A step that needs a process fails with that reason where there is no process."""
+    """A step that needs a process fails with this reason if there is none."""
 
     class Nowhere:
         def dial(self) -> None:

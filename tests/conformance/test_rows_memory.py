@@ -1,9 +1,9 @@
 """
-The conformance table against a broker in memory, with a clock that the rows move.
+The conformance table against a broker in memory, with a clock that the rows advance.
 
-Every row is played as it is written, byte by byte, and with its longest packet split at every byte:
-the answer must not depend on how the bytes arrive.  The lane, compiled or pure, is the one that
-this run of the tests has.
+Every row is replayed as written, byte by byte, and with its longest packet split at every byte: the
+answer must not depend on how the bytes arrive. The lane is that of this run of the tests, compiled
+or pure.
 """
 
 from __future__ import annotations
@@ -41,23 +41,19 @@ class MemoryPeer:
         self._connection = connection
 
     def send(self, data: bytes) -> None:
-        """
-        Send, unless the broker has closed.
-        """
+        """Send bytes, unless the broker has closed."""
         if not self._connection.closed:
             self._connection.send(data)
 
     def read(self) -> bytes:
-        """Read the available output. The clock stands still, so no more comes."""
+        """Read the available output. Time stands still, so that no more comes."""
         data = self._connection.receive()
         if not data and not self._connection.closed:
             raise TimeoutError
         return data
 
     def close(self) -> None:
-        """
-        Leave.
-        """
+        """Close the connection."""
         self._connection.close()
 
 
@@ -76,31 +72,27 @@ class MemoryStage:
         return MemoryPeer(self._broker.connect())
 
     def wait(self, seconds: float) -> None:
-        """
-        Move the clock to when something is due, and a little on.
-        """
+        """Advance the clock a little beyond the time at which the event is due."""
         self._broker.advance(seconds + LATENESS)
 
     sleep = wait
 
 
 def play(row: Row, steps: Sequence[Step], broker: MemoryBroker) -> None:
-    """
-    Play a row.
-    """
+    """Replay a row."""
     Replay(MemoryStage(broker), row.countPings).run(steps)
 
 
 @rows
 def test_rowHolds(row: Row) -> None:
-    """natsbroker answers as the row says."""
+    """The answer of natsbroker is that of the row."""
     with MemoryBroker(configText=row.config) as broker:
         play(row, row.ourSteps, broker)
 
 
 @unsplitRows
 def test_byteByByte(row: Row) -> None:
-    """The answer is the same when every byte arrives alone."""
+    """The answer is the same if every byte arrives alone."""
     with MemoryBroker(configText=row.config) as broker:
         play(row, byteByByte(row.ourSteps), broker)
 
@@ -111,8 +103,8 @@ def test_everySplit(row: Row) -> None:
     """
     The answer is the same wherever the longest packet is split in two.
 
-    One broker plays all splits of a row that does not ask for a fresh one, as one server plays many
-    rows in the tests with processes: to start a broker takes longer than to play most rows.
+    One broker plays all splits of a row that does not need a fresh one, because starting a broker
+    takes longer than most rows.
     """
     with MemoryBroker(configText=row.config) as shared:
         for at, steps in everySplit(row.ourSteps):

@@ -1,5 +1,5 @@
 """
-Cutting conversations into other packets.
+Conversations split into other packets.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ STEPS: list[Step] = [Send(b"ab"), Alive(), Send(b"cdef", "x"), Send(b"g")]
 
 def sent(steps: list[Step]) -> list[bytes]:
     """
-    @return: the packets.
+    @return: the packets of the steps.
     """
     return [step.data for step in steps if isinstance(step, Send)]
 
 
 def test_everySplit() -> None:
-    """The longest packet becomes two, at every place."""
+    """The longest packet is split in two, at every offset."""
     assert mainPacket(STEPS) == 2
     assert [sent(steps) for _, steps in everySplit(STEPS)] == [
         [b"ab", b"c", b"def", b"g"],
@@ -29,7 +29,9 @@ def test_everySplit() -> None:
 
 
 def test_byteByByte() -> None:
-    """Every packet becomes single bytes, on the same connection, and other steps stay."""
+    """
+    Every packet is split into single bytes, on the same connection, and other steps are unchanged.
+    """
     steps = byteByByte(STEPS)
     assert b"".join(sent(steps)) == b"abcdefg"
     assert {len(data) for data in sent(steps)} == {1}
@@ -38,7 +40,7 @@ def test_byteByByte() -> None:
 
 
 def test_longPackets() -> None:
-    """A long packet is split around its line ends and at its own ends."""
+    """A long packet is split only near its line ends and at its own ends."""
     data = b"x" * 1000 + b"\r\n" + b"y" * 1000
     assert len(cuts(data)) < 100
     assert {1, 1000, 1001, 1002, 2001} <= set(cuts(data))

@@ -1,6 +1,6 @@
 """
-NATS Streaming, byte by byte. The broker does what the protocol's description says and what
-nats-streaming-server 0.25.6 does.
+NATS Streaming, byte by byte. The broker behaves as the description of the protocol says, and as
+nats-streaming-server 0.25.6.
 
 The messages are made by hand from the numbers of their fields.
 """
@@ -43,22 +43,20 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture
 def me(wire: Wire) -> Wire:
-    """
-    The same, with a client that is called C{me}.
-    """
+    """A connection to a broker with NATS Streaming, with a client that is called C{me}."""
     assert 5 not in wire.fields(DISCOVER, ME)
     return wire
 
 
 def published(wire: Wire, channel: str = "foo", **more: Value | str) -> dict[int, Value]:
-    """Publish; give the fields of the PubAck."""
+    """Publish a message, and return the fields of the PubAck."""
     request: Request = {1: "me", 2: "guid1", 3: channel, 5: b"data"}
     request.update({int(number[1:]): value for number, value in more.items()})
     return wire.fields(f"{PUBLISH}.any", request)
 
 
 def subscribed(wire: Wire, **more: Value | str) -> str:
-    """Subscribe to C{foo}; give the ackInbox."""
+    """Subscribe to C{foo}, and return the ackInbox."""
     request = {**FOO, **{int(number[1:]): value for number, value in more.items()}}
     answer = wire.fields(SUBSCRIBE, request)
     assert set(answer) == {2}, answer
@@ -68,7 +66,7 @@ def subscribed(wire: Wire, **more: Value | str) -> str:
 
 
 class TestConnecting:
-    """ConnectRequest and ConnectResponse."""
+    """Messages ConnectRequest and ConnectResponse."""
 
     WELCOME = {
         1: PUBLISH.encode(), 2: SUBSCRIBE.encode(), 3: UNSUBSCRIBE.encode(), 4: CLOSE.encode(),
@@ -77,20 +75,20 @@ class TestConnecting:
 
     @pytest.mark.parametrize(("interval", "maxOut"), [(1, 2), (1, 3), (60, 10)])
     def test_welcome(self, wire: Wire, interval: int, maxOut: int) -> None:
-        """The response has all subjects and repeats the ping settings."""
+        """The response to a connect request has all subjects and repeats the ping settings."""
         expected = {**self.WELCOME, 7: PINGS.encode(), 8: interval, 9: maxOut}
         assert wire.fields(DISCOVER, {**ME, 5: interval, 6: maxOut}) == expected
 
     def test_noPings(self, wire: Wire) -> None:
-        """Ping settings of 0 are left out, as every 0 is."""
+        """Ping settings of 0 are omitted, as every 0 is."""
         assert wire.fields(DISCOVER, ME) == {**self.WELCOME, 7: PINGS.encode()}
 
     def test_protocol0(self, wire: Wire) -> None:
-        """A client of protocol 0 is not told of pings, but which protocol the server has."""
+        """A client of protocol 0 gets no ping settings, but the protocol of the server."""
         assert wire.fields(DISCOVER, {1: "me", 2: "me.beats"}) == self.WELCOME
 
     def test_noConnectionID(self, wire: Wire) -> None:
-        """Protocol 1 without a connection id is accepted."""
+        """A client of protocol 1 without a connection id is accepted."""
         assert 5 not in wire.fields(DISCOVER, {1: "me", 2: "me.beats", 3: 1})
 
     @pytest.mark.parametrize(
@@ -105,15 +103,15 @@ class TestConnecting:
         ],
     )
     def test_connectErrors(self, wire: Wire, request_: bytes | Request, error: bytes) -> None:
-        """An error stands in field 5, alone."""
+        """The error of a connect request is alone in field 5."""
         assert wire.fields(DISCOVER, request_) == {5: error}
 
     def test_otherCluster(self, wire: Wire) -> None:
-        """A request for another cluster has no answer."""
+        """A connect request for another cluster gets no answer."""
         assert wire.ask("_STAN.discover.other", ME) is None
 
     def test_duplicate(self, me: Wire) -> None:
-        """A second client with the same id is refused if the first one answers its heartbeat."""
+        """A second client with the same id is refused if the first one answers a heartbeat."""
         me.publish(DISCOVER, encode({**ME, 4: b"other"}), "me.reply.second")
         [beat] = me.came("me.beats")
         assert beat.payload == b"" and beat.reply
@@ -124,8 +122,8 @@ class TestConnecting:
 
     def test_replaced(self, me: Wire) -> None:
         """
-        If the first client has not answered after half a second, the second one replaces it. The
-        first client learns this when it pings or publishes.
+        A second client with the same id replaces the first one if that does not answer within half
+        a second. The first client learns this when it pings or publishes.
         """
         me.publish(DISCOVER, encode({**ME, 4: b"other"}), "me.reply.second")
         me.broker.advance(0.4)
@@ -145,7 +143,7 @@ class TestHeartbeats:
 
     def test_interval(self, me: Wire) -> None:
         """
-        A heartbeat comes every 30 seconds. It is empty and has a reply subject. Any answer counts.
+        A heartbeat is sent every 30 seconds, empty and with a reply subject, and any answer counts.
         """
         for _ in range(15):
             me.broker.advance(30.0)
@@ -155,7 +153,7 @@ class TestHeartbeats:
         assert me.ask(PINGS, {1: b"connection"}) == b""
 
     def test_dead(self, me: Wire) -> None:
-        """After more than 10 that were not answered within 10 seconds, the client is gone."""
+        """A client is removed after more than 10 heartbeats without an answer within 10 seconds."""
         me.broker.advance(11 * 40.0 - 1)
         assert len(me.came("me.beats")) == 11
         me.broker.advance(1.5)
@@ -164,7 +162,7 @@ class TestHeartbeats:
         assert me.came("me.beats") == []
 
     def test_pingAndFail(self, me: Wire) -> None:
-        """A client that fails heartbeats and pings is sent the next one at once."""
+        """A client that pings after failed heartbeats gets the next heartbeat at once."""
         me.broker.advance(41)
         assert len(me.came("me.beats")) == 1
         assert me.ask(PINGS, {1: b"connection"}) == b""
@@ -173,15 +171,15 @@ class TestHeartbeats:
 
     @pytest.mark.parametrize("ping", [b"\xff", b"", b"\x0a"])
     def test_garbage(self, me: Wire, ping: bytes) -> None:
-        """A message that is no ping gets no answer."""
+        """A message that is not a ping gets no answer."""
         assert me.ask(PINGS, ping) is None
 
 
 class TestPublishing:
-    """PubMsg and PubAck."""
+    """Messages PubMsg and PubAck."""
 
     def test_ack(self, me: Wire) -> None:
-        """A PubAck is the guid and nothing else."""
+        """A PubAck has the guid and nothing else."""
         request: Request = {1: "me", 2: "guid1", 3: "foo", 5: b"data"}
         assert me.ask(f"{PUBLISH}.foo", request) == b"\x0a\x05guid1"
 
@@ -197,8 +195,8 @@ class TestPublishing:
     )
     def test_accepted(self, me: Wire, request_: Request) -> None:
         """
-        A client id or a connection id is enough. Data may be empty. The channel is in the message.
-        A wrong checksum of the data is ignored.
+        A PubMsg may have a client id or a connection id, and empty data. Its channel is a field. A
+        wrong checksum of the data is ignored.
         """
         assert me.fields(f"{PUBLISH}.foo", request_) == {1: b"guid1"}
 
@@ -214,42 +212,42 @@ class TestPublishing:
         ],
     )
     def test_publishErrors(self, me: Wire, request_: Request) -> None:
-        """A refusal has the guid and, in field 2, why."""
+        """The PubAck of a refused message has the guid, and the error in field 2."""
         error = b"stan: invalid publish request"
         assert me.fields(f"{PUBLISH}.foo", request_) == {1: b"guid1", 2: error}
 
     @pytest.mark.parametrize("request_", [{1: "me", 3: "foo"}, b"\xff\xff"])
     def test_noGuid(self, me: Wire, request_: bytes | Request) -> None:
-        """Without a guid there is only the error."""
+        """The PubAck of a message without a guid has only the error."""
         assert me.fields(f"{PUBLISH}.foo", request_) == {2: b"stan: invalid publish request"}
 
     def test_afterClose(self, me: Wire) -> None:
-        """A client that closed cannot publish."""
+        """A client that has closed cannot publish."""
         assert me.ask(CLOSE, {1: "me"}) == b""
         assert published(me)[2] == b"stan: invalid publish request"
 
     def test_sameGuid(self, me: Wire) -> None:
-        """
-        A guid distinguishes PubAcks. The server does not check whether a message was published
-        before.
-        """
+        """Messages with the same guid are both stored, because the server does not deduplicate."""
         subscribed(me)
         assert published(me) == published(me) == {1: b"guid1"}
         assert len(me.came("me.foo")) == 2
 
     def test_subscribersFirst(self, me: Wire) -> None:
-        """Subscribers are sent a message before its publisher is answered."""
+        """A message is sent to subscribers before its publisher gets the PubAck."""
         subscribed(me)
         me.publish(f"{PUBLISH}.foo", encode({1: "me", 2: "g", 3: "foo"}), "me.reply.x")
         assert [message.subject for message in me.came()] == ["me.foo", "me.reply.x"]
 
     @pytest.mark.parametrize("name", ["FOO", "BAR", "foo.bar", "FOO.BAR", "FOO.BAR.BAZ"])
     def test_names(self, me: Wire, name: str) -> None:
-        """Channels are tokens with full stops between."""
+        """The name of a channel consists of tokens separated by full stops."""
         assert published(me, name) == {1: b"guid1"}
 
     def test_namesThatDifferInCase(self, me: Wire) -> None:
-        """Names that differ in case only are refused, because of stores on disk."""
+        """
+        A channel whose name differs from another only in case is refused, because of stores on
+        disk.
+        """
         assert published(me, "foo.bar") == {1: b"guid1"}
         assert published(me, "foo.BAR")[2] == (
             b'rejecting channel "foo.BAR" because channel "foo.bar" alreay exists '
@@ -267,7 +265,7 @@ class TestPublishing:
 
 
 class TestSubscribing:
-    """SubscriptionRequest and SubscriptionResponse."""
+    """Messages SubscriptionRequest and SubscriptionResponse."""
 
     def test_ackInbox(self, me: Wire) -> None:
         """Each subscription gets an inbox for its acknowledgements, in field 2."""
@@ -296,16 +294,19 @@ class TestSubscribing:
         ],
     )
     def test_subscribeErrors(self, me: Wire, change: Request, error: bytes) -> None:
-        """An error stands in field 3, alone."""
+        """The error of a subscription request is alone in field 3."""
         assert me.fields(SUBSCRIBE, {**FOO, **change}) == {3: error}
 
     def test_garbage(self, me: Wire) -> None:
-        """Bytes that are no request have their own text."""
+        """Bytes that are not a subscription request have an error of their own."""
         expected = {3: b"stan: invalid subscription request"}
         assert me.fields(SUBSCRIBE, b"\xff\xff") == expected
 
     def test_duplicateDurable(self, me: Wire) -> None:
-        """An active durable subscription cannot be had twice; a durable queue group has members."""
+        """
+        An active durable subscription cannot be opened twice, while a durable queue group may have
+        several members.
+        """
         subscribed(me, f7="d")
         assert me.fields(SUBSCRIBE, {**FOO, 7: "d"}) == {3: b"stan: duplicate durable registration"}
         subscribed(me, f3="group", f7="d")
@@ -316,7 +317,9 @@ class TestSubscribing:
         [{4: ""}, {10: 3, 11: 0}, {10: 3, 11: 99}, {10: 2, 12: -5}, {10: 2, 12: 1 << 62}],
     )
     def test_accepted(self, me: Wire, change: Request) -> None:
-        """No inbox, a sequence of 0 or beyond the last, and any time are accepted."""
+        """
+        A subscription request may have no inbox, a sequence of 0 or beyond the last, and any time.
+        """
         assert set(me.fields(SUBSCRIBE, {**FOO, **change})) == {2}
 
     @pytest.mark.parametrize(
@@ -333,8 +336,8 @@ class TestSubscribing:
     )
     def test_startPosition(self, me: Wire, position: Request, expected: list[int]) -> None:
         """
-        NewOnly, LastReceived, TimeDeltaStart in nanoseconds, SequenceStart and First begin at their
-        positions. The answer comes before the first message.
+        NewOnly, LastReceived, TimeDeltaStart in nanoseconds, SequenceStart and First start at their
+        positions. The response comes before the first message.
         """
         for _ in range(3):
             published(me)
@@ -346,12 +349,12 @@ class TestSubscribing:
 
 
 class TestDelivery:
-    """MsgProto and Ack."""
+    """Messages MsgProto and Ack."""
 
     def test_message(self, me: Wire) -> None:
         """
-        A message has sequence, subject, data and timestamp, and its reply subject if it has one. It
-        has neither a checksum nor a NATS reply subject.
+        A MsgProto has sequence, subject, data and timestamp, and the reply subject if there is one.
+        It has neither a checksum nor a NATS reply subject.
         """
         subscribed(me)
         before = me.broker.reactor.seconds()
@@ -366,8 +369,8 @@ class TestDelivery:
 
     def test_redelivery(self, me: Wire) -> None:
         """
-        Without acknowledgements all messages come again after each ack wait. Field 7 counts the
-        redeliveries. An acknowledgement makes room for the next message.
+        Unacknowledged messages are redelivered after each ack wait, with the number of redeliveries
+        in field 7. An acknowledgement makes room for the next message.
         """
         for _ in range(3):
             published(me)
@@ -388,8 +391,8 @@ class TestDelivery:
 
     def test_closed(self, me: Wire) -> None:
         """
-        A durable subscription that is resumed first gets its unacknowledged messages, with any
-        start position in the request.
+        A resumed durable subscription first gets its unacknowledged messages, whatever start
+        position it requests.
         """
         published(me)
         published(me)
@@ -407,11 +410,11 @@ class TestDelivery:
 
 
 class TestLeaving:
-    """UnsubscribeRequest, CloseRequest, and their answers."""
+    """Messages UnsubscribeRequest and CloseRequest, and their answers."""
 
     @pytest.mark.parametrize("subject", [UNSUBSCRIBE, SUB_CLOSE])
     def test_ends(self, me: Wire, subject: str) -> None:
-        """An end is answered with an empty message, and is one."""
+        """An unsubscribe request is answered with an empty message, and ends the subscription."""
         ackInbox = subscribed(me)
         assert me.ask(subject, {1: "me", 2: "foo", 3: ackInbox}) == b""
         published(me)
@@ -421,7 +424,10 @@ class TestLeaving:
 
     @pytest.mark.parametrize("subject", [UNSUBSCRIBE, SUB_CLOSE])
     def test_unsubscribeErrors(self, me: Wire, subject: str) -> None:
-        """An unknown inbox, an unknown channel and garbage have their texts, in field 3."""
+        """
+        An unknown inbox, an unknown channel and malformed bytes have errors of their own, in field
+        3.
+        """
         published(me)
         unknown: Request = {1: "me", 2: "foo", 3: "_INBOX.x"}
         assert me.fields(subject, unknown) == {3: b"stan: invalid subscription"}
@@ -430,14 +436,14 @@ class TestLeaving:
         assert me.fields(subject, b"\xff\xff") == {3: b"stan: invalid unsubscribe request"}
 
     def test_close(self, me: Wire) -> None:
-        """A close is answered with an empty message. Errors are in field 1."""
+        """A close request is answered with an empty message. An error is in field 1."""
         assert me.ask(CLOSE, {1: "me"}) == b""
         assert me.fields(CLOSE, {1: "me"}) == {1: b"stan: unknown clientID"}
         assert me.fields(CLOSE, b"\xff\xff") == {1: b"stan: invalid close request"}
 
 
 def test_limits() -> None:
-    """The defaults: 100 channels, 1,000 subscriptions to each."""
+    """The defaults are 100 channels, and 1,000 subscriptions to each."""
     with MemoryBroker(configText="streaming {}") as broker:
         wire = Wire(broker)
         wire.ask(DISCOVER, ME)

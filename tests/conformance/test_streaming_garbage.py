@@ -1,5 +1,5 @@
 """
-NATS Streaming and clients that send nonsense: requests get the documented errors.
+NATS Streaming under invalid requests, which get the documented errors.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ payloads = messages | st.binary(max_size=60)
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_garbage(requests: list[tuple[str, bytes]]) -> None:
     """
-    With any requests in any order, answers are answers of the protocol and errors are texts of the
-    documentation. No failure is logged, and other clients go on.
+    Any requests in any order are answered with messages of the protocol and documented errors. No
+    failure is logged, and other clients are served.
     """
     with MemoryBroker(configText=CONFIG) as broker:
         broker.advance(1000.0)

@@ -13,7 +13,7 @@ from tests.conformance.transcripts import Alive, Closed, Expect, Open, Send, par
 
 
 def test_linesBecomePackets() -> None:
-    """Neighbouring lines of a side are one packet, with CRLF after each."""
+    """Adjacent lines of one side are one packet, with CRLF after each line."""
     text = """
         # A client talks to itself.
         S: INFO
@@ -37,7 +37,8 @@ def test_linesBecomePackets() -> None:
 
 def test_namesAndRawBytes() -> None:
     """
-    A name means another connection. A bar instead of the colon adds no line end. Escapes are bytes.
+    A name stands for another connection. A bar instead of the colon adds no line end. Escapes are
+    bytes.
     """
     text = "S: INFO\nSbob: INFO\nCbob| PING\\n\\xff\\x00 \nC: \\tx\nSbob: é\n[EOF bob]\n[open bob]"
     assert parseTranscript(text) == [
@@ -52,12 +53,12 @@ def test_namesAndRawBytes() -> None:
 
 
 def test_infoStandsAlone() -> None:
-    """A packet after INFO is a separate one."""
+    """Lines after INFO are a separate packet."""
     assert parseTranscript("S: INFO\nS: +OK") == [Open(), Expect(b"+OK\r\n")]
 
 
 def test_unknownLine() -> None:
-    """A line of neither side is refused with its number."""
+    """A line that belongs to neither side is refused with its number."""
     with pytest.raises(ValueError, match="line 2 of the transcript is not understood: 'PING'"):
         parseTranscript("C: PING\nPING")
 

@@ -23,26 +23,22 @@ def _base64(data: bytes) -> str:
 
 @dataclass
 class Identity:
-    """
-    A key pair in a role.
-    """
+    """A key pair with a role."""
 
     role: str
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
 
     @property
     def name(self) -> str:
-        """
-        The public key in nkey spelling.
-        """
+        """The public key as an nkey."""
         raw = bytes([ROLES[self.role]]) + self.key.public_key().public_bytes_raw()
         check = binascii.crc_hqx(raw, 0).to_bytes(2, "little")
         return base64.b32encode(raw + check).decode().rstrip("=")
 
     def sign(self, subject: Identity, claims: dict[str, Any], lifetime: float = 0) -> str:
         """
-        @param subject: who the token is about.
-        @param lifetime: in seconds from now; 0: for ever.
+        @param subject: the subject of the token.
+        @param lifetime: in seconds from now; 0 for ever.
         @return: a token.
         """
         now = int(time.time())

@@ -123,7 +123,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Wait:
-    """Make the rest due in this many seconds (see L{Stage.wait})."""
+    """Advance to the time after this many seconds (see L{Stage.wait})."""
 
     seconds: float
 
@@ -133,7 +133,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Sleep:
-    """This many seconds pass."""
+    """Let this many seconds pass."""
 
     seconds: float
 

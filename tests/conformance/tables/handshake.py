@@ -1,5 +1,5 @@
 """
-Cases 1 to 18: INFO, CONNECT, the operations' names, blanks and line ends.
+Cases 1 to 18: INFO, CONNECT, the names of operations, blanks and line ends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Cases 60 to 64 and 67: what a client sees of features beyond the client protocol.
+Cases 60 to 64 and 67: effects on clients of features beyond the client protocol.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ resolver_preload {{
 
 def shortLogin() -> bytes:
     """
-    @return: CONNECT of a user whose token ends in a moment.
+    @return: the CONNECT of a user whose token expires soon.
     """
     claims = {"bearer_token": True, "subs": -1, "data": -1, "payload": -1}
     token = ACCOUNT.sign(USER, claims, lifetime=2)

@@ -1,5 +1,5 @@
 """
-Cases 18, 53 and 65: who may connect, as which user, and the effect of a second CONNECT.
+Cases 18, 53 and 65: accepted logins, their users, and the effect of a second CONNECT.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Cases 38 to 40: who may publish and subscribe.
+Cases 38 to 40: permissions to publish and to subscribe.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ authorization {
 
 def login(user: str, verbose: bool = False, more: str = "") -> bytes:
     """
-    @return: CONNECT of a user whose password is the name.
+    @return: the CONNECT of a user whose password equals the name.
     """
     options = f'"verbose":{str(verbose).lower()},"pedantic":false'
     return f'CONNECT {{{options},"user":"{user}","pass":"{user}"{more}}}\r\n'.encode()
@@ -261,7 +261,7 @@ CORNERS = [
 
 def request(inbox: bytes) -> tuple[Step, ...]:
     """
-    @return: a client asks the service, and the service receives the request.
+    @return: steps in which a client sends a request, and the service receives it.
     """
     return (
         Send(b"PUB svc %s 1\r\nq\r\n" % inbox, "free"),
@@ -273,7 +273,7 @@ def request(inbox: bytes) -> tuple[Step, ...]:
 def service(hello: bytes) -> tuple[Step, ...]:
     """
     @param hello: the service's CONNECT.
-    @return: a service and a client that may do everything.
+    @return: steps that connect a service and a client with all permissions.
     """
     return (
         Send(hello + b"SUB svc 1\r\n"),

@@ -1,5 +1,5 @@
 """
-Cases 19 to 29, 32 to 35, 66 and 68: PUB, HPUB, payloads, headers and what may be published.
+Cases 19 to 29, 32 to 35, 66 and 68: PUB, HPUB, payloads, headers and permitted subjects.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def deniedReply(subject: bytes) -> bytes:
 
 def publish(subject: bytes) -> bytes:
     """
-    @return: a client that subscribes to a subject and publishes there.
+    @return: a client's subscription to a subject and publish to it.
     """
     return b"SUB %s 1\r\nPUB %s 2\r\nhi\r\n" % (subject, subject)
 
 
 def delivery(subject: bytes) -> bytes:
     """
-    @return: what comes of L{publish}.
+    @return: the output for L{publish}.
     """
     return b"MSG %s 1 2\r\nhi\r\n" % subject
 
@@ -373,8 +373,8 @@ LAST_WORDS = CON + b"SUB foo 1\r\nPUB foo 2\r\nhi\r\nPING\r\n"
 
 def finishing(times: int) -> tuple[Step, ...]:
     """
-    @return: clients that say something and close their sending side at once, as a shell's pipe into
-        a socket does; the close may arrive with the last bytes or after them.
+    @return: steps in which clients send bytes and close their sending side at once, as a shell's
+        pipe into a socket does. The close may arrive with the last bytes or after them.
     """
     steps: list[Step] = []
     for number in range(times):

@@ -1,5 +1,5 @@
 """
-Cases 49 and 50: echo off, and the answer when nobody responds.
+Cases 49 and 50: echo off, and the status for no responders.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NOBODY = b"PUB nobody _INBOX.x 0\r\n\r\n"
 
 def nothing(sid: bytes, inbox: bytes = b"_INBOX.x", subject: bytes = b"nobody") -> bytes:
     """
-    @return: the answer that nobody responds.
+    @return: the status for no responders.
     """
     header = b"NATS/1.0 503\r\nNats-Subject: %s\r\n\r\n" % subject
     return b"HMSG %s %s %d %d\r\n%s\r\n" % (inbox, sid, len(header), len(header), header)

@@ -48,14 +48,14 @@ FIVE = TWO + b"PUB foo 1\r\nc\r\nPUB foo 1\r\nd\r\nPUB foo 1\r\ne\r\n"
 
 def publish(subject: bytes) -> bytes:
     """
-    @return: a client that subscribes to a subject and publishes there.
+    @return: a client's subscription to a subject and publish to it.
     """
     return b"SUB %s 1\r\nPUB %s 2\r\nhi\r\n" % (subject, subject)
 
 
 def delivery(subject: bytes) -> bytes:
     """
-    @return: what comes of L{publish}.
+    @return: the output for L{publish}.
     """
     return b"MSG %s 1 2\r\nhi\r\n" % subject
 
