@@ -12,7 +12,7 @@ from natsbroker.connections.tlsrecords import SealedConnection
 
 
 def clientContext(folder: Path | None = None) -> SSL.Context:
-    """A client, with a certificate if there is a folder of one."""
+    """The context of a client, with a certificate if a folder with one is given."""
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     if folder is not None:
         context.use_certificate_file(str(folder / "client.pem"))
@@ -35,7 +35,7 @@ class Handshake:
 
     def run(self) -> Handshake:
         """
-        Shake hands.
+        Do the handshake.
 
         @raise SSL.Error: if either end refuses.
         """
@@ -52,7 +52,7 @@ class Handshake:
         return self
 
     def exchange(self) -> None:
-        """Carry bytes both ways."""
+        """Carry bytes in both directions."""
         for source, target in ((self.client, self.server), (self.server, self.client)):
             while True:
                 try:
@@ -61,7 +61,7 @@ class Handshake:
                     break
 
     def refused(self) -> bool:
-        """Whether it fails."""
+        """Whether the handshake fails."""
         try:
             self.run()
         except SSL.Error:

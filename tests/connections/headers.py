@@ -1,5 +1,5 @@
 """
-Headers of the PROXY protocol, right ones and wrong ones.
+Valid and invalid headers of the PROXY protocol.
 """
 
 from __future__ import annotations

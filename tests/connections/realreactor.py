@@ -1,5 +1,5 @@
 """
-A reactor of a test's own, with epoll, for tests with real sockets.
+A separate reactor with epoll, for tests with real sockets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RealReactor:
         self.reactor: Any = makeReactor()
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Run the reactor until something holds."""
+        """Run the reactor until a condition holds."""
         end = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < end, "it never happened"

@@ -1,5 +1,5 @@
 """
-A record layer and its peer, and what they exchange.
+A TLS record layer, its peer, and the bytes that they exchange.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from OpenSSL import SSL
 
 
 def drained(take: Callable[[int], bytes]) -> bytes:
-    """All that a connection gives now."""
+    """Everything that a connection gives at present."""
     data = b""
     while True:
         try:
@@ -28,7 +28,7 @@ def said(connection: SSL.Connection, data: bytes) -> bytes:
 
 
 class Layer:
-    """A layer between an OpenSSL connection and a transport, as far as L{Records} can see."""
+    """A layer between an OpenSSL connection and a transport, with what L{Records} uses."""
 
     def __init__(self) -> None:
         self.disconnecting = False

@@ -35,16 +35,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 class Peer:
-    """
-    Stands for the protocol that Twisted asks to end a handshake that must not be.
-    """
+    """A replacement for the protocol that Twisted asks to end a refused handshake."""
 
     def __init__(self) -> None:
         self.factory = SimpleNamespace(wrappedFactory=None)
         self.failed: list[Any] = []
 
     def failVerification(self, failure: Any) -> None:
-        """The name in the certificate is not right."""
+        """Record that the name in the certificate is wrong."""
         self.failed.append(failure)
 
 
@@ -54,7 +52,7 @@ def reached(
     name: str = "localhost",
     settings: TLSSettings | None = None,
 ) -> bool:
-    """Whether an agent speaks to a server at a name with the certificate of a folder."""
+    """Whether an agent accepts a server of this name with the certificate of a folder."""
     agent: Any = agentFor(MemoryReactorClock(), tls)
     creator = agent._endpointFactory._policyForHTTPS.creatorForNetloc(name.encode(), 443)
     pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
@@ -67,18 +65,18 @@ def reached(
 
 
 def trusting(folder: Path, **more: Any) -> TLSSettings:
-    """A block that trusts a folder's authority."""
+    """A TLS block that trusts the authority of a folder."""
     return replace(TLSSettings(ca_file=str(folder / "ca.pem")), **more)
 
 
 def test_trusted(folder: Path) -> None:
-    """A server whose authority is trusted and that has the right name is spoken to."""
+    """A server with the right name and a trusted authority is accepted."""
     assert verifyObject(IAgent, agentFor(MemoryReactorClock(), trusting(folder)))
     assert reached(trusting(folder), folder)
 
 
 def test_severalAuthorities(folder: Path, tmp_path: Path) -> None:
-    """Each authority of a file is trusted, whatever else the file says."""
+    """Each authority of a file is trusted, with any other text in the file."""
     authorities = [(place / "ca.pem").read_bytes() for place in (folder, folder / "other")]
     (tmp_path / "ca.pem").write_bytes(b"remark\n" + b"\n".join(authorities))
     assert reached(trusting(tmp_path), folder) and reached(trusting(tmp_path), folder / "other")
@@ -94,15 +92,15 @@ def test_otherAuthority(folder: Path) -> None:
 
 
 def test_otherName(folder: Path) -> None:
-    """A service whose certificate is for another name is not trusted."""
+    """A server whose certificate is for another name is refused."""
     assert not reached(trusting(folder), folder, "example.org")
 
 
 @pytest.mark.parametrize("names", [[], ["127.0.0.1"], ["example.org"]])
 def test_noName(tmp_path: Path, names: list[str]) -> None:
     """
-    A service is not trusted if its certificate is for no name, or for an invalid one, which Twisted
-    permits.
+    A server whose certificate has no alternative name, or a wrong one, is refused although its
+    common name is right.
     """
     ours = authority()
     ours.write(tmp_path, "ca")
@@ -113,7 +111,7 @@ def test_noName(tmp_path: Path, names: list[str]) -> None:
 
 
 def test_ownCertificate(folder: Path) -> None:
-    """A server that wants a certificate gets ours."""
+    """A server that requires a certificate gets ours."""
     pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
     wants = TLSSettings(certs=(pair,), verify=True, ca_file=str(folder / "ca.pem"))
     ours = (str(folder / "client.pem"), str(folder / "client-key.pem"))

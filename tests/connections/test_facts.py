@@ -30,7 +30,7 @@ class TestFactsOf:
     """Facts of an open connection."""
 
     def test_beforeLogin(self) -> None:
-        """A connection that has sent nothing yet has a place, a start, and no account."""
+        """A connection before its login has an address, a start time and no account."""
         world = World()
         world.clock.advance(7)
         facts = world.dial("192.0.2.1").session.facts()
@@ -39,7 +39,7 @@ class TestFactsOf:
         assert (facts.account, facts.user, facts.name) == ("", "", "")
 
     def test_afterTraffic(self) -> None:
-        """The counters are those of the connection."""
+        """The counters of the facts are those of the connection."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant("A", "alice")))
         wire = world.client(hello(name="n", lang="l", version="v"))
         wire.ask(b"SUB foo 1\r\nPUB foo 3\r\nabc\r\nPUB bar 2\r\nab\r\n")
@@ -50,7 +50,10 @@ class TestFactsOf:
         assert (facts.account, facts.user, facts.details) == ("A", "alice", ())
 
     def test_typeOfConnection(self) -> None:
-        """WebSocket, MQTT and kinds of third parties have their names; any plain one is nats."""
+        """
+        The type is that of WebSocket, MQTT or a third party's connection, and C{nats} for all
+        others.
+        """
         wire = World().dial()
         wire.protocol.connectionType = "WEBSOCKET"
         assert wire.session.facts().type == "websocket"
@@ -59,7 +62,7 @@ class TestFactsOf:
         assert [typeOf(kind) for kind in ("MQTT_WS", "LINES")] == ["mqtt", "lines"]
 
     def test_noSecrets(self) -> None:
-        """Nothing of the credentials in CONNECT gets into the facts."""
+        """The facts contain no credentials of CONNECT."""
         secrets = {
             name: f"canary-{name}"
             for name in ("pass", "auth_token", "jwt", "sig", "nkey", "user", "proxy_sig")
@@ -72,7 +75,7 @@ class TestFactsOf:
 
 
 class TestFactsAtEnd:
-    """Facts that are kept of a closed connection."""
+    """Facts that are kept after a connection has closed."""
 
     def closed(self, world: World) -> ConnectionFacts:
         """
@@ -81,7 +84,7 @@ class TestFactsAtEnd:
         return world.context.connections.closed[-1].facts
 
     def test_keepsAccountAndSubscriptions(self) -> None:
-        """The facts are taken before the connection leaves its account."""
+        """The facts of a closed connection have its account and its subscriptions."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant("A", "alice")))
         wire = world.client()
         wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\nUNSUB 2 5\r\nPUB foo 2\r\nab\r\n")
@@ -107,14 +110,14 @@ class TestFactsAtEnd:
         assert self.closed(world).pending == 0
 
     def test_textIsBounded(self) -> None:
-        """Long texts of the peer's are cut, so that many closed connections stay small."""
+        """Long texts of a peer are truncated in the facts of a closed connection."""
         wire = World().client(hello(name="n" * 999, lang="l" * 999, version="v" * 999))
         facts = wire.session.factsAtEnd()
         assert {len(facts.name), len(facts.lang), len(facts.version)} == {LONGEST_TEXT}
         assert len(wire.session.facts().name) == 999
 
     def test_subscriptionsAreBounded(self) -> None:
-        """Of many subscriptions the first are kept, and all are counted."""
+        """The facts of a closed connection have its first subscriptions, and the number of all."""
         world = World()
         wire = world.client()
         for sid in range(100):
@@ -127,7 +130,7 @@ class TestFactsAtEnd:
         assert len(facts.details) == MOST_SUBSCRIPTIONS
 
     def test_subjectsAreBounded(self) -> None:
-        """Long subjects are not kept beyond their share."""
+        """The subjects in the facts of a closed connection have a limited total length."""
         wire = World().client()
         for sid in range(3):
             wire.send(b"SUB " + b"s" * 500 + b" %d\r\n" % sid)
@@ -137,7 +140,8 @@ class TestFactsAtEnd:
 
     def test_sessionIsNotKept(self) -> None:
         """
-        The record of a closed connection has plain values only, so that its session can be freed.
+        The facts of a closed connection contain only plain values, so that its session can be
+        freed.
         """
         world = World()
         wire = world.client()
@@ -154,7 +158,7 @@ class TestFactsAtEnd:
                 assert deferred is None or type(deferred) in (str, bytes, int, float)
 
     def test_refusedIsRemembered(self) -> None:
-        """A connection beyond the limit is remembered with the reason, and counted under it."""
+        """A connection beyond the limit is recorded as closed, and counted by this reason."""
         world = World(Settings(max_connections=1))
         world.client()
         refused = world.dial()
@@ -170,16 +174,16 @@ class TestFactsAtEnd:
 
 
 class TestClientInfo:
-    """The client info for services of other accounts."""
+    """The description of a client for services of other accounts."""
 
     def test_little(self) -> None:
-        """Without leave, the account and the round trip in nanoseconds."""
+        """A description that is not shared has the account and the round trip in nanoseconds."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant("A", "alice")))
         facts = world.client(hello(name="n")).session.facts()._replace(roundTrip=0.5)
         assert clientInfoOf(facts, "server", False) == ClientInfo(acc="A", rtt=500_000_000)
 
     def test_all(self) -> None:
-        """With the option, the user and the address are shown, and never a secret."""
+        """A shared description has the user and the address, and never a secret."""
         world = World(authorizer=Doorkeeper(lambda hello: Grant("A", "alice")))
         world.clock.advance(7)
         wire = world.client(hello(name="n", lang="l", version="v", auth_token="t"))

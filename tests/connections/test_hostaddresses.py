@@ -1,5 +1,5 @@
 """
-Where others can reach what we listen on.
+The addresses at which others can reach our listeners.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from tests.server.support import settingsOf
     ],
 )
 def test_clientUrls(text: str, host: str, urls: tuple[str, ...]) -> None:
-    """The addresses that other members announce to their clients."""
+    """The client URLs have the addresses that other members announce."""
     assert clientUrls(settingsOf(text) if text else Settings(), host, 4) == urls
 
 
 def test_anywhere() -> None:
-    """A listener on all addresses is found at those of this machine, loopback only if need be."""
+    """
+    A listener on all addresses is reachable at those of this machine. Loopback is used only if
+    there is no other.
+    """
     addresses = addressesOf("0.0.0.0")
     assert addresses and all(ipaddress.ip_address(address) for address in addresses)
     assert "0.0.0.0" not in addresses and (

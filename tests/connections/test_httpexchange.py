@@ -22,9 +22,9 @@ Failure: Any = UntypedFailure
 
 class World:
     """
-    One request.
+    A single request.
 
-    @ivar outcome: what came of it.
+    @ivar outcome: its result.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -38,7 +38,7 @@ class World:
 
 
 def test_get() -> None:
-    """Without a body it is a GET."""
+    """A request without a body is a GET."""
     world = World(headers={"X-Name": "value"})
     assert world.agent.requests == [("GET", "http://x/y", b"", {"X-Name": "value"})]
     world.agent.answer(200, b"answer")
@@ -47,7 +47,7 @@ def test_get() -> None:
 
 
 def test_post() -> None:
-    """With a body it is a POST, an empty one too."""
+    """A request with a body, even an empty one, is a POST."""
     for body in (b"hello", b""):
         world = World(body=body)
         assert world.agent.requests == [("POST", "http://x/y", body, {})]
@@ -55,7 +55,7 @@ def test_post() -> None:
 
 @pytest.mark.parametrize("parts", [[b"x" * 11], [b"x" * 10, b"y"], [b"x"] * 12])
 def test_tooLong(parts: list[bytes]) -> None:
-    """An answer that is too long is given up as soon as that is known."""
+    """An answer that is too long is aborted as soon as its length is known."""
     world = World()
     protocol = world.agent.begin(200)
     for part in parts:
@@ -67,21 +67,21 @@ def test_tooLong(parts: list[bytes]) -> None:
 
 
 def test_longEnough() -> None:
-    """An answer of just the length that is allowed is taken."""
+    """An answer of exactly the permitted length is accepted."""
     world = World()
     world.agent.answer(200, b"x" * 10)
     assert world.outcome == [(200, b"x" * 10)]
 
 
 def test_lateStatus() -> None:
-    """A server that sends nothing is given up."""
+    """A request to a server that sends nothing fails at the timeout."""
     world = World()
     world.clock.advance(5)
     assert (world.outcome, world.agent.cancelled) == ([Late], 1)
 
 
 def test_lateBody() -> None:
-    """A server that begins and does not end is given up, and its connection closed."""
+    """An answer that does not end fails at the timeout, and its connection is closed."""
     world = World()
     protocol = world.agent.begin(200)
     protocol.dataReceived(b"x")
@@ -94,9 +94,7 @@ def test_lateBody() -> None:
 
 
 def test_brokenOff() -> None:
-    """
-    An answer that breaks off is an error. An answer without a length ends with the connection.
-    """
+    """A truncated answer is an error. An answer without a length ends with the connection."""
     for error, outcome in (
         (ConnectionLost(), ConnectionLost),
         (PotentialDataLoss(), (200, b"x")),

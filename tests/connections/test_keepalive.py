@@ -1,5 +1,5 @@
 """
-When to PING a peer and when to give it up: times are plain numbers.
+The times to send a PING to a peer, and to give the peer up: times are plain numbers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,23 @@ class TestKeepalive:
         ],
     )
     def test_first(self, interval: float, jitter: float, due: float) -> None:
-        """The first PING comes after two seconds or a shorter interval, and up to a fifth more."""
+        """
+        The first PING is due after two seconds, or after a shorter interval, and up to a fifth
+        later.
+        """
         assert Keepalive(interval, 100.0, jitter).due == pytest.approx(due)
         assert FIRST_PING == 2.0
 
     def test_notBeforeItIsDue(self) -> None:
-        """No action is due before its time, and asking changes nothing."""
+        """No action is due before its time, and a query changes nothing."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         assert keepalive.timePassed(101.9, 100.0, 2) is NOTHING
         assert keepalive.due == 102.0
 
     def test_firstMeasures(self) -> None:
-        """The first PING is sent although the peer was just heard, for the round trip."""
+        """
+        The first PING is sent although the peer has just sent data, to measure the round trip.
+        """
         keepalive = Keepalive(10.0, 100.0, 0.0)
         assert keepalive.timePassed(102.0, 102.0, 2) is PING
         assert keepalive.due == 112.0
@@ -64,14 +69,14 @@ class TestKeepalive:
 
     @pytest.mark.parametrize("maximum", [1, 2, 3])
     def test_stale(self, maximum: int) -> None:
-        """A peer that leaves as many PINGs unanswered as it may is stale at the next one."""
+        """A peer with the maximum of unanswered PINGs is stale when the next one is due."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         for count in range(maximum):
             assert keepalive.timePassed(102.0 + 10 * count, 100.0, maximum) is PING
         assert keepalive.timePassed(102.0 + 10 * maximum, 100.0, maximum) is STALE
 
     def test_pongForgives(self) -> None:
-        """A PONG answers for all PINGs before it."""
+        """A PONG answers all PINGs before it."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         for now in (102.0, 112.0):
             assert keepalive.timePassed(now, 100.0, 2) is PING
@@ -87,14 +92,14 @@ class TestKeepalive:
         assert keepalive.roundTrip == 0.0
 
     def test_roundTripIsNeverZero(self) -> None:
-        """A measured round trip differs from an estimated one."""
+        """A measured round trip is never 0, which stands for an estimate."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         keepalive.timePassed(102.0, 100.0, 2)
         keepalive.ponged(102.0)
         assert keepalive.roundTrip > 0
 
     def test_measuresAgain(self) -> None:
-        """Once in a while the round trip is measured although data flows."""
+        """The round trip is measured again from time to time although data flows."""
         keepalive = Keepalive(1000.0, 100.0, 0.0)
         assert keepalive.timePassed(102.0, 102.0, 2) is PING
         keepalive.ponged(102.1)
@@ -102,7 +107,7 @@ class TestKeepalive:
         assert actions == [NOTHING, NOTHING, NOTHING, PING]
 
     def test_shorterInterval(self) -> None:
-        """A shorter interval makes the next PING come earlier."""
+        """A shorter interval makes the next PING due earlier."""
         keepalive = Keepalive(120.0, 100.0, 0.0)
         keepalive.timePassed(102.0, 100.0, 2)
         keepalive.changeInterval(1.0, 110.0)
@@ -111,7 +116,7 @@ class TestKeepalive:
         assert keepalive.due == 112.0
 
     def test_longerInterval(self) -> None:
-        """A longer interval counts from the PING that is due already."""
+        """A longer interval applies after the PING that is due next."""
         keepalive = Keepalive(10.0, 100.0, 0.0)
         keepalive.changeInterval(100.0, 101.0)
         assert keepalive.due == 102.0

@@ -1,5 +1,5 @@
 """
-The names of connections and of their violations in the log.
+The labels of connections in the log, and the texts of their violations.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class TestQuoted:
         ],
     )
     def test_shown(self, text: str | bytes, shown: str) -> None:
-        """Everything that is not printable ASCII is escaped."""
+        """Bytes that are not printable ASCII are escaped."""
         assert inQuotes(text) == shown
 
     @given(st.binary())
     def test_anyBytes(self, data: bytes) -> None:
-        """For any bytes, the result is printable ASCII between two quotes."""
+        """Any bytes are shown as printable ASCII between two quotes."""
         shown = inQuotes(data)
         assert shown[0] == shown[-1] == '"'
         assert all(" " <= character <= "~" for character in shown)
 
 
 class TestClient:
-    """The beginning of a line."""
+    """The label at the beginning of a line."""
 
     @pytest.mark.parametrize(
         ("options", "grant", "label"),
@@ -76,15 +76,15 @@ class TestClient:
         ],
     )
     def test_label(self, options: dict[str, Any], grant: Grant | None, label: str) -> None:
-        """The label of a client is nats-server's, and names more once the client is let in."""
+        """The label of a client is nats-server's, and includes the user after the login."""
         assert clientLabel("h", 1, 2, options, grant) == label
 
     def test_long(self) -> None:
-        """A name of any length is cut."""
+        """A long name is truncated."""
         assert len(clientLabel("h", 1, 2, {"name": "x" * 100_000}, Grant())) < 300
 
     def test_secrets(self) -> None:
-        """No secret is part of it."""
+        """The label contains no secret."""
         assert "canary" not in clientLabel("h", 1, 2, SECRETS, Grant("A", "u"))
         label = ClientLabel("h", 1, 2, SECRETS, Grant("A", "u"))
         assert str(label) == repr(label) == clientLabel("h", 1, 2, SECRETS, Grant("A", "u"))
@@ -105,12 +105,12 @@ class TestAuthentication:
         ],
     )
     def test_text(self, options: dict[str, Any], text: str) -> None:
-        """The claimed user is named, secrets are not."""
+        """The text of a refused login has the claimed user, and no secret."""
         assert authenticationFailure(options) == text
 
     @pytest.mark.parametrize("name", sorted(SECRETS))
     def test_secrets(self, name: str) -> None:
-        """No secret is part of it."""
+        """The text of a refused login contains no secret."""
         assert "canary" not in authenticationFailure({name: SECRETS[name]})
 
 
@@ -138,10 +138,10 @@ class TestViolations:
         ],
     )
     def test_text(self, error: errors.WireError, arguments: list[str], text: str) -> None:
-        """The words are nats-server's."""
+        """The text of a violation is nats-server's."""
         assert violationText(errors.ProtocolViolation(error, *arguments), b"7") == text
 
     def test_sid(self) -> None:
-        """A sid may be any bytes."""
+        """A sid of any bytes is shown in the text of a violation."""
         violation = errors.ProtocolViolation(errors.SUBSCRIBE_DENIED, "a")
         assert violationText(violation, b"\xff\x01").endswith(r"SID \xff\x01")

@@ -29,18 +29,20 @@ FACTORY = Factory()
 
 
 def memory() -> Any:
-    """A reactor that only writes down."""
+    """A reactor that only records calls."""
     return MemoryReactor()
 
 
 class TestEndpoints:
-    """From places to endpoints."""
+    """Endpoints made from addresses and descriptions."""
 
     @pytest.mark.parametrize(
         ("host", "port", "listened"), [("127.0.0.1", 4222, 4222), ("::1", 0, 0), ("::", -1, 0)]
     )
     def test_address(self, host: str, port: int, listened: int) -> None:
-        """An address is listened on with a long backlog; a negative port is the kernel's choice."""
+        """
+        An address gets an endpoint with a long backlog. For a negative port the kernel chooses one.
+        """
         reactor = memory()
         PortListener(addressEndpoint(reactor, host, port), FACTORY).open()
         assert reactor.tcpServers == [(listened, FACTORY, BACKLOG, host)]
@@ -48,8 +50,8 @@ class TestEndpoints:
     @pytest.mark.parametrize(("both", "interface"), [(True, "::"), (False, "0.0.0.0")])
     def test_anywhere(self, both: bool, interface: str) -> None:
         """
-        A listener on all interfaces has one IPv6 socket for both kinds if the machine permits, else
-        an IPv4 socket too; the reported address is the same.
+        A listener on all interfaces has one socket for IPv6 and IPv4 if the machine permits that,
+        or only an IPv4 socket. The reported address is the same.
         """
         reactor = memory()
         listener = PortListener(AnywhereEndpoint(reactor, 4222, both=lambda: both), FACTORY)
@@ -59,7 +61,7 @@ class TestEndpoints:
         assert isinstance(addressEndpoint(reactor, "0.0.0.0", -1), AnywhereEndpoint)
 
     def test_anywhereTaken(self) -> None:
-        """A port in use is reported with its configured address."""
+        """A port in use is reported with the configured address."""
         reactor = memory()
 
         def listenTCP(*arguments: Any, **more: Any) -> Any:
@@ -80,19 +82,19 @@ class TestEndpoints:
         assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, "127.0.0.1")]
 
     def test_addressWithBacklog(self) -> None:
-        """A backlog may be asked for."""
+        """The backlog of an address can be given."""
         reactor = memory()
         PortListener(addressEndpoint(reactor, "127.0.0.1", 1, 7), FACTORY).open()
         assert reactor.tcpServers == [(1, FACTORY, 7, "127.0.0.1")]
 
     def test_descriptionWithBacklog(self) -> None:
-        """A description may name another backlog."""
+        """The backlog of a description replaces the given one."""
         reactor = memory()
         PortListener(endpointFor(reactor, "tcp:4222:backlog=5"), FACTORY).open()
         assert reactor.tcpServers == [(4222, FACTORY, 5, "")]
 
     def test_unix(self) -> None:
-        """A UNIX socket is a place as well."""
+        """A description of a Unix socket makes an endpoint."""
         reactor = memory()
         PortListener(endpointFor(reactor, "unix:/run/n.sock"), FACTORY).open()
         assert reactor.unixServers[0][0] == "/run/n.sock"
@@ -105,13 +107,13 @@ class TestEndpoints:
         ],
     )
     def test_unusableTextIsRefused(self, text: str) -> None:
-        """A text that describes no endpoint is refused."""
+        """A text that is not a description of an endpoint is refused."""
         with pytest.raises(ValueError):
             endpointFor(memory(), text)
 
 
 class TestListener:
-    """One place."""
+    """A listener at one address."""
 
     def test_openAndClose(self) -> None:
         """A listener has an address while it is open."""
@@ -145,7 +147,7 @@ class TestListener:
         assert failures[0].check(CannotListenError)
 
     def test_use(self) -> None:
-        """A new factory makes the connections from then on, and any fast transport is gone."""
+        """A new factory makes later connections, and the port loses its fast transport."""
         listener = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
         listener.open()
         port: Any = listener.port
@@ -167,25 +169,25 @@ class TestListener:
 
 
 class TestAcceleration:
-    """The fast transport."""
+    """Ports that the poller accelerates."""
 
     HUB: Any = object()
 
     def accelerated(self, factory: Factory, port: Any) -> bool:
-        """Whether the fast transport takes a port."""
+        """Whether the poller accelerates a port."""
         listener = PortListener(addressEndpoint(memory(), "h", 1), factory)
         listener.port = port
         return listener.accelerate(self.HUB)
 
     def test_plain(self) -> None:
-        """The poller takes a plain TCP port of clients."""
+        """The poller accelerates a plain TCP port for clients."""
         factory = ClientFactory(None)  # type: ignore[arg-type]
         port: Any = tcp.Port(0, factory, reactor=memory())
         assert self.accelerated(factory, port)
         assert "transport" in vars(port)
 
     def test_otherFactory(self) -> None:
-        """The poller does not take a port whose factory wraps its protocols."""
+        """The poller does not accelerate a port whose factory wraps its protocols."""
 
         class Between(ClientFactory):
             pass
@@ -196,12 +198,12 @@ class TestAcceleration:
         assert "transport" not in vars(port)
 
     def test_otherPort(self) -> None:
-        """The listener does not take a port that is no TCP port."""
+        """The poller does not accelerate a port that is not TCP."""
         assert not self.accelerated(ClientFactory(None), object())  # type: ignore[arg-type]
 
 
 class TestNames:
-    """Addresses as people and programs read them."""
+    """Addresses as texts and as URLs."""
 
     @pytest.mark.parametrize(
         ("address", "text"),
@@ -213,7 +215,7 @@ class TestNames:
         ],
     )
     def test_describe(self, address: Any, text: str) -> None:
-        """Host and port, or a path."""
+        """An address is shown as host and port, or as a path."""
         assert describe(address) == text
 
     @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ class TestNames:
         ],
     )
     def test_url(self, address: Any, text: str) -> None:
-        """A URL that a program on this machine can connect to."""
+        """The URL of a port is one that programs on this machine can use."""
         assert urlOf("nats", address) == text
 
 

@@ -1,5 +1,5 @@
 """
-Listening sockets that are open before the reactor is loaded.
+Listening sockets that are opened before the reactor is imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def freePort() -> int:
 
 
 def test_listens() -> None:
-    """Clients can connect as soon as the socket is there."""
+    """Clients can connect as soon as the socket is open."""
     port = freePort()
     opened = openSocket("127.0.0.1", port)
     assert opened is not None
@@ -34,7 +34,7 @@ def test_listens() -> None:
 
 
 def test_everywhere() -> None:
-    """The host for all addresses includes those of IPv6, if the machine has them."""
+    """The host for all addresses includes IPv6, if the machine has it."""
     opened = openSocket(ANYWHERE, freePort())
     assert opened is not None
     with opened:
@@ -44,7 +44,7 @@ def test_everywhere() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::"])
 def test_addressOf(host: str) -> None:
-    """The address of a socket is the one that it was opened at."""
+    """The address of a socket is the one at which it was opened."""
     port = freePort()
     opened = openSocket(host, port)
     if opened is None:
@@ -55,7 +55,7 @@ def test_addressOf(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "127.0.0.1"])
 def test_cannotListen(host: str) -> None:
-    """An address that cannot be used gives no socket. The ordinary listener reports the reason."""
+    """An address that cannot be used opens no socket. The ordinary listener reports the reason."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert openSocket(host, taken.getsockname()[1]) is None
 
@@ -69,7 +69,7 @@ def test_standardLibraryOnly() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", ANYWHERE])
 def test_adopted(host: str) -> None:
-    """The reactor adopts the socket, and the address is the one of the settings."""
+    """The reactor adopts the socket, and the address is that of the settings."""
     opened = openSocket(host, freePort())
     assert opened is not None
     family, number, factory = opened.family, opened.fileno(), Factory()

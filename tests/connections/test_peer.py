@@ -24,5 +24,5 @@ from natsbroker.connections.peer import placeOf
     ],
 )
 def test_placeOf(address: Any, place: tuple[str, int]) -> None:
-    """A peer that came over IPv4 to a socket for both kinds has an IPv4 address."""
+    """A peer that connected over IPv4 to an IPv6 socket has an IPv4 address."""
     assert placeOf(address) == place

@@ -26,9 +26,9 @@ AUTHORITY = authority()
 
 class Peer:
     """
-    Stands for the protocol whose handshake it is.
+    A replacement for the protocol of the handshake.
 
-    @ivar failed: what it was told of.
+    @ivar failed: the error that it was told.
     """
 
     factory = SimpleNamespace(wrappedFactory=None)
@@ -37,12 +37,12 @@ class Peer:
         self.failed: list[Any] = []
 
     def failVerification(self, failure: Any) -> None:
-        """The name in the certificate is not right."""
+        """Record that the name in the certificate is wrong."""
         self.failed.append(failure)
 
 
 def reached(place: Path, shown: Issued, hostname: str) -> bool:
-    """Whether a server with a certificate is taken for a host."""
+    """Whether a server with this certificate is accepted as a host."""
     shown.write(place, "shown")
     pair = (str(place / "shown.pem"), str(place / "shown-key.pem"))
     load: Any = Certificate.loadPEM
@@ -89,21 +89,24 @@ class TestDialling:
         hostname: str,
         expected: bool,
     ) -> None:
-        """The certificate is valid only for its names, and never if they cannot be read."""
+        """A certificate is accepted only for its names, and never if these cannot be read."""
         shown = issue(AUTHORITY, "CN=localhost", names=names, addresses=addresses)
         assert reached(tmp_path, shown, hostname) is expected
 
     def test_stranger(self, tmp_path: Path) -> None:
-        """The name alone is not enough."""
+        """A certificate of an untrusted authority is refused although its name is right."""
         assert not reached(tmp_path, issue(None, names=["localhost"]), "localhost")
 
 
 class TestCheckNames:
-    """Certificates that another component accepted."""
+    """Certificates that another component has verified."""
 
     @pytest.mark.parametrize("names", [["localhost"], ["*.example.com"], ["a.b", "c.d"]])
     def test_good(self, names: list[str]) -> None:
-        """Names that can be compared are enough, since the other component compared them."""
+        """
+        A certificate with comparable names is accepted, because the other component has compared
+        them.
+        """
         checkNames(certificate(names=names))
 
     @pytest.mark.parametrize(

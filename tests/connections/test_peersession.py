@@ -29,24 +29,22 @@ SLACK = 4
 
 
 class Owner:
-    """
-    Whose outbox it is that is written to.
-    """
+    """The owner of an outbox."""
 
     def outboxOverflowed(self) -> None:
-        """Not needed."""
+        """Unused by these tests."""
 
     def outboxFailed(self) -> None:
-        """Not needed."""
+        """Unused by these tests."""
 
 
 class Taker(PeerSession):
     """
-    Our side of a conversation, without knowledge of its protocol.
+    A session without a protocol.
 
-    @ivar closed: for which reasons it was closed.
+    @ivar closed: the reasons for which it was closed.
     @ivar waited: the outboxes that it had to wait for.
-    @ivar written: what was sent.
+    @ivar written: the output that was sent.
     """
 
     def __init__(self) -> None:
@@ -84,11 +82,11 @@ class Taker(PeerSession):
         self.waited.append(outbox)
 
     def take(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Have something happen."""
+        """Call a function as input of the session."""
         self._inBatch(call, *arguments)
 
     def atEnd(self, call: Callable[[], None]) -> None:
-        """Have something happen when the turn ends."""
+        """Call a function at the end of the turn."""
         self._batch.atEnd(call)
 
     def __str__(self) -> str:
@@ -96,12 +94,12 @@ class Taker(PeerSession):
 
 
 def fail() -> None:
-    """Something fails."""
+    """Raise an exception."""
     raise RuntimeError("a test")
 
 
 def test_turn() -> None:
-    """The output of a turn goes out together, at its end."""
+    """The output of a turn is sent together, at the end of the turn."""
     taker = Taker()
 
     def call(*words: bytes) -> None:
@@ -115,7 +113,9 @@ def test_turn() -> None:
 
 
 def test_congested() -> None:
-    """A session that fills an outbox with much waiting output must wait for it, once."""
+    """
+    A session that writes to an outbox with much waiting output must wait for the outbox, once.
+    """
     taker = Taker()
     taker.outbox.pause()
     taker.take(taker.outbox.write, b"x" * (2 << 20))
@@ -125,7 +125,7 @@ def test_congested() -> None:
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_exits(error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
-    """An exception that is meant to end the process ends the connection and the turn."""
+    """An exception that is meant to end the process ends only the connection and the turn."""
     taker = Taker()
 
     def call() -> None:
@@ -139,14 +139,14 @@ def test_exits(error: type[BaseException], flushLoggedErrors: FlushLoggedErrors)
 
 
 def test_outboxFailed() -> None:
-    """Where sending raised, the connection is cut."""
+    """A connection whose outbox raises an exception while it sends is closed."""
     taker = Taker()
     taker.outboxFailed()
     assert taker.closed == ["Internal Client"]
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """An exception closes the conversation, and earlier output goes out."""
+    """An exception closes the session, and earlier output is sent."""
     taker = Taker()
 
     def call() -> None:
@@ -161,7 +161,7 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_failureAtEnd(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """An exception at the end of the turn is logged."""
+    """An exception at the end of a turn is logged."""
     taker = Taker()
     with logLines() as lines:
         taker.take(taker.atEnd, fail)
@@ -176,7 +176,7 @@ def publishes(count: int, subject: bytes = b"e") -> bytes:
 
 
 def subscriptions(count: int, form: bytes) -> bytes:
-    """That many lines of a form, in which C{#} stands for the number."""
+    """That many lines of the same form, in which C{#} stands for the number."""
     return b"".join(form.replace(b"#", b"%d" % number) for number in range(count))
 
 
@@ -211,11 +211,11 @@ class Room(World):
 
     @property
     def work(self) -> int:
-        """The work done so far."""
+        """The counted work so far."""
         return int(self.context.batch.work)
 
     def round(self) -> None:
-        """Have what waits go on, once."""
+        """Run all waiting calls once."""
         before = self.work
         calls, self.soon[:] = list(self.soon), []
         for call in calls:
@@ -224,9 +224,9 @@ class Room(World):
 
     def finish(self) -> int:
         """
-        Go on until nothing waits.
+        Run rounds until no call waits.
 
-        @return: how many rounds it took.
+        @return: the number of rounds.
         """
         rounds = 0
         while self.soon:
@@ -239,13 +239,16 @@ class Room(World):
 @onEach
 @pytest.mark.parametrize("fastLane", [True, False], ids=["lane", "readable"])
 class TestShares:
-    """The share of work of one client. Others do not wait for it."""
+    """A client's share of work in a turn, for which others do not wait."""
 
     @pytest.mark.parametrize(("first", "flood", "echo"), FLOODS)
     def test_otherClientsAreServedBetweenShares(
         self, names: Names, fastLane: bool, first: bytes, flood: bytes, echo: bool
     ) -> None:
-        """A turn ends with its share, another client is answered at once, and nothing is lost."""
+        """
+        A turn of one client ends with its share, another client is answered at once, and nothing is
+        lost.
+        """
         with using(names):
             room = Room(fastLane)
             noisy, other = room.client(QUIET if echo else SILENT), room.client()
@@ -271,7 +274,10 @@ class TestShares:
                 assert lines == [b"-ERR 'Invalid Subject'"] * flood.count(b"..")
 
     def test_oneMessage(self, names: Names, fastLane: bool) -> None:
-        """A message to many receivers is delivered in several turns, in order for each."""
+        """
+        A message to many receivers is delivered in several turns, and each receiver gets messages
+        in order.
+        """
         with using(names):
             room = Room(fastLane)
             noisy, other = room.client(), room.client()
@@ -287,8 +293,11 @@ class TestShares:
             assert (got.count(b" 1\r\n1\r\n"), got.count(b" 1\r\n2\r\n")) == (39999, 39999)
             assert got.rindex(b"\r\n1\r\n") < got.index(b"\r\n2\r\n")
 
-    def test_aLaneThatChanges(self, names: Names, fastLane: bool) -> None:
-        """A message that is on its way reaches each receiver once if the lane is given up."""
+    def test_laneIsLeft(self, names: Names, fastLane: bool) -> None:
+        """
+        A message that is being delivered reaches each receiver once if its publisher leaves the
+        lane.
+        """
         with using(names):
             room = Room(fastLane)
             noisy, other = room.client(), room.client()
@@ -300,7 +309,7 @@ class TestShares:
             assert other.receive().count(b"MSG e ") == 40000
 
     def test_requests(self, names: Names, fastLane: bool) -> None:
-        """A request to many receivers has no responders only after all of them were asked."""
+        """A request has no responders only after all of many receivers were tried."""
         with using(names):
             room = Room(fastLane)
             noisy = room.client(
@@ -314,7 +323,8 @@ class TestShares:
 
     def test_theEnd(self, names: Names, fastLane: bool) -> None:
         """
-        Input that was read before a client left is published, and its subscriptions end in turns.
+        Input that was read before a client disconnected is published, and its subscriptions end in
+        several turns.
         """
         with using(names):
             room = Room(fastLane)
@@ -332,8 +342,8 @@ class TestShares:
 
     def test_permissions(self, names: Names, fastLane: bool) -> None:
         """
-        New permissions are applied to many subscriptions in several turns. The last permissions
-        count.
+        New permissions are applied to many subscriptions in several turns, and the last permissions
+        apply.
         """
         with using(names):
             allowed = [b">"]
@@ -361,7 +371,10 @@ class TestShares:
             )
 
     def test_closed(self, names: Names, fastLane: bool) -> None:
-        """A connection whose outbox overflows is out of the match before its subscriptions end."""
+        """
+        A connection whose outbox overflows gets no more messages before its subscriptions have
+        ended.
+        """
         with using(names):
             room = Room(fastLane, Settings(max_pending=2000))
             noisy, other = room.client(), room.client()
@@ -378,9 +391,7 @@ class TestShares:
 
 
 class Slow:
-    """
-    A receiver that has stopped to take, and a publisher that waits for it.
-    """
+    """A receiver that has stopped reading, and a publisher that waits for the receiver."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -393,20 +404,20 @@ class Slow:
         self.stall = Stall(self.clock, self.outbox, lambda: self.events.append("resumed"))
 
     def outboxOverflowed(self) -> None:
-        """Write it down."""
+        """Record the call."""
         self.events.append("overflowed")
 
     def outboxFailed(self) -> None:
-        """Write it down."""
+        """Record the call."""
         self.events.append("failed")
 
 
 @onEach
 class TestStall:
-    """One publisher's wait."""
+    """A publisher that waits for a slow receiver."""
 
     def test_relief(self, names: Names) -> None:
-        """The publisher goes on when the receiver has caught up."""
+        """The publisher resumes when the receiver has caught up."""
         with using(names):
             slow = Slow()
             slow.clock.advance(PATIENCE / 2)
@@ -418,7 +429,7 @@ class TestStall:
 
     def test_patienceEnds(self, names: Names) -> None:
         """
-        The publisher goes on after a while, and no publisher waits for that receiver any more.
+        The publisher resumes after a while, and no publisher waits for that receiver any more.
         """
         with using(names):
             slow = Slow()
@@ -428,8 +439,8 @@ class TestStall:
 
     def test_lateRelief(self, names: Names) -> None:
         """
-        Publishers may wait again for a receiver that catches up later. The publisher is not
-        notified.
+        Publishers may wait again for a receiver that has caught up late, and the first publisher is
+        not called again.
         """
         with using(names):
             slow = Slow()
@@ -439,7 +450,7 @@ class TestStall:
             assert not slow.outbox.lagging
 
     def test_receiverGone(self, names: Names) -> None:
-        """The publisher goes on when the receiver is gone."""
+        """The publisher resumes when the receiver has disconnected."""
         with using(names):
             slow = Slow()
             slow.outbox.close()

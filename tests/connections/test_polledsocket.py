@@ -1,5 +1,5 @@
 """
-Where a socket and a conversation meet: the order of their ends, without a socket.
+The connection of a socket and a session: the order of their ends, without a poller's loop.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ pytestmark = needsCompiled
 
 
 class RecordingSession:
-    """
-    A session that writes down its calls.
-    """
+    """A session that records its calls."""
 
     def __init__(self, batch: Any) -> None:
         assert COMPILED is not None
@@ -49,11 +47,11 @@ class RecordingSession:
         self.told.append(f"failed with {sys.exc_info()[1]!r}")
 
     def outboxOverflowed(self) -> None:
-        """Not in these tests."""
+        """Unused by these tests."""
         raise AssertionError("too much was put in")
 
     def outboxFailed(self) -> None:
-        """Not in these tests."""
+        """Unused by these tests."""
         raise AssertionError("sending failed")
 
 
@@ -61,7 +59,7 @@ class Desk:
     """
     A polled socket over one end of a socket pair.
 
-    @ivar ends: with what it was ended.
+    @ivar ends: the arguments with which it was ended.
     """
 
     def __init__(self) -> None:
@@ -80,7 +78,7 @@ class Desk:
 
     @property
     def watched(self) -> str:
-        """The events of the socket that the kernel reports, as the kernel's flags."""
+        """The events of the socket that the kernel watches, as the kernel's flags."""
         lines = Path(f"/proc/self/fdinfo/{self.poller.fileno()}").read_text().splitlines()
         [events] = [
             line.split()[3]
@@ -91,9 +89,9 @@ class Desk:
 
     def run(self) -> list[str]:
         """
-        Let happen what is ready.
+        Handle what is ready.
 
-        @return: what the conversation was told.
+        @return: the calls of the session.
         """
         self.poller.run()
         self.clock.advance(0)
@@ -101,12 +99,12 @@ class Desk:
         return told
 
     def fill(self) -> None:
-        """Say more than the socket takes."""
+        """Write more than the socket takes."""
         self.talk.outbox.write(b"x" * 10_000_000)
         self.clock.advance(0)
 
     def drain(self) -> int:
-        """Take all that was said."""
+        """Read all that was written."""
         total = 0
         for _ in range(10_000):
             self.run()
@@ -138,7 +136,7 @@ def desk() -> Iterator[Desk]:
 
 
 def test_input(desk: Desk) -> None:
-    """Input is in the decoder when the session is called, unless it is not wanted."""
+    """Input is in the decoder when the session is called, unless reading is paused."""
     desk.theirs.send(b"PING\r\n")
     assert desk.run() == ["6 bytes"]
     desk.socket.setReading(False)
@@ -149,7 +147,7 @@ def test_input(desk: Desk) -> None:
 
 
 def test_shortPause(desk: Desk) -> None:
-    """A pause is news for the kernel when there is input in it, and not before."""
+    """A pause changes the kernel's events only if input arrives meanwhile."""
     before = desk.watched
     desk.socket.setReading(False)
     assert (desk.watched, desk.run()) == (before, [])
@@ -161,7 +159,7 @@ def test_shortPause(desk: Desk) -> None:
 
 
 def test_finish(desk: Desk) -> None:
-    """An orderly end comes once, after all output was sent, for any number of calls."""
+    """The end comes once after all output was sent, however often it is requested."""
     desk.fill()
     assert desk.run() == ["blocked"]
     desk.socket.finish()
@@ -173,7 +171,7 @@ def test_finish(desk: Desk) -> None:
 
 
 def test_finishAtOnce(desk: Desk) -> None:
-    """If no output waits, the end does not come within the call that asks for it."""
+    """The end does not come within the call that requests it, even if no output waits."""
     desk.socket.finish()
     assert desk.ends == []
     desk.run()
@@ -190,7 +188,7 @@ def test_peerEnds(desk: Desk) -> None:
 
 
 def test_lost(desk: Desk) -> None:
-    """A peer that is gone altogether ends the connection."""
+    """A peer that has disconnected ends the connection."""
     desk.fill()
     desk.run()
     desk.theirs.close()
@@ -200,7 +198,7 @@ def test_lost(desk: Desk) -> None:
 
 
 def test_forgotten(desk: Desk) -> None:
-    """A forgotten socket does nothing more, and reports no end."""
+    """A forgotten socket handles no events, and reports no end."""
     desk.socket.finish()
     desk.socket.forget()
     desk.socket.forget()

@@ -1,6 +1,6 @@
 """
-Clients over TLS with compiled buffers, with real sockets, a reactor of the tests' own, and the
-client's TLS in memory, so that what it sends can be cut anywhere.
+Clients over TLS with compiled buffers, with real sockets and a separate reactor. The client's TLS
+is in memory, so that its output can be cut anywhere.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ pytestmark = POLLED
 
 
 class SecurePlace(RealReactor):
-    """
-    A listener with TLS whose sockets are polled.
-    """
+    """A listener with TLS whose sockets are polled."""
 
     def __init__(self, folder: Path, begin: Begin = Begin.AFTER_INFO) -> None:
         super().__init__()
@@ -58,7 +56,7 @@ class SecurePlace(RealReactor):
         self.world.clock.advance(0.001)
 
     def client(self, receiveBuffer: int = 0) -> SecureClient:
-        """A client that has done its handshake and CONNECT."""
+        """A client that has finished its handshake and sent CONNECT."""
         made = SecureClient(self, receiveBuffer)
         self.clients.append(made)
         made.shake()
@@ -68,7 +66,7 @@ class SecurePlace(RealReactor):
 
     @property
     def sessions(self) -> list[Any]:
-        """The sessions that are there."""
+        """The open sessions."""
         return list(self.world.context.connections)
 
     def stop(self) -> None:
@@ -83,7 +81,7 @@ class SecurePlace(RealReactor):
 
 class SecureClient:
     """
-    @ivar cut: gives the length of the next packet that it sends.
+    @ivar cut: gives the length of the next packet that the client sends.
     """
 
     def __init__(self, place: SecurePlace, receiveBuffer: int) -> None:
@@ -115,7 +113,7 @@ class SecureClient:
         self.take()
 
     def take(self) -> None:
-        """Take what came."""
+        """Read the encrypted input."""
         try:
             data = self.socket.recv(1 << 18)
         except BlockingIOError:
@@ -128,7 +126,7 @@ class SecureClient:
             self.isOver = True
 
     def shake(self) -> None:
-        """Read INFO and do the handshake."""
+        """Read INFO, and do the handshake."""
         info = b""
 
         def greeted() -> bool:
@@ -145,7 +143,7 @@ class SecureClient:
         self.over(self.tls.do_handshake)
 
     def send(self, data: bytes) -> None:
-        """Encrypt bytes, a record at a time, and send them in packets."""
+        """Encrypt bytes, one record at a time, and send them in packets."""
         for start in range(0, len(data), 9000):
             self.tls.write(data[start : start + 9000])
 
@@ -156,7 +154,7 @@ class SecureClient:
         self.place.until(sent)
 
     def over(self, end: Callable[[], object]) -> None:
-        """Carry bytes until something that waits for input is done."""
+        """Carry bytes until a call that waits for input has returned."""
 
         def done() -> bool:
             self.carry()
@@ -169,7 +167,7 @@ class SecureClient:
         self.place.until(done)
 
     def some(self) -> bytes:
-        """The bytes that can be decrypted now."""
+        """The bytes that can be decrypted at present."""
         data = b""
         while True:
             try:
@@ -181,7 +179,7 @@ class SecureClient:
             data += more
 
     def read(self, end: bytes) -> bytes:
-        """The bytes up to an end."""
+        """The bytes up to and including an ending."""
         data = b""
 
         def there() -> bool:
@@ -244,7 +242,7 @@ def publishes(random: Random, count: int) -> tuple[bytes, bytes]:
 
 
 def test_polled(place: SecurePlace) -> None:
-    """The socket is in the poller, and the compiled lane encrypts."""
+    """The socket is in the poller, and the compiled lane encrypts output."""
     place.client()
     (session,) = place.sessions
     assert len(place.poller.sockets) == 1
@@ -254,7 +252,7 @@ def test_polled(place: SecurePlace) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_anyCutOfRecords(place: SecurePlace, seed: int) -> None:
-    """However records are cut into packets, messages come whole and in order."""
+    """Messages arrive whole and in order, wherever records are cut into packets."""
     random = Random(seed)
     client = place.client()
     client.send(b"SUB a.* 1\r\nPING\r\n")
@@ -266,7 +264,7 @@ def test_anyCutOfRecords(place: SecurePlace, seed: int) -> None:
 
 
 def test_slowReader(place: SecurePlace) -> None:
-    """A message larger than any buffer waits for the peer to read it, and comes in order."""
+    """A message larger than any buffer waits until the peer reads, and arrives in order."""
     slow, publisher = place.client(receiveBuffer=65536), place.client()
     slow.send(b"SUB a.* 1\r\nPING\r\n")
     slow.read(b"PONG\r\n")
@@ -278,7 +276,10 @@ def test_slowReader(place: SecurePlace) -> None:
 
 
 def test_pendingCountsBothLayers(place: SecurePlace) -> None:
-    """Encrypted output that waits counts towards the limit. A peer that does not read is cut."""
+    """
+    Encrypted output that waits counts towards the limit, at which a peer that does not read is
+    disconnected.
+    """
     place.world.context.settings = Settings(max_pending=1 << 21)
     slow, publisher = place.client(receiveBuffer=4096), place.client()
     slow.send(b"SUB a.* 1\r\nPING\r\n")
@@ -289,14 +290,14 @@ def test_pendingCountsBothLayers(place: SecurePlace) -> None:
 
 
 def test_lastWords(place: SecurePlace) -> None:
-    """The last line of a session comes before the end of TLS."""
+    """The last line of a session is sent before the end of TLS."""
     client = place.client()
     client.send(b"NONSENSE\r\n")
     assert client.rest() == b"-ERR 'Unknown Protocol Operation'\r\n"
 
 
 def test_endOfTLS(place: SecurePlace) -> None:
-    """A client that ends TLS in an orderly way is answered in kind, after what it sent before."""
+    """An orderly end of TLS by a client is answered, and messages before that are delivered."""
     client, subscriber = place.client(), place.client()
     subscriber.send(b"SUB a 1\r\nPING\r\n")
     subscriber.read(b"PONG\r\n")
@@ -345,7 +346,7 @@ def test_reset(place: SecurePlace) -> None:
 
 @pytest.mark.parametrize("garbage", [b"\x17\x03\x03\x00\x20" + b"x" * 32, b"PING\r\n" * 10])
 def test_garbageBetweenRecords(place: SecurePlace, garbage: bytes) -> None:
-    """Input that is no record is answered with an alert, and ends the connection."""
+    """Input that is not a TLS record is answered with an alert, and ends the connection."""
     client = place.client()
     client.tls.write(b"PING\r\n")
     client.waiting = client.output.read() + garbage
@@ -363,7 +364,9 @@ def test_garbageBetweenRecords(place: SecurePlace, garbage: bytes) -> None:
 
 
 def test_garbageInTheHandshake(place: SecurePlace) -> None:
-    """A client that answers INFO in the clear is cut, and the log has OpenSSL's reason."""
+    """
+    A client that answers INFO in clear text is disconnected, and the log has OpenSSL's reason.
+    """
     client = SecureClient(place, 0)
     place.clients.append(client)
     place.until(lambda: len(place.poller.sockets) == 1)
@@ -381,7 +384,7 @@ def test_garbageInTheHandshake(place: SecurePlace) -> None:
 
 
 def test_saidInTheHandshake(place: SecurePlace) -> None:
-    """A client learns after its handshake what it was told meanwhile."""
+    """Output of the session during the handshake is sent after the handshake."""
     client = SecureClient(place, 0)
     place.clients.append(client)
     place.until(lambda: len(place.sessions) == 1)
@@ -401,7 +404,7 @@ def test_saidInTheHandshake(place: SecurePlace) -> None:
 
 
 def test_silentAtTheEnd(place: SecurePlace) -> None:
-    """A client that does not answer the end of TLS is cut soon."""
+    """A client that does not answer the end of TLS is disconnected soon."""
     place.client()
     [session] = place.sessions
     session.close(errors.STALE)

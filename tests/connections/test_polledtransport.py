@@ -1,5 +1,5 @@
 """
-Routes over plain TCP with compiled buffers, with real sockets and a reactor of the tests' own.
+Routes over plain TCP with compiled buffers, with real sockets and a separate reactor.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ pytestmark = POLLED
 
 
 class Place(RealReactor):
-    """
-    A member that listens for others, and dials them.
-    """
+    """A member that listens for routes, and dials them."""
 
     def __init__(self, mode: str = "accept") -> None:
         super().__init__()
@@ -51,20 +49,20 @@ class Place(RealReactor):
         self.sockets: list[socket.socket] = []
 
     def kept(self, peer: socket.socket) -> socket.socket:
-        """A peer's socket that never blocks, and is closed in the end."""
+        """A peer's socket, which never blocks, and is closed after the test."""
         peer.setblocking(False)
         self.sockets.append(peer)
         return peer
 
     def dialled(self) -> socket.socket:
-        """A peer that dials, and is taken for a member."""
+        """A peer that connects as a route, and is accepted as a member."""
         peer = self.kept(socket.create_connection(("127.0.0.1", self.port.getHost().port)))
         peer.send(connect() + info() + b"PING\r\n")
         assert self.read(peer, b"PONG\r\n").startswith(b"INFO ")
         return peer
 
     def compressing(self) -> socket.socket:
-        """A peer that has agreed on S2."""
+        """A peer that has negotiated S2."""
         peer = self.kept(socket.create_connection(("127.0.0.1", self.port.getHost().port)))
         introduction = info(compression="s2_fast")
         peer.send(connect() + introduction + BEGIN + plain(introduction + b"PING\r\n"))
@@ -73,7 +71,7 @@ class Place(RealReactor):
         return peer
 
     def unpacked(self, peer: socket.socket, end: bytes) -> bytes:
-        """A peer's input in S2, up to an end."""
+        """The S2 input of a peer, up to an ending."""
         decoder, data = S2Decoder(), b""
 
         def there() -> bool:
@@ -90,7 +88,7 @@ class Place(RealReactor):
         return data
 
     def read(self, peer: socket.socket, end: bytes) -> bytes:
-        """A peer's input, up to an end."""
+        """The input of a peer, up to an ending."""
         data = b""
 
         def there() -> bool:
@@ -136,7 +134,7 @@ def place() -> Iterator[Place]:
 
 
 def test_accepted(place: Place) -> None:
-    """A route that was accepted goes through the poller, and messages pass both ways."""
+    """An accepted route goes through the poller, and messages pass in both directions."""
     peer = place.dialled()
     assert type(place.stream) is PolledTransport
     assert len(place.poller.sockets) == 1
@@ -171,7 +169,7 @@ def test_dialled(place: Place) -> None:
 
 
 def test_large(place: Place) -> None:
-    """A message larger than any buffer waits for the peer to read it, and comes in order."""
+    """A message larger than any buffer waits until the peer reads, and arrives in order."""
     peer = place.dialled()
     peer.send(b"RS+ A foo\r\nPING\r\n")
     place.read(peer, b"PONG\r\n")
@@ -204,7 +202,7 @@ def test_routeGetsTheReasonBeforeTheEnd(place: Place) -> None:
 
 @pytest.mark.parametrize("isAbrupt", [False, True])
 def test_peerGoes(place: Place, isAbrupt: bool) -> None:
-    """A peer that closes the connection in any way is forgotten at once, with its socket."""
+    """A peer that closes the connection in any way is removed at once, with its socket."""
     peer = place.dialled()
     peer.send(b"RS+ A foo\r\nPING\r\n")
     place.read(peer, b"PONG\r\n")
@@ -217,7 +215,7 @@ def test_peerGoes(place: Place, isAbrupt: bool) -> None:
 
 
 def test_cut(place: Place) -> None:
-    """A peer that reads nothing is cut when too much output waits for it."""
+    """A peer that reads nothing is disconnected when too much output waits."""
     context = place.node.context
     context.settings = replace(context.settings, max_pending=1_000_000)
     peer = place.dialled()
@@ -231,7 +229,7 @@ def test_cut(place: Place) -> None:
 
 
 def test_paused(place: Place) -> None:
-    """Input during a pause is available later."""
+    """Input during a pause is handled after the pause."""
     peer = place.dialled()
     place.stream.pauseProducing()
     peer.send(b"PING\r\n")
@@ -244,7 +242,7 @@ def test_paused(place: Place) -> None:
 
 
 def test_otherTransports(place: Place) -> None:
-    """A transport that is not plain TCP, or has no poller, stays as it is."""
+    """A transport that is not plain TCP, or has no poller, is left unchanged."""
     route: Any = None
     transport = MemoryTransport(place.reactor, route, route)
     assert pollTransport(place.poller, transport, route) is transport
@@ -255,10 +253,10 @@ def test_otherTransports(place: Place) -> None:
 
 
 class TestRelay:
-    """A protocol between the socket and the session, as S2 is."""
+    """A protocol between the socket and the session, such as S2."""
 
     def test_messages(self, place: Place) -> None:
-        """The connection stays in the poller, and messages pass both ways."""
+        """A connection with S2 stays in the poller, and messages pass in both directions."""
         peer = place.compressing()
         assert type(place.stream) is PolledTransport and len(place.poller.sockets) == 1
         peer.send(plain(b"RS+ A foo\r\nPI") + plain(b"NG\r\n"))
@@ -268,7 +266,9 @@ class TestRelay:
         assert said == b"RMSG A foo 5000\r\n" + b"there" * 1000 + b"\r\n"
 
     def test_large(self, place: Place) -> None:
-        """A write larger than the socket's buffer waits, counts as waiting, and comes in order."""
+        """
+        A compressed write larger than the socket's buffer waits, is counted, and arrives in order.
+        """
         peer = place.compressing()
         peer.send(plain(b"RS+ A foo\r\nPING\r\n"))
         place.unpacked(peer, b"PONG\r\n")
@@ -284,7 +284,7 @@ class TestRelay:
         place.until(lambda: not route.outbox.pending)
 
     def test_compressedPeerGetsTheReasonBeforeTheEnd(self, place: Place) -> None:
-        """A peer gets the reason before the end."""
+        """A peer with S2 that is refused gets the reason before the end."""
         peer = place.compressing()
         peer.send(plain(b"NONSENSE\r\n"))
         place.unpacked(peer, b"-ERR 'Unknown Protocol Operation'\r\n")
@@ -292,7 +292,7 @@ class TestRelay:
 
     @pytest.mark.parametrize("isAbrupt", [False, True])
     def test_peerGoes(self, place: Place, isAbrupt: bool) -> None:
-        """A peer that closes the connection is forgotten at once, with its socket."""
+        """A peer with S2 that closes the connection is removed at once, with its socket."""
         peer = place.compressing()
         if isAbrupt:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -300,7 +300,7 @@ class TestRelay:
         place.until(lambda: not len(place.node.cluster) and not len(place.poller.sockets))
 
     def test_cut(self, place: Place) -> None:
-        """A peer that reads nothing is cut when too much output waits for it."""
+        """A peer with S2 that reads nothing is disconnected when too much output waits."""
         context = place.node.context
         context.settings = replace(context.settings, max_pending=1_000_000)
         peer = place.compressing()
@@ -313,7 +313,7 @@ class TestRelay:
         assert len(place.poller.sockets) == 0
 
     def test_paused(self, place: Place) -> None:
-        """Input during a pause is available later."""
+        """Compressed input during a pause is handled after the pause."""
         peer = place.compressing()
         (route,) = place.node.cluster
         route.peer.pauseReading()
@@ -328,7 +328,7 @@ class TestRelay:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A connection that takes little."""
+    """A socket pair with a small buffer."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
@@ -339,17 +339,14 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def serverOver(end: socket.socket) -> Any:
-    """A transport of Twisted's; nothing happens by itself."""
+    """A transport of Twisted whose reactor does nothing by itself."""
     reactor: Any = MemoryReactorClock()
     port: Any = None
     return Server(end, Protocol(), ("127.0.0.1", 1), port, 1, reactor)
 
 
 def test_unsent(ends: tuple[socket.socket, socket.socket]) -> None:
-    """
-    All output that the peer cannot have yet counts: new output, waiting output, and partly sent
-    output.
-    """
+    """Unsent output includes new, waiting and partly sent output."""
     transport = serverOver(ends[0])
     assert unsentBy(transport) == 0
     transport.write(b"x" * 300_000)
@@ -363,7 +360,7 @@ def test_unsent(ends: tuple[socket.socket, socket.socket]) -> None:
 
 
 def test_layers(ends: tuple[socket.socket, socket.socket]) -> None:
-    """A layer above the transport, such as TLS, is looked through."""
+    """The unsent output of a layer such as TLS is that of the transport below."""
     transport = serverOver(ends[0])
     wrapper = ProtocolWrapper(WrappingFactory(None), Protocol())
     wrapper.makeConnection(transport)

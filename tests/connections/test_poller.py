@@ -1,5 +1,5 @@
 """
-Plain TCP connections with compiled buffers, over real sockets and a reactor of the tests' own.
+Plain TCP connections with compiled buffers, over real sockets and a separate reactor.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_hasSpareProcessor(
     limits: dict[str, str],
     expected: bool,
 ) -> None:
-    """With two processors there is a spare one, if no control group limits them."""
+    """A process has a spare processor if it has two, and no control group limits it to less."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(processors)))
     groups, file = tmp_path / "groups", tmp_path / "own"
     for name, text in limits.items():
@@ -74,9 +74,7 @@ def test_hasSpareProcessor(
 
 
 class Server(RealReactor):
-    """
-    A port whose connections go through a poller.
-    """
+    """A port whose connections go through a poller."""
 
     def __init__(self, limits: Settings) -> None:
         super().__init__()
@@ -92,7 +90,7 @@ class Server(RealReactor):
         self.peers: list[Peer] = []
 
     def dial(self) -> Peer:
-        """Connect a client that says nothing."""
+        """Connect a client that sends nothing."""
         before = self.context.connections.total
         peer = Peer(self, socket.create_connection(("127.0.0.1", self.port.getHost().port)))
         self.peers.append(peer)
@@ -101,7 +99,7 @@ class Server(RealReactor):
         return peer
 
     def client(self) -> Peer:
-        """Connect a client and let it in."""
+        """Connect a client that logs in."""
         peer = self.dial()
         assert peer.read(1).startswith(b"INFO ")
         assert peer.ask(QUIET + b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
@@ -118,9 +116,7 @@ class Server(RealReactor):
 
 
 class Peer:
-    """
-    A client with a real socket, which never blocks.
-    """
+    """A client with a real socket, which never blocks."""
 
     def __init__(self, server: Server, connection: socket.socket) -> None:
         self.server = server
@@ -141,7 +137,7 @@ class Peer:
             self.ended = True
 
     def read(self, count: int) -> bytes:
-        """At least that many bytes, and all that arrived with them."""
+        """At least that many bytes, and everything that arrived with them."""
 
         def enough() -> bool:
             self._poll()
@@ -152,7 +148,7 @@ class Peer:
         return data
 
     def readUntil(self, end: bytes) -> bytes:
-        """All bytes up to an end."""
+        """All bytes up to an ending."""
 
         def there() -> bool:
             self._poll()
@@ -163,7 +159,7 @@ class Peer:
         return data
 
     def send(self, data: bytes) -> None:
-        """Send, letting the server run while the socket is full."""
+        """Send, and let the server run while the socket is full."""
         view = memoryview(data)
 
         def sent() -> bool:
@@ -177,7 +173,7 @@ class Peer:
         self.server.until(sent)
 
     def ask(self, data: bytes, end: bytes) -> bytes:
-        """Send, and read up to an end."""
+        """Send, and read up to an ending."""
         self.send(data)
         return self.readUntil(end)
 
@@ -212,7 +208,7 @@ def server(limits: Settings) -> Iterator[Server]:
 
 
 def pub(subject: bytes, body: bytes) -> bytes:
-    """A PUB."""
+    """A PUB operation."""
     return b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body)
 
 
@@ -220,15 +216,13 @@ class TestTalk:
     """Bytes in both directions."""
 
     def test_isFast(self, server: Server) -> None:
-        """
-        Connections of a port that the poller took over are polled. The session sees no difference.
-        """
+        """Connections of an accelerated port are polled, and the session sees no difference."""
         peer = server.client()
         assert type(peer.session.peer.transport) is poller.PolledServer
         assert len(server.poller.sockets) == 1
 
     def test_messages(self, server: Server) -> None:
-        """Messages reach other connections, on the lane and off it, in order."""
+        """Messages reach other connections in order, on the lane and outside it."""
         one, two = server.client(), server.client()
         one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
         two.send(pub(b"foo", b"1") + b"PING\r\n" + pub(b"foo", b"2") + pub(b"foo", b"3"))
@@ -249,7 +243,7 @@ class TestTalk:
         assert total < seconds < 10
 
     def test_pieces(self, server: Server) -> None:
-        """A message that comes in pieces is put together."""
+        """A message that arrives in pieces is put together."""
         peer = server.client()
         peer.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
         data = pub(b"foo", b"hello") + b"PING\r\n"
@@ -259,7 +253,7 @@ class TestTalk:
         assert peer.readUntil(b"PONG\r\n") == b"MSG foo 1 5\r\nhello\r\nPONG\r\n"
 
     def test_large(self, server: Server) -> None:
-        """Messages larger than any buffer pass."""
+        """Messages larger than any buffer are delivered."""
         one, two = server.client(), server.client()
         one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
         body = bytes(range(256)) * 4000
@@ -268,7 +262,7 @@ class TestTalk:
             assert one.readUntil(body + b"\r\n") == b"MSG foo 1 %d\r\n%b\r\n" % (len(body), body)
 
     def test_rest(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A publish whose end comes with the next read stays on the lane, wherever it is cut."""
+        """A publish that is completed by the next read stays on the lane, wherever it is cut."""
         one, two = server.client(), server.client()
         one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
         monkeypatch.setattr(ClientSession, "_operations", {})
@@ -281,7 +275,7 @@ class TestTalk:
             assert one.read(len(expected)) == expected
 
     def test_together(self, server: Server) -> None:
-        """The output for many connections at once is sent before the turn is over."""
+        """The output of a turn for many connections is sent before the turn ends."""
         peers = [server.client() for _ in range(3)]
         server.batch.enter()
         for _ in range(8):
@@ -293,7 +287,7 @@ class TestTalk:
         assert all(len(peer.read(800_000)) == 800_000 for peer in peers)
 
     def test_manyConnections(self, server: Server) -> None:
-        """Connections come and go by the dozen."""
+        """Many connections can be opened and closed."""
         for _ in range(3):
             peers = [server.client() for _ in range(40)]
             for peer in peers:
@@ -308,7 +302,7 @@ class TestTalk:
 
     @pytest.mark.parametrize("waiting", [b"", b"x" * 20_000_000])
     def test_lingers(self, server: Server, waiting: bytes) -> None:
-        """A peer that reads nothing more is cut soon."""
+        """A peer that does not read the end is disconnected soon."""
         session = server.client().session
         session.outbox.write(waiting)
         session.peer.finish()
@@ -316,7 +310,7 @@ class TestTalk:
         assert session.peer.abort in calls
 
     def test_noCycles(self, server: Server) -> None:
-        """A connection that has ended is freed at once, not when the collector runs."""
+        """A connection that has ended is freed at once, without the garbage collector."""
         peer = server.client()
         peer.ask(b"SUB foo 1\r\nPING\r\n" + pub(b"foo", b"x") + b"PING\r\n", b"PONG\r\n")
         session, peer.session = peer.session, None
@@ -334,10 +328,10 @@ class TestTalk:
 
 
 class TestSlowReceivers:
-    """Receivers whose socket is full."""
+    """Receivers whose sockets are full."""
 
     def fill(self, server: Server) -> tuple[Peer, Peer, bytes]:
-        """A receiver that does not read, and a publisher that has sent it much."""
+        """A receiver that does not read, and a publisher that has sent it many messages."""
         slow, publisher = server.client(), server.client()
         slow.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
         message = pub(b"foo", b"x" * 100_000)
@@ -346,7 +340,7 @@ class TestSlowReceivers:
         return slow, publisher, message
 
     def test_nothingIsLost(self, server: Server) -> None:
-        """Output that the socket does not take at once is sent later."""
+        """Output that a full socket does not take is sent later."""
         slow, publisher, message = self.fill(server)
         server.until(lambda: slow.session.outbox.pending > 0)
         total = 60 * len(b"MSG foo 1 100000\r\n" + message[-100_002:])
@@ -358,7 +352,7 @@ class TestSlowReceivers:
 
     @pytest.mark.parametrize("limits", [Settings(max_pending=500_000, no_fast_producer_stall=True)])
     def test_cut(self, server: Server, limits: Settings) -> None:
-        """A receiver for which too much waits is cut."""
+        """A receiver is disconnected when too much output waits."""
         slow, publisher, _ = self.fill(server)
         server.until(lambda: slow.session.reason)
         assert slow.session.reason == "Slow Consumer (Pending Bytes)"
@@ -367,13 +361,13 @@ class TestSlowReceivers:
 
     @pytest.mark.parametrize("limits", [Settings(write_deadline=0.3, no_fast_producer_stall=True)])
     def test_writeDeadline(self, server: Server, limits: Settings) -> None:
-        """A receiver that reads nothing for too long is cut."""
+        """A receiver that reads nothing within the write deadline is disconnected."""
         slow, _, _ = self.fill(server)
         server.until(lambda: slow.session.reason)
         assert slow.session.reason == "Slow Consumer (Write Deadline)"
 
     def test_publisherIsHeld(self, server: Server) -> None:
-        """A publisher is not read while its receiver must catch up, and then goes on."""
+        """A publisher is not read from while its receiver must catch up, and then resumes."""
         slow, publisher, _ = self.fill(server)
         server.until(lambda: slow.session.outbox.lagging or slow.session.outbox.pending > 0)
         publisher.send(b"PING\r\n")
@@ -385,13 +379,15 @@ class TestTheEnd:
     """The end of connections."""
 
     def test_error(self, server: Server) -> None:
-        """A violation is answered and the connection closed."""
+        """A violation gets an error, and the connection is closed."""
         peer = server.client()
         peer.send(b"FOO\r\n")
         assert peer.readToEnd() == b"-ERR 'Unknown Protocol Operation'\r\n"
 
     def test_errorBehindMuch(self, server: Server) -> None:
-        """Waiting output is sent before the end if the peer takes it."""
+        """
+        Waiting output is sent before a connection is closed for a violation, if the peer reads.
+        """
         peer = server.client()
         body = b"x" * 100_000
         peer.send(b"SUB foo 1\r\n" + pub(b"foo", body) * 50 + b"FOO\r\n")
@@ -400,7 +396,7 @@ class TestTheEnd:
         assert got.endswith(body + b"\r\n-ERR 'Unknown Protocol Operation'\r\n")
 
     def test_left(self, server: Server) -> None:
-        """A peer that closes is forgotten."""
+        """A peer that closes the connection is removed."""
         peer = server.client()
         session = peer.session
         peer.socket.close()
@@ -408,7 +404,7 @@ class TestTheEnd:
         assert session.reason == "Client Closed"
 
     def test_reset(self, server: Server) -> None:
-        """A peer that resets the connection is forgotten, also while it is not read."""
+        """A peer that resets the connection is removed, also while its reading is paused."""
         peer = server.client()
         peer.session.peer.pauseReading()
         peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -417,14 +413,14 @@ class TestTheEnd:
         server.until(lambda: not len(server.context.connections))
 
     def test_halfClosed(self, server: Server) -> None:
-        """A peer that only stops to send still gets the answers."""
+        """A peer that has closed only its sending side still gets the answers."""
         peer = server.client()
         peer.socket.send(b"PING\r\n" * 3)
         peer.socket.shutdown(socket.SHUT_WR)
         assert peer.readToEnd() == b"PONG\r\n" * 3
 
     def test_notRead(self, server: Server) -> None:
-        """A connection that is not read gets nothing until it is read again."""
+        """Input of a connection is not handled while its reading is paused."""
         peer = server.client()
         peer.session.peer.pauseReading()
         peer.send(b"PING\r\n")
@@ -435,7 +431,7 @@ class TestTheEnd:
         assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n"
 
     def test_failure(self, server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A failure in one connection is logged and does not harm the others."""
+        """A failure in one connection is logged and does not affect the others."""
         peer, other = server.client(), server.client()
 
         class Broken:
@@ -450,7 +446,7 @@ class TestTheEnd:
 
 
 class TestSocketPoller:
-    """The reader of all connections in the reactor."""
+    """The reader in the reactor that serves all connections."""
 
     @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
     def test_pollerRaises(
@@ -460,7 +456,7 @@ class TestSocketPoller:
         flushLoggedErrors: FlushLoggedErrors,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """An exception of the poller is logged and is trouble, and the reader stays."""
+        """An exception of the poller is logged and reported as trouble, and the reader stays."""
         peer = server.client()
 
         class Broken:
@@ -481,7 +477,7 @@ class TestSocketPoller:
         flushLoggedErrors(error)
 
     def test_reactorDropsIt(self, server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A reactor that drops the reader because of an exception watches it again."""
+        """The reactor watches the reader again after dropping it for an exception."""
         peer = server.client()
         server.reactor._disconnectSelectable(server.poller, MemoryError(), True)
         assert len(flushLoggedErrors(MemoryError)) == 1
@@ -489,17 +485,17 @@ class TestSocketPoller:
         assert peer.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
     def test_removed(self, server: Server) -> None:
-        """A reader that is not in the reactor is trouble."""
+        """A reader that was removed from the reactor is reported as trouble."""
         server.reactor.removeReader(server.poller)
         assert server.poller.trouble == "the reactor does not watch the connections"
         server.reactor.addReader(server.poller)
 
 
 class TestTakingOver:
-    """Which ports go through the poller."""
+    """The ports that go through the poller."""
 
     def test_otherPortsAreLeftAlone(self, server: Server) -> None:
-        """A port of another kind of factory is left alone."""
+        """A port with another kind of factory is left unchanged."""
         factory: Any = ServerFactory()
         port = server.reactor.listenTCP(0, factory, interface="127.0.0.1")
         assert not poller.installTransport(port, server.poller)
@@ -508,9 +504,7 @@ class TestTakingOver:
 
 
 class Reader:
-    """
-    Something with a descriptor that is no connection.
-    """
+    """A reader of a descriptor that is not a connection."""
 
     def __init__(self, then: Callable[[], object]) -> None:
         self.then = then
@@ -522,21 +516,21 @@ class Reader:
         return self.ours.fileno()
 
     def doRead(self) -> None:
-        """Read, and do what was asked."""
+        """Read a byte, and make the test's call."""
         self.read.append(self.ours.recv(1))
         self.then()
 
     def close(self) -> None:
-        """End."""
+        """Close the sockets."""
         self.ours.close()
         self.theirs.close()
 
 
 class HeldPiece:
     """
-    A writer to a disk that counts as quick.
+    A writer to a disk that counts as fast.
 
-    @ivar byThread: for each piece that was written, whether the writer's thread did it.
+    @ivar byThread: for each written piece, whether the writer's thread wrote it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -550,7 +544,7 @@ class HeldPiece:
             assert self.writer.result() == (0, 0)
 
     def write(self) -> None:
-        """Have the piece written."""
+        """Let the writer write a piece."""
         file = self.file.fileno()
         self.writer.write(file, b"piece", 0, file, b"", 0, True)
 
@@ -559,12 +553,12 @@ class HeldPiece:
         return int(self.writer.fileno())
 
     def doRead(self) -> None:
-        """A piece is written."""
+        """A piece was written."""
         self.byThread.append(bool(select.select([self.writer], [], [], 0)[0]))
         assert self.writer.result() == (0, 0)
 
     def close(self) -> None:
-        """End."""
+        """Close the writer and the file."""
         self.writer.close()
         self.file.close()
 
@@ -587,7 +581,7 @@ def test_readerIsCalledInATurn(server: Server) -> None:
 
 
 def test_sendNow(server: Server) -> None:
-    """The output of a reader to a client can be sent while the reader continues."""
+    """A reader can send output to a client before it returns."""
     client = server.client()
     chunks: list[bytes] = []
 
@@ -609,7 +603,7 @@ def test_sendNow(server: Server) -> None:
 
 
 def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
-    """A reader that raises an exception disturbs neither clients nor its own next call."""
+    """A reader that raises an exception affects neither clients nor its own next call."""
     client = server.client()
     reader = Reader(lambda: 1 / 0)
     server.poller.addReader(reader)  # type: ignore[arg-type]
@@ -623,7 +617,7 @@ def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) 
 
 
 def test_callsFromThreads(server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
-    """Calls from threads run in their order, in the reactor's thread and in a turn."""
+    """Calls from threads run in order, in the reactor's thread and in a turn."""
     assert verifyObject(IReactorFromThreads, server.poller)
     client = server.client()
     reports: list[tuple[int, int]] = []
@@ -654,7 +648,7 @@ def test_callsFromThreads(server: Server, flushLoggedErrors: FlushLoggedErrors) 
 
 
 def test_callsWhenClosed(server: Server) -> None:
-    """Calls of threads that are left over at the end, or come later, are made by the reactor."""
+    """Calls from threads that come when the poller is closed, or later, are made by the reactor."""
     calls: list[int] = []
     another = poller.SocketPoller(server.reactor, server.batch)
     another.callFromThread(calls.append, 1)
@@ -665,7 +659,7 @@ def test_callsWhenClosed(server: Server) -> None:
 
 
 class TestLingering:
-    """Waiting in the reactor's place."""
+    """The poller's wait for further input before it returns to the reactor."""
 
     def reads(self, server: Server, then: Callable[[], object]) -> list[bytes]:
         """
@@ -689,11 +683,11 @@ class TestLingering:
         return reader.read
 
     def test_readAgain(self, server: Server) -> None:
-        """The next input is read without another iteration of the reactor."""
+        """Further input is read without another iteration of the reactor."""
         assert self.reads(server, lambda: None) == [b"a", b"b"]
 
     def test_timersComeFirst(self, server: Server) -> None:
-        """The reactor has its turn at once if a call is due."""
+        """The poller returns to the reactor at once if a call is due."""
 
         def then() -> None:
             calls.append(server.reactor.callLater(0, lambda: None))
@@ -703,7 +697,10 @@ class TestLingering:
         calls[0].cancel()
 
     def test_otherReadersComeFirst(self, server: Server) -> None:
-        """The reactor has its turn at once if one of its own descriptors is readable."""
+        """
+        The poller returns to the reactor at once if one of the reactor's own descriptors is
+        readable.
+        """
         other = Reader(lambda: None)
         server.reactor.addReader(other)
         other.theirs.send(b"x")
@@ -713,7 +710,7 @@ class TestLingering:
 
     @pytest.mark.parametrize("isBusy", [False, True])
     def test_heldPiece(self, server: Server, tmp_path: Path, isBusy: bool) -> None:
-        """A held piece is written by the poller, or by the thread if there is something else."""
+        """A held piece is written by the poller, or by the thread if the poller has other work."""
         held, other = HeldPiece(tmp_path / "pieces"), Reader(lambda: None)
 
         def then() -> None:
@@ -737,7 +734,7 @@ class TestLingering:
             watched.close()
 
     def test_closedWhileHeld(self, server: Server, tmp_path: Path) -> None:
-        """A writer that holds a piece and is closed in the same turn writes the piece, once."""
+        """A writer that is closed in the turn in which it holds a piece writes this piece once."""
         held = HeldPiece(tmp_path / "pieces")
 
         def then() -> None:
@@ -758,7 +755,7 @@ class TestLingering:
         reader.close()
 
     def test_heldOutsideATurn(self, server: Server, tmp_path: Path) -> None:
-        """Output that is held while the poller is idle is for the thread."""
+        """A piece that is held outside a turn is written by the thread."""
         held = HeldPiece(tmp_path / "pieces")
         server.poller.addReader(held)  # type: ignore[arg-type]
         held.write()
@@ -770,6 +767,6 @@ class TestLingering:
         held.close()
 
     def test_nothingComes(self, server: Server) -> None:
-        """The wait ends if nothing comes."""
+        """The poller's wait ends if no input comes."""
         server.poller.doRead()
         assert not server.poller.trouble

@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.connections.proxyheader}; that nats-server reads the same headers alike is in
+Tests for L{natsbroker.connections.proxyheader}. A comparison with nats-server is in
 tests/interop/test_proxied.py.
 """
 
@@ -22,7 +22,7 @@ HELLO = b"CONNECT {}\r\n"
 
 
 def read(*pieces: bytes) -> tuple[ProxiedPeer | None, bytes | None]:
-    """The header in the input of a connection."""
+    """The header in a connection's input."""
     header, rest = ProxyHeader(), b""
     for piece in pieces:
         if header.rest is None:
@@ -35,7 +35,7 @@ def read(*pieces: bytes) -> tuple[ProxiedPeer | None, bytes | None]:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("given", [*NAMED, *UNNAMED])
 def test_pieces(given: bytes, size: int) -> None:
-    """A header is read in any pieces, and no byte more is read."""
+    """A header is read in any pieces, and no byte beyond its end."""
     data = given + HELLO
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     peer, rest = read(*pieces)
@@ -46,7 +46,7 @@ def test_pieces(given: bytes, size: int) -> None:
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("given", WRONG)
 def test_malformed(given: bytes, size: int) -> None:
-    """Input that begins like a header and is malformed is an error, in any pieces."""
+    """Input that begins like a header but is malformed is an error, in any pieces."""
     data = given + HELLO * 20
     with pytest.raises(ProxyHeaderError):
         read(*[data[start : start + size] for start in range(0, len(data), size)])
@@ -54,27 +54,27 @@ def test_malformed(given: bytes, size: int) -> None:
 
 @pytest.mark.parametrize("given", [b"P", b"PROXY", FIRST[:-1], b"\r\n", SIGNATURE, second()[:-1]])
 def test_incomplete(given: bytes) -> None:
-    """The beginning of a possible header is not the client's input."""
+    """Input that may still become a header is not passed to the client's session."""
     assert read(given) == (None, None)
 
 
 @pytest.mark.parametrize("given", [b"X", b"PI", b"PROXZ", b"\r\n\r\nC", b"\x16\x03\x01"])
 def test_noHeader(given: bytes) -> None:
-    """Input that cannot become a header is the client's at once."""
+    """Input that cannot become a header is passed to the client's session at once."""
     assert read(given) == (None, given)
 
 
 class TestStage:
-    """The time before the client's input."""
+    """The stage of a connection before the client's input."""
 
     def stage(self, clock: Clock) -> tuple[HeaderStage, list[object], list[str]]:
-        """A stage, and what it has said."""
+        """A stage, and a list of its calls."""
         done: list[object] = []
         failed: list[str] = []
         return HeaderStage(clock, lambda *said: done.append(said), failed.append), done, failed
 
     def test_done(self) -> None:
-        """The client and its input are handed on, once."""
+        """The client's address and input are passed on once."""
         clock = Clock()
         stage, done, failed = self.stage(clock)
         stage.received(FIRST[:9])
@@ -92,7 +92,7 @@ class TestStage:
         assert not done and not clock.getDelayedCalls()
 
     def test_late(self) -> None:
-        """A header has so much time and no more, however its bytes trickle in."""
+        """A header must be complete within its time limit, even if its bytes arrive one by one."""
         clock = Clock()
         stage, done, failed = self.stage(clock)
         for byte in FIRST[:10]:
@@ -102,7 +102,7 @@ class TestStage:
         assert failed == ["timeout reading PROXY protocol header"] and not done
 
     def test_stop(self) -> None:
-        """A connection that ends before has no time limit left behind."""
+        """A connection that ends before the header leaves no timer."""
         clock = Clock()
         stage, _, failed = self.stage(clock)
         stage.stop()

@@ -1,4 +1,7 @@
-"""S2 streams. What nats-server sends is read, and what it refuses is refused. Our output is S2."""
+"""
+S2 streams: those of nats-server are read, those that nats-server refuses are refused, and our
+output is valid.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ FLUSHES = list(flushes())
 
 
 def everything(decoder: S2Decoder, most: int = MOST) -> bytes:
-    """All that can be read."""
+    """All content that can be read."""
     contents = []
     while not decoder.isStarved:
         contents.append(decoder.read(most))
@@ -102,7 +105,7 @@ READ = [
 
 @pytest.mark.parametrize("stream, content", [e[1:] for e in READ], ids=[e[0] for e in READ])
 def test_read(stream: bytes, content: bytes) -> None:
-    """A stream that nats-server reads is read."""
+    """A stream that nats-server accepts is read."""
     assert decoded(BEGIN + stream + plain(PING)) == content + PING
 
 
@@ -145,14 +148,14 @@ REFUSED = [
 
 @pytest.mark.parametrize("stream, why", [e[1:] for e in REFUSED], ids=[e[0] for e in REFUSED])
 def test_malformedStreams(stream: bytes, why: str) -> None:
-    """A stream that nats-server refuses is refused, as early as possible."""
+    """A stream that nats-server refuses is refused as early as possible."""
     with pytest.raises(S2Error, match=why):
         decoded(stream)
 
 
 def test_idle() -> None:
     """
-    Chunks without content are bounded: skipped ones by their length, and empty ones by their
+    Chunks without content are limited: skipped ones by their length, and empty ones by their
     number.
     """
     skipped = chunk(0xFE, bytes(1000))
@@ -163,7 +166,7 @@ def test_idle() -> None:
 
 
 def test_smallLimit() -> None:
-    """The limit on content may be lower, and may apply from one chunk to the next."""
+    """The limit of the content may be lower, and may change between chunks."""
     decoder = S2Decoder(100)
     decoder.feed(BEGIN + plain(bytes(100)) + plain(bytes(101)))
     assert decoder.read(MOST) == bytes(100)
@@ -179,7 +182,7 @@ def test_smallLimit() -> None:
 
 
 def test_portions() -> None:
-    """A large chunk is read in portions, and empty chunks count as if they had content."""
+    """A large chunk is read in portions, and an empty chunk counts as a portion."""
     decoder = S2Decoder()
     decoder.feed(BEGIN + plain(bytes(range(256)) * 10))
     assert decoder.read(1000) == (bytes(range(256)) * 10)[:1000]
@@ -191,7 +194,7 @@ def test_portions() -> None:
 
 @given(st.lists(st.integers(0, 700), max_size=8), st.sampled_from([e[2] for e in FLUSHES[:40]]))
 def test_anySplit(cuts: list[int], stream: bytes) -> None:
-    """Any split of the same bytes gives the same content."""
+    """The content is the same however the bytes of a stream are split."""
     stream = chunk(0xFE, b"skipped") + stream + stream + plain(b"") + plain(b"x")
     decoder, data = S2Decoder(), b""
     for piece in pieces(stream, cuts):
@@ -215,7 +218,7 @@ def test_byteByByte(names: Names) -> None:
 
 @onEach
 def test_damage(names: Names) -> None:
-    """A damaged stream of one chunk is read whole or not at all."""
+    """A damaged stream of one chunk is read completely or refused."""
     chance = random.Random(1)
     whole = [flush for flush in FLUSHES if len(flush[1]) < 1 << 20]
     with using(names):
@@ -238,7 +241,7 @@ def test_damage(names: Names) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("content", [e[1] for e in FLUSHES[:16]] + [R("z", 2_500_000), b""])
 def test_encoded(level: str, content: bytes) -> None:
-    """An encoded text is one stream of chunks of a mebibyte at most, and is read back."""
+    """An encoded text is a stream of chunks of at most one MiB, and can be decoded."""
     stream = S2Encoder(level).encode(content)
     assert stream.startswith(BEGIN) and stream.count(BEGIN) == 1
     assert decoded(stream, 1 << 20) == content
@@ -246,9 +249,7 @@ def test_encoded(level: str, content: bytes) -> None:
 
 
 def test_levels() -> None:
-    """
-    The levels of compression: one does not compress, and the others compress what becomes smaller.
-    """
+    """The lowest level does not compress, and the others compress what becomes smaller."""
     content = b"RMSG $G t 300\r\n" + b"a" * 300 + b"\r\n"
     assert S2Encoder(UNCOMPRESSED).encode(content) == BEGIN + plain(content)
     for level in LEVELS[1:]:

@@ -1,5 +1,6 @@
 """
-The common part of the Twisted protocols of clients and links. Handshakes are in the tests of each.
+The common part of the Twisted protocols of clients and links. Handshakes are tested with each of
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from natsbroker.connections.sessionprotocol import SessionProtocol
 
 
 class Recorder:
-    """Notes the names of the methods that are called, and pretends to be what it is used as."""
+    """
+    An object that records the names of its called methods, and stands for sessions and transports.
+    """
 
     context: Any = None
 
@@ -31,7 +34,7 @@ class Recorder:
 
 
 class Spoken(SessionProtocol):
-    """A protocol of a session that only records."""
+    """The protocol of a session that only records calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +55,7 @@ class Spoken(SessionProtocol):
 
 
 def test_provides() -> None:
-    """A session's protocol provides the interfaces that transports look for."""
+    """The protocol of a session provides the interfaces that transports require."""
     assert verifyObject(IPushProducer, Spoken())
     assert verifyObject(IHalfCloseableProtocol, Spoken())
 
@@ -66,7 +69,7 @@ def test_provides() -> None:
     ],
 )
 def test_events(event: str, calls: list[str]) -> None:
-    """The session gets the events of the transport, as long as there is a transport."""
+    """The session gets the events of the transport while there is one."""
     spoken = Spoken()
     session = spoken.session
     getattr(spoken, event)()
@@ -77,14 +80,14 @@ def test_events(event: str, calls: list[str]) -> None:
 
 
 def test_deafPeer() -> None:
-    """A peer that reads nothing more is cut at once."""
+    """A peer that has stopped reading is disconnected at once."""
     spoken = Spoken()
     spoken.writeConnectionLost()
     assert spoken.sent == ["abortConnection"]
 
 
 def test_lingers() -> None:
-    """A peer that does not read the rest within a second is cut."""
+    """A peer that does not read the rest within a second is disconnected."""
     spoken = Spoken()
     spoken.finish()
     spoken.reactor.advance(0.9)
@@ -94,6 +97,6 @@ def test_lingers() -> None:
 
 
 def test_withoutSession() -> None:
-    """A protocol must name its session."""
+    """A protocol class must define its session."""
     with pytest.raises(NotImplementedError):
         SessionProtocol().readConnectionLost()

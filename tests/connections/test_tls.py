@@ -1,5 +1,5 @@
 """
-Terms of TLS, and how a connection of it looks from outside.
+The terms of TLS, and the description of a connection's TLS.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.interop.certificates import writeCertificates
 
 
 def test_isPinned() -> None:
-    """A pinned key is accepted. If there are pinned keys, another key or no key is refused."""
+    """A pinned key is accepted. If keys are pinned, any other key and a missing one are refused."""
     shown = certificate("CN=alice")
     key = shown.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     pin, other = hashlib.sha256(key).hexdigest(), "00" * 32
@@ -62,19 +62,22 @@ def test_creator() -> None:
     ],
 )
 def test_names(theirs: str, standard: str) -> None:
-    """Cipher suites have the standard's names."""
+    """Cipher suites have the names of the standard."""
     assert standardName(theirs) == standard
 
 
 def test_unknown() -> None:
-    """For a transport that does TLS by itself, the certificate is known."""
+    """If the transport does TLS by itself, only the certificate is known."""
     shown = certificate("CN=alice")
     assert securityOf(None, shown) == Security(chain=(shown,), shown=(shown,))
     assert securityOf(None, None) == Security()
 
 
 def test_verified(tmp_path: Path) -> None:
-    """Version and cipher are there, and the chain from the client to its authority."""
+    """
+    The description has version and cipher, and the chain from the client's certificate to its
+    authority.
+    """
     writeCertificates(tmp_path)
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     settings = TLSSettings(certs=(pair,), verify=True, ca_file=str(tmp_path / "ca.pem"))
@@ -88,7 +91,7 @@ def test_verified(tmp_path: Path) -> None:
 
 
 def test_older(tmp_path: Path) -> None:
-    """Without a client's certificate there is no chain."""
+    """The description has no chain if the client has no certificate."""
     writeCertificates(tmp_path)
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     client = clientContext()
@@ -100,7 +103,7 @@ def test_older(tmp_path: Path) -> None:
 
 
 def test_expiry(tmp_path: Path) -> None:
-    """The expiry of the shown certificate is known. Without a certificate there is none."""
+    """The description has the expiry of the server's certificate, if there is one."""
     writeCertificates(tmp_path)
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     wanted = load_pem_x509_certificate((tmp_path / "server.pem").read_bytes()).not_valid_after_utc

@@ -1,5 +1,5 @@
 """
-From a C{tls} block to an OpenSSL context, tried with real handshakes in memory.
+OpenSSL contexts from C{tls} blocks, tested with real handshakes in memory.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def settings(folder: Path, **more: Any) -> TLSSettings:
-    """A block with the server's certificate."""
+    """A TLS block with the server's certificate."""
     pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
     return replace(TLSSettings(certs=(pair,)), **more)
 
 
 def verifying(folder: Path) -> TLSSettings:
-    """The same for clients with certificates."""
+    """A TLS block that requires client certificates."""
     return settings(folder, verify=True, ca_file=str(folder / "ca.pem"))
 
 
@@ -54,12 +54,12 @@ class TestVersions:
     """Versions of the protocol."""
 
     def test_newest(self, folder: Path) -> None:
-        """The newest version that both ends know is used."""
+        """The newest version that both ends support is used."""
         done = Handshake(contextFrom(settings(folder)), clientContext()).run()
         assert done.client.get_protocol_version_name() == "TLSv1.3"
 
     def test_older(self, folder: Path) -> None:
-        """TLS 1.2 is taken by default, with forward secrecy and authenticated encryption."""
+        """TLS 1.2 is accepted by default, with forward secrecy and authenticated encryption."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         done = Handshake(contextFrom(settings(folder)), client).run()
@@ -67,7 +67,7 @@ class TestVersions:
         assert cipher.startswith("ECDHE-") and ("GCM" in cipher or "POLY1305" in cipher)
 
     def test_tooOld(self, folder: Path) -> None:
-        """TLS 1.1 is not."""
+        """TLS 1.1 is refused."""
         client = clientContext()
         client.set_cipher_list(b"ALL:@SECLEVEL=0")
         client.set_min_proto_version(SSL.TLS1_VERSION)
@@ -75,7 +75,7 @@ class TestVersions:
         assert Handshake(contextFrom(settings(folder)), client).refused()
 
     def test_minimum(self, folder: Path) -> None:
-        """TLS 1.2 is refused where 1.3 is the least."""
+        """TLS 1.2 is refused if the minimum version is 1.3."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         assert Handshake(contextFrom(settings(folder, min_version="1.3")), client).refused()
@@ -86,7 +86,7 @@ class TestCiphers:
 
     @pytest.mark.parametrize("suite", [suite for suite in CIPHER_SUITES if "ECDSA" in suite])
     def test_eachOlder(self, folder: Path, suite: str) -> None:
-        """Each suite of TLS 1.2 that settings may name is the one that is used."""
+        """Each TLS 1.2 cipher suite that settings may name can be the only one."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         client.set_cipher_list(b"ALL")
@@ -96,7 +96,7 @@ class TestCiphers:
         assert kind in cipher and bits[:3].strip("_") in cipher
 
     def test_eachNewer(self, folder: Path) -> None:
-        """A cipher suite of TLS 1.3 can be required, and then no older version is accepted."""
+        """Each TLS 1.3 cipher suite can be the only one, and then no older version is accepted."""
         for suite in ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"):
             context = contextFrom(settings(folder, cipher_suites=(suite,)))
             assert Handshake(context, clientContext()).run().client.get_cipher_name() == suite
@@ -105,7 +105,7 @@ class TestCiphers:
             assert Handshake(context, old).refused()
 
     def test_preferred(self, folder: Path) -> None:
-        """Of the suites of TLS 1.3 the one is used that nats-server prefers."""
+        """The TLS 1.3 cipher suite that nats-server prefers is used."""
         done = Handshake(contextFrom(settings(folder)), clientContext()).run()
         assert done.client.get_cipher_name() == "TLS_AES_128_GCM_SHA256"
 
@@ -119,7 +119,7 @@ class TestCiphers:
         assert Handshake(context, client).refused()
 
     def test_staticKeys(self, folder: Path) -> None:
-        """By default no cipher without forward secrecy is used."""
+        """A cipher suite without forward secrecy is refused by default."""
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
         client.set_cipher_list(b"AES128-GCM-SHA256:AES256-SHA")
@@ -140,7 +140,7 @@ class TestCiphers:
 
 
 class TestClients:
-    """Certificates of clients."""
+    """Client certificates."""
 
     def test_notAsked(self, folder: Path) -> None:
         """
@@ -152,23 +152,23 @@ class TestClients:
         assert done.server.get_peer_certificate() is None
 
     def test_shown(self, folder: Path) -> None:
-        """Where they are verified, one of our authority gets in."""
+        """A client certificate of our authority is accepted."""
         done = Handshake(contextFrom(verifying(folder)), clientContext(folder)).run()
         assert done.server.get_peer_certificate() is not None
 
     def test_missing(self, folder: Path) -> None:
-        """None does not."""
+        """A client without a certificate is refused."""
         assert Handshake(contextFrom(verifying(folder)), clientContext()).refused()
 
     def test_otherAuthority(self, folder: Path) -> None:
-        """A certificate of another authority is refused."""
+        """A client certificate of another authority is refused."""
         client = clientContext(folder / "other")
         assert Handshake(contextFrom(verifying(folder)), client).refused()
 
     def test_noResumption(self, folder: Path) -> None:
         """
-        A session of a listener without client certificates cannot be resumed at one that requires
-        them.
+        A session of a listener without client certificates cannot be resumed at a listener that
+        requires them.
         """
         client = clientContext()
         client.set_max_proto_version(SSL.TLS1_2_VERSION)
@@ -181,7 +181,7 @@ class TestClients:
 
 
 class TestRenegotiation:
-    """Changing the terms on the way."""
+    """Renegotiation during a connection."""
 
     def test_clientsCannotRenegotiate(self, folder: Path) -> None:
         """A client cannot renegotiate."""
@@ -205,14 +205,14 @@ class TestRenegotiation:
 
 
 class TestNames:
-    """Several certificates."""
+    """Listeners with several certificates."""
 
     @pytest.mark.parametrize(
         ("asked", "shown"),
         [(b"localhost", "server"), (b"LocalHost", "server"), (b"x.org", "client"), (b"", "client")],
     )
     def test_chosen(self, folder: Path, asked: bytes, shown: str) -> None:
-        """The first certificate that is for the name is shown, else the first of all."""
+        """The first certificate for the requested name is sent, or else the first of all."""
         pairs = tuple(
             (str(folder / f"{name}.pem"), str(folder / f"{name}-key.pem"))
             for name in ("client", "server")
@@ -225,8 +225,7 @@ class TestNames:
 
     def test_failing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """
-        If the choice raises an exception, the handshake fails (CVE-2026-27448). No client is
-        accepted by it.
+        If the choice of a certificate raises an exception, the handshake fails (CVE-2026-27448).
         """
 
         def fail(*arguments: object) -> None:
@@ -242,7 +241,7 @@ class TestNames:
             shaking.run()
 
     def test_library(self) -> None:
-        """The package requires a version of pyOpenSSL that fails in this way."""
+        """The package requires a version of pyOpenSSL in which such a handshake fails."""
         needed = [
             requirement
             for requirement in requires("natsbroker") or ()
@@ -253,7 +252,7 @@ class TestNames:
 
 
 class TestFiles:
-    """Files that are no good."""
+    """Invalid certificate files."""
 
     def test_missing(self, folder: Path) -> None:
         """A missing file is named in the error."""
@@ -262,13 +261,15 @@ class TestFiles:
             contextFrom(broken)
 
     def test_otherKey(self, folder: Path) -> None:
-        """A key of another certificate is refused."""
+        """A key that does not belong to the certificate is refused."""
         broken = TLSSettings(certs=((str(folder / "server.pem"), str(folder / "client-key.pem")),))
         with pytest.raises(TLSSettingsError, match=r"client-key\.pem"):
             contextFrom(broken)
 
     def test_place(self, folder: Path) -> None:
-        """The error names the block with its place, for dialling too."""
+        """
+        An error names the TLS block with its place, for listeners and for outgoing connections.
+        """
         pair = (str(folder / "server.pem"), str(folder / "client-key.pem"))
         broken = TLSSettings(certs=(pair,), place="x.conf:3:5: leafnodes.remotes[0].tls")
         place = r"^x\.conf:3:5: leafnodes\.remotes\[0\]\.tls: key_file"
@@ -282,7 +283,7 @@ class TestFiles:
                 make(broken)
 
     def test_noAuthority(self, folder: Path) -> None:
-        """A file that is no authority is refused."""
+        """A file that contains no authority is refused."""
         with pytest.raises(TLSSettingsError, match="ca_file"):
             contextFrom(settings(folder, verify=True, ca_file=str(folder / "server-key.pem")))
 
@@ -301,7 +302,7 @@ class TestFiles:
         assert all(line.startswith("[WRN]") and f"mode {mode:04o}" in line for line in said)
 
     def test_none(self) -> None:
-        """There must be a certificate."""
+        """Settings without a certificate are refused."""
         with pytest.raises(TLSSettingsError, match="no certificate"):
             contextFrom(TLSSettings())
 
@@ -323,13 +324,13 @@ class TestTerms:
     def test_begin(
         self, folder: Path, first: bool, fallback: float, optional: bool, begin: Begin
     ) -> None:
-        """The beginning follows from handshake_first and allow_non_tls."""
+        """The beginning of TLS depends on C{handshake_first} and C{allow_non_tls}."""
         block = settings(folder, handshake_first=first, handshake_first_fallback=fallback)
         terms = termsFrom(block, optional)
         assert (terms.begin, terms.optional) == (begin, optional)
 
     def test_rest(self, folder: Path) -> None:
-        """The rest is taken over."""
+        """The other terms are those of the settings."""
         pins = frozenset({"ab" * 32})
         block = settings(folder, timeout=7.0, pinned_certs=pins, connection_rate_limit=3)
         terms = termsFrom(block, False)

@@ -1,5 +1,5 @@
 """
-Many TLS records at a time: everything arrives, in order, and errors stay what they were.
+Encryption and decryption of many TLS records at a time.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> SSL.Context:
 
 
 def shake(context: SSL.Context) -> Handshake:
-    """Two ends that have shaken hands."""
+    """Two ends that have finished their handshake."""
     return Handshake(context, SSL.Context(SSL.TLS_CLIENT_METHOD)).run()
 
 
 @pytest.fixture
 def shaken(context: SSL.Context) -> Handshake:
-    """Two ends that have shaken hands."""
+    """Two ends that have finished their handshake."""
     return shake(context)
 
 
 @onEach
 class TestRecords:
-    """Encrypting all that is written at once."""
+    """Encryption of all output of a turn together."""
 
     def records(self, names: Names, shaken: Handshake, layer: Layer) -> Records:
-        """Of the server's end."""
+        """The records of the server's end."""
         with using(names):
             seal = shaken.server.seal()
         assert (seal is None) == (names is PURE)
@@ -55,7 +55,7 @@ class TestRecords:
 
     @pytest.mark.parametrize("size", [1, 16384, 16385, 1_000_000])
     def test_all(self, names: Names, shaken: Handshake, size: int) -> None:
-        """Everything arrives, in order, and the transport is called once."""
+        """All output arrives in order, with one call of the transport."""
         layer = Layer()
         records = self.records(names, shaken, layer)
         data = bytes(range(256)) * (size // 256) + bytes(size % 256)
@@ -65,21 +65,24 @@ class TestRecords:
         assert drained(shaken.client.recv) == data
 
     def test_closing(self, names: Names, shaken: Handshake) -> None:
-        """Output while the connection closes is dropped by the layer."""
+        """Output during the end of a connection is dropped by the layer."""
         layer = Layer()
         layer.disconnecting = True
         assert self.records(names, shaken, layer).write(b"x") == b"x"
         assert layer.wires == []
 
     def test_failure(self, names: Names, shaken: Handshake) -> None:
-        """If OpenSSL reports an error, the layer raises it with the rest. Earlier data is sent."""
+        """
+        An error of OpenSSL is raised by the layer for the remaining output, and earlier output is
+        sent.
+        """
         layer = Layer()
         shaken.server.shutdown()
         assert self.records(names, shaken, layer).write(b"x") == b"x"
         assert len(layer.wires) == 1
 
     def test_before(self, names: Names, shaken: Handshake) -> None:
-        """Input beyond the expected amount may be in the BIO: all of it is sent, in order."""
+        """Output that is already in the BIO is sent first, in order, however long it is."""
         layer = Layer()
         records = self.records(names, shaken, layer)
         before = bytes(range(250)) * 400
@@ -91,7 +94,7 @@ class TestRecords:
         assert drained(shaken.client.recv) == before + b"after"
 
     def test_handedBack(self, names: Names, shaken: Handshake) -> None:
-        """A connection whose rest was handed to the layer leaves everything to it."""
+        """A connection whose TLS has ended gives all further output to the layer."""
         with using(names):
             peer = Peer(Begin.AFTER_INFO)
             peer.protocol.connection = shaken.server
@@ -105,9 +108,9 @@ class TestRecords:
 
 class Reader:
     """
-    The server's end, with a decoder that takes the input.
+    The server's end, with a decoder that receives the input.
 
-    @ivar came: what was in the decoder, each time that there was something.
+    @ivar came: the content of the decoder at each call.
     """
 
     def __init__(self, shaken: Handshake) -> None:
@@ -120,7 +123,7 @@ class Reader:
         self.server.readInto(self.seal, self.decoder, self.proceed)
 
     def proceed(self) -> None:
-        """Take the lines that there are."""
+        """Take the complete lines."""
         while True:
             frame = self.decoder.next()
             if frame is None:
@@ -128,7 +131,7 @@ class Reader:
             self.came.append(frame[4])
 
     def take(self, wires: bytes) -> None:
-        """Have bytes come, as Twisted's layer does."""
+        """Receive bytes as Twisted's layer does."""
         self.server.bio_write(wires)
         with pytest.raises(SSL.WantReadError):
             self.server.recv(1 << 15)
@@ -141,11 +144,11 @@ def publishes(*payloads: bytes) -> bytes:
 
 @needsCompiled
 class TestReading:
-    """Decrypting all available input at once."""
+    """Decryption of all available input together."""
 
     @given(st.data())
     def test_anySplit(self, context: SSL.Context, data: st.DataObject) -> None:
-        """However the bytes are written and cut, all messages are there once, in order."""
+        """All messages arrive once and in order, however the bytes are written and cut."""
         payloads = data.draw(st.lists(st.binary(max_size=40_000), min_size=1, max_size=6))
         text = publishes(*payloads)
         places = st.lists(st.integers(1, len(text)), max_size=4)
@@ -168,7 +171,7 @@ class TestReading:
         assert reader.decoder.pending == 0
 
     def test_answer(self, shaken: Handshake) -> None:
-        """A decoder may answer over the same connection while it handles input."""
+        """A session may answer over the same connection while it handles input."""
         reader = Reader(shaken)
         layer = Layer()
         records = Records(shaken.server, layer, reader.seal)
@@ -185,7 +188,7 @@ class TestReading:
         assert drained(shaken.client.recv) == b"one" + b"x" * 300_000
 
     def test_another(self, context: SSL.Context, shaken: Handshake) -> None:
-        """The input of another connection may come while one is handled. The two do not mix."""
+        """Input of another connection that arrives while one is handled does not mix with it."""
         other = shake(context)
         reader, second = Reader(shaken), Reader(other)
 
@@ -212,8 +215,8 @@ class TestReading:
 
     def test_broken(self, context: SSL.Context, shaken: Handshake) -> None:
         """
-        A record that was changed on the way is reported as without a decoder, after the earlier
-        records. It affects no other connection.
+        A record that was changed in transit is reported after the earlier records, and affects no
+        other connection.
         """
         errors = []
         for pair in (shake(context), shaken):
@@ -233,7 +236,7 @@ class TestReading:
             unconcerned.server.recv(1)
 
     def test_after(self, shaken: Handshake) -> None:
-        """A connection whose decoder was removed returns its input."""
+        """A connection whose decoder was removed returns its input to the caller."""
         reader = Reader(shaken)
         shaken.server.forget()
         shaken.server.bio_write(said(shaken.client, b"x"))
@@ -241,7 +244,7 @@ class TestReading:
         assert reader.came == []
 
     def test_failed(self, shaken: Handshake) -> None:
-        """A failure of the session that handles the input leaves the buffer to others."""
+        """An exception of the session that handles input leaves the shared buffer usable."""
         reader = Reader(shaken)
 
         def fail() -> None:
@@ -257,16 +260,16 @@ class TestReading:
 
 
 class TestSeals:
-    """The cases in which there is a seal."""
+    """The conditions for a compiled seal."""
 
     def test_notCompiled(self, shaken: Handshake) -> None:
-        """Without the lane there is no seal."""
+        """There is no seal without the compiled lane."""
         with using(PURE):
             assert shaken.server.seal() is None
 
     @needsCompiled
     def test_nowhere(self, shaken: Handshake, monkeypatch: pytest.MonkeyPatch) -> None:
-        """If the cryptography package does not show where OpenSSL is, there is no compiled seal."""
+        """There is no seal if the cryptography package does not give the address of OpenSSL."""
         assert COMPILED is not None
         monkeypatch.setattr("natsbroker.connections.tlsrecords.opensslFunctions", tuple)
         with using(COMPILED):
@@ -274,22 +277,22 @@ class TestSeals:
 
     def test_opensslFunctionsAreKnown(self) -> None:
         """
-        The private names of the cryptography package that show where OpenSSL is exist. Without them
-        TLS uses pyOpenSSL, which is slower, and only this test reports it.
+        The private names of the cryptography package with the addresses of OpenSSL exist. Without
+        them TLS falls back to pyOpenSSL, which is slower, and only this test reports that.
         """
         functions = opensslFunctions()
         assert len(functions) == 7 and all(functions)
 
     @needsCompiled
     def test_connectionHasASeal(self, shaken: Handshake) -> None:
-        """The private names of pyOpenSSL that show where a connection is exist."""
+        """The private names of pyOpenSSL with the address of a connection exist."""
         assert COMPILED is not None
         with using(COMPILED):
             assert shaken.server.seal() is not None
 
     @needsCompiled
     def test_waitingMovesOn(self, shaken: Handshake) -> None:
-        """A seal has buffers of its own, with the records that had come or were to be sent."""
+        """The buffers of a seal take over the records that wait in the buffers before."""
         assert COMPILED is not None
         server, client = shaken.server, shaken.client
         server.bio_write(said(client, b"came"))
@@ -301,7 +304,7 @@ class TestSeals:
         assert (server.recv(10), client.recv(10)) == (b"came", b"goes")
 
     def test_missingFunctionsAreLogged(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without the private parts of cryptography the fallback is in the log, once."""
+        """The fallback without private names of cryptography is logged once."""
         opensslFunctions.cache_clear()
         monkeypatch.setattr("natsbroker.connections.tlsrecords.import_module", lambda name: None)
         try:
@@ -317,7 +320,7 @@ class TestSeals:
     @needsCompiled
     @pytest.mark.parametrize("missing", range(10))
     def test_addresses(self, missing: int) -> None:
-        """No address may be missing."""
+        """A missing address is refused."""
         assert COMPILED is not None
         addresses = [8] * 10
         addresses[missing] = 0
@@ -326,7 +329,7 @@ class TestSeals:
 
     @needsCompiled
     def test_switchedOff(self, shaken: Handshake) -> None:
-        """Settings that leave the lane out leave this out, too."""
+        """There is no seal if the settings disable the lane."""
         assert COMPILED is not None
         with using(COMPILED):
             peer = Peer(Begin.AFTER_INFO)

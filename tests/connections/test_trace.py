@@ -1,7 +1,7 @@
 """
-The protocol of one connection in the log.
+The protocol of a connection in the log.
 
-The expected lines are those of nats-server 2.15.1 for the same conversation.
+The expected lines are those of nats-server 2.15.1 for the same input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support import HEADERS, QUIET, Doorkeeper, World
 
 
 def traced(*data: bytes, tracing: Logging | None = None, grant: Grant | None = None) -> list[str]:
-    """The trace of a conversation, without the client's label."""
+    """The traced lines of a connection, without the client's label."""
     world = World(authorizer=Doorkeeper(lambda hello: grant or Grant()))
     world.context.settings = Settings(logging=tracing or Logging(trace=True))
     wire = world.dial()
@@ -33,7 +33,7 @@ def traced(*data: bytes, tracing: Logging | None = None, grant: Grant | None = N
 
 
 class TestConversation:
-    """A whole conversation."""
+    """A whole connection."""
 
     def test_lines(self) -> None:
         """Each operation in each direction is a line."""
@@ -71,7 +71,7 @@ class TestConversation:
         ]
 
     def test_answers(self) -> None:
-        """+OK and -ERR are lines as well."""
+        """+OK and -ERR are traced."""
         lines = traced(b"CONNECT {}\r\nSUB foo. 1\r\n", b"FOO\r\n")
         assert lines == [
             "<<- [CONNECT {}]",
@@ -82,7 +82,7 @@ class TestConversation:
         ]
 
     def test_mapped(self) -> None:
-        """Where a message goes instead is a line."""
+        """The destination of a mapped message is traced in a line of its own."""
         world = World()
         world.context.settings = Settings(logging=Logging(trace=True))
         table = MappingTable([Mapping(b"in", [Destination(b"out")])], Random(1).randrange)
@@ -96,11 +96,11 @@ class TestConversation:
         ]
 
     def test_heldOnce(self) -> None:
-        """The lines before the login are traced as one."""
+        """Operations before the login are traced once, when they are handled."""
         assert traced(b"SUB foo 1\r\n") == ["<<- [SUB foo 1]", "->> [OK]"]
 
     def test_withoutHeaders(self) -> None:
-        """A client without headers is sent the payload alone, and the line shows that."""
+        """A message to a client without headers is traced with the payload only."""
         world = World()
         world.context.settings = Settings(logging=Logging(trace=True))
         receiver, sender = world.client(), world.client(HEADERS)
@@ -118,18 +118,21 @@ class TestSelection:
     """The choice of traced lines."""
 
     def test_off(self) -> None:
-        """No trace line is written unless it is enabled."""
+        """No line is traced unless tracing is enabled."""
         assert traced(QUIET, b"PING\r\n", tracing=Logging()) == []
 
     def test_longest(self) -> None:
-        """Long payloads are cut."""
+        """Long payloads are truncated."""
         lines = traced(
             QUIET, b"PUB foo 5\r\n12345\r\n", tracing=Logging(trace=True, max_traced_msg_len=3)
         )
         assert lines[-1] == '<<- MSG_PAYLOAD: ["123..."]'
 
     def test_headersOnly(self) -> None:
-        """A trace may show the headers only, and nothing of messages without headers."""
+        """
+        With C{trace_headers}, headers are traced without payloads, and messages without headers
+        have no content.
+        """
         lines = traced(
             HEADERS,
             b"PUB foo 2\r\nhi\r\nHPUB foo 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n",
@@ -143,7 +146,7 @@ class TestSelection:
 
     @pytest.mark.parametrize(("system", "shown"), [(False, False), (True, True)])
     def test_system(self, system: bool, shown: bool) -> None:
-        """The system account is left out unless it is asked for. This applies from the login on."""
+        """The system account is not traced by default, which applies from the login on."""
         lines = traced(
             QUIET,
             b"SUB foo 1\r\n",
@@ -162,7 +165,7 @@ class TestRedaction:
         ["pass", "PASS", "password", "auth_token", "token", "jwt", "sig", "proxy_sig", "nkey"],
     )
     def test_each(self, name: str) -> None:
-        """Each kind of secret is blotted out, in whatever case its name is written."""
+        """Each kind of secret is hidden, in any case of its name."""
         argument = json.dumps({"user": "u", name: 'can"ary\\', "lang": "py"}).encode()
         shown = redactedConnect(argument)
         assert json.loads(shown) == {"user": "u", name: "[REDACTED]", "lang": "py"}
@@ -172,22 +175,22 @@ class TestRedaction:
         [b'{"pass":"canary"', b'["canary"]', b'"canary"', b"canary", b"[" * 100_000, b""],
     )
     def test_unreadable(self, argument: bytes) -> None:
-        """An unreadable line is blotted out as a whole."""
+        """An unreadable CONNECT is hidden as a whole."""
         assert redactedConnect(argument) == "[REDACTED]"
 
     def test_nested(self) -> None:
-        """A value nested in a secret is blotted out."""
+        """A value nested in a secret is hidden."""
         assert "canary" not in redactedConnect(b'{"pass":{"a":["canary"]}}')
 
     @given(st.text())
     def test_anything(self, secret: str) -> None:
-        """With any password, the shown text does not depend on it."""
+        """The shown text does not depend on the password."""
         argument = json.dumps({"user": "u", "pass": secret}).encode()
         assert redactedConnect(argument) == '{"user":"u","pass":"[REDACTED]"}'
 
 
 def test_anyPayload() -> None:
-    """Any bytes are shown on one line."""
+    """A payload of any bytes is shown on one line."""
     with logLines(debug=False) as lines:
         Trace("c", 0, False).delivered(Message(b"a\xff", bytes(range(256))), b"1", True)
     assert len(lines) == 2

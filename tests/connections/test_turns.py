@@ -18,7 +18,8 @@ class World:
     """
     Turns whose slices take as long as the test sets.
 
-    @ivar done: the names of the slices in their order, with a bar after each turn of the reactor.
+    @ivar done: the names of the finished slices in order, with a bar after each turn of the
+        reactor.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class World:
         origin: object = None,
         cost: int = SLICE,
     ) -> Deferred[Any]:
-        """A task of some slices."""
+        """Begin a task of several slices."""
         work: Coroutine[Any, Any, Any] = self._work(name, account, slices, cost)
         running = self.turns.begin(work, origin)
         running.addBoth(lambda result: self.outcomes.__setitem__(name, result))
@@ -59,7 +60,7 @@ class World:
         running: list[Deferred[Any]],
         isWanted: Callable[[], bool],
     ) -> None:
-        """A task that begins in its turn, and is in the list then."""
+        """Queue a task, which is added to the list when it begins."""
 
         def begin() -> None:
             running.append(ensureDeferred(self._work(name, "A", slices, SLICE)))
@@ -67,7 +68,7 @@ class World:
         self.turns.of("A").queue(begin, self, isWanted)
 
     def turn(self) -> str:
-        """The work of one turn of the reactor."""
+        """The slices of one turn of the reactor."""
         calls, self.calls[:] = list(self.calls), []
         before = len(self.done)
         for call in calls:
@@ -75,7 +76,7 @@ class World:
         return "".join(self.done[before:])
 
     def run(self) -> str:
-        """Work until none is left, turn by turn."""
+        """Run turns until there is no work."""
         turns = []
         while self.calls:
             turns.append(self.turn())
@@ -83,9 +84,7 @@ class World:
 
 
 def test_takeAtOnce() -> None:
-    """
-    If there is no other work a slice begins at once, and none begins after the round is used up.
-    """
+    """Without other work a slice begins at once, until the round is used up."""
     world = World()
     taken = [world.turns.of("A").take() for _ in range(SHARE // SLICE + 1)]
     assert [deferred.called for deferred in taken] == [True] * (SHARE // SLICE) + [False]
@@ -97,7 +96,7 @@ def test_takeAtOnce() -> None:
 
 
 def test_behindOthers() -> None:
-    """A new task waits after the waiting ones."""
+    """A new task runs after the tasks that wait."""
     world = World()
     first = world.turns.of("A").turn()
     second = world.turns.of("B").take()
@@ -108,8 +107,7 @@ def test_behindOthers() -> None:
 
 def test_fair() -> None:
     """
-    Accounts take turns, for any number of their tasks. The connections of an account take turns
-    too.
+    Accounts take turns, however many tasks they have, and so do the connections of an account.
     """
     world = World()
     world.seconds = LONGEST_BATCH
@@ -122,7 +120,10 @@ def test_fair() -> None:
 
 
 def test_oldestFirst() -> None:
-    """The first task of a connection is finished first, so that only one answer is incomplete."""
+    """
+    The first task of a connection is finished first, so that only one answer is incomplete at a
+    time.
+    """
     world = World()
     world.seconds = LONGEST_BATCH
     for name in "abc":
@@ -145,7 +146,7 @@ def test_longWorkStepsBack() -> None:
     [(LONGEST_BATCH, LOOK, 1), (LONGEST_BATCH / 3, LOOK, 3), (0.0, SLICE, 8)],
 )
 def test_oneTurn(seconds: float, cost: int, most: int) -> None:
-    """A turn ends by its time of the processor, or by the work that is counted."""
+    """A turn ends after some CPU time, or after some counted work."""
     world = World()
     world.seconds = seconds
     for place in range(20):
@@ -154,14 +155,14 @@ def test_oneTurn(seconds: float, cost: int, most: int) -> None:
 
 
 def test_reactorBetween() -> None:
-    """A task that is alone has one slice in a turn of the reactor."""
+    """A single task has one slice in each turn of the reactor."""
     world = World()
     world.begin("x", 3)
     assert world.run() == "x|x|x"
 
 
 def test_unwanted() -> None:
-    """A task whose result is no longer wanted ends at its turn."""
+    """A task whose result is no longer wanted ends when its turn comes."""
     world = World()
     isWanted = [True]
     running: list[Deferred[Any]] = []
@@ -175,7 +176,7 @@ def test_unwanted() -> None:
 
 
 def test_beginsInItsTurn() -> None:
-    """A task that must wait for its beginning begins after earlier ones, or never."""
+    """A queued task begins after earlier ones, or never if its result is no longer wanted."""
     world = World()
     running: list[Deferred[Any]] = []
     isWanted = [True]
@@ -189,7 +190,7 @@ def test_beginsInItsTurn() -> None:
 
 
 def test_cancelled() -> None:
-    """A task that is cancelled while it waits gives up its place."""
+    """A waiting task that is cancelled leaves the queue."""
     world = World()
     running = world.begin("x")
     world.begin("y")
@@ -200,7 +201,7 @@ def test_cancelled() -> None:
 
 
 def test_own() -> None:
-    """A task that another task started does not end with it."""
+    """A task that another task has started continues when the other one ends."""
     world = World()
 
     async def outer() -> None:
@@ -215,7 +216,7 @@ def test_own() -> None:
 
 
 def test_stop() -> None:
-    """After the end no task runs, neither a waiting one nor a later one."""
+    """After a stop no task runs, neither a waiting nor a new one."""
     world = World()
     world.begin("x", 3)
     world.turns.stop()
@@ -229,16 +230,16 @@ class Owner:
     """The owner of an outbox."""
 
     def outboxOverflowed(self) -> None:
-        """It does not."""
+        """Unused by these tests."""
 
     def outboxFailed(self) -> None:
-        """It does not."""
+        """Unused by these tests."""
 
 
 def test_receiverLags() -> None:
     """
-    A task that fills the outbox of a receiver resumes when the outbox has drained. Others do not
-    wait.
+    A task that fills a receiver's outbox resumes when the outbox has drained, and other tasks do
+    not wait.
     """
     world = World()
     outbox: Any = hot.Outbox(world.batch, Owner(), lambda data: None, 64 << 20)
@@ -258,7 +259,7 @@ def test_receiverLags() -> None:
 
 
 def test_receiverHadItsChance() -> None:
-    """A receiver that does not drain in time is not waited for any longer."""
+    """A task resumes after a while although the receiver's outbox has not drained."""
     world = World()
     outbox: Any = hot.Outbox(world.batch, Owner(), lambda data: None, 64 << 20)
     outbox.pause()

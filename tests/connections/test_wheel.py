@@ -20,9 +20,9 @@ WIDTH = DeadlineWheel.WIDTH
 
 class Sleeper:
     """
-    Somebody who wants to be called.
+    An object that is called at its deadline.
 
-    @ivar called: when that was.
+    @ivar called: the times of its calls.
     """
 
     def __init__(self, again: Callable[[float], float | None] = lambda now: None) -> None:
@@ -30,7 +30,7 @@ class Sleeper:
         self._again = again
 
     def deadlinePassed(self, now: float) -> float | None:
-        """Write it down."""
+        """Record the time."""
         self.called.append(now)
         return self._again(now)
 
@@ -42,11 +42,11 @@ def advance(clock: Clock, seconds: float) -> None:
 
 
 class TestWheel:
-    """One wheel."""
+    """A wheel of deadlines."""
 
     @pytest.mark.parametrize("when", [0.0, 0.01, 0.05, 0.1, 0.99, 3.333])
     def test_onTime(self, when: float) -> None:
-        """Everybody is called once, not before the time and not much later."""
+        """Each object is called once, not before its deadline and not much later."""
         clock = Clock()
         sleeper = Sleeper()
         DeadlineWheel(clock).schedule(sleeper, when)
@@ -56,7 +56,7 @@ class TestWheel:
         assert called <= when + WIDTH + 0.01
 
     def test_endings(self) -> None:
-        """Each session that a deadline ends has its own turn. Other sessions share one."""
+        """Only one session ends in each turn, while all others that are due are called together."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         turns: list[int] = []
@@ -76,10 +76,7 @@ class TestWheel:
         assert turns == [0, 1, 2]
 
     def test_oneTimer(self) -> None:
-        """
-        For any number of waiting sessions there is one delayed call. Without a waiting session
-        there is none.
-        """
+        """There is one delayed call for any number of waiting objects, and none without them."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         assert clock.getDelayedCalls() == []
@@ -92,7 +89,7 @@ class TestWheel:
         assert clock.getDelayedCalls() == []
 
     def test_scheduledAgainAfterwardsLater(self) -> None:
-        """A session that is called again much later does not delay those in between."""
+        """An object that schedules itself for much later does not delay others."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         often, between = Sleeper(lambda now: now + 100), Sleeper()
@@ -102,7 +99,7 @@ class TestWheel:
         assert (len(often.called), len(between.called)) == (1, 1)
 
     def test_replaced(self) -> None:
-        """A later request replaces an earlier one, to an earlier or a later time."""
+        """A new deadline replaces the one before, whether it is earlier or later."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         sooner, later = Sleeper(), Sleeper()
@@ -116,7 +113,7 @@ class TestWheel:
         assert (len(sooner.called), len(later.called)) == (1, 1)
 
     def test_forgotten(self) -> None:
-        """A forgotten entry is not called; forgetting a stranger is harmless."""
+        """A forgotten object is not called, and forgetting an unknown one is harmless."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         gone, there = Sleeper(), Sleeper()
@@ -129,7 +126,7 @@ class TestWheel:
         assert (gone.called, len(there.called)) == ([], 1)
 
     def test_scheduledAgainAfterwards(self) -> None:
-        """An entry that is scheduled again is called again, also if its time is past."""
+        """An object that schedules itself again is called again, also if that time is past."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         steady = Sleeper(lambda now: now + 1 if now < 3.5 else None)
@@ -141,7 +138,7 @@ class TestWheel:
         assert len(hasty.called) == 5
 
     def test_forgottenByAnother(self) -> None:
-        """An entry that another call at the same time removes is not called."""
+        """An object that is forgotten during another call at the same time is not called."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         sleepers: list[Sleeper] = []
@@ -157,7 +154,7 @@ class TestWheel:
         assert sum(len(sleeper.called) for sleeper in sleepers) == 1
 
     def test_schedulesOthers(self) -> None:
-        """Somebody called may schedule others, for now or later."""
+        """An object may schedule others while it is called, for now or later."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         soon, later = Sleeper(), Sleeper()
@@ -171,7 +168,7 @@ class TestWheel:
         assert (len(soon.called), len(later.called)) == (1, 1)
 
     def test_longSleepOfTheReactor(self) -> None:
-        """After a long time without the reactor everybody is called once, in order."""
+        """After a long time without the reactor, each object is called once, in order."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
         order: list[int] = []
@@ -181,7 +178,7 @@ class TestWheel:
         assert order == [1, 2, 3]
 
     def test_failure(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """A session whose call raises an exception does not keep the others from theirs."""
+        """An object that raises an exception does not delay the others."""
         clock = Clock()
         wheel = DeadlineWheel(clock)
 
@@ -203,7 +200,9 @@ class TestWheel:
     )
 )
 def test_everybodyInTime(steps: list[tuple[int, float, bool, float]]) -> None:
-    """For any requests, everybody is called at the time last asked for, or never if forgotten."""
+    """
+    For any requests, each object is called at its last deadline, or never if it was forgotten.
+    """
     clock = Clock()
     wheel = DeadlineWheel(clock)
     sleepers = [Sleeper() for _ in range(5)]

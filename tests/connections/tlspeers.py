@@ -1,5 +1,5 @@
 """
-The other end of a TLS connection, in memory.
+The peer of a TLS connection, in memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CREATOR: Any = object()
 
 class Secure(MemoryTransport):
     """
-    A transport that can do TLS, as far as its protocol can see.
+    A transport that pretends to do TLS.
 
-    @ivar started: what C{startTLS} was called with.
-    @ivar clear: what had been written before.
-    @ivar handshake: what the TLS layer got.
+    @ivar started: the arguments of C{startTLS}.
+    @ivar clear: the bytes written before that.
+    @ivar handshake: the input of the TLS layer.
     """
 
     def __init__(self, clock: Any, protocol: Any, peer: Any) -> None:
@@ -44,7 +44,7 @@ class Secure(MemoryTransport):
         self.clear = bytes(self._waiting) + bytes(self._taken)
 
     def dataReceived(self, data: bytes) -> None:
-        """Take a part of the handshake."""
+        """Receive a part of the handshake."""
         self.handshake += data
 
     def getPeerCertificate(self) -> Any:
@@ -52,15 +52,13 @@ class Secure(MemoryTransport):
 
 
 class Peer:
-    """
-    A client of a listener with some terms.
-    """
+    """A client of a listener with these terms."""
 
     def __init__(
         self, begin: Begin, world: World | None = None, optional: bool = False, **settings: Any
     ) -> None:
         """
-        @param settings: of TLS; C{isProxied} is the listener's.
+        @param settings: the keys of TLS; C{isProxied} is that of the listener.
         """
         self.world = world or World()
         self.begin = begin
@@ -79,7 +77,7 @@ class Peer:
         self.session = self.protocol.session
 
     def ask(self, data: bytes) -> bytes:
-        """Send bytes and give what comes."""
+        """Send bytes, and return the output."""
         self.transport.send(data)
         return self.receive()
 
@@ -96,17 +94,17 @@ class Peer:
 
     @property
     def isShaking(self) -> bool:
-        """Whether a handshake was begun."""
+        """Whether a handshake has begun."""
         return bool(self.transport.started)
 
     @property
     def closed(self) -> Any:
-        """The end of the connection."""
+        """The way in which the connection ended."""
         self.world.settle()
         return self.transport.closed
 
     @property
     def reason(self) -> str:
-        """The closed reason."""
+        """The reason of the closed connection."""
         assert self.session is not None
         return self.session.reason
