@@ -1,5 +1,5 @@
 """
-Where log lines go.
+The destinations of log lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.server.support import logLines
 
 
 def clock() -> Callable[[], datetime]:
-    """A clock that goes on by a second each time."""
+    """A clock that advances by a second at each call."""
     moments = iter(datetime(2026, 11, 20, 16, 31, second) for second in range(60))
     return lambda: next(moments)
 
@@ -31,7 +31,7 @@ class TestFile:
     """One log file."""
 
     def test_appends(self, tmp_path: Path) -> None:
-        """The content of the file stays, and new lines are in it at once."""
+        """Lines are appended to an existing file, and are in it at once."""
         path = tmp_path / "log"
         path.write_text("old\n")
         file = LogFile(str(path))
@@ -40,7 +40,7 @@ class TestFile:
         file.close()
 
     def test_mode(self, tmp_path: Path) -> None:
-        """Only owner and group may read a new one."""
+        """Only the owner and the group can read a new log file."""
         before = os.umask(0)
         try:
             LogFile(str(tmp_path / "log")).close()
@@ -67,7 +67,7 @@ class TestFile:
         file.close()
 
     def test_reopenFails(self, tmp_path: Path) -> None:
-        """If it cannot be opened again, the old one is still written to."""
+        """If the file cannot be opened again, lines are written to the old one."""
         folder = tmp_path / "folder"
         folder.mkdir()
         file = LogFile(str(folder / "log"))
@@ -80,10 +80,10 @@ class TestFile:
 
 
 class TestRotation:
-    """Size limits."""
+    """Size limits of a log file."""
 
     def test_putAside(self, tmp_path: Path) -> None:
-        """Beyond the limit it is put aside under a name with the time, and that is logged."""
+        """A file beyond the limit is renamed with the time, and that is logged."""
         path = tmp_path / "log"
         file = LogFile(str(path), limit=10, now=clock())
         with logLines() as lines:
@@ -97,7 +97,7 @@ class TestRotation:
         file.close()
 
     def test_sizeOfBefore(self, tmp_path: Path) -> None:
-        """The earlier size of the file counts."""
+        """The size that the file already has counts towards the limit."""
         path = tmp_path / "log"
         path.write_text("x" * 20)
         file = LogFile(str(path), limit=10, now=clock())
@@ -106,7 +106,10 @@ class TestRotation:
         file.close()
 
     def test_keep(self, tmp_path: Path) -> None:
-        """The newest files are kept, up to the configured number. Other programs' files stay."""
+        """
+        The configured number of the newest files is kept, and files of other programs are never
+        removed.
+        """
         path = tmp_path / "log"
         strange = tmp_path / "log.old"
         strange.write_text("mine")
@@ -125,7 +128,7 @@ class TestRotation:
         file.close()
 
     def test_cannotRemove(self, tmp_path: Path) -> None:
-        """A backup that cannot be removed does not keep the others."""
+        """A backup that cannot be removed does not prevent the removal of others."""
         path = tmp_path / "log"
         stuck = tmp_path / "log.2025.11.20.16.31.00.000000000"
         stuck.mkdir()
@@ -140,8 +143,7 @@ class TestRotation:
 
     def test_cannotRename(self, tmp_path: Path) -> None:
         """
-        If the file cannot be renamed, it grows further, and the next attempt comes at twice the
-        size.
+        A file that cannot be renamed grows further, and the next attempt is made at twice its size.
         """
         folder = tmp_path / "folder"
         folder.mkdir()
@@ -160,14 +162,15 @@ class TestOutput:
     """The choice between standard error and a file."""
 
     def test_stream(self) -> None:
-        """Without a file lines go to the stream."""
+        """Without a log file, lines are written to the stream."""
         stream = io.StringIO()
         LogOutput(stream).write("INF", "a\n")
         assert stream.getvalue() == "a\n"
 
     def test_file(self, tmp_path: Path) -> None:
         """
-        With a log file, lines go to it, and back to standard error when the settings remove it.
+        Lines are written to the configured file, and to standard error again when the settings
+        remove it.
         """
         stream, path = io.StringIO(), tmp_path / "log"
         output = LogOutput(stream)
@@ -178,7 +181,7 @@ class TestOutput:
         assert (path.read_text(), stream.getvalue()) == ("a\n", "b\n")
 
     def test_preparedIsNotUsed(self, tmp_path: Path) -> None:
-        """Preparing alone changes nothing."""
+        """A prepared destination is not used before it is applied."""
         stream = io.StringIO()
         output = LogOutput(stream)
         output.prepare(Logging(logfile=str(tmp_path / "log")))
@@ -186,7 +189,7 @@ class TestOutput:
         assert stream.getvalue() == "a\n"
 
     def test_limits(self, tmp_path: Path) -> None:
-        """New limits for the same file apply from then on."""
+        """New limits for the same file apply at once."""
         path = tmp_path / "log"
         output = LogOutput(io.StringIO())
         output.prepare(Logging(logfile=str(path)))()
@@ -214,7 +217,7 @@ class TestOutput:
         assert lines == ["[INF] File log re-opened"]
 
     def test_reopenStream(self) -> None:
-        """Without a file there is no file to open again."""
+        """Reopening without a log file does nothing."""
         with logLines() as lines:
             LogOutput(io.StringIO()).reopen()
         assert lines == ["[INF] File log re-open ignored, not a file logger"]
@@ -232,15 +235,15 @@ class TestOutput:
 
 
 def fileStream(path: Path) -> TextIO:
-    """A stream into a file."""
+    """A stream that writes to a file."""
     return path.open("w")
 
 
 class TestJournal:
-    """Standard error that systemd's journal reads."""
+    """Standard error that is read by systemd's journal."""
 
     def test_priorities(self, tmp_path: Path) -> None:
-        """Lines begin with their priority."""
+        """Lines for the journal begin with their priority."""
         with fileStream(tmp_path / "journal") as stream:
             status = os.fstat(stream.fileno())
             place = {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
@@ -251,7 +254,7 @@ class TestJournal:
         assert (tmp_path / "journal").read_text() == "<5>a\n<2>b\n<7>c\n"
 
     def test_redirected(self, tmp_path: Path) -> None:
-        """A stream that is not the journal's gets plain lines."""
+        """Lines to a stream that is not the journal have no priority."""
         with fileStream(tmp_path / "log") as stream:
             LogOutput(stream, {"JOURNAL_STREAM": "1:2"}).write("INF", "a\n")
         assert (tmp_path / "log").read_text() == "a\n"
@@ -261,7 +264,7 @@ class TestJournal:
         assert not isJournal(io.StringIO(), {"JOURNAL_STREAM": "1:2"})
 
     def test_file(self, tmp_path: Path) -> None:
-        """A log file has no priorities, wherever standard error leads."""
+        """Lines in a log file have no priority, even if standard error is the journal."""
         path = tmp_path / "log"
         with fileStream(tmp_path / "journal") as stream:
             status = os.fstat(stream.fileno())
@@ -276,8 +279,8 @@ class TestSyslog:
 
     def test_reload(self, tmp_path: Path) -> None:
         """
-        The daemon is no longer used when a file is configured. Its socket stays open for the same
-        URL.
+        A reload that configures a file ends the use of the daemon. With the same URL its socket
+        stays open.
         """
         with socket(AF_INET, SOCK_DGRAM) as daemon:
             daemon.bind(("127.0.0.1", 0))

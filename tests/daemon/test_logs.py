@@ -27,14 +27,12 @@ MOMENT = 1_795_192_302.469933
 
 @pytest.fixture(autouse=True)
 def afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests see debug events again."""
+    """Restore debug events for other tests."""
     monkeypatch.setattr(debugging, "isShown", True)
 
 
 class Log:
-    """
-    A logger and the lines that come of it.
-    """
+    """A logger and its lines."""
 
     def __init__(self, settings: Logging | None = None, namespace: str = "natsbroker") -> None:
         self.lines: list[str] = []
@@ -48,13 +46,13 @@ class Log:
         self.logger = Logger(namespace=namespace, observer=publisher)
 
     def emit(self, level: LogLevel = LogLevel.info, form: str = "hi", **values: Any) -> list[str]:
-        """Log something and give all lines so far."""
+        """Log an event, and return all lines so far."""
         self.logger.emit(level, form, **values)
         return self.lines
 
 
 class TestFormat:
-    """The form of a line."""
+    """The format of a line."""
 
     @pytest.mark.parametrize(
         ("level", "label"),
@@ -72,7 +70,7 @@ class TestFormat:
         assert log.emit(level) == [f"[42] [{label}] hi\n"]
 
     def test_trace(self) -> None:
-        """A traced line has a label of its own, and is shown without debugging."""
+        """A traced line has its own label, and is shown without debugging."""
         assert Log().emit(LogLevel.debug, trace=True) == ["[42] [TRC] hi\n"]
 
     def test_localTime(self) -> None:
@@ -88,7 +86,7 @@ class TestFormat:
         assert log.lines == ["[42] 2026/11/20 16:31:42.469933 [INF] hi\n"]
 
     def test_ownPid(self) -> None:
-        """By default the process id is our own."""
+        """The default process id is that of this process."""
         lines: list[str] = []
         LineLog(lambda label, line: lines.append(line), Logging(logtime=False))(
             {"log_format": "x", "log_level": LogLevel.warn}
@@ -100,7 +98,7 @@ class TestJson:
     """Lines of JSON."""
 
     def test_members(self) -> None:
-        """A line is an object with the moment, the level, the process and the text."""
+        """A line is an object with time, level, process id and text."""
         log = Log(Logging(log_format="json", logtime_utc=True))
         text = 'say "{word}"\n\u2028'
         log.observer(
@@ -122,7 +120,7 @@ class TestJson:
         }
 
     def test_failure(self) -> None:
-        """A failure is one line; the traceback is a member."""
+        """A failure is one line that has the traceback as a member."""
         log = Log(Logging(log_format="json", logtime=False))
         try:
             raise ValueError("broken")
@@ -135,7 +133,7 @@ class TestJson:
         assert "time" not in document
 
     def test_trace(self) -> None:
-        """Protocol lines are marked as such."""
+        """Traced lines are marked as such."""
         log = Log(Logging(log_format="json", logtime=False))
         log.emit(LogLevel.debug, "PING", trace=True)
         assert json.loads(log.lines[0])["level"] == "trace"
@@ -145,12 +143,12 @@ class TestSyslog:
     """The lines for a syslog daemon."""
 
     def test_text(self) -> None:
-        """The text alone: the daemon puts down the rest."""
+        """A line for syslog has only the text, because the daemon adds the rest."""
         log = Log(Logging(remote_syslog="udp://127.0.0.1:514"))
         assert log.emit(LogLevel.info, "a\nb") == ["a\\nb"]
 
     def test_json(self) -> None:
-        """JSON, if that is the format."""
+        """A line for syslog is JSON if that is the format."""
         log = Log(Logging(remote_syslog="udp://127.0.0.1:514", log_format="json"))
         assert json.loads(log.emit(LogLevel.info, "a")[0])["message"] == "a"
 
@@ -159,43 +157,43 @@ class TestSelection:
     """The choice of log lines."""
 
     def test_debug(self) -> None:
-        """Debugging lines only if they are wanted."""
+        """Debug lines are omitted unless debugging is enabled."""
         assert Log().emit(LogLevel.debug) == []
         assert Log(Logging(logtime=False, debug=True)).emit(LogLevel.debug) != []
 
     def test_otherLibraries(self) -> None:
         """
-        An informational message of another library has the level debug. Its warnings keep theirs.
+        An informational event of another library is logged as debug, and its warnings as warnings.
         """
         log = Log(namespace="twisted.internet")
         assert log.emit(LogLevel.info) == []
         assert log.emit(LogLevel.warn) == ["[42] [WRN] hi\n"]
 
     def test_settingsChange(self) -> None:
-        """Changed settings apply from the next line on."""
+        """Changed settings apply to the next line."""
         log = Log()
         log.observer.settings = Logging(logtime=False, debug=True)
         assert log.emit(LogLevel.debug) == ["[42] [DBG] hi\n"]
 
     def test_empty(self) -> None:
-        """An event without text is no line."""
+        """An event without a text has no line."""
         log = Log()
         log.observer({"log_namespace": "natsbroker", "log_level": LogLevel.info})
         assert log.lines == []
 
 
 class TestSafety:
-    """Texts of peers."""
+    """Texts of peers in the log."""
 
     def test_oneLine(self) -> None:
-        """Line ends and escape sequences cannot begin a line or colour it."""
+        """Line ends and escape sequences in a text are escaped."""
         text = "a\r\n[auth] admin ok\x1b[31m\u2028"
         assert Log().emit(form="{text}", text=text) == [
             "[42] [INF] a\\r\\n[auth] admin ok\\x1b[31m\\u2028\n"
         ]
 
     def test_notAFormat(self) -> None:
-        """A text with braces is shown as it is."""
+        """Braces in a text are shown unchanged."""
         text = "{log_system} {x.boom()} {0} {"
         assert Log().emit(form="{text}", text=text) == [f"[42] [INF] {text}\n"]
 
@@ -247,7 +245,7 @@ class TestFailures:
         assert len(fail(0, MemoryError(), 110.5)) == len(told[0])
 
     def test_manyKinds(self) -> None:
-        """However many kinds of failures there are, little of them is remembered."""
+        """A limited number of kinds of failures is remembered."""
         log = Log()
         for number in range(1000):
             log.logger.failure(f"{number}", Failure(ValueError()))
@@ -267,12 +265,14 @@ class TestFailures:
 
 
 def say(log: ProcessLog, text: str) -> None:
-    """Log a line."""
+    """Log an event."""
     Logger(namespace="natsbroker", observer=log.observer).info(text)
 
 
 def test_fileWins(tmp_path: Path) -> None:
-    """Lines go to the file of the settings, else to the default file, else to the stream."""
+    """
+    Lines are written to the configured file, or else to the default file, or else to the stream.
+    """
     stream = io.StringIO()
     first, second = tmp_path / "first", tmp_path / "second"
     for named, default in ((str(first), str(second)), ("", str(second)), ("", "")):
@@ -285,7 +285,8 @@ def test_fileWins(tmp_path: Path) -> None:
 
 def test_reload(tmp_path: Path) -> None:
     """
-    A reload moves the log, also back to the default file. The file must be one that can be opened.
+    A reload changes the log file, also back to the default one, and is refused if the file cannot
+    be opened.
     """
     default, other = tmp_path / "default", tmp_path / "other"
     log = ProcessLog(io.StringIO(), Logging(), str(default))
@@ -301,7 +302,7 @@ def test_reload(tmp_path: Path) -> None:
 
 
 def test_debugging(tmp_path: Path) -> None:
-    """Frequent debug events are made while the log shows them, and when it is closed again."""
+    """Frequent debug events are made only while the log shows them, or while no log is open."""
     log = ProcessLog(io.StringIO(), Logging())
     log.open()
     shown = [debugging.isShown]
@@ -313,7 +314,7 @@ def test_debugging(tmp_path: Path) -> None:
 
 
 def test_reopen(tmp_path: Path) -> None:
-    """The file is opened again after it was moved."""
+    """A log file that was moved is opened again under its name."""
     path = tmp_path / "log"
     log = ProcessLog(io.StringIO(), Logging(), str(path))
     log.open()

@@ -1,5 +1,5 @@
 """
-A broker as a whole process, here without one: its log, its signals and its exit code.
+A broker as a process, here without a new one: its log, its signals and its exit code.
 
 tests/interop/test_process.py does the same with real processes.
 """
@@ -40,7 +40,7 @@ from tests.server.support import Host, settingsOf
 
 @pytest.fixture(autouse=True)
 def logPublisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the process log beside the test run's own observers, and no longer than a test."""
+    """Let the process log beside the observers of the test run, until the test ends."""
     begun: list[Any] = []
 
     def begin(observers: Any, redirectStandardIO: bool = True) -> None:
@@ -59,7 +59,7 @@ class Run:
     """
     One run of a process.
 
-    @ivar text: what the configuration file says.
+    @ivar text: the content of the configuration file.
     """
 
     def __init__(
@@ -83,15 +83,15 @@ class Run:
         )
 
     def read(self) -> Settings:
-        """Read the file."""
+        """Read the configuration file."""
         return settingsOf(self.text)
 
     def run(self) -> int:
-        """Run to the end."""
+        """Run the process to its end."""
         return self.process.run()
 
     def connect(self) -> None:
-        """Have a client."""
+        """Connect a client."""
         broker = self.process._broker
         assert broker is not None
         Host.around(broker).client()
@@ -108,13 +108,13 @@ def send(number: int) -> Callable[[], None]:
 
 
 class TestLife:
-    """From start to end."""
+    """A process from its start to its end."""
 
     @pytest.mark.parametrize(
         ("number", "name"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "interrupt")]
     )
     def test_stopped(self, number: int, name: str) -> None:
-        """TERM and INT stop it with code 0, and the log says so."""
+        """TERM and INT stop the process with exit code 0, and the log says so."""
         run = Run("port: 4222", send(number))
         assert run.run() == 0
         assert run.reactor.stopped == 1
@@ -128,14 +128,14 @@ class TestLife:
         ]
 
     def test_signalHandlers(self) -> None:
-        """An earlier handler of a signal handles it again afterwards."""
+        """The earlier handler of a signal is restored after the run."""
         signals = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
         before = [signal.getsignal(number) for number in signals]
         Run("port: 4222", send(signal.SIGTERM)).run()
         assert [signal.getsignal(number) for number in signals] == before
 
     def test_files(self, tmp_path: Path) -> None:
-        """The pid file and the ports file exist meanwhile."""
+        """The pid file and the ports file exist while the process runs."""
         seen: list[list[str]] = []
         run = Run(
             f'pidfile: "{tmp_path}/pid"\nports_file_dir: "{tmp_path}"',
@@ -148,10 +148,10 @@ class TestLife:
 
 
 class TestCannotStart:
-    """Reasons not to start."""
+    """Reasons for a failed start."""
 
     def test_portInUse(self) -> None:
-        """A port in use is fatal: one line has the reason, and the exit code is 1."""
+        """A port in use ends the start with one line for the reason, and exit code 1."""
         run = Run("port: 4222")
 
         def listenTCP(*arguments: Any, **more: Any) -> Any:
@@ -166,7 +166,7 @@ class TestCannotStart:
         assert run.reactor.stopped == 1
 
     def test_plugin(self) -> None:
-        """A missing plugin ends the start with its reason."""
+        """A missing plugin ends the start with the reason."""
         run = Run("authorization { plugin: nobody_has_this }")
         assert run.run() == 1
         reason = "authorization.plugin: there is no IAuthorizerPlugin"
@@ -179,7 +179,10 @@ class TestCannotStart:
         monkeypatch: pytest.MonkeyPatch,
         flushLoggedErrors: Any,
     ) -> None:
-        """Any other exception of a service ends the start: nothing would listen otherwise."""
+        """
+        Any other exception of a service ends the start, because a process that listens to nothing
+        is useless.
+        """
 
         def startService(listeners: Any) -> None:
             raise error
@@ -205,7 +208,7 @@ class TestCannotStart:
 
 
 class TestLog:
-    """The log while it runs."""
+    """The log of a running process."""
 
     def test_file(self, tmp_path: Path) -> None:
         """The log goes to a file if one is configured. USR1 opens it again."""
@@ -222,7 +225,7 @@ class TestLog:
         assert "File log re-opened" in text and "Server Exiting.." in text
 
     def test_reload(self, tmp_path: Path) -> None:
-        """HUP changes file and levels."""
+        """HUP changes the log file and the levels."""
         path = tmp_path / "log"
         run: Run
 
@@ -238,7 +241,7 @@ class TestLog:
         assert "Server Exiting.." not in run.stderr.getvalue()
 
     def test_reloadFails(self, tmp_path: Path) -> None:
-        """A log file that cannot be opened is refused, and nothing changes."""
+        """A reload with a log file that cannot be opened is refused, and nothing changes."""
         run: Run
 
         def change() -> None:
@@ -251,10 +254,10 @@ class TestLog:
 
 
 class TestServiceManager:
-    """Notifications for systemd."""
+    """Notifications to systemd."""
 
     def test_notifications(self, tmp_path: Path) -> None:
-        """The broker is ready, reads its configuration again, and stops."""
+        """systemd is notified when the broker is ready, reloads, and stops."""
         with listeningManager(tmp_path) as manager:
             steps = (signal.SIGHUP, signal.SIGTERM)
             run = Run("port: 4222", *map(send, steps), environment=manager.environment)
@@ -263,7 +266,7 @@ class TestServiceManager:
         assert notified == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
 
     def test_failedStart(self, tmp_path: Path) -> None:
-        """A broker that cannot start is never ready."""
+        """systemd is not notified of a broker that cannot start."""
         with listeningManager(tmp_path) as manager:
             text = "authorization { plugin: nobody_has_this }"
             assert Run(text, environment=manager.environment).run() == 1
@@ -271,12 +274,12 @@ class TestServiceManager:
 
 
 class TestLameDuck:
-    """USR2."""
+    """Lame duck mode by USR2."""
 
     TIMES = 'lame_duck_grace_period: "1s"\nlame_duck_duration: "30s"'
 
     def test_noClients(self) -> None:
-        """Without clients it ends at once, with code 0."""
+        """Lame duck mode without clients ends at once, with exit code 0."""
         run = Run(self.TIMES, send(signal.SIGUSR2))
         assert run.run() == 0
         assert run.reactor.stopped == 1
@@ -285,7 +288,7 @@ class TestLameDuck:
 
     def test_client(self) -> None:
         """
-        With a client, lame duck mode takes its whole time. TERM does not shorten it, as with
+        Lame duck mode with a client takes its full duration, and TERM does not shorten it, as with
         nats-server.
         """
         stopped: list[int] = []
@@ -304,7 +307,7 @@ class TestLameDuck:
         assert "[INF] Closing existing clients" in run.lines
 
     def test_interrupt(self) -> None:
-        """INT ends it at once."""
+        """INT ends lame duck mode at once."""
         run = Run(self.TIMES, lambda: run.connect(), send(signal.SIGUSR2), send(signal.SIGINT))
         assert run.run() == 0
         assert run.reactor.stopped == 1
@@ -313,10 +316,10 @@ class TestLameDuck:
 
 class Process:
     """
-    A process with a collector of its own.
+    A process whose garbage collector is simulated.
 
-    @ivar young: passes over young objects since the last one over all.
-    @ivar full: the passes over all objects.
+    @ivar young: the young collections since the last full one.
+    @ivar full: the number of full collections.
     """
 
     def __init__(self) -> None:
@@ -332,7 +335,7 @@ class Process:
         self.worked += self.cost
 
     def second(self, work: float, young: int) -> int:
-        """Let a second pass; returns how many full passes it brought."""
+        """Let a second pass, and return the number of full collections in it."""
         before = self.full
         self.worked += work
         self.young += young
@@ -358,20 +361,20 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
 
 
 def test_idle(process: Process) -> None:
-    """A pass waits while there is work, and runs when there is little."""
+    """A full collection is delayed while there is work, and runs when there is little."""
     assert [process.second(0.5, DUE) for _ in range(4)] == [0, 0, 0, 0]
     assert process.second(IDLE / 2, 0) == 1
     assert process.second(IDLE / 2, DUE - 1) == 0
 
 
 def test_overdue(process: Process) -> None:
-    """A pass cannot wait for ever."""
+    """A full collection is not delayed without limit."""
     assert process.second(0.5, OVERDUE - 1) == 0
     assert process.second(0.5, 1) == 1
 
 
 def test_part(process: Process) -> None:
-    """Long passes of the collector are rare: they take a small part of the time."""
+    """Long full collections are rare, so that they take a small part of the time."""
     process.cost = 0.5
     assert process.second(0.0, DUE) == 1
     assert [process.second(0.0, DUE), process.second(0.9, OVERDUE)] == [0, 0]
@@ -381,7 +384,8 @@ def test_part(process: Process) -> None:
 
 def test_automatic(process: Process) -> None:
     """
-    Meanwhile the collector does not pass over all objects by itself. Afterwards it does again.
+    The collector makes no full collections by itself while the process runs, and does again
+    afterwards.
     """
     during = gc.get_threshold()
     process.passes.stop()
@@ -391,6 +395,6 @@ def test_automatic(process: Process) -> None:
 
 
 def test_busySeconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that waits for a processor is busy."""
+    """A thread that waits for a processor counts as busy."""
     monkeypatch.setattr(module, "threadTimes", lambda: (1.5, 0.25))
     assert busySeconds() == 1.75

@@ -18,32 +18,32 @@ class TestSending:
     """Signals to another process."""
 
     def sent(self, name: str, process: str, running: tuple[int, ...] = ()) -> list[Any]:
-        """The signals that are sent, by process."""
+        """The signals that were sent, by process."""
         signals: list[tuple[int, int]] = []
         sendSignal(name, process, lambda: running, lambda *sent: signals.append(sent))
         return signals
 
     @pytest.mark.parametrize("name", sorted(SIGNALS))
     def test_byNumber(self, name: str) -> None:
-        """A process is signalled by its id, whether it looks like a broker or not."""
+        """A process id is signalled whether it is a broker or not."""
         assert self.sent(name, "42") == [(42, SIGNALS[name])]
 
     def test_onlyProcess(self) -> None:
-        """Without an id, the only running process is meant."""
+        """Without a process id, the only running broker is signalled."""
         assert self.sent("ldm", "", (7,)) == [(7, signal.SIGUSR2)]
 
     def test_noProcess(self) -> None:
-        """Without a running process there is an error."""
+        """Without a process id and a running broker there is an error."""
         with pytest.raises(SignalError, match="no natsbroker processes running"):
             self.sent("ldm", "")
 
     def test_severalProcesses(self) -> None:
-        """If there are several, they are listed and none is signalled."""
+        """Several running brokers are listed, and none of them is signalled."""
         with pytest.raises(SignalError, match="multiple natsbroker processes running:\n7\n8"):
             self.sent("ldm", "", (7, 8))
 
     def test_pattern(self) -> None:
-        """With an asterisk all are meant whose id begins so."""
+        """A prefix with an asterisk stands for all brokers whose ids begin with it."""
         assert [pid for pid, _ in self.sent("term", "1*", (12, 21, 13))] == [12, 13]
         assert [pid for pid, _ in self.sent("term", "*", (12, 21))] == [12, 21]
 
@@ -58,10 +58,10 @@ class TestSending:
 
 
 class TestRunning:
-    """The brokers that run."""
+    """Running brokers."""
 
     def process(self, folder: Path, pid: int, *arguments: str) -> None:
-        """Have a process."""
+        """Make a process entry."""
         place = folder / str(pid)
         place.mkdir()
         (place / "cmdline").write_bytes(
@@ -69,7 +69,7 @@ class TestRunning:
         )
 
     def test_found(self, tmp_path: Path) -> None:
-        """The package's scripts and modules are found, and no others."""
+        """Processes of the package's scripts and modules are found, and no others."""
         (tmp_path / "self").mkdir()
         (tmp_path / "cpuinfo").write_text("")
         self.process(tmp_path, 30, "/usr/bin/python3", "/usr/bin/natsbroker", "-p", "-1")
@@ -82,6 +82,6 @@ class TestRunning:
         assert runningBrokers(tmp_path) == [20, 25, 30]
 
     def test_processesCannotBeListed(self, tmp_path: Path) -> None:
-        """Where processes cannot be listed, an id is needed."""
+        """A process id is required if processes cannot be listed."""
         with pytest.raises(SignalError, match="try providing one"):
             runningBrokers(tmp_path / "missing")

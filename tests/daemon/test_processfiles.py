@@ -1,5 +1,5 @@
 """
-The surroundings of a broker in a process.
+The files of a broker that runs in a process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Surrounded:
     """
     A broker with its process files.
 
-    @ivar text: what the configuration file says now.
+    @ivar text: the present content of the configuration file.
     """
 
     def __init__(self, text: str, pid: int | None = 42, hasFile: bool = True) -> None:
@@ -36,7 +36,7 @@ class Surrounded:
         self.processFiles.setServiceParent(self.host.broker)  # type: ignore[no-untyped-call]
 
     def read(self) -> Settings:
-        """Read the file."""
+        """Read the configuration file."""
         return settingsOf(self.text)
 
     def reload(self, text: str) -> list[str]:
@@ -54,7 +54,7 @@ class Surrounded:
 
 
 def test_missingFolder(tmp_path: Path) -> None:
-    """A missing folder is reported with the key that names it, and its place in the file."""
+    """A missing folder is reported with its key and the position in the configuration file."""
     missing = tmp_path / "missing"
     text = f'pidfile: "{missing}/pid"\nports_file_dir: "{missing}"'
     settings = buildText(text, {}, "x.conf").settings
@@ -73,10 +73,10 @@ def test_missingFolder(tmp_path: Path) -> None:
 
 
 class TestPidFileOfBroker:
-    """The pid file."""
+    """The pid file of a broker."""
 
     def test_life(self, tmp_path: Path) -> None:
-        """The pid file is there while the broker runs."""
+        """The pid file exists while the broker runs."""
         path = tmp_path / "pid"
         made = Surrounded(f'pidfile: "{path}"')
         assert not path.exists()
@@ -86,7 +86,10 @@ class TestPidFileOfBroker:
         assert not path.exists()
 
     def test_ownPid(self, tmp_path: Path) -> None:
-        """By default it is the process that starts the service, for twistd forks before that."""
+        """
+        The pid file has the id of the process that starts the service, because twistd forks before
+        that.
+        """
         path = tmp_path / "pid"
         made = Surrounded(f'pidfile: "{path}"', None)
         assert made.processFiles._pid == 0
@@ -96,7 +99,7 @@ class TestPidFileOfBroker:
 
     def test_cannotWrite(self, tmp_path: Path) -> None:
         """
-        If the file cannot be written the broker does not start, and the error is that of
+        A broker whose pid file cannot be written does not start, and the error is that of
         nats-server.
         """
         path = tmp_path / "missing" / "pid"
@@ -106,7 +109,7 @@ class TestPidFileOfBroker:
         assert str(error.value) == text
 
     def test_moves(self, tmp_path: Path) -> None:
-        """A reload moves it."""
+        """A reload may move the pid file."""
         made = Surrounded(f'pidfile: "{tmp_path}/a"')
         made.host.start()
         lines = made.reload(f'pidfile: "{tmp_path}/b"')
@@ -116,7 +119,7 @@ class TestPidFileOfBroker:
         assert list(tmp_path.iterdir()) == []
 
     def test_cannotMove(self, tmp_path: Path) -> None:
-        """A pid file that cannot be written is logged."""
+        """A reload that cannot write the new pid file logs that."""
         made = Surrounded("port: 4222")
         made.host.start()
         lines = made.reload(f'pidfile: "{tmp_path}/missing/b"')
@@ -124,10 +127,10 @@ class TestPidFileOfBroker:
 
 
 class TestPortsFileOfBroker:
-    """The ports file."""
+    """The ports file of a broker."""
 
     def test_life(self, tmp_path: Path) -> None:
-        """The ports file is there while the broker listens, with its addresses."""
+        """The ports file exists while the broker listens, and has its addresses."""
         made = Surrounded(f'ports_file_dir: "{tmp_path}"\nport: 4001\nhttp_port: 4002')
         made.host.start()
         path = tmp_path / "nats_42.ports"
@@ -139,7 +142,7 @@ class TestPortsFileOfBroker:
         assert list(tmp_path.iterdir()) == []
 
     def test_moves(self, tmp_path: Path) -> None:
-        """A reload moves it."""
+        """A reload may move the ports file."""
         for name in "ab":
             (tmp_path / name).mkdir()
         made = Surrounded(f'ports_file_dir: "{tmp_path}/a"\nport: 4001')
@@ -149,7 +152,7 @@ class TestPortsFileOfBroker:
         assert (tmp_path / "b" / "nats_42.ports").exists()
 
     def test_cannotWrite(self, tmp_path: Path) -> None:
-        """A ports file that cannot be written is logged, and the broker runs."""
+        """A broker whose ports file cannot be written logs that and runs."""
         made = Surrounded(f'ports_file_dir: "{tmp_path}/missing"')
         with logLines() as lines:
             made.host.start()
@@ -158,10 +161,10 @@ class TestPortsFileOfBroker:
 
 
 class TestReload:
-    """Reading the configuration again."""
+    """Reloads of the configuration file."""
 
     def test_taken(self) -> None:
-        """The new text of the file is in force."""
+        """A reload applies the new content of the file."""
         made = Surrounded("max_payload: 5")
         made.host.start()
         lines = made.reload("max_payload: 6")
@@ -169,7 +172,7 @@ class TestReload:
         assert "[INF] Reloaded: max_payload = 6" in lines
 
     def test_refusedSettings(self) -> None:
-        """Every reason against it is a line, and nothing changes."""
+        """A refused reload logs every reason in a line, and nothing changes."""
         made = Surrounded("port: 4001\nmax_payload: 5")
         made.host.start()
         lines = made.reload("port: 4002\nserver_name: x\nmax_payload: 6")
@@ -206,7 +209,7 @@ class TestReload:
         ]
 
     def test_noFile(self) -> None:
-        """Without a file there is nothing to read."""
+        """A reload without a configuration file does nothing."""
         made = Surrounded("port: 4001", hasFile=False)
         made.host.start()
         assert made.reload("") == [
@@ -216,10 +219,10 @@ class TestReload:
 
 
 class TestPidFile:
-    """The process id."""
+    """A pid file."""
 
     def test_written(self, tmp_path: Path) -> None:
-        """The file has the id only, and there is no other file."""
+        """The pid file contains only the id, and no other file is left."""
         PidFile(str(tmp_path / "pid"), 42).write()
         assert [path.name for path in tmp_path.iterdir()] == ["pid"]
         assert (tmp_path / "pid").read_text() == "42"
@@ -231,7 +234,7 @@ class TestPidFile:
         assert (tmp_path / "pid").read_text() == "42"
 
     def test_missingFolder(self, tmp_path: Path) -> None:
-        """An error names the file that was asked for."""
+        """The error for a missing folder names the pid file."""
         path = tmp_path / "missing" / "pid"
         with pytest.raises(FileNotFoundError) as error:
             PidFile(str(path), 42).write()
@@ -246,7 +249,7 @@ class TestPidFile:
         assert list(tmp_path.iterdir()) == []
 
     def test_notOurs(self, tmp_path: Path) -> None:
-        """If another process has changed it since, it stays."""
+        """A pid file that another process has overwritten is not removed."""
         file = PidFile(str(tmp_path / "pid"), 42)
         file.write()
         PidFile(str(tmp_path / "pid"), 43).write()
@@ -254,20 +257,20 @@ class TestPidFile:
         assert (tmp_path / "pid").read_text() == "43"
 
     def test_device(self) -> None:
-        """A path that is no ordinary file is written to and not replaced."""
+        """A path that is not a regular file is written to and not replaced."""
         PidFile("/dev/null", 42).write()
         assert Path("/dev/null").is_char_device()
 
 
 class TestPortsFile:
-    """The ports."""
+    """A ports file."""
 
     def test_name(self, tmp_path: Path) -> None:
         """The ports file is named after the program and its process."""
         assert PortsFile(str(tmp_path), "nats", 42).path == tmp_path / "nats_42.ports"
 
     def test_written(self, tmp_path: Path) -> None:
-        """The ports file lists URLs by service as JSON, without services that are not there."""
+        """The ports file lists URLs by service as JSON, without services that do not listen."""
         file = PortsFile(str(tmp_path), "nats", 42)
         file.write({"nats": ["nats://127.0.0.1:1"], "monitoring": []})
         assert file.path.read_text() == '{"nats":["nats://127.0.0.1:1"]}'
@@ -300,5 +303,5 @@ class TestPortsFile:
     ],
 )
 def test_programName(path: str, name: str) -> None:
-    """The program has the name with which it was started. A module has that of its package."""
+    """The name of the program is that of the script. For a module it is that of its package."""
     assert programName(path) == name

@@ -1,5 +1,5 @@
 """
-Notifications for systemd.
+Notifications to systemd.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Managed:
     """
     A broker that notifies a service manager.
 
-    @ivar problems: of the next reload.
+    @ivar problems: the errors of the next reload.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -32,7 +32,9 @@ class Managed:
 
 
 def test_life(tmp_path: Path) -> None:
-    """Each change from start to end is one datagram. A reload has the time when it began."""
+    """
+    Each change from start to end is one datagram. That of a reload has the time of its beginning.
+    """
     with listeningManager(tmp_path) as manager:
         managed = Managed(manager.environment)
         assert manager.received() == []
@@ -46,7 +48,7 @@ def test_life(tmp_path: Path) -> None:
 
 
 def test_failedReload(tmp_path: Path) -> None:
-    """A reload that ends with an error is over, too."""
+    """The end of a reload is notified also if it fails."""
     with listeningManager(tmp_path) as manager:
         managed = Managed(manager.environment)
         managed.host.start()
@@ -59,7 +61,7 @@ def test_failedReload(tmp_path: Path) -> None:
 
 
 def test_lameDuck(tmp_path: Path) -> None:
-    """Lame duck mode is the beginning of the end; a reload then does not look ready."""
+    """Lame duck mode is notified as stopping, and a reload during it is not notified."""
     with listeningManager(tmp_path) as manager:
         managed = Managed(manager.environment)
         managed.service.reload()
@@ -83,7 +85,7 @@ def test_abstractName(tmp_path: Path) -> None:
 
 
 def test_nobodyAsks() -> None:
-    """Without a service manager no notification is sent, and no error is raised."""
+    """Without a service manager no notification is sent, and no error is logged."""
     managed = Managed({})
     with logLines() as lines:
         managed.host.start()
@@ -92,7 +94,7 @@ def test_nobodyAsks() -> None:
 
 
 def test_unusableSocket(tmp_path: Path) -> None:
-    """A socket that cannot be reached is an error in the log; the broker runs."""
+    """A socket that cannot be reached is logged as an error, and the broker runs."""
     managed = Managed({"NOTIFY_SOCKET": f"{tmp_path}/missing"})
     with logLines() as lines:
         managed.host.start()

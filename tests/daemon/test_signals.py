@@ -1,5 +1,5 @@
 """
-The signals that a process answers.
+The signals that a process handles.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from tests.server.support import logLines
 
 
 class Reactor:
-    """
-    Keeps what is to be called in its thread.
-    """
+    """A reactor that keeps the calls for its thread."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -35,7 +33,7 @@ class TestReceiving:
     """Signals to this process."""
 
     def test_answeredInReactor(self) -> None:
-        """An answer runs in the reactor, and the signal is logged by nats-server's name."""
+        """A handler runs in the reactor, and the signal is logged with nats-server's name."""
         reactor, answers = Reactor(), []
         signals = Signals(reactor, {signal.SIGUSR2: lambda: answers.append("ldm")})
         signals.install()
@@ -50,7 +48,7 @@ class TestReceiving:
         assert lines == ['[INF] Trapped "user defined signal 2" signal']
 
     def test_uninstalled(self) -> None:
-        """The earlier handlers are back afterwards."""
+        """The earlier handlers are restored."""
         before = signal.getsignal(signal.SIGUSR2)
         signals = Signals(Reactor(), {signal.SIGUSR2: lambda: None})
         signals.install()

@@ -1,5 +1,5 @@
 """
-C{natsbroker streaming import}.
+The command C{natsbroker streaming}.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RunnableReactor(PumpedReactor):
     """
     A reactor that runs until it is stopped.
 
-    @cvar turns: after how many turns a signal stops it; C{None} for none.
+    @cvar turns: the number of turns after which a signal stops it, or C{None}.
     """
 
     turns: int | None = None
@@ -71,7 +71,7 @@ def writer(tmp_path: Path) -> StoreWriter:
 
 
 def ran(*arguments: str, **environment: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, the last line of standard output as JSON, and standard error."""
+    """The exit code, the last line of standard output as JSON, and standard error."""
     out, err = io.StringIO(), io.StringIO()
     code = cli.main(arguments, environment, out, err, RunnableReactor())
     lines = out.getvalue().splitlines()
@@ -81,7 +81,7 @@ def ran(*arguments: str, **environment: str) -> tuple[int, dict[str, Any], str]:
 def ranInto(
     writer: StoreWriter, *flags: str, **environment: str
 ) -> tuple[int, dict[str, Any], str]:
-    """The same for an import into the store beside the directory."""
+    """The results of an import into the store beside the directory."""
     store = ("--store", "file", "--dir", str(writer.root.parent / "store"))
     return ran("import", str(writer.root), *store, *flags, **environment)
 
@@ -120,20 +120,20 @@ class TestCommandLine:
         ],
     )
     def test_wrong_arguments(self, arguments: list[str], text: str) -> None:
-        """A command line that is wrong is answered with 2 and the reason."""
+        """An invalid command line ends with exit code 2 and the reason."""
         code, _, error = ran(*arguments)
         assert (code, text in error) == (USAGE, True), error
 
     def test_nothing_given(self) -> None:
-        """Without arguments the help is printed, and the exit code is that of a wrong one."""
+        """Without arguments the help is printed, with the exit code of an invalid command line."""
         assert cli.main([], {}, io.StringIO(), io.StringIO()) == USAGE
 
 
 class TestImport:
-    """The import."""
+    """Imports of a data directory."""
 
     def test_imports(self, writer: StoreWriter) -> None:
-        """The store has the channels. A second run finds no more."""
+        """An import copies the channels to the store, and a second import finds nothing new."""
         figures = {
             "channels": 1, "messages": 3, "subscriptions": 1, "clients": 0, "damaged": 0,
         }  # fmt: skip
@@ -161,23 +161,25 @@ class TestImport:
         assert lastOf(directory, "orders", "production") == 9
 
     def test_limits(self, writer: StoreWriter) -> None:
-        """Limits are those of the flags."""
+        """The limits of an import are those of the flags."""
         code, output, _ = ranInto(writer, "-mm", "2")
         assert (code, output["messages"]) == (DONE, 2)
 
     def test_otherCluster(self, writer: StoreWriter) -> None:
-        """The directory's cluster must be that of the service."""
+        """An import is refused if the cluster of the directory is not that of the service."""
         code, _, error = ranInto(writer, "-cid", "production")
         assert code == NOT_DONE
         assert "is of cluster test-cluster, not production: import it with -cid" in error
 
     def test_check(self, writer: StoreWriter) -> None:
-        """With --check no store is needed, and none is made."""
+        """C{--check} needs no store and creates none."""
         code, output, _ = ran("import", str(writer.root), "--check")
         assert (code, output["messages"], output["imported"]) == (DONE, 3, False)
 
     def test_damage(self, writer: StoreWriter) -> None:
-        """Damage stops the import before anything is written, unless the operator skips it."""
+        """
+        Damaged data stops the import before anything is written, unless the operator skips it.
+        """
         flip(writer.root / "orders" / "msgs.1.dat", 16)
         code, output, error = ranInto(writer)
         assert (code, output["damaged"], output["imported"]) == (NOT_DONE, 1, False)
@@ -188,7 +190,7 @@ class TestImport:
         assert (code, output["written"], output["damaged"]) == (DONE, 2, 1)
 
     def test_key(self, writer: StoreWriter) -> None:
-        """The key of an encrypted store comes from a flag or from the environment."""
+        """The key of an encrypted store is given by a flag or by the environment."""
         data = "01bb3abf2a0000000000000001d1b03dcdab04bb43d07d22f7c134fcb94e7304f95f8e1a28"
         writer.channel("vault").message(1, bytes.fromhex(data))
         code, _, error = ranInto(writer)
@@ -199,7 +201,7 @@ class TestImport:
         assert (code, output["written"]) == (DONE, 4)
 
     def test_polynomial(self, tmp_path: Path) -> None:
-        """The polynomial of the checksums may be named, as for the server."""
+        """The polynomial of the checksums can be given, as for the server."""
         from natsbroker.streaming.filestore.framing import checksumFor
 
         writer = StoreWriter(tmp_path / "stan", checksum=checksumFor(0x82608EDB))
@@ -208,7 +210,7 @@ class TestImport:
         assert ranInto(writer, "--file_crc_poly", str(0x82608EDB))[0] == DONE
 
     def test_sameDirectory(self, writer: StoreWriter) -> None:
-        """The store cannot be where the data directory is."""
+        """The store cannot be in the data directory."""
         code, _, error = ran(
             "import", str(writer.root), "--store", "file", "--dir", str(writer.root)
         )
@@ -216,7 +218,7 @@ class TestImport:
         assert "is a data directory of nats-streaming-server and was not touched" in error
 
     def test_storeInUse(self, writer: StoreWriter) -> None:
-        """A store that another process has is not waited for."""
+        """An import into a store that another process uses fails at once."""
         reactor = PumpedReactor()
         store = reactor.wait(openLMDB(reactor, writer.root.parent / "store"))
         code, _, error = ranInto(writer)
@@ -224,7 +226,7 @@ class TestImport:
         reactor.wait(store.close())
 
     def test_storeOption(self, writer: StoreWriter) -> None:
-        """An option that the store does not have is the reason."""
+        """An unknown option of the store is an error with its name."""
         code, _, error = ranInto(writer, "--sql_source", "x")
         assert (code, 'unknown option "source"' in error) == (FAILED, True)
 
@@ -232,7 +234,7 @@ class TestImport:
     def test_interrupted(
         self, writer: StoreWriter, monkeypatch: pytest.MonkeyPatch, turns: int
     ) -> None:
-        """A signal that stops the reactor closes the store; the next run finishes the import."""
+        """A signal during the import closes the store, and the next import completes it."""
         monkeypatch.setattr(RunnableReactor, "turns", turns)
         code, _, error = ranInto(writer)
         assert (code, "interrupted: run it again to finish the import" in error) == (NOT_DONE, True)
@@ -246,7 +248,7 @@ class TestAcknowledge:
     """C{natsbroker streaming acknowledge}."""
 
     def test_acknowledges(self, tmp_path: Path) -> None:
-        """A loss is printed once, and counts as known afterwards. The report stays."""
+        """An acknowledged loss is printed once and counts as known, and its report is kept."""
         reactor = PumpedReactor()
         store = reactor.wait(openLMDB(reactor, tmp_path))
         keep(tmp_path / "none", ["orders: 3 to 4 may be lost"])
@@ -262,14 +264,14 @@ class TestAcknowledge:
 
     @pytest.mark.parametrize("arguments", [[], ["--dir", "x"], ["a", "b"], ["/nowhere"]])
     def test_wrongCommandLine(self, arguments: list[str]) -> None:
-        """Without the directory of a store, the error names the missing argument."""
+        """The error for a missing directory names the argument."""
         out, error = io.StringIO(), io.StringIO()
         assert cli.main(["acknowledge", *arguments], {}, out, error) == USAGE
         assert error.getvalue().startswith("natsbroker streaming: ")
         assert not out.getvalue()
 
     def test_cannotBeNoted(self, tmp_path: Path) -> None:
-        """An acknowledgement that cannot be written down is none."""
+        """An acknowledgement that cannot be written fails."""
         (tmp_path / "STORE").write_bytes(b"")
         (tmp_path / "damaged-1").mkdir()
         out, error = io.StringIO(), io.StringIO()

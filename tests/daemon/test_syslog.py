@@ -19,7 +19,7 @@ MOMENT = 1_795_190_400.0
 
 @pytest.fixture
 def udp() -> Iterator[socket.socket]:
-    """A daemon behind UDP."""
+    """A syslog daemon on UDP."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
         daemon.bind(("127.0.0.1", 0))
         daemon.settimeout(5)
@@ -28,7 +28,7 @@ def udp() -> Iterator[socket.socket]:
 
 @pytest.fixture
 def tcp() -> Iterator[socket.socket]:
-    """A daemon behind TCP, that listens."""
+    """A syslog daemon that listens on TCP."""
     with socket.create_server(("127.0.0.1", 0)) as daemon:
         daemon.settimeout(5)
         yield daemon
@@ -48,10 +48,10 @@ def accepted(daemon: socket.socket) -> socket.socket:
 
 
 class TestRemote:
-    """A daemon on another machine."""
+    """A syslog daemon on another machine."""
 
     def test_line(self, udp: socket.socket) -> None:
-        """A line has priority, moment, host, program and process, as Go writes them."""
+        """A line has priority, time, host, program and process id, in Go's format."""
         output = SyslogOutput(urlOf(udp), lambda: MOMENT)
         output.write("ERR", "it failed")
         text = udp.recv(1000).decode()
@@ -71,7 +71,7 @@ class TestRemote:
         output.close()
 
     def test_tcp(self, tcp: socket.socket) -> None:
-        """Over TCP a line ends with a line feed. Waiting lines are sent at the end."""
+        """Over TCP a line ends with a line feed, and waiting lines are sent at the end."""
         output = SyslogOutput(urlOf(tcp))
         connection = accepted(tcp)
         for number in range(100):
@@ -82,7 +82,7 @@ class TestRemote:
         connection.close()
 
     def test_reconnects(self, tcp: socket.socket) -> None:
-        """A connection that breaks is opened again."""
+        """A lost connection to the daemon is opened again."""
         output = SyslogOutput(urlOf(tcp))
         accepted(tcp).close()
         connection = None
@@ -123,10 +123,10 @@ class TestRemote:
 
 
 class TestLocal:
-    """The daemon of the machine."""
+    """The syslog daemon of this machine."""
 
     def test_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A line is of the facility "daemon" and names no host."""
+        """A line for the local daemon has the facility "daemon" and no host."""
         path = str(tmp_path / "log")
         monkeypatch.setattr(syslog, "_PLACES", ("/nowhere", path))
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon:

@@ -1,5 +1,5 @@
 """
-Clients of several brokers that ought to hear each other.
+Clients of several brokers that should receive each other's messages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nats.errors import TimeoutError
 
 
 async def _arriving(inbox: Subscription) -> set[bytes]:
-    """All messages until a moment passes without one."""
+    """All messages until none has come for a while."""
     addresses = set()
     while True:
         try:
@@ -24,9 +24,9 @@ async def _arriving(inbox: Subscription) -> set[bytes]:
 
 async def heardAt(urls: Sequence[str]) -> list[list[bytes]]:
     """
-    Connect a client to each broker, and have each say its number once.
+    Connect a client to each broker, and have each client publish its number once.
 
-    @return: for each client the numbers that it heard, in order of the numbers.
+    @return: for each client the numbers that it received, in order.
     """
     clients = [await nats.connect(url) for url in urls]
     inboxes = [await client.subscribe("greet.*") for client in clients]

@@ -1,5 +1,5 @@
 """
-Running an example as its readers do: a process of its own, which is interrupted at the end.
+Examples that run as separate processes and are interrupted at the end.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PATIENCE = 60.0
 @contextmanager
 def running(name: str, *arguments: str, lines: int = 1) -> Iterator[list[int]]:
     """
-    Run a program of C{examples/}; it must end well when it is interrupted.
+    Run a program of C{examples/}, which must end normally when it is interrupted.
 
-    @param lines: how many lines it prints when it is ready.
-    @return: the ports that these lines name.
+    @param lines: the number of lines that it prints when it is ready.
+    @return: the ports in these lines.
     """
     command: Sequence[str] = [sys.executable, str(ROOT / "examples" / name), *arguments]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

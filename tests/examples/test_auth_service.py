@@ -1,4 +1,6 @@
-"""The authorization service: C{examples/auth_service.py} runs unchanged, and a broker asks it."""
+"""
+The authorization service C{examples/auth_service.py}, run unchanged, and a broker that uses it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from tests.examples.running import running
     ],
 )
 def test_login(user: str, password: str, isKnown: bool) -> None:
-    """Only a user in the table with the right password is admitted."""
+    """Only a user in the table with the right password is accepted."""
     assert (grantFor({"user": user, "pass": password}, 0) is not None) == isKnown
     assert grantFor({"user": user}, 0) is None
 
@@ -44,7 +46,7 @@ def test_grant() -> None:
 
 
 def test_runs(natsbrokerFactory: Callable[..., BrokerProcess], tmp_path: Path) -> None:
-    """The program admits the right users, with the right permissions."""
+    """The program accepts the right users, with the right permissions."""
 
     async def talk(url: str) -> tuple[bytes, bool]:
         client = await nats.connect(url, user="anna", password="apple")

@@ -1,5 +1,5 @@
 """
-Channels by user: C{examples/channels.py} run as it is, and its class in a broker in memory.
+Channels by user: C{examples/channels.py}, run unchanged, and its class in a broker in memory.
 
 Real clients of NATS Streaming use it in C{tests/interop/stan/test_permissions.py}.
 """
@@ -30,7 +30,7 @@ ANNA = {"user": "anna", "pass": "apple"}
 
 
 def test_movesOut() -> None:
-    """A shop publishes to its own channel, and to none from the moment when it leaves."""
+    """A shop may publish to its own channel until it moves out."""
     authenticator = channels.makeAuthenticator()
     with MemoryBroker(configText="streaming {}", authorizer=authenticator) as broker:
         anna = joined(broker, ANNA)
@@ -45,7 +45,7 @@ def test_movesOut() -> None:
 
 
 def test_warehouse() -> None:
-    """A user who may only read is denied to write. The service denies it too."""
+    """A user who may only read cannot publish, neither to the service nor through a client."""
     with MemoryBroker(configText="streaming {}", authorizer=channels.makeAuthenticator()) as broker:
         warehouse = joined(broker, {"user": "warehouse", "pass": "walnut"})
         asked = protocol.SubscriptionRequest(
@@ -58,7 +58,7 @@ def test_warehouse() -> None:
 
 
 def test_runs(tmp_path: Path) -> None:
-    """The program serves NATS Streaming to who is let in, and keeps messages in its folder."""
+    """The program serves NATS Streaming to accepted users, and keeps messages in its folder."""
 
     async def talk(port: int) -> bytes:
         client = await nats.connect(f"nats://anna:apple@127.0.0.1:{port}")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
     "dialect", [(), ("classic",), ("auto",)], ids=lambda dialect: "".join(dialect)
 )
 def test_serves(dialect: tuple[str, ...]) -> None:
-    """A message at any member is heard at all members, once."""
+    """A message published at any member is received at all members, once."""
     with running("cluster.py", *dialect, lines=3) as ports:
         heard = asyncio.run(heardAt([f"nats://127.0.0.1:{port}" for port in ports]))
     assert heard == [[b"0", b"1", b"2"]] * 3

@@ -1,5 +1,6 @@
 """
-The custom authorizer: C{examples/custom_auth.py} run as it is, and its class in a broker in memory.
+The custom authorizer C{examples/custom_auth.py}, run unchanged, and its class in a broker in
+memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TestContract = authorizerTests(
 
 
 class TestInMemory:
-    """The permissions of its users."""
+    """The permissions that the authorizer grants."""
 
     def open(self) -> tuple[MemoryBroker, TableAuthenticator]:
         """A broker with the authenticator."""
@@ -48,13 +49,15 @@ class TestInMemory:
         ],
     )
     def test_login(self, user: str, password: str, closed: str) -> None:
-        """Only a user in the table with the right password is admitted."""
+        """Only a user in the table with the right password is accepted."""
         broker, _ = self.open()
         with broker:
             assert self.connect(broker, user, password).closed == closed
 
     def test_grant(self) -> None:
-        """All users publish their own orders; a clerk reads all, the others read their own."""
+        """
+        All users publish their own orders. A clerk reads all orders, and others read their own.
+        """
         broker, _ = self.open()
         with broker:
             anna = self.connect(broker, "anna", "apple")
@@ -69,7 +72,7 @@ class TestInMemory:
             assert b"Permissions Violation" in bob.request(b"PUB orders.anna.new 1\r\nx\r\n")
 
     def test_lockedOut(self) -> None:
-        """A user who is locked out loses the connection at once; others keep theirs."""
+        """A user who is locked out is disconnected at once, and other users are not."""
         broker, authenticator = self.open()
         with broker:
             anna = self.connect(broker, "anna", "apple")
@@ -80,7 +83,7 @@ class TestInMemory:
 
 
 def test_runs() -> None:
-    """The program serves valid users and refuses others."""
+    """The program accepts valid users and refuses others."""
 
     async def talk(port: int) -> tuple[bytes, bool]:
         url = f"nats://anna:apple@127.0.0.1:{port}"
@@ -102,7 +105,7 @@ def test_runs() -> None:
 
 
 class TestPlugin:
-    """The plugin that a configuration file names."""
+    """The plugin for configuration files."""
 
     def test_options(self) -> None:
         """The options of the C{authorization} block reach the authenticator."""

@@ -1,6 +1,6 @@
 """
-The files that put a broker on a machine, in C{examples/deploy}: each configuration is started, and
-units, image and manifests agree with it.
+The files for deployment in C{examples/deploy}: each configuration is started, and the units, the
+image and the manifests agree with it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def textOf(name: str) -> str:
 
 class Started:
     """
-    A broker with a configuration, in memory, as are its streams.
+    A broker with a configuration, which is in memory, with its streams.
 
-    @ivar ports: where it listens.
+    @ivar ports: the ports on which it listens.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -54,7 +54,7 @@ class Started:
 
     def status(self, url: str) -> int:
         """
-        @return: of the answer to a request for a page.
+        @return: the status of the answer to a request for a page.
         """
         parts = urlsplit(url)
         assert parts.port in (None, self.settings.monitoring.http_port)
@@ -75,7 +75,7 @@ def invocation(
     words: Sequence[str], configuration: str = "", environment: Mapping[str, str] | None = None
 ) -> Invocation:
     """
-    @return: what a command is for, if its configuration file has this text.
+    @return: the invocation of a command whose configuration file has this text.
     """
     assert words[0] == COMMAND
 
@@ -88,7 +88,7 @@ def invocation(
 
 
 class TestSystemd:
-    """The units."""
+    """The systemd units."""
 
     ENVIRONMENT = dict(line.split("=", 1) for line in textOf("environment").splitlines())
 
@@ -111,7 +111,7 @@ class TestSystemd:
         assert int(service["TimeoutStopSec"]) > settings.lame_duck_duration
 
     def test_restarted(self) -> None:
-        """A broker that ends at once, as without its database, is restarted without limit."""
+        """A broker that exits at once, as without its database, is restarted without limit."""
         mostStarts, within = 5, 10  # Those of systemd, unless its own configuration says otherwise.
         service = self.section("Service")
         assert service["Restart"] == "on-failure"
@@ -124,7 +124,7 @@ class TestSystemd:
             assert broker.status("/healthz") == 200
 
     def test_socket(self) -> None:
-        """The socket has a known name, and stands for the address of the configuration."""
+        """The socket has a known name and the address of the configuration."""
         opened = self.section("Socket")
         settings = buildText(textOf("server.conf"), self.ENVIRONMENT).settings
         assert opened["FileDescriptorName"] in NAMES
@@ -132,7 +132,7 @@ class TestSystemd:
 
     @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not here")
     def test_verified(self, tmp_path: Path) -> None:
-        """systemd finds no fault with the units of a command that is there."""
+        """systemd reports no fault in the units, if their command exists."""
         names = ("natsbroker.service", "natsbroker.socket")
         for name in names:
             (tmp_path / name).write_text(textOf(name).replace(COMMAND, sys.executable), "utf-8")
@@ -152,7 +152,7 @@ BASE = os.environ.get("NATSBROKER_PYTHON_IMAGE")
 
 
 class TestImage:
-    """The Containerfile."""
+    """The Containerfile of the image."""
 
     CONFIGURATION = textOf("container.conf")
 
@@ -166,14 +166,14 @@ class TestImage:
 
     def words(self, instruction: str) -> list[str]:
         """
-        @return: the words of an instruction that occurs once, and has them in brackets.
+        @return: the words of an instruction that occurs once, as a list in brackets.
         """
         (arguments,) = self.arguments(instruction)
         command: list[str] = json.loads(arguments[arguments.index("[") :])
         return command
 
     def test_sources(self) -> None:
-        """The image has the sources of a wheel, and the configuration in its place."""
+        """The image contains the sources of a wheel, and the configuration at its path."""
         copies = [argument.split() for argument in self.arguments("COPY")]
         sources = {path for *several, _ in copies for path in several}
         wheel = {*SOURCES, "natsbroker", "twisted"} - {"MANIFEST.in"}
@@ -182,7 +182,7 @@ class TestImage:
         assert ["examples/deploy/container.conf", CONFIGURATION] in copies
 
     def test_command(self) -> None:
-        """The command of the image reads the configuration, as a user that is not root."""
+        """The command of the image reads the configuration, as a user other than root."""
         words = [*self.words("ENTRYPOINT"), *self.words("CMD")]
         settings = invocation(words, self.CONFIGURATION).settings
         assert settings is not None
@@ -192,7 +192,10 @@ class TestImage:
         assert settings.jetstream.store_dir == volume
 
     def test_health(self) -> None:
-        """The configuration starts, on ports that are exposed. The health check finds its page."""
+        """
+        The broker starts with the configuration on exposed ports, and the health check finds its
+        page.
+        """
         python, option, program = self.words("HEALTHCHECK")
         assert (Path(python).parent, option) == (Path(COMMAND).parent, "-c")
         compile(program, "HEALTHCHECK", "exec")
@@ -207,7 +210,7 @@ class TestImage:
         not (BUILDER and BASE), reason="no buildah, or no base image in NATSBROKER_PYTHON_IMAGE"
     )
     def test_built(self) -> None:
-        """The image is built. Its command runs as its user, and its health check succeeds."""
+        """The image can be built, its command runs as its user, and its health check succeeds."""
 
         def buildah(*words: str, before: Sequence[str] = ()) -> str:
             command = [*before, str(BUILDER), *words]
@@ -242,7 +245,7 @@ yaml = pytest.importorskip("yaml")
 
 
 class TestKubernetes:
-    """The manifests."""
+    """The Kubernetes manifests."""
 
     DOCUMENTS = tuple(yaml.safe_load_all(textOf("kubernetes.yaml")))
 
@@ -267,8 +270,8 @@ class TestKubernetes:
     @property
     def environment(self) -> dict[str, str]:
         """
-        The variables of the first pod: those of the manifest, and those of the secret that the
-        reader of the page creates.
+        The environment of the first pod: variables of the manifest, and those of the secret that
+        readers of the page create.
         """
         page = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")
         secret = re.findall(r"--from-literal=(\w+)=(\S+)", page)
@@ -285,7 +288,7 @@ class TestKubernetes:
         return document
 
     def test_ports(self) -> None:
-        """The broker of a pod starts, and listens at the ports that the manifests name."""
+        """The broker of a pod starts, and listens on the ports of the manifests."""
         ports = {port["name"]: port["containerPort"] for port in self.container["ports"]}
         for name in ("natsbroker", self.spec["serviceName"]):
             for port in self.document("Service", name)["spec"]["ports"]:
@@ -296,7 +299,7 @@ class TestKubernetes:
 
     @pytest.mark.parametrize("kind", ["startupProbe", "livenessProbe", "readinessProbe"])
     def test_probes(self, kind: str) -> None:
-        """Each probe asks the monitoring port for a page that says that the broker is healthy."""
+        """Each probe requests a page of the monitoring port that reports health."""
         request = self.container[kind]["httpGet"]
         assert request["port"] == "monitoring"
         with started(self.configuration, self.environment) as broker:
@@ -313,7 +316,7 @@ class TestKubernetes:
         assert list(settings.cluster.routes) == [f"nats-route://{host}:{port}" for host in hosts]
 
     def test_labels(self) -> None:
-        """Services, budget and set select the pods."""
+        """Services, disruption budget and stateful set select the pods."""
         labels = self.spec["template"]["metadata"]["labels"]
         selected = [
             document["spec"]["selector"].get("matchLabels", document["spec"]["selector"])
@@ -323,14 +326,14 @@ class TestKubernetes:
         assert selected == [labels] * 4
 
     def test_lameDuck(self) -> None:
-        """A pod ends with lame duck mode, and has the time for it."""
+        """A pod stops with lame duck mode, and its grace period is long enough."""
         settings = buildText(self.configuration, self.environment).settings
         before = invocation(self.container["lifecycle"]["preStop"]["exec"]["command"])
         assert (before.signal, before.process) == ("ldm", "1")
         assert self.pod["terminationGracePeriodSeconds"] > settings.lame_duck_duration
 
     def test_container(self) -> None:
-        """A container reads the configuration of the map, as the user of the image."""
+        """A container reads the configuration of the config map, as the user of the image."""
         (mount,) = self.container["volumeMounts"]
         assert self.container["args"] == ["-c", f"{mount['mountPath']}/server.conf"]
         (user,) = TestImage().arguments("USER")
@@ -338,7 +341,9 @@ class TestKubernetes:
         assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
 
     def test_schema(self) -> None:
-        """Kubernetes's own schema takes each document, where the package with it is installed."""
+        """
+        Each manifest is valid for Kubernetes's own schema, where the package with it is installed.
+        """
         validation = pytest.importorskip("kubernetes_validate")
         for document in self.DOCUMENTS:
             validation.validate(document, validation.latest_version(), strict=True)

@@ -1,5 +1,5 @@
 """
-The broker in an existing application, run as C{examples/embedded.py}.
+The broker in an existing application: C{examples/embedded.py}, run unchanged.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from tests.examples.running import running
 
 
 def visit(port: int, path: str) -> bytes:
-    """Look at the site."""
+    """Visit the site."""
     with urlopen(f"http://127.0.0.1:{port}/{path}", timeout=30) as page:
         content: bytes = page.read()
     return content
 
 
 def test_together() -> None:
-    """
-    The site serves its visitors, and the broker publishes events about them and answers requests.
-    """
+    """The site serves its visitors, and the broker publishes their visits and answers requests."""
 
     async def talk(web: int, port: int) -> list[bytes]:
         client = await nats.connect(f"nats://127.0.0.1:{port}")

@@ -1,5 +1,6 @@
 """
-The service on the bus: C{examples/lastvalue.py} run as it is, and its plugin in a broker in memory.
+The service on the bus C{examples/lastvalue.py}, run unchanged, and its plugin in a broker in
+memory.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ class TestInMemory:
     """The stored values and the answers."""
 
     def ask(self, connection: MemoryConnection, subject: bytes) -> bytes:
-        """Ask for the last value of a subject."""
+        """Request the last value of a subject."""
         return connection.request(b"PUB last.%b here 0\r\n\r\n" % subject)
 
     def open(self, config: str = "") -> tuple[MemoryBroker, MemoryConnection]:
-        """A broker with the service, and a client that hears answers."""
+        """A broker with the service, and a client that receives answers."""
         broker = MemoryBroker(configText=config, services=[LastValue()])
         connection = broker.connect(OPTIONS)
         connection.send(b"SUB here 1\r\n")
         return broker, connection
 
     def test_isAPlugin(self) -> None:
-        """The plugin keeps its contract."""
+        """The plugin provides its interface."""
         assert verifyObject(IBrokerService, LastValue())
 
     def test_lastValue(self) -> None:
@@ -54,13 +55,13 @@ class TestInMemory:
             assert self.ask(client, b"a.d") == b"HMSG here 1 12 13\r\nNATS/1.0\r\n\r\n4\r\n"
 
     def test_nothingKept(self) -> None:
-        """If there is no value, the answer has a status that reports it."""
+        """A request for a subject without a value is answered with the status for that."""
         broker, client = self.open()
         with broker:
             assert b"NATS/1.0 404 No Value\r\n" in self.ask(client, b"a.b")
 
     def test_settings(self) -> None:
-        """The section of the configuration gives the subjects that are kept, and the limit."""
+        """The section of the configuration gives the stored subjects and the limit."""
         broker, client = self.open('plugins { lastvalue { subjects: "w.*", most: 2 } }')
         with broker:
             for subject in (b"w.1", b"w.2", b"w.3", b"other"):
@@ -74,12 +75,12 @@ class TestInMemory:
         "section", ["most: 0", "most: many", 'subjects: "a..b"', "colour: red"]
     )
     def test_badSettings(self, section: str) -> None:
-        """A section that makes no sense keeps the broker from starting."""
+        """A broker with an invalid section does not start."""
         with pytest.raises((BrokerError, ValueError), match="lastvalue"):
             self.open(f"plugins {{ lastvalue {{ {section} }} }}")
 
     def test_stopped(self) -> None:
-        """A service that was stopped is subscribed to nothing."""
+        """A stopped service has no subscriptions."""
         broker, _ = self.open()
         account = broker.broker.accounts["$G"]
         broker.stop()

@@ -11,7 +11,7 @@ from tests.examples.running import running
 
 
 def test_serves() -> None:
-    """A message at either end is heard at the other, once."""
+    """A message published at either end is received at the other, once."""
     with running("leafnodes.py", lines=2) as (hub, spoke):
         urls = [f"nats://shop:shop@127.0.0.1:{hub}", f"nats://127.0.0.1:{spoke}"]
         heard = asyncio.run(heardAt(urls))

@@ -1,5 +1,5 @@
 """
-The connection kind of a third party: C{examples/line_bridge.py} runs unchanged, with clients and
+The connection kind of a third party C{examples/line_bridge.py}, run unchanged, with clients and
 peers over sockets.
 """
 
@@ -31,14 +31,14 @@ def bridged(text: str, **arguments: Any) -> Any:
 
 
 def test_contract() -> None:
-    """The kind and its service keep their contracts."""
+    """The kind and its service provide their interfaces."""
     assert verifyObject(IConnectionKind, LineBridge())
     broker = Host("", connectionKinds=[LineBridge(7000)]).broker
     assert verifyObject(IConnectionService, broker.links.find("lines"))
 
 
 def test_section() -> None:
-    """The configuration has the kind listen, and cannot change it by a reload."""
+    """The section of the configuration makes the kind listen, and cannot be changed by a reload."""
     host = bridged(SECTION).start()
     assert {server[0] for server in host.reactor.tcpServers} == {4222, 7000}
     with pytest.raises(ReloadError, match="not supported for service lines"):
@@ -48,7 +48,7 @@ def test_section() -> None:
 
 
 def test_slowPeer() -> None:
-    """A peer that does not read misses messages; others receive them."""
+    """A peer that does not read misses messages, and other peers receive them."""
     host = Host('listen: "127.0.0.1:4222"', connectionKinds=[LineBridge(7000)]).start()
     service = host.broker.links.find("lines")
     peers: list[Any] = [LinePeer(service), LinePeer(service)]
@@ -63,7 +63,7 @@ def test_slowPeer() -> None:
 
 
 def test_program() -> None:
-    """Lines reach clients, and messages reach every peer."""
+    """Lines are published to clients, and messages are sent to every peer."""
 
     async def conversation(clients: int, lines: int) -> None:
         client = await nats.connect(f"nats://127.0.0.1:{clients}")

@@ -1,6 +1,6 @@
 """
-A kind of connection of a third party whose peers log in: C{examples/line_clients.py}, in memory and
-run as it is.
+A third party's kind of connection whose clients log in: C{examples/line_clients.py}, in memory and
+run unchanged.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class Bench:
         )
 
     def dial(self) -> MemoryTransport:
-        """Connect a client of lines."""
+        """Connect a client of the line protocol."""
         peer = IPv4Address("TCP", "127.0.0.1", 50000)
         transport = MemoryTransport(self.host.reactor, self.factory.buildProtocol(peer), peer)
         transport.connect()
         return transport
 
     def ask(self, client: MemoryTransport, data: bytes) -> Sequence[bytes]:
-        """The lines that come for some input."""
+        """The lines that answer some input."""
         client.send(data)
         self.host.settle()
         return client.take().splitlines()
 
 
 def test_contract() -> None:
-    """The kind, its service and its dialect keep their contracts."""
+    """The kind, its service and its dialect provide their interfaces."""
     bench = Bench()
     assert verifyObject(IConnectionKind, LineClients())
     assert verifyObject(IConnectionService, bench.host.broker.links.find("lines"))
@@ -92,7 +92,7 @@ def test_rights() -> None:
     ],
 )
 def test_ended(said: bytes, answer: bytes) -> None:
-    """A client without a login, or with another protocol, learns why it is closed."""
+    """A client without a login, or of another protocol, gets the reason before it is closed."""
     bench = Bench()
     client = bench.dial()
     assert bench.ask(client, said) == [answer]
@@ -100,7 +100,10 @@ def test_ended(said: bytes, answer: bytes) -> None:
 
 
 def test_type() -> None:
-    """A user for lines alone cannot log in as a client of NATS; C{/connz} names the kind."""
+    """
+    A user that is restricted to this kind cannot log in as a client of NATS, and C{/connz} names
+    the kind.
+    """
     bench = Bench()
     wire = bench.host.client(b'CONNECT {"user":"device","pass":"secret"}\r\n')
     assert wire.session.reason == "Authentication Failure"
@@ -111,7 +114,7 @@ def test_type() -> None:
 
 
 def test_reload() -> None:
-    """A reload removes permissions. A change of the section itself needs a restart."""
+    """A reload may remove permissions. A change of the section itself needs a restart."""
     bench = Bench()
     client = bench.dial()
     bench.ask(client, LOGIN + b"SUB orders.>\n")
@@ -124,7 +127,7 @@ def test_reload() -> None:
 
 
 def test_leaving() -> None:
-    """A client learns that the broker will stop, and then that it stops."""
+    """A client is notified that the broker will stop, and later that it stops."""
     bench = Bench()
     client = bench.dial()
     bench.ask(client, LOGIN)
@@ -135,7 +138,7 @@ def test_leaving() -> None:
 
 
 def test_program(tmp_path: Path) -> None:
-    """Lines over TLS reach a client of NATS, and its messages come back."""
+    """Lines over TLS are published to a client of NATS, whose messages are sent back as lines."""
     writeCertificates(tmp_path)
     pair = [str(tmp_path / name) for name in ("server.pem", "server-key.pem")]
     terms = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

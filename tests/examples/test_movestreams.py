@@ -1,5 +1,5 @@
 """
-Tests for C{examples/movestreams.py}, as docs/topics/migrating.md tells to run it.
+Tests for C{examples/movestreams.py}, run as docs/topics/migrating.md describes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def commands() -> list[list[str]]:
 
 
 def move(spoke: Broker, command: list[str]) -> str:
-    """Run a command of the page. Return its output."""
+    """Run a command of the page, and return its output."""
     url = f"nats://j:j@127.0.0.1:{spoke.port}"
     program = [sys.executable, str(ROOT / "examples/movestreams.py"), *command, url]
     return subprocess.run(program, check=True, capture_output=True, text=True).stdout
@@ -61,9 +61,7 @@ async def publishLate(hub: Broker) -> None:
 
 
 async def use(spoke: Broker) -> None:
-    """
-    Go on where the consumer was.
-    """
+    """Continue at the position of the consumer."""
     client = await nats.connect(spoke.url, user="j", password="j")
     new = client.jetstream(timeout=PATIENCE)
     assert (await new.publish("orders.eu", b"new")).seq == 22
@@ -82,7 +80,7 @@ async def use(spoke: Broker) -> None:
 
 def test_move(tmp_path: Path) -> None:
     """
-    The page's steps move the messages, configuration and positions of a nats-server. A work queue
+    The steps of the page move messages, configuration and positions from nats-server. A work queue
     is left unchanged.
     """
     copy, cut = commands()

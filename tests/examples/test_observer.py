@@ -43,7 +43,7 @@ def test_interfaces() -> None:
 
 
 def test_connectionsAreCounted(broker: MemoryBroker, counter: ConnectionCounter) -> None:
-    """A connection counts while it is open."""
+    """A connection is counted while it is open."""
     client = broker.connect({"verbose": False, "user": "anna"})
     broker.connect({"verbose": False})
     assert sum(counter.connected.values()) == 2
@@ -52,7 +52,7 @@ def test_connectionsAreCounted(broker: MemoryBroker, counter: ConnectionCounter)
 
 
 def test_cardsAreMasked(broker: MemoryBroker) -> None:
-    """A card number is masked, in the payload and in headers; other messages are unchanged."""
+    """A card number is masked in the payload and in headers, and other messages are unchanged."""
     client = broker.connect({"verbose": False, "headers": True})
     client.request(b"SUB orders.> 1\r\n")
     line = b"PUB orders.1 %d\r\n%b\r\n" % (len(CARD), CARD)
@@ -75,7 +75,7 @@ def test_internalSubjectsAreDropped(broker: MemoryBroker) -> None:
 
 
 def test_program() -> None:
-    """The program filters for real clients."""
+    """The program filters messages of real clients."""
 
     async def talk(port: int) -> bytes:
         client = await nats.connect(f"nats://127.0.0.1:{port}")

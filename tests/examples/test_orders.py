@@ -1,5 +1,6 @@
 """
-C{examples/spark-pipeline/orders.py} runs in tests/spark/test_connect.py, where a Spark is.
+The pipeline C{examples/spark-pipeline/orders.py}, which tests/spark/test_connect.py runs where
+Spark is installed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "spark-pipeline"
 
 
 def test_specification() -> None:
-    """The specification names the file, and that a table and a view."""
+    """The specification includes the file, which has one table and one materialized view."""
     text = (EXAMPLE / "spark-pipeline.yml").read_text("utf-8")
     assert "include: orders.py\n" in text
     tree = ast.parse((EXAMPLE / "orders.py").read_text("utf-8"))

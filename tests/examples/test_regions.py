@@ -1,5 +1,5 @@
 """
-The policy that keeps regions apart: C{examples/regions.py} run as it is, and its class by itself.
+The policy that keeps regions apart: C{examples/regions.py}, run unchanged, and its class alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ TestRegionPolicy = gatewayPolicyTests(lambda: RegionPolicy({"there": ["foo"]}), 
 @onEach
 def test_stays(names: Names) -> None:
     """
-    A subject that is not shared stays, in optimistic mode and when the other side asks for it.
+    A message on a subject that is not shared is not sent to another cluster, in optimistic mode or
+    on request.
     """
     with using(names):
         town = Town(RegionPolicy({"THERE": ["asia"]}))
@@ -63,19 +64,19 @@ class Client:
         self.ask(b'CONNECT {"verbose":false}')
 
     def ask(self, *lines: bytes) -> list[bytes]:
-        """Send lines and a PING. Return the output before the PONG."""
+        """Send lines and a PING, and return the output before the PONG."""
         self._socket.sendall(b"".join(line + b"\r\n" for line in (*lines, b"PING")))
         return list(iter(lambda: self._lines.readline().rstrip(), b"PONG"))
 
     def close(self) -> None:
-        """Go."""
+        """Close the connection."""
         self._lines.close()
         self._socket.close()
 
 
 @pytest.mark.slow
 def test_runs() -> None:
-    """Two clusters as in the docstring: global subjects arrive, others do not."""
+    """In the two clusters of the docstring, global subjects arrive and others do not."""
     with (
         running("regions.py", "us", "0", "0", lines=2) as [port, there],
         running("regions.py", "eu", "0", "0", f"us=127.0.0.1:{there}", lines=2) as [other, _],

@@ -1,5 +1,5 @@
 """
-A custom account resolver: C{examples/resolver.py} run as it is, and its class.
+The custom account resolver C{examples/resolver.py}, run unchanged, and its class.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Routers that differ from NATS: C{examples/routers.py} run as it is, and its classes in a broker.
+Routers that differ from NATS: C{examples/routers.py}, run unchanged, and its classes in a broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def connected(broker: MemoryBroker) -> MemoryConnection:
 
 
 def test_caseless() -> None:
-    """A subscription gets messages of other spellings of a subject that was published earlier."""
+    """
+    A subscription gets messages on other spellings of its subject, also of one published before.
+    """
     with MemoryBroker(routerFactory=lambda account: CaselessRouter()) as broker:
         listener, publisher = connected(broker), connected(broker)
         publisher.request(b"PUB orders.EU 1\r\n1\r\nPUB ORDERS.eu 1\r\n2\r\n")
@@ -46,7 +48,7 @@ def test_caseless() -> None:
 
 
 def test_audit() -> None:
-    """A subscribed auditor receives each message once, in addition to its other receivers."""
+    """An auditor that subscribes receives each message once, in addition to its other receivers."""
     with MemoryBroker(routerFactory=lambda account: AuditRouter()) as broker:
         auditor, listener, publisher = (connected(broker) for _ in range(3))
         listener.request(b"SUB a.* 1\r\n")
@@ -64,7 +66,7 @@ def test_audit() -> None:
 
 @pytest.mark.parametrize("name", ROUTERS)
 def test_plugin(name: str) -> None:
-    """The plugin keeps its contract, and refuses options that it does not have."""
+    """The plugin provides its interface, and refuses unknown options."""
     plugin = RouterPlugin(name)
     assert verifyObject(IRouterPlugin, plugin)
     assert isinstance(plugin.makeRouter("A", {}), CaselessRouter | AuditRouter)
@@ -73,7 +75,7 @@ def test_plugin(name: str) -> None:
 
 
 def test_program() -> None:
-    """The program serves real clients, which receive each other's messages in any spelling."""
+    """The program serves real clients, which receive messages on subjects of any spelling."""
 
     async def conversation(port: int) -> bytes:
         client = await nats.connect(f"nats://127.0.0.1:{port}")

@@ -1,5 +1,5 @@
 """
-A custom store: C{examples/sqlitestore.py} held to the contracts, and run as it is.
+The custom store C{examples/sqlitestore.py}, tested with the contracts and run unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.examples.running import running
 class SQLiteStoreTests(
     LogContract, StateContract, RetainedContract, DurableContract, SynchronousTestCase
 ):
-    """L{SQLiteStore}."""
+    """The contract tests with L{SQLiteStore}."""
 
     def setUp(self) -> None:
         """A directory and a reactor."""
@@ -48,7 +48,7 @@ class SQLiteStoreTests(
         return self.wait(SQLiteStore(self.reactor, str(self.directory / "s.db"), self.now).start())
 
     def reopen(self, store: Any) -> Any:
-        """Close and open."""
+        """Close the store and open it again."""
         self.wait(store.close())
         return self.store()
 
@@ -59,7 +59,7 @@ class SQLiteStoreTests(
         self.reactor.catchUp()
 
     def test_openTwice(self) -> None:
-        """A file belongs to one process."""
+        """A file can be opened by one process only."""
         self.store()
         other = SQLiteStore(self.reactor, str(self.directory / "s.db"), self.now)
         self.failsWith(StoreLocked, other.start())
@@ -121,7 +121,7 @@ def test_opener(tmp_path: Path) -> None:
 
 
 def test_channelsSurvive(tmp_path: Path) -> None:
-    """The program serves clients of NATS Streaming. Their messages are stored over a restart."""
+    """The program serves clients of NATS Streaming, and keeps their messages over a restart."""
     path = str(tmp_path / "channels.db")
     with running("sqlitestore.py", "0", path) as (port,):
         asyncio.run(_publish(port, b"1", b"2"))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_serves() -> None:
-    """A message at any broker is heard at all brokers, once."""
+    """A message published at any broker is received at all brokers, once."""
     with running("supercluster.py", lines=4) as ports:
         heard = asyncio.run(heardAt([f"nats://127.0.0.1:{port}" for port in ports]))
     assert heard == [[b"0", b"1", b"2", b"3"]] * 4
