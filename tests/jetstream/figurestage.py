@@ -42,9 +42,7 @@ class FigureStage(ApiStage):
         self._healthz = Healthz([jetStreamCheck(lambda: self.figures)])
 
     def page(self, **query: str) -> Any:
-        """
-        The document of C{/jsz}.
-        """
+        """Get C{/jsz} as a document."""
         made: list[bytes] = []
         answer = self._page({key.replace("_", "-"): value for key, value in query.items()})
         assert answer.status == 200

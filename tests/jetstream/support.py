@@ -61,9 +61,7 @@ class Inbox:
 
 
 def hostOf(account: Account, clock: Clock, name: str = "S1") -> Any:
-    """
-    @return: the broker of a service that serves C{account} alone.
-    """
+    """The broker of a service that serves C{account} alone."""
     return SimpleNamespace(
         describe=lambda: {"name": name},
         reactor=clock,
@@ -105,7 +103,7 @@ class Stage:
             self.clock.advance(0)
 
     def wait(self, awaitable: Deferred[T] | Coroutine[Any, Any, T]) -> T:
-        """The result of what ends without further input."""
+        """The result of an operation that ends without further input."""
         deferred = awaitable if isinstance(awaitable, Deferred) else ensureDeferred(awaitable)
         outcome: list[Any] = []
         deferred.addBoth(outcome.append)
@@ -164,7 +162,9 @@ class Stage:
         return error["err_code"], error["description"]
 
     def busiest(self, stream: Stream, look: Callable[[], Deferred[T]]) -> tuple[T, int]:
-        """The result of a step that reads a stream, and the most that it does in one turn."""
+        """
+        The result of an operation that reads a stream, and the most work that it does in one turn.
+        """
         stream.log = counter = WorkCounter(stream.log)
         turns: Any = self.jetstream.turns
         take: Callable[..., Deferred[None]] = turns.take
@@ -202,9 +202,7 @@ def filled(stage: Stage) -> list[bytes]:
 
 
 class WorkCounter:
-    """
-    A log, with what is looked at in it: records and subjects.
-    """
+    """A log that counts the records and subjects that are read."""
 
     def __init__(self, log: Any) -> None:
         self.log = log
@@ -238,10 +236,7 @@ class WorkCounter:
 
 
 class ReplacingLog:
-    """
-    A log in which others store new messages each time that it is asked for some, before its answer
-    arrives.
-    """
+    """A log in which messages are replaced during each read, for a limited number of times."""
 
     def __init__(self, log: Any, subjects: Sequence[bytes], times: int) -> None:
         """

@@ -24,7 +24,7 @@ def test_usage() -> None:
 
 
 def test_change() -> None:
-    """A configuration counts while it is being stored."""
+    """A configuration that is being stored counts for reservations."""
     stage = Stage()
     stream = stage.stream(max_bytes=1000)
     account = stage.jetstream

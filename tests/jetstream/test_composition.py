@@ -39,7 +39,7 @@ def test_directory(tmp_path: Path) -> None:
 
 
 def test_encryption() -> None:
-    """Files are encrypted if there is a key. A previous key alone has no effect."""
+    """Files are encrypted if C{key} is given. C{prev_key} alone has no effect."""
     text = "jetstream { key: a, prev_key: b, cipher: aes }"
     encryption = encryptionOf(settingsOf(text).jetstream)
     assert encryption == Encryption("a", "aes", "b")
@@ -47,7 +47,7 @@ def test_encryption() -> None:
 
 
 def test_directoryIsLogged(tmp_path: Path, natsbrokerFactory: Callable[..., BrokerProcess]) -> None:
-    """The log names the folder, which without C{store_dir} the environment decides."""
+    """The log shows the directory of the store."""
     broker = natsbrokerFactory("-js", "-sd", str(tmp_path))
     assert f'[INF] JetStream Store Directory: "{tmp_path}/jetstream"' in broker.log
 
@@ -86,7 +86,7 @@ def streamMade(configText: str, **config: object) -> str:
 
 
 def test_strict() -> None:
-    """Unknown keys of requests are refused, unless the block says that they pass."""
+    """Unknown keys of requests are refused, unless C{strict} is false."""
     text = "jetstream { backend: memory, strict: %s }"
     assert streamMade(text % "true", bogus=1) == 'invalid JSON: json: unknown field "bogus"'
     assert streamMade(text % "false", bogus=1) == ""
@@ -104,7 +104,7 @@ def test_serverLimits() -> None:
 
 
 def test_leaves() -> None:
-    """JetStream hands over its streams when the broker enters lame duck mode, and only then."""
+    """JetStream gives its streams away in lame duck mode, and not at other events."""
     calls: list[str] = []
 
     class FakeService:
@@ -124,13 +124,16 @@ class TestOperators:
     """Accounts whose JWTs give them JetStream."""
 
     def test_accounts(self) -> None:
-        """In operator mode no account has JetStream by the file."""
+        """In operator mode, the configuration file gives JetStream to no account."""
         settings = replace(Settings(), operator=OperatorMode(trusted_keys=("O",)))
         assert settings.operator.isOn
         assert limitsIn(settings) == {}
 
     def test_allowance(self) -> None:
-        """Limits and tiers are those of the JWT. Without any there is no JetStream."""
+        """
+        The limits and tiers of an account are those of its JWT. Without limits, the account has no
+        JetStream.
+        """
         assert allowanceOf(OperatorLimits()) is None
         terms = OperatorLimits(jetstream=True, jetstreamLimits={"max_streams": 4})
         assert allowanceOf(terms) == AccountAllowance(JetStreamLimits(max_streams=4))
@@ -141,7 +144,7 @@ class TestOperators:
 
 
 def test_channels() -> None:
-    """Channels are streams only if the configuration gives them to somebody."""
+    """Channels are streams only if C{jetstream_accounts} gives them to an account."""
     for text in ("jetstream {}", "jetstream {}, streaming {}"):
         assert channelStreams(settingsOf(text)) is None
     text = 'jetstream {}, streaming { jetstream_accounts { a: "$G" } }'
@@ -180,11 +183,14 @@ class TestStreams:
         return document
 
     def refusal(self, host: Host, user: str) -> str:
-        """Why an account has no JetStream; empty if it has."""
+        """The reason why an account has no JetStream, or an empty text."""
         return str(self.asked(host, user, "INFO").get("error", {}).get("description", ""))
 
     def test_comeAndGo(self) -> None:
-        """An account loses JetStream, and another one gets it. Its streams come back with it."""
+        """
+        A reload takes JetStream from one account and gives it to another. An account that gets it
+        back has its streams again.
+        """
         host = Host(self.text("jetstream: enabled")).start()
         host.settle()
         created = self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
@@ -234,7 +240,7 @@ class TestStreams:
         ],
     )
     def test_heldBack(self, block: str, name: str) -> None:
-        """A change that needs a restart is named and waits, and the rest of the file is applied."""
+        """A change that needs a restart is reported and not applied; the rest of the file is."""
         text = self.text("jetstream: enabled")
         host = Host(text).start()
         host.settle()
@@ -247,7 +253,7 @@ class TestStreams:
         assert self.refusal(host, "a") == ""
 
     def test_begins(self) -> None:
-        """JetStream begins with the next start only, and the rest of the file is taken."""
+        """JetStream cannot be switched on by a reload; the rest of the file is applied."""
         host = Host("max_payload: 70").start()
         with logLines() as lines:
             host.reload("jetstream { backend: memory }\nmax_payload: 77")
@@ -256,7 +262,7 @@ class TestStreams:
         assert not host.broker.settings.jetstream.enabled
 
     def test_removed(self) -> None:
-        """An account that is removed from the file finds its streams when it comes back."""
+        """An account that is removed from the file and added again has its streams."""
         text = self.text("jetstream: enabled")
         host = Host(text).start()
         host.settle()

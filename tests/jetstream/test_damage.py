@@ -48,20 +48,20 @@ def _put(stage: ApiStage, key: bytes, value: bytes) -> None:
     ],
 )
 def test_unreadable(value: bytes, name: str) -> None:
-    """The name is known where it can be read."""
+    """An unreadable configuration gives the name of its stream if that can be read."""
     with pytest.raises(Unreadable, match="cannot be read") as caught:
         readConfig(value, StreamConfig)
     assert caught.value.name == name
 
 
 def test_readable() -> None:
-    """A good value gives the configuration."""
+    """A readable value gives the configuration of the stream."""
     document, config = readConfig(_GOOD, StreamConfig)
     assert (document["created"], config.name) == (1, "S")
 
 
 def test_lostState() -> None:
-    """Lost values concern their space, or all if it is not known."""
+    """Lost values count for their own space of state, or for all if the space is unknown."""
     lost = LostState()
     lost.stateDamaged("a", b"k", "broken")
     assert (lost.isIn("a"), lost.isIn("b")) == (True, False)
@@ -71,7 +71,7 @@ def test_lostState() -> None:
 
 @pytest.mark.parametrize("value", [b"zork", b'{"created":1,"config":{"name":"S","zork":1}}'])
 def test_otherStreamsServe(value: bytes) -> None:
-    """A stream with an unreadable configuration has its own error, and is kept."""
+    """A stream with an unreadable configuration gets an error of its own. Other streams work."""
     stage = _filled()
     _put(stage, keyOf(b"stream", "S"), value)
     restarted(stage)
@@ -108,7 +108,7 @@ def test_lostConfiguration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_deleted() -> None:
-    """A damaged stream can be deleted with its consumers, and made again."""
+    """A damaged stream and its consumers can be deleted and created again."""
     stage = _filled()
     _put(stage, keyOf(b"stream", "S"), b"zork")
     restarted(stage)
@@ -123,7 +123,7 @@ def test_deleted() -> None:
 
 
 def test_cannotStart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream whose log cannot be read is left out too."""
+    """A stream whose log cannot be read counts as damaged. Other streams work."""
     stage = _filled()
     configured = Stream.applyConfig
 
@@ -139,7 +139,7 @@ def test_cannotStart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_damagedConsumer() -> None:
     """
-    A consumer with an unreadable configuration is left out, and messages that it may need stay.
+    A consumer with an unreadable configuration is missing, and messages that it may need stay.
     """
     stage = _filled(retention="interest")
     stage.publish(b"S.a", b"2")
@@ -150,10 +150,7 @@ def test_damagedConsumer() -> None:
 
 
 def test_damagedConsumerDeleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A consumer with an unreadable configuration can be deleted, once the store does it, and made
-    again.
-    """
+    """A consumer with an unreadable configuration can be deleted, or created again."""
     stage = _filled()
     for name in ("d", "e"):
         _put(stage, consumerKeys("S", name)[0], b"zork")

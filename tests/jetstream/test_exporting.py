@@ -18,7 +18,7 @@ from tests.jetstream.support import Stage
 
 
 def test_directory() -> None:
-    """The directory has the existing streams by name, and knows which have lengths."""
+    """A directory lists the streams of an account, and finds their logs."""
     stage = Stage()
     stage.stream(name="B")
     memory = stage.stream(name="A", subjects=("a",), storage=StorageType.MEMORY)
@@ -39,7 +39,7 @@ def test_directory() -> None:
 
 
 def test_export() -> None:
-    """A frame has the messages of a stream as they were published."""
+    """A frame of the export has the messages of a stream as they were published."""
     stage = Stage()
     stage.stream()
     stage.publish(b"s.a", b"1")

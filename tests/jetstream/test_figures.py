@@ -26,7 +26,7 @@ class TestConfig:
     """The configuration in the figures."""
 
     def test_config(self) -> None:
-        """Settings without effect are left out, and every write is synced."""
+        """The figures have the settings that take effect, and show that every write is synced."""
         stage = FigureStage(JetStream(enabled=True, max_memory_store=5, max_file_store=6))
         assert figuresOf(stage).config() == {
             "max_memory": 5,
@@ -40,7 +40,7 @@ class TestConfig:
 
     @pytest.mark.parametrize(("backend", "isAlways"), [("lmdb", False), ("postgres", True)])
     def test_interval(self, backend: str, isAlways: bool) -> None:
-        """An interval between syncs is shown if it is the store's."""
+        """The sync interval is shown only for stores that use it."""
         stage = FigureStage(JetStream(enabled=True, backend=backend, sync_interval=2.5))
         shown = figuresOf(stage).config()
         assert shown["sync_interval"] == (120_000_000_000 if isAlways else 2_500_000_000)
@@ -80,7 +80,7 @@ class TestUsage:
         }
 
     def test_account(self) -> None:
-        """The limit of an account counts as reserved; no limit is the largest number."""
+        """The account's limit counts as reserved. Without a limit, the largest number is shown."""
         stage = FigureStage()
         row = figuresOf(stage).account(stage.jetstream)
         assert (row["reserved_memory"], row["reserved_storage"]) == (2**64 - 1, 2**64 - 1)
@@ -94,7 +94,7 @@ class TestStreams:
     """The rows of streams."""
 
     def test_unreadable(self, monkeypatch: Any) -> None:
-        """A stream that cannot be read is shown without its state."""
+        """A stream that cannot be read is listed without its state."""
         stage = FigureStage()
         stream = stage.jetstream.streams["S"]
 

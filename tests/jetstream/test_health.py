@@ -19,7 +19,7 @@ class TestCheck:
         assert stage.health(account="A", stream="NO") == OK
 
     def test_notRunning(self) -> None:
-        """JetStream that is configured and does not run is a problem."""
+        """JetStream that is configured but not running is unhealthy."""
         stage = FigureStage()
         stage.isRunning = False
         text = "JetStream not enabled (10076)"
@@ -56,7 +56,7 @@ class TestCheck:
         ],
     )
     def test_missing(self, account: str, stream: str, consumer: str, error: str) -> None:
-        """An asset that is asked for must exist."""
+        """A health check for a stream or consumer that does not exist fails."""
         stage = FigureStage()
         config = {"name": "one", "ack_policy": "none"}
         stage.ask("CONSUMER.CREATE.S.one", {"stream_name": "S", "config": config})
@@ -66,7 +66,7 @@ class TestCheck:
 
     @pytest.mark.parametrize("only", ["js_enabled_only", "js_server_only"])
     def test_serverOnly(self, only: str) -> None:
-        """Streams do not matter if the probe asks about the server only."""
+        """A health check of the server only ignores streams and accounts."""
         assert FigureStage().health(account="NO", **{only: "1"}) == OK
 
     def test_damaged(self) -> None:

@@ -29,7 +29,7 @@ def test_literal() -> None:
 
 
 def test_queueGroup() -> None:
-    """A watch of a queue group disregards other subscriptions."""
+    """Watching a queue group ignores other subscriptions to the subject."""
     stage = Stage()
     seen: list[bool] = []
     stage.jetstream.watchInterest(b"a", b"q", seen.append)
@@ -41,7 +41,7 @@ def test_queueGroup() -> None:
 
 
 def test_wildcards() -> None:
-    """As in nats-server, a client that subscribes to a pattern is no interest."""
+    """As in nats-server, a client's subscription with a wildcard is no interest."""
     stage = Stage()
     plain: list[bool] = []
     grouped: list[bool] = []
@@ -55,7 +55,7 @@ def test_wildcards() -> None:
 
 
 def test_streams() -> None:
-    """A stream that stores a pattern is no interest in a subject."""
+    """A stream with a wildcard subject is no interest."""
     stage = Stage()
     stage.stream(subjects=("s.>", "t"))
     seen: list[bool] = []
@@ -65,7 +65,7 @@ def test_streams() -> None:
 
 
 def test_amongMany(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The subscriptions of an account are counted in steps, and changes meanwhile are noticed."""
+    """The existing subscriptions are counted in steps. Changes during the count are reported."""
     stage = Stage()
     subjects = [b"a.%d" % number for number in range(3000)]
     subscriptions = [stage.bus.subscribe(subject, Inbox()) for subject in subjects]
@@ -95,7 +95,7 @@ def test_amongMany(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_goneMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A subscription that ends before it was counted is interest that is lost."""
+    """If a subscription ends before it is counted, the loss of interest is reported."""
     stage = Stage()
     subscription = stage.bus.subscribe(b"a", Inbox())
     counting: list[Iterator[object]] = []

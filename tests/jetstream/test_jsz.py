@@ -27,7 +27,7 @@ class TestPage:
         assert "streams_leader" not in page
 
     def test_raft(self) -> None:
-        """A broker leads all of its streams and consumers."""
+        """A broker without a cluster leads all of its streams and consumers."""
         page = FigureStage().page(raft="1")
         assert (page["streams_leader"], page["consumers_leader"]) == (1, 0)
 
@@ -52,7 +52,7 @@ class TestPage:
         assert list(FigureStage().details(**query)) == names
 
     def test_streams(self) -> None:
-        """A stream is shown with its state; an account without one has no list."""
+        """A stream is shown with its state. An account without streams has no list of streams."""
         details = FigureStage().details(streams="1")
         (stream,) = details["A"]["stream_detail"]
         assert list(stream) == ["name", "created", "cluster", "state"]
@@ -65,7 +65,7 @@ class TestPage:
         assert stream["config"]["subjects"] == ["s.>"]
 
     def test_consumers(self) -> None:
-        """Consumers are shown by name, those of mirrors and sources apart."""
+        """Consumers are listed by name. Those of mirrors and sources are listed separately."""
         stage = FigureStage()
         for name, direct in (("two", False), ("one", False), ("origin", True)):
             config = {"name": name, "direct": direct, "ack_policy": "none"}
@@ -110,7 +110,9 @@ class TestParts:
     """The parts of other pages."""
 
     def test_varz(self) -> None:
-        """C{/varz} has settings, figures and limits. Without JetStream it has none."""
+        """
+        C{/varz} shows settings, figures and limits of JetStream, and nothing without JetStream.
+        """
         assert list(varzOf(FigureStage().figures)) == ["config", "stats", "limits"]
         assert varzOf(None) == {}
 

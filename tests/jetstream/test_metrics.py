@@ -11,7 +11,7 @@ from tests.jetstream.figurestage import FigureStage
 
 
 def test_figures() -> None:
-    """Streams and consumers are shown with what lies before them."""
+    """Metrics show the messages of streams, and the pending messages of consumers."""
     stage = FigureStage()
     config = {"name": "one", "ack_policy": "explicit"}
     stage.ask("CONSUMER.CREATE.S.one", {"stream_name": "S", "config": config})

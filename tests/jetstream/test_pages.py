@@ -17,7 +17,7 @@ def metricNames(stage: Stage) -> set[str]:
 
 
 def test_shown() -> None:
-    """Each page that knows of JetStream has its figures."""
+    """The pages of the broker show JetStream's figures."""
     stage, shown = Stage(), FigureStage()
     stage.figures = shown.figures
     assert stage.page("/jsz")["streams"] == 1
@@ -31,7 +31,7 @@ def test_shown() -> None:
 
 
 def test_store() -> None:
-    """The store of streams in files is found while there is one."""
+    """The pages show the file store of streams while it is open."""
     stage, store = Stage(), object()
     find: Any = stage.model.stores["jetstream"]
     assert find() is None

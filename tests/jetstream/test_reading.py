@@ -25,15 +25,15 @@ from tests.config.support import built, complaintsOf, settingsOf
     ],
 )
 def test_said(text: str, said: JetStream) -> None:
-    """The names of other servers' JetStream are taken over."""
+    """Names of settings that other NATS servers use for JetStream are understood."""
     assert built(text).settings.jetstream == said
 
 
 @pytest.mark.parametrize("backend", ["postgres", "memory"])
 def test_encryptedElsewhere(backend: str) -> None:
     """
-    A key is refused with a store that does not encrypt. The error names the setting that encrypts
-    there.
+    A key with a store that does not encrypt is refused, and the error names the store's own
+    setting.
     """
     text = f"jetstream {{ backend: {backend}, key: hush }}"
     complaint = f'the store "{backend}" does not encrypt: use what the database, or the disk under'
@@ -71,7 +71,7 @@ def test_encryptedElsewhere(backend: str) -> None:
     ],
 )
 def test_ownJetStream(text: str, own: JetStream) -> None:
-    """The block switches JetStream on; the folder of streams may stand outside of it."""
+    """C{jetstream} may be a word or a block, and C{store_dir} may stand outside of the block."""
     assert built(text).settings.jetstream == own
 
 
@@ -84,7 +84,7 @@ def test_ownJetStream(text: str, own: JetStream) -> None:
     ],
 )
 def test_channelsOfAccounts(text: str, complaint: str) -> None:
-    """Channels are given only to accounts that have JetStream."""
+    """An account without JetStream cannot have channels."""
     (problem,) = complaintsOf(text + "\nstreaming { jetstream_accounts { a: A } }")
     assert problem.endswith(complaint)
 

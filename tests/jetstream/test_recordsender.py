@@ -48,7 +48,7 @@ def deliver(world: World, *run: Any) -> Sent:
 
 
 def frames(names: Names, records: Sequence[Record], most: int, isShown: bool) -> list[object]:
-    """The frames for two clients, one of them with headers, and the result of the sender."""
+    """The frames for two clients, of which one supports headers, and the sender's result."""
     with using(names):
         world = World()
         plain, withHeaders = world.client(), world.client(HEADERS)
@@ -77,7 +77,7 @@ def frames(names: Names, records: Sequence[Record], most: int, isShown: bool) ->
     st.booleans(),
 )
 def test_lanes(records: list[Record], most: int, isShown: bool) -> None:
-    """The lanes send the same frames, and stop at the same message."""
+    """Both lanes send the same frames, and stop at the same message."""
     assert COMPILED is not None
     expected = frames(PURE, records, most, isShown)
     assert frames(COMPILED, records, most, isShown) == expected
@@ -87,7 +87,7 @@ def test_lanes(records: list[Record], most: int, isShown: bool) -> None:
 
 @onEach
 def test_numbers(names: Names) -> None:
-    """Messages come under the stream's subject, and are numbered."""
+    """Messages come with the stream's subject and a numbered reply subject."""
     with using(names):
         world = World()
         client = world.client(HEADERS)
@@ -111,7 +111,7 @@ def test_numbers(names: Names) -> None:
 @onEach
 @pytest.mark.parametrize("isEncoded", [False, True])
 def test_subjects(names: Names, isEncoded: bool) -> None:
-    """Each message goes to a subject of its own, up to one that nobody receives."""
+    """Messages can each go to a subject of their own, until one has no receiver."""
     with using(names):
         world = World()
         client = world.client(HEADERS)
@@ -128,7 +128,7 @@ def test_subjects(names: Names, isEncoded: bool) -> None:
 
 @onEach
 def test_nobody(names: Names) -> None:
-    """Without a receiver nothing is sent, and nothing more after the receiver's end."""
+    """Without a receiver, no message is sent; after the last receiver has left, no further one."""
     with using(names):
         world = World()
         assert deliver(world, [b"d"], RECORDS, PREFIX, 1, 0, 10_000, True) == Sent(0, 0)
@@ -141,7 +141,10 @@ def test_nobody(names: Names) -> None:
 
 @onEach
 def test_services(names: Names) -> None:
-    """A service in this process gets messages too, and a denied subscription none."""
+    """
+    A service in the broker gets messages. A subscription whose permissions deny the subject gets
+    none.
+    """
     with using(names):
         denied = SubscribePermissions((b">",), (b"d",))
         world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
@@ -159,7 +162,7 @@ def test_services(names: Names) -> None:
 @onEach
 @pytest.mark.parametrize("length", [100, 1020, 2000])
 def test_longPrefixes(names: Names, length: int) -> None:
-    """The length of the names does not matter."""
+    """Long names of streams and consumers do not change how messages are sent."""
     with using(names):
         world = World()
         client = world.client(HEADERS)

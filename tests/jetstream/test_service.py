@@ -27,7 +27,7 @@ def service(stage: Stage, opening: Deferred[IStreamStore]) -> JetStreamService:
 
 
 def test_serves() -> None:
-    """The API answers once the stores are open, and no more when the service has stopped."""
+    """The API answers from when the stores are open until the service stops."""
     stage = Stage()
     opening: Deferred[IStreamStore] = Deferred()
     made = service(stage, opening)
@@ -48,7 +48,10 @@ def test_serves() -> None:
 
 
 def test_damage() -> None:
-    """When a message is found damaged, and counted no more, its consumers count again."""
+    """
+    When a message turns out to be damaged, the consumers of its stream count their pending messages
+    again.
+    """
     stage = Stage()
     made = service(stage, succeed(stage.files))
     made.startService()
@@ -79,7 +82,7 @@ def test_damage() -> None:
 
 
 def test_doesNotStart() -> None:
-    """A store that cannot be opened is the reason why the broker does not start."""
+    """If the store cannot be opened, the broker does not start, and names the reason."""
     stage = Stage()
     opening: Deferred[IStreamStore] = Deferred()
     made = service(stage, opening)
@@ -93,7 +96,7 @@ def test_doesNotStart() -> None:
 
 
 def granted(stage: Stage, located: list[str]) -> JetStreamService:
-    """A service without accounts, which notes those that it looks for."""
+    """A service without accounts, and the names of accounts that it looks up."""
     return JetStreamService(
         stage.host, JetStream(), lambda: succeed(stage.files), locate=located.append
     )
@@ -135,7 +138,7 @@ def test_accountsComeAndGo() -> None:
 
 
 def test_ownersAreLocated() -> None:
-    """Accounts that have streams are looked for when the service starts."""
+    """When the service starts, it looks up the accounts that own streams."""
     stage = Stage()
     stage.stream()
     stage.wait(stage.files.open("other/B/S"))

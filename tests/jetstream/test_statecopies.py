@@ -11,11 +11,11 @@ from tests.jetstream.api.support import ApiStage
 
 
 class TestCopies:
-    """Where configurations are stored."""
+    """Configurations are stored twice."""
 
     @pytest.mark.parametrize("key", [b"stream/1", b"consumer/1"])
     def test_damage(self, key: bytes) -> None:
-        """A configuration is found when one of its two values is lost."""
+        """A configuration is recovered if one of its two copies is lost."""
         stage = ApiStage()
         inner = stage.files.states("space")
         states = CopiedStates(inner)
@@ -36,7 +36,7 @@ class TestCopies:
         assert stage.wait(inner.load()) == {}
 
     def test_positions(self) -> None:
-        """Values that are written all the time have no copies."""
+        """Positions, which change all the time, are stored once."""
         stage = ApiStage()
         inner = stage.files.states("space")
         stage.wait(CopiedStates(inner).put(b"position/1", b"value"))

@@ -8,7 +8,7 @@ from natsbroker.jetstream.storenames import logName, spaceName
 
 
 def test_logs() -> None:
-    """Accounts do not share logs, whatever their names; names can be long."""
+    """Each account has log names of its own, of limited length."""
     assert logName("A/B", "S") != logName("A", "B/S")
     assert len(logName("a" * 300, "s" * 300)) <= 400
 

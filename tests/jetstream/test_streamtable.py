@@ -14,15 +14,12 @@ from natsbroker.jetstream.streamtable import StreamConfigs, StreamTable
 
 
 def stream(name: str, isChannel: bool = False) -> Any:
-    """The part of a stream that a table and configurations look at."""
+    """A stand-in for a stream, with its configuration."""
     return SimpleNamespace(config=StreamConfig(name=name), isChannel=isChannel)
 
 
 def test_changed() -> None:
-    """
-    Names are recorded when their stream is created, replaced or deleted, and also names of
-    channels.
-    """
+    """A table records the names of streams that are created, replaced or deleted."""
     table: StreamTable[Any] = StreamTable()
     table["A"] = table["B"] = stream("A")
     table["C"] = channel = stream("C", True)
@@ -37,7 +34,7 @@ def test_changed() -> None:
 
 
 def test_configs() -> None:
-    """Configurations are those of the present streams, and those that are being stored."""
+    """Configurations include streams that are still being stored."""
     table: StreamTable[Any] = StreamTable()
     table["A"] = stream("A")
     changing: dict[str, StreamConfig] = {}

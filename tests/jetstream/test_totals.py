@@ -24,7 +24,10 @@ from natsbroker.jetstream.totals import diskFor, machineMemory, withTotals
 def test_unsaid(
     backend: str, directory: str, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three quarters of the machine's total. If it is unknown, there is no value."""
+    """
+    Without a configured total, three quarters of the machine's are used; without either, there is
+    none.
+    """
     monkeypatch.setattr(totals, "machineMemory", lambda: 100)
     monkeypatch.setattr(totals, "diskFor", lambda directory: 200)
     block = withTotals(JetStream(enabled=True, backend=backend), directory)
@@ -33,7 +36,7 @@ def test_unsaid(
 
 @pytest.mark.parametrize(("memory", "files"), [(0, 0), (5, 6)])
 def test_said(memory: int, files: int) -> None:
-    """A total in the configuration applies, also a total of 0."""
+    """A configured total is used, even if it is 0."""
     block = JetStream(enabled=True, max_memory_store=memory, max_file_store=files)
     assert withTotals(block, "d") == block
 
@@ -44,7 +47,9 @@ def test_memory() -> None:
 
 
 def test_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of the store count as room. A missing folder has the room of its disk."""
+    """
+    Free disk space includes the store's own files. If the folder is missing, its disk is measured.
+    """
     free = type("Usage", (), {"free": 1000})()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
     assert diskFor(str(tmp_path / "a" / "b")) == 1000

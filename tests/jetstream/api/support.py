@@ -40,7 +40,7 @@ class ApiStage(Stage):
         return json.loads(answers[0]) if answers else None
 
     def failure(self, subject: str, body: Any = b"", **headers: str) -> tuple[int, int]:
-        """The numbers of the error that a request is answered with."""
+        """The code and err_code of the error that answers a request."""
         error = self.ask(subject, body, **headers)["error"]
         return error["code"], error["err_code"]
 

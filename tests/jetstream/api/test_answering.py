@@ -18,7 +18,7 @@ from tests.jetstream.api.support import ApiStage
 
 
 def test_missing() -> None:
-    """A stream or consumer that does not exist is an error."""
+    """Looking up a stream or consumer that does not exist raises nats-server's error."""
     stage = ApiStage()
     stage.make()
     with pytest.raises(JetStreamError, match="stream not found"):
@@ -28,7 +28,7 @@ def test_missing() -> None:
 
 
 def test_state() -> None:
-    """The state has what was published before."""
+    """The state of a stream counts the messages that were published before the request."""
     stage = ApiStage()
     stage.make()
     stage.send(b"s.a", b"1")
@@ -81,8 +81,11 @@ def test_consumerEncodedOnce(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(encodings) == 2
 
 
-def test_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list shows some streams, or consumers, in a turn, and none that is only being created."""
+def test_longListsTakeTurns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A list reads two streams or consumers a turn, and leaves out a stream that is still being
+    created.
+    """
     monkeypatch.setattr(answering, "SHOWN", 2)
     stage = ApiStage()
     for name in "STUVW":

@@ -60,7 +60,7 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class HeldCommits:
     """
-    Changes of the state that the store has not made durable yet.
+    Changes of the state that the store has accepted and has not yet made durable.
 
     @ivar changes: those so far, with what fires when they are durable.
     """
@@ -76,7 +76,7 @@ class HeldCommits:
         return done.addCallback(lambda _: self._change(states, changes))
 
     def commit(self, stage: ApiStage) -> None:
-        """Make all durable."""
+        """Make all changes so far durable."""
         changes, self.changes = self.changes, []
         for _, done in changes:
             done.callback(None)
@@ -84,7 +84,7 @@ class HeldCommits:
 
 
 def begin(stage: ApiStage, verb: str, name: str, **config: Any) -> Any:
-    """Send a request about a consumer of C{S}; the inbox of its answer."""
+    """Send a request about a consumer of C{S}, and return the inbox for its answer."""
     inbox = stage.inbox(f"_INBOX.{verb}.{name}".encode())
     body = json.dumps({"stream_name": "S", "config": {"name": name, **config}}).encode()
     subject = f"$JS.API.CONSUMER.{verb}.S.{name}".encode()
@@ -95,8 +95,8 @@ def begin(stage: ApiStage, verb: str, name: str, **config: Any) -> Any:
 
 def test_sharedCommit(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Sixteen creates request one change each, configuration and position together, before the first
-    one is durable. The store commits them together. Sixteen deletes are committed together too.
+    Requests to create sixteen consumers reach the store before the first one is durable, so it
+    commits them together. The same holds for deletions.
     """
     stage = ApiStage()
     stage.make()
@@ -132,10 +132,7 @@ def test_sameName(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A consumer that is not durable yet counts. A consumer that the store refuses does not count any
-    more.
-    """
+    """A consumer that is not durable yet counts for max_consumers, until the store refuses it."""
     stage = ApiStage()
     stage.make(max_consumers=1)
     with monkeypatch.context() as patched:
@@ -166,7 +163,7 @@ def test_streamWaits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_inMemory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that ends with its broker needs no commit."""
+    """Creating and deleting a consumer in memory commits nothing to the store."""
     stage = ApiStage()
     stage.make()
     held = HeldCommits(monkeypatch)
@@ -177,8 +174,8 @@ def test_inMemory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_mayBeStored(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A consumer that the store may have although it reported a failure is deleted when the store
-    works again.
+    If the store fails while it stores a new consumer, the consumer is deleted once the store works
+    again.
     """
     stage = ApiStage()
     stage.make()
@@ -230,7 +227,7 @@ def test_actions() -> None:
 
 
 def test_filterInTheSubject() -> None:
-    """The filter of the subject must be that of the configuration."""
+    """The filter in the request's subject must equal the filter in the configuration."""
     stage = ApiStage()
     stage.make()
     body = {"stream_name": "S", "config": {"name": "c", "filter_subject": "s.a.b"}}
@@ -277,7 +274,9 @@ def test_resetForward(retention: str, left: int) -> None:
 
 
 def test_answersPrecedeDeliveries() -> None:
-    """The answers to creating and resetting a push consumer are of before its deliveries."""
+    """
+    The answer that creates or resets a push consumer shows the state before the first delivery.
+    """
     stage = ApiStage()
     stage.make()
     stage.publish(b"s.a")
@@ -304,7 +303,8 @@ def test_levelOfPaused() -> None:
 
 def test_levelOfUpdate() -> None:
     """
-    A request raises the level to the one that it requires, also if none of its fields is stored.
+    Updating a consumer raises its API level to the level of the request's fields, even of a field
+    that is not stored.
     """
     stage = ApiStage()
     stage.make()
@@ -317,7 +317,8 @@ def test_levelOfUpdate() -> None:
 
 def test_unpin() -> None:
     """
-    A consumer without pinned clients accepts the request for its groups too, and for no others.
+    Unpinning is accepted for a priority group without a pinned client, and refused for an unknown
+    group.
     """
     stage = ApiStage()
     stage.make()
@@ -361,7 +362,7 @@ def test_identity() -> None:
 
 
 def test_defaultMost() -> None:
-    """The server limits the consumers of streams that nothing else limits."""
+    """The server's default_max_consumers applies to streams without max_consumers."""
     stage = ApiStage()
     stage.jetstream.configuredLimits = ConfiguredLimits(default_max_consumers=1)
     stage.make()
@@ -375,7 +376,7 @@ def test_defaultMost() -> None:
 
 
 def test_resetIsNotCounted() -> None:
-    """The figures of the account leave resets out, as nats-server's do."""
+    """A reset of a consumer does not count among the API requests of the account."""
     stage = ApiStage()
     stage.make()
     config = {"stream_name": "S", "config": {"name": "c", "ack_policy": "explicit"}}
@@ -386,7 +387,7 @@ def test_resetIsNotCounted() -> None:
 
 
 def test_updatedPause() -> None:
-    """An update keeps the end of a pause, and shows it in UTC, even if it changes nothing else."""
+    """An update keeps the end of a pause, and afterwards shows the end in UTC."""
     stage = ApiStage()
     stage.make()
     config = {"durable_name": "c", "pause_until": "2034-01-01T00:00:00+02:00"}
@@ -398,8 +399,8 @@ def test_updatedPause() -> None:
 
 def test_purgedEntirely() -> None:
     """
-    When a purge of a subject leaves no message, consumers with that subject go on behind the end,
-    as with nats-server. Other consumers keep their position.
+    After a purge of a subject that empties the stream, consumers with that subject continue at the
+    end of the stream. Other consumers keep their position.
     """
     stage = ApiStage()
     stage.make()
@@ -417,8 +418,8 @@ def test_purgedEntirely() -> None:
 
 def test_interestLost() -> None:
     """
-    With interest retention, messages that no filter matches any more are removed: new ones and
-    pending ones.
+    With interest retention, changing a consumer's filter removes the messages that no filter
+    matches any more, delivered or not.
     """
     stage = ApiStage()
     stage.make(retention="interest")

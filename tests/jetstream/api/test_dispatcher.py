@@ -20,7 +20,7 @@ from tests.jetstream.api.support import ApiStage
 
 
 class _Importer(Connection):
-    """A client of an account."""
+    """A client of an account that imports the API."""
 
     def __init__(self, account: str = "B") -> None:
         super().__init__(Grant(account))
@@ -40,7 +40,7 @@ def test_level() -> None:
 
 
 def test_errors() -> None:
-    """An error stands behind the type, before keys that are always there."""
+    """An answer with an error has its type, then the error, then the keys of an empty list."""
     stage = ApiStage()
     answer = stage.ask("STREAM.INFO.X")
     assert list(answer) == ["type", "error", "total", "offset", "limit"]
@@ -83,7 +83,9 @@ def test_audit() -> None:
     ids=["unshared", "shared"],
 )
 def test_auditOfImport(asked: ClientInfo, shown: dict[str, Any]) -> None:
-    """An advisory shows of another account's client what the import of the service says."""
+    """
+    The advisory about a request through an import shows the client only if the import shares it.
+    """
     stage = ApiStage()
     inbox = stage.inbox(b"$JS.EVENT.ADVISORY.API")
     body, length = stamped(b"", 0, asked)
@@ -143,7 +145,10 @@ def test_held() -> None:
 
 
 def test_readsWaitForOwnChanges() -> None:
-    """A request that reads sees its client's earlier changes, and waits for no other client."""
+    """
+    A request for information waits for earlier changes by the same client, and not for those of
+    other clients.
+    """
     stage = ApiStage()
     stage.make()
     api = stage.api

@@ -8,7 +8,7 @@ from natsbroker.jetstream.api.ordering import RequestOrder, RequestTurn
 
 
 def test_oneAfterTheOther() -> None:
-    """The first request passes first, and only one passes at a time."""
+    """Requests pass one at a time, in the order of their arrival."""
     order = RequestOrder()
     assert order.isIdle
     passed = [order.acquire() for _ in range(3)]
@@ -21,7 +21,7 @@ def test_oneAfterTheOther() -> None:
 
 
 def test_many() -> None:
-    """Any number may pass at once, without a call from within another."""
+    """Thousands of waiting requests can pass one after the other without nested calls."""
     order, passed = RequestOrder(), []
 
     async def work(number: int) -> None:

@@ -18,9 +18,7 @@ _NOT_ENABLED = 10039
 
 
 class RefusedStage(Stage):
-    """
-    An account without JetStream, which may receive it.
-    """
+    """An account without JetStream, to which a test can give JetStream."""
 
     def __init__(self, system: str = "") -> None:
         super().__init__()
@@ -42,7 +40,7 @@ class RefusedStage(Stage):
 
 
 def test_answers() -> None:
-    """An answer has the type of its request, and the keys that are always there."""
+    """A refusal has the type of the requested answer, and the keys that every such answer has."""
     stage = RefusedStage()
     answer = stage.ask("STREAM.NAMES")
     assert list(answer) == ["type", "error", "total", "offset", "limit", "streams"]
@@ -63,12 +61,17 @@ def test_answers() -> None:
     ],
 )
 def test_errors(subject: str, body: bytes, number: int) -> None:
-    """Some requests are read before the account is looked at, and some need a cluster."""
+    """
+    Malformed requests and requests that need a cluster have errors of their own, even without
+    JetStream.
+    """
     assert RefusedStage().refusal(subject, body) == number
 
 
 def test_level() -> None:
-    """A request that needs a newer API gets that error first."""
+    """
+    A request that requires a newer API level gets that error, not the one about missing JetStream.
+    """
     assert RefusedStage().refusal("INFO", Nats_Required_Api_Level="6") == 10185
 
 
@@ -83,7 +86,10 @@ def test_level() -> None:
     ],
 )
 def test_silence(subject: str) -> None:
-    """Requests that no server knows have a receiver and no answer."""
+    """
+    Requests that nats-server does not know have a receiver, so that clients time out without an
+    answer.
+    """
     stage = RefusedStage()
     assert stage.ask(subject) is None
     assert stage.bus.hasInterest(f"$JS.API.{subject}".encode())
@@ -94,12 +100,12 @@ def test_silence(subject: str) -> None:
     ["CONSUMER.MSG.NEXT.S", "CONSUMER.MSG.NEXT.S.c", "DIRECT.GET.S", "DIRECT.GET.S.a"],
 )
 def test_noResponders(subject: str) -> None:
-    """Pulls and direct gets have no receiver."""
+    """Pull requests and direct gets have no receiver, so that clients get "no responders"."""
     assert not RefusedStage().bus.hasInterest(f"$JS.API.{subject}".encode())
 
 
 def test_enabled() -> None:
-    """An account that has received JetStream is left to it, until that is taken away."""
+    """An account that gets JetStream is not refused until JetStream is taken away."""
     stage = RefusedStage()
     stage.enabled.add("A")
     stage.refusals.refresh("A")
@@ -113,7 +119,10 @@ def test_enabled() -> None:
 
 
 def test_imported() -> None:
-    """A responder elsewhere answers alone; clients that listen do not prevent an answer."""
+    """
+    If an account imports the API, only the exporter answers. Clients that subscribe to the subjects
+    do not prevent a refusal.
+    """
     stage = RefusedStage()
     stage.inbox(b">")
     assert stage.refusal("INFO") == _NOT_ENABLED
@@ -122,7 +131,9 @@ def test_imported() -> None:
 
 
 def test_systemAccount() -> None:
-    """The system account gets one type of answer for everything that it may not do."""
+    """
+    All refusals in the system account, other than that of INFO, have the type system_response.
+    """
     stage = RefusedStage("A")
     assert stage.ask("INFO")["type"] == "io.nats.jetstream.api.v1.account_info_response"
     for subject in ("STREAM.NAMES", "DIRECT.GET.S", "FOO.BAR"):

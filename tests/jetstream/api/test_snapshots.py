@@ -43,7 +43,7 @@ def test_withoutConsumers() -> None:
 
 
 def test_advisories() -> None:
-    """The beginning and the end of both are advised."""
+    """The beginning and the end of a snapshot and of a restore are published as advisories."""
     stage = CopyStage()
     stage.fill()
     inbox = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.*.S")

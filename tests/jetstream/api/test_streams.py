@@ -54,9 +54,7 @@ def test_update() -> None:
 
 
 def inTurns(stage: ApiStage) -> list[None]:
-    """
-    @return: grows with each turn of the reactor that requests wait for.
-    """
+    """Count the turns of the reactor that requests wait for."""
     taking: Any = stage.jetstream.turns
     turn = taking.turn
     turns: list[None] = []
@@ -71,7 +69,7 @@ def inTurns(stage: ApiStage) -> list[None]:
 
 
 def test_manyStreams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The streams of an account are compared, and counted, some in a turn."""
+    """Requests about all streams of an account look at some streams in each turn."""
     monkeypatch.setattr(streams, "COMPARED", 2)
     monkeypatch.setattr(streams, "COUNTED", 3)
     stage = ApiStage()
@@ -90,7 +88,9 @@ def test_manyStreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_manyGaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gaps are listed up to a limit, and all are counted."""
+    """
+    The info of a stream with many gaps counts all deleted sequences, and lists only the first ones.
+    """
     monkeypatch.setattr(answering, "DELETED", 20_000)
     stage = ApiStage()
     stage.make()
@@ -105,7 +105,10 @@ def test_manyGaps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_info() -> None:
-    """An info has the leader, and subjects and gaps if they are asked for."""
+    """
+    An info of a stream names its leader. It lists subjects and deleted sequences if the request
+    asks for them.
+    """
     stage = ApiStage()
     stage.make()
     for subject in (b"s.a", b"s.b", b"s.a"):
@@ -174,7 +177,10 @@ def test_deleteMessage() -> None:
 
 
 def test_deleteMissing() -> None:
-    """In a file store, the error says whether the sequence is in front, behind or in between."""
+    """
+    The error for deleting a missing message tells a sequence before the stream, in a gap or after
+    the end.
+    """
     stage = ApiStage()
     stage.make()
     assert stage.failure("STREAM.MSG.DELETE.S", {"seq": 0}) == (500, 10057)
@@ -208,7 +214,7 @@ def test_usage() -> None:
     [(b"", 3), (b"garbage", 3), ({"keep": 1}, 2), ({"filter": "s.b"}, 1), ({"seq": 2}, 1)],
 )
 def test_purge(body: object, purged: int) -> None:
-    """A purge answers how many messages are gone."""
+    """The answer to a purge has the number of removed messages."""
     stage = ApiStage()
     stage.make()
     for subject in (b"s.a", b"s.b", b"s.a"):
@@ -218,8 +224,8 @@ def test_purge(body: object, purged: int) -> None:
 
 def test_firstOfEmpty() -> None:
     """
-    An empty stream begins at the sequence of its configuration or of a purge, not after the
-    messages that a purge keeps.
+    An empty stream shows C{first_seq} as configured until it is purged, and then shows 1. A purge
+    that keeps a message changes nothing.
     """
     stage = ApiStage()
     for name, more, first in (("A", {}, 0), ("B", {"first_seq": 1}, 1)):
@@ -233,7 +239,9 @@ def test_firstOfEmpty() -> None:
 
 @pytest.mark.parametrize("first", [(1 << 62) + 1, 1 << 63, (1 << 64) - 1])
 def test_firstTooLarge(first: int) -> None:
-    """A stream leaves sequences to its messages, and is as before where a request does not."""
+    """
+    A C{first_seq} or a purge that leaves no sequences for messages is refused, and changes nothing.
+    """
     stage = ApiStage()
     config = {"name": "S", "subjects": ["s.>"], "first_seq": first}
     assert stage.failure("STREAM.CREATE.S", config) == (503, 10077)
@@ -258,7 +266,7 @@ def test_transformWithoutDestination(transform: dict[str, str]) -> None:
 
 
 def test_loweredLimit() -> None:
-    """Messages that a lower limit removes are pending for no consumer any more."""
+    """Messages that an update removes by a lower limit do not count as pending."""
     stage = ApiStage()
     stage.make()
     config = {"durable_name": "c", "ack_policy": "explicit"}
@@ -270,7 +278,7 @@ def test_loweredLimit() -> None:
 
 
 def test_firstOfUpdated() -> None:
-    """Only the creation of a stream says where it begins, and no later change."""
+    """An update can change C{first_seq} in the configuration, but not where the stream begins."""
     stage = ApiStage()
     stage.make()
     changed = stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "first_seq": 50})
@@ -278,7 +286,7 @@ def test_firstOfUpdated() -> None:
 
 
 def test_permissions() -> None:
-    """A stream can refuse that messages are removed."""
+    """A stream with C{deny_delete}, C{deny_purge} or C{sealed} refuses to remove messages."""
     stage = ApiStage()
     stage.make(deny_delete=True, deny_purge=True)
     stage.publish(b"s.a")
@@ -300,7 +308,7 @@ def test_account() -> None:
 
 
 def test_standalone() -> None:
-    """Requests of clusters have their error."""
+    """A server without a cluster refuses requests about clusters."""
     stage = ApiStage()
     assert stage.failure("STREAM.LEADER.STEPDOWN.S") == (503, 10010)
 
@@ -318,23 +326,21 @@ def test_tiers() -> None:
 
 
 class SlowStates:
-    """
-    A space of state whose changes wait until they are let through.
-    """
+    """A space of state whose changes wait until the test lets them continue."""
 
     def __init__(self, states: IStateStore, waiting: list[Deferred[None]]) -> None:
         self._states = states
         self._waiting = waiting
 
     def change(self, changes: Any) -> Deferred[None]:
-        """Write, once it is let through."""
+        """Write the changes when the test lets them continue."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         return waiting.addCallback(lambda _: self._states.change(changes))
 
 
 def test_changedTogether() -> None:
-    """Of two changes at the same time, the second is checked against the first."""
+    """Of two simultaneous updates that claim the same subject, the later one is refused."""
     stage = ApiStage()
     stage.make()
     stage.make(name="T", subjects=["t"])
@@ -364,7 +370,10 @@ def _shapes(token: str, count: int) -> list[str]:
 
 
 def test_tooManyShapes() -> None:
-    """Subjects with more shapes than the account accepts are refused, and leave nothing behind."""
+    """
+    A stream with more wildcard shapes than its account accepts is refused, and leaves no
+    subscriptions behind.
+    """
     stage = ApiStage()
     bus, table = stage.jetstream.bus, ShapeTable(1024)
 
@@ -399,7 +408,9 @@ def test_tooManyShapes() -> None:
 
 
 def test_amongMany(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream that is created or changed among many others is compared with none of them."""
+    """
+    Creating or updating a stream compares its subjects with an index, not with each other stream.
+    """
     stage = ApiStage()
     for number in range(300):
         stage.make(name=f"O{number}", subjects=[f"o.{number}.*"])
@@ -420,7 +431,7 @@ def test_amongMany(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_checkedBesideOthers() -> None:
-    """A long check detects at its end that another stream took its subjects."""
+    """A stream whose long check runs while another stream takes one of its subjects is refused."""
     stage = ApiStage()
     ticks = count()
     stage.jetstream.turns.worked = lambda: float(next(ticks))
@@ -436,7 +447,7 @@ def test_checkedBesideOthers() -> None:
 
 
 def test_longBody() -> None:
-    """A long body is accepted if the request may have a list, and refused otherwise."""
+    """A body over 64 KiB is accepted only for requests that may contain a list."""
     stage = ApiStage()
     stage.make()
     blanks = b" " * LONGEST
@@ -454,15 +465,15 @@ LONG = (
 
 
 def elements(config: dict[str, Any]) -> int:
-    """The number of elements in the lists of a stream's configuration."""
+    """The number of subjects and sources in a stream's configuration."""
     return len(config.get("subjects", ())) + len(config.get("sources", ()))
 
 
 @pytest.mark.parametrize(("long", "short"), LONG)
 def test_inSteps(long: dict[str, Any], short: dict[str, Any]) -> None:
     """
-    Very long lists of a stream are changed in steps. Meanwhile another request for it waits, and
-    the configuration is the former one or the new one: in the store first.
+    Very long lists of a stream are updated in steps. The store has the new configuration first, and
+    a second update waits for the end of the first.
     """
     stage = ApiStage()
     stage.make(name="N", storage="memory", **short)

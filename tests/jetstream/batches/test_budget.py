@@ -31,7 +31,10 @@ def test_bytes() -> None:
     ],
 )
 def test_open(limits: JetStream, atomic: tuple[int, int], fast: tuple[int, int]) -> None:
-    """The configuration bounds both kinds of batches, of a stream and of all; each has defaults."""
+    """
+    The configuration limits the open batches of a stream and of all streams, for atomic and for
+    fast batches.
+    """
     budget = BatchBudget(limits)
     for kind, (perStream, total) in ((budget.atomic, atomic), (budget.fast, fast)):
         assert (kind.allows(perStream - 1), kind.allows(perStream)) == (True, False)

@@ -39,7 +39,7 @@ from tests.jetstream.support import SECOND, Stage
     ],
 )
 def test_placeOf(reply: bytes, place: FastPlace | None) -> None:
-    """The last words of the reply subject."""
+    """The last tokens of the reply subject describe a message's place in its batch."""
     assert placeOf(reply) == place
 
 
@@ -100,7 +100,10 @@ class TestAnswers:
     """The answers to the publisher of a batch."""
 
     def test_commit(self, stage: Stage, stream: Stream) -> None:
-        """Some messages are acknowledged together; the commit with the number of all."""
+        """
+        Messages of a fast batch are acknowledged in groups, and the commit is acknowledged with the
+        number of all messages.
+        """
         publisher = Publisher(stage)
         assert publisher.ask(1, 0) == [_ack(0, 2)]
         assert publisher.ask(2, 1) == [_ack(2, 2)]
@@ -110,7 +113,7 @@ class TestAnswers:
         assert stream.last == 4
 
     def test_end(self, stage: Stage, stream: Stream) -> None:
-        """The message that ends a batch without being part of it is not stored."""
+        """A batch can end by a message that is not part of the batch and is not stored."""
         publisher = Publisher(stage)
         publisher.ask(1, 0)
         assert publisher.ask(2, 3) == [_done(1, 1)]
@@ -130,21 +133,24 @@ class TestAnswers:
         assert publisher.answers() == [_ack(0, 3), _ack(3, 3), _ack(6, 3)]
 
     def test_gapFails(self, stage: Stage, stream: Stream) -> None:
-        """A missing message ends the batch after the messages before it."""
+        """
+        With gaps refused, a missing message ends the batch, and the messages before the gap stay
+        stored.
+        """
         publisher = Publisher(stage)
         publisher.ask(1, 0)
         assert publisher.ask(3, 1) == [_gap(2, 3), _done(1, 1)]
         assert stream.last == 1
 
     def test_gapIsOk(self, stage: Stage, stream: Stream) -> None:
-        """A gap may be left out. A number that was used before still ends the batch."""
+        """With gaps allowed, a batch continues after a gap, but ends when a number is repeated."""
         publisher = Publisher(stage, gaps="ok")
         publisher.ask(1, 0)
         assert publisher.ask(5, 1) == [_gap(2, 5), _ack(4, 2)]
         assert publisher.ask(5, 1) == [_done(2, 5)]
 
     def test_ping(self, stage: Stage, stream: Stream) -> None:
-        """A ping repeats the last answer, and finds what is missing."""
+        """A ping gets the last acknowledgement again, and reports a gap before it."""
         publisher = Publisher(stage)
         publisher.ask(1, 0)
         assert publisher.ask(1, 4) == [_ack(0, 2)]
@@ -157,7 +163,10 @@ class TestAnswers:
         assert publisher.ask(3, 4) == [_gap(3, 4), _ack(2, 2)]
 
     def test_window(self, stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Several batches share the window: it grows from one message, and shrinks."""
+        """
+        Open batches share the acknowledgement window. A batch's part starts at one message, and
+        shrinks when another batch begins.
+        """
         monkeypatch.setattr(fastbatches, "WINDOW", 8)
         first, second = Publisher(stage, "u", 100), Publisher(stage, "v", 100)
         assert first.ask(1, 0) == [_ack(0, 8)]
@@ -195,7 +204,7 @@ class TestRefusals:
         ],
     )
     def test_atOnce(self, stage: Stage, config: dict[str, Any], reply: bytes, code: int) -> None:
-        """An invalid message is refused as one without a batch is."""
+        """A malformed message of a fast batch gets the error of a plain message."""
         stage.stream(**{"allow_batched": True, **config})
         inbox = stage.inbox(b"_INBOX.r.>")
         stage.send(b"s.a", b"xx", reply)
@@ -203,13 +212,16 @@ class TestRefusals:
         assert [stage.errorOf(payload)[0] for payload in inbox.payloads] == [code]
 
     def test_tooMany(self, stage: Stage, stream: Stream) -> None:
-        """A stream has a limited number of batches."""
+        """A stream refuses a new batch while its maximum number of batches is open."""
         stage.jetstream.batches.fast.perStream = 1
         assert Publisher(stage, "u").ask(1, 0) == [_ack(0, 2)]
         assert Publisher(stage, "v").ask(1, 0) == [10211]
 
     def test_apiLevel(self, stage: Stage, stream: Stream) -> None:
-        """A newer API ends the batch; the header is not stored."""
+        """
+        A message that requires a newer API level ends its batch. The header with the level is not
+        stored.
+        """
         publisher = Publisher(stage)
         publisher.ask(1, 0, Nats_Required_Api_Level="2")
         record = stage.wait(stream.get(1))
@@ -219,13 +231,16 @@ class TestRefusals:
         assert publisher.ask(2, 1) == [10208]
 
     def test_first(self, stage: Stage, stream: Stream) -> None:
-        """The first message is refused like any other one, after the batch began."""
+        """
+        A refused first message opens and ends its batch: it gets the first acknowledgement, then
+        the error.
+        """
         publisher = Publisher(stage)
         assert publisher.ask(1, 0, Nats_Expected_Stream="T") == [_ack(0, 2), 10060]
         assert publisher.ask(2, 1) == [10208]
 
     def test_later(self, stage: Stage, stream: Stream) -> None:
-        """A message with a later sequence ends the batch, unless the batch goes on after gaps."""
+        """A message with a wrong expectation ends its batch, unless the batch allows gaps."""
         publisher = Publisher(stage)
         publisher.ask(1, 0)
         assert publisher.ask(2, 1, Nats_Expected_Last_Sequence="7") == [10071, _done(1, 1)]
@@ -236,7 +251,7 @@ class TestRefusals:
         assert publisher.ask(4, 2, Nats_Expected_Last_Sequence="7") == [10071, _done(3, 3, "v")]
 
     def test_lookUp(self, stage: Stage, stream: Stream) -> None:
-        """A check that needs the log is repeated, without another answer."""
+        """A message whose expected sequence must be looked up in the log gets one answer."""
         stage.publish(b"s.a")
         publisher = Publisher(stage)
         answer = publisher.ask(1, 0, Nats_Expected_Last_Subject_Sequence="1")
@@ -245,7 +260,7 @@ class TestRefusals:
         assert answer == [10071, _done(2, 1)]
 
     def test_duplicates(self, stage: Stage, stream: Stream) -> None:
-        """A duplicate counts, and is not stored."""
+        """A duplicate counts as a message of its batch, and is not stored again."""
         stage.publish(b"s.a", Nats_Msg_Id="1")
         publisher = Publisher(stage)
         assert publisher.ask(1, 2, Nats_Msg_Id="1") == [
@@ -269,7 +284,10 @@ def test_storeIsFull(stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPat
 
 
 def test_refusedByNothing(stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal names no sequence of a message that could not be stored."""
+    """
+    A refusal for a wrong last sequence does not name a sequence that the store then failed to
+    store.
+    """
     publisher = Publisher(stage)
     publisher.ask(1, 0)
     appending: Deferred[Any] = Deferred()
@@ -283,7 +301,10 @@ def test_refusedByNothing(stage: Stage, stream: Stream, monkeypatch: pytest.Monk
 
 
 def test_interest(stage: Stage) -> None:
-    """A message without interest counts, and is not kept."""
+    """
+    With interest retention, a message that no consumer wants counts in its batch, and is not
+    stored.
+    """
     stream = stage.stream(allow_batched=True, retention=RetentionPolicy.INTEREST)
     publisher = Publisher(stage)
     publisher.ask(1, 0)

@@ -33,7 +33,7 @@ class _Batches(OpenBatches[OpenBatch]):
 
 
 def test_idle() -> None:
-    """Each batch has its own timeout. Each message restarts it."""
+    """A batch is abandoned when it gets no message for its idle time."""
     stage = Stage()
     batches = _Batches(stage)
     batches.take(b"a")

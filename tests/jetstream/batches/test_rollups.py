@@ -22,7 +22,10 @@ KINDS = ["", "sub", "all"]
     )
 )
 def test_replaced(batches: list[list[tuple[str, str]]]) -> None:
-    """A message replaces earlier messages, of the same batch or not, and no later ones."""
+    """
+    A rollup removes the earlier messages of its subject or of the stream, also within its batch,
+    and keeps later messages.
+    """
     stage = Stage()
     stream = stage.stream(allow_rollup_hdrs=True)
     expected: list[tuple[int, str]] = []
@@ -40,10 +43,7 @@ def test_replaced(batches: list[list[tuple[str, str]]]) -> None:
 
 
 def test_work() -> None:
-    """
-    A rollup that replaces nothing costs no search of the stream, and one that replaces one message
-    costs little.
-    """
+    """Rollups of one subject delete at most one message each, and never search the stream."""
     stage = Stage()
     stream: Any = stage.stream(allow_rollup_hdrs=True)
     purges: list[bytes] = []
@@ -67,9 +67,7 @@ def test_work() -> None:
 
 @onEach
 def test_replacing(names: Names) -> None:
-    """
-    With a limit of one message per subject, a rollup of the subject requests no further deletion.
-    """
+    """With max_msgs_per_subject 1, a rollup of a subject deletes nothing itself."""
     with using(names):
         stage = Stage()
         stream: Any = stage.stream(allow_rollup_hdrs=True, max_msgs_per_subject=1)

@@ -27,7 +27,10 @@ def _message(**headers: str) -> Arrived:
 
 
 def test_duplicates() -> None:
-    """In an atomic batch a duplicate is an error. In another batch its sequence is returned."""
+    """
+    A duplicate in an atomic batch is an error; in a fast batch the check returns the sequence of
+    the original.
+    """
     checks = _checks(Stage())
     messages = [_message(Nats_Msg_Id="old")]
     with pytest.raises(JetStreamError, match="duplicate"):
@@ -38,7 +41,7 @@ def test_duplicates() -> None:
 
 
 def test_lastId() -> None:
-    """Only atomic batches refuse the last id that a publisher expects."""
+    """Nats-Expected-Last-Msg-Id is refused in atomic batches, and accepted in fast ones."""
     checks = _checks(Stage())
     messages = [_message(Nats_Expected_Last_Msg_Id="x")]
     with pytest.raises(JetStreamError, match="unsupported header"):

@@ -12,7 +12,9 @@ from tests.jetstream.channels.support import SharedStage
 
 
 def test_name() -> None:
-    """Names of streams have no full stops and no path separators."""
+    """
+    Full stops and path separators of a channel's name become underscores in the stream's name.
+    """
     assert streamNameOf("orders.eu.a\\b") == "orders_eu_a_b"
 
 
@@ -33,7 +35,10 @@ def test_appears() -> None:
 
 
 def test_messages() -> None:
-    """Single messages are read, with the reply subject as a header, also by direct get."""
+    """
+    Messages of a channel can be read one by one, by the API and by direct get. Their reply subject
+    is a header.
+    """
     stage = SharedStage()
     client = stage.client()
     client.publish("c", b"one", reply="answer.here")
@@ -66,8 +71,8 @@ def test_refusals() -> None:
 
 def test_pull() -> None:
     """
-    A pull consumer gets the stored and the later messages, beside a subscription that gets them
-    too.
+    A pull consumer on a channel gets stored and later messages. A subscription of NATS Streaming
+    gets them too.
     """
     stage = SharedStage()
     client = stage.client()
@@ -114,7 +119,10 @@ def test_limits() -> None:
 
 
 def test_accountLimits() -> None:
-    """Channels do not count for the limits of the account."""
+    """
+    Messages in channels do not count for the storage limits of the account, and channels not for
+    max_streams.
+    """
     stage = SharedStage(limits=JetStreamLimits(max_streams=1, max_storage=1000, max_memory=1000))
     client = stage.client()
     client.publish("c", bytes(5000))

@@ -13,16 +13,14 @@ from tests.jetstream.channels.support import SharedStage
 
 
 class _Full:
-    """
-    State that takes nothing.
-    """
+    """State that can be neither read nor written."""
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         """Refuse a change."""
         return fail(StoreFull("the store is full"))
 
     def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
-        """Give nothing."""
+        """Refuse to load."""
         return fail(StoreFull("the store is full"))
 
 
@@ -32,7 +30,7 @@ def names(stage: SharedStage) -> list[str]:
 
 
 def test_given() -> None:
-    """An account has the channels of the narrowest pattern that names it."""
+    """A channel belongs to the account of the narrowest pattern that matches the channel."""
     stage = SharedStage({"orders.>": "A", "orders.eu.*": "B", ">": "B"})
     client = stage.client()
     for channel in ("orders.us", "orders.eu.x", "other"):
@@ -42,8 +40,8 @@ def test_given() -> None:
 
 def test_restart() -> None:
     """
-    NATS Streaming restarts. Streams exist with their consumers at their positions, and keep their
-    time of creation.
+    When NATS Streaming restarts, the stream of a channel keeps its creation time and its consumers'
+    positions.
     """
     stage = SharedStage()
     client = stage.client()
@@ -67,7 +65,10 @@ def test_restart() -> None:
 
 
 def test_jetStreamRestarts() -> None:
-    """The same when JetStream starts again, while a client waits."""
+    """
+    When JetStream restarts, the consumers of a channel continue. Waiting pull requests are notified
+    of the stop.
+    """
     stage = SharedStage()
     client = stage.client()
     client.publish("c", b"one")
@@ -105,8 +106,10 @@ def test_deleted() -> None:
 
 
 def test_replaced() -> None:
-    """A channel that was deleted and created again while JetStream had no part in it has none of
-    the consumers of the first one."""
+    """
+    If a channel is deleted and created again while JetStream is stopped, the new channel has no
+    consumers.
+    """
     stage = SharedStage()
     client = stage.client()
     client.publish("c", b"one")
@@ -125,8 +128,10 @@ def test_replaced() -> None:
 
 
 def test_cutOver() -> None:
-    """The mirror of a channel becomes the stream that its publishers use, with the sequences that
-    follow."""
+    """
+    After a channel is taken from an account, the mirror of the channel can take over its subject
+    and continue its sequences.
+    """
     stage = SharedStage()
     client = stage.client()
     client.publishMany("c", [b"one", b"two"])
@@ -149,9 +154,7 @@ def test_cutOver() -> None:
 
 
 def test_nameIsTaken() -> None:
-    """
-    A channel whose name another stream has is no stream. The first one with the name keeps it.
-    """
+    """A channel gets no stream if another stream or channel already has the stream's name."""
     stage = SharedStage()
     client = stage.client()
     stage.js("STREAM.CREATE.a_b", {"name": "a_b", "subjects": ["x"]})
@@ -167,7 +170,7 @@ def test_nameIsTaken() -> None:
 
 
 def test_advisories() -> None:
-    """Advisories announce the streams of new and deleted channels, as they do others."""
+    """Streams of new and deleted channels are announced by advisories, as all streams are."""
     stage = SharedStage(max_inactivity=10.0)
     inbox = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.>")
     stage.client().publish("c")
@@ -180,7 +183,10 @@ def test_advisories() -> None:
 
 
 def test_fullStore() -> None:
-    """A channel whose stream cannot be stored has no stream yet. NATS Streaming goes on."""
+    """
+    If the state of a new channel's stream cannot be stored, the channel works for NATS Streaming,
+    and the stream appears later.
+    """
     stage = SharedStage()
     client = stage.client()
     client.publish("a")
@@ -208,5 +214,8 @@ def test_storeFailsAtStart() -> None:
 
 
 def test_space() -> None:
-    """The longest names fit into the name of a space."""
+    """
+    The name of a space has at most 100 characters, even for the longest names of channel and
+    account.
+    """
     assert len(channelSpace("c" * 64, "A" * 200)) <= 100

@@ -34,7 +34,7 @@ from tests.support import Router
 
 
 class Leases:
-    """The holders of logs and spaces."""
+    """The brokers that hold the leases of logs and spaces."""
 
     def __init__(self, inner: Any, clock: Clock) -> None:
         self.inner = inner
@@ -103,7 +103,7 @@ class SharedStore:
         leases.brokers.append(self)
 
     def ifHeld(self, log: str, call: Callable[[], Any]) -> Deferred[Any]:
-        """Do something with a log."""
+        """Call a function on a log if this broker holds the log's lease."""
         if self.leases.logs.get(log) is not self:
             return fail(LeaseLost(log))
         result: Deferred[Any] = call()
@@ -113,7 +113,7 @@ class SharedStore:
         return self.ifHeld(name, lambda: succeed(None))
 
     def inSpace(self, space: str, call: Callable[[], Any]) -> Deferred[Any]:
-        """Do something with a space, and take it."""
+        """Call a function on a space, and take the space's lease."""
         if not self._isFree(self.leases.spaces.get(space)):
             return fail(LeaseLost(space))
         self.leases.spaces[space] = self
@@ -210,9 +210,7 @@ class SharedStore:
 
 
 class Gone(SharedStore):
-    """
-    Nothing has the lease.
-    """
+    """A holder of leases that no broker has any more."""
 
     def __init__(self) -> None:
         self.isAlive = self.isReachable = False
@@ -260,7 +258,7 @@ class ClusterStage(Stage):
         self.settle()
 
     def kill(self, name: str) -> None:
-        """End a broker whose leases are over now."""
+        """Stop a broker without an orderly end; its leases are free at once."""
         service = self.services.pop(name)
         for dispatcher in service._dispatchers.values():
             dispatcher.stop()

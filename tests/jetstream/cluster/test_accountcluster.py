@@ -15,7 +15,7 @@ from tests.jetstream.cluster.support import ClusterStage
 
 
 def test_stepDown() -> None:
-    """A leader steps down for the wanted broker, and says why it cannot."""
+    """A leader steps down for the preferred broker, or is refused with the reason."""
     stage = ClusterStage("n1", "n2", "n3")
     stage.elapse(2)
     stage.make("A")
@@ -77,7 +77,9 @@ def test_unsure() -> None:
 
 
 def test_removePeer() -> None:
-    """No broker can be replaced as a replica; an unknown one has another error."""
+    """
+    A request to remove a peer of a stream is refused; an unknown peer has an error of its own.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("A")
     request = "STREAM.PEER.REMOVE.A"
@@ -90,7 +92,7 @@ def test_removePeer() -> None:
 
 
 def test_alternates() -> None:
-    """STREAM.INFO names a stream's mirrors, whichever brokers lead them, and nothing else does."""
+    """Only STREAM.INFO of a mirrored stream lists alternates: the stream and its mirrors."""
     stage = ClusterStage("n1", "n2", "n3")
     made = stage.make("A")
     for name in ("N", "M"):
@@ -121,7 +123,7 @@ def test_alternatesWithoutStore() -> None:
 
 
 def test_missing() -> None:
-    """A list has the streams whose leader is gone, until another leader exists."""
+    """STREAM.LIST names streams without a living leader as missing."""
     stage = ClusterStage("n1", "n2", "n3")
     for name in "ABC":
         stage.make(name)
@@ -145,9 +147,12 @@ def test_unfinished() -> None:
     stage.end()
 
 
-def test_creation() -> None:
-    """A new stream has the lease of its state before it has a log: a broker that finds the log
-    without a configuration drops it only with the lease of the state."""
+def test_stateLeaseBeforeLog() -> None:
+    """
+    A new stream takes the lease of its state before it creates its log. Another broker drops a log
+    without a configuration only under that lease, so it never drops the log of a stream that is
+    being created.
+    """
     stage = ClusterStage("n1")
     store = stage.stores["n1"]
     openLog, holders = store.open, []
@@ -163,7 +168,10 @@ def test_creation() -> None:
 
 
 def test_memoryConsumer() -> None:
-    """A consumer in memory goes on where it was, because its state is shared too."""
+    """
+    A consumer with C{mem_storage} continues at its position under the next leader, because its
+    state is shared too.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("A", storage="memory")
     config = {"durable_name": "d", "ack_policy": "none", "mem_storage": True}

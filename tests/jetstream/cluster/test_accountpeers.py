@@ -96,10 +96,10 @@ class Part(AccountPeers):
         return {logName("A", name): leader for name, leader in leaders.items()}
 
     async def refresh(self) -> None:
-        """There is nothing to learn."""
+        """Do nothing: no member joins or leaves."""
 
     def verify(self, name: str) -> None:
-        """There is nothing to ask."""
+        """Do nothing: every lease is valid."""
 
     async def stepDown(self, stream: Any, placement: Any) -> None:
         raise NotImplementedError
@@ -130,7 +130,7 @@ def test_members() -> None:
 
 
 def test_decoded() -> None:
-    """A configuration that has not changed stays the same object."""
+    """A configuration is decoded again only if it has changed."""
     part = Part()
     first, again = result(part.configs()), result(part.configs())
     assert set(first) == {"S", "T"}
@@ -138,7 +138,7 @@ def test_decoded() -> None:
 
 
 def test_passedOn() -> None:
-    """A request comes to the other broker unchanged, also with bytes that are not text."""
+    """A request is passed on to another broker unchanged, even if its subject is not UTF-8."""
     sender, receiver = Part(), Part()
     client = PassedRequester("A", {"user": "u"})
     request = Message(b"$JS.API.STREAM.INFO.\xff", b"body", b"reply", 0, client)
@@ -158,8 +158,8 @@ def test_passedOn() -> None:
 @pytest.mark.parametrize("isComing", [True, False])
 def test_answerWithoutReceiver(isComing: bool) -> None:
     """
-    A request may be passed on before its client's own broker has told of the client's inbox. It
-    waits for that, but not for ever.
+    A request that is passed on waits until this broker knows of interest in the reply subject, or
+    for a limited time.
     """
     part = Part()
     account: Any = part.account
@@ -189,7 +189,7 @@ def test_lists() -> None:
 
 
 def test_usages() -> None:
-    """The usage is that of this broker and of each other one that answers."""
+    """Usage is collected from this broker and from each other broker that answers."""
     part = Part()
 
     async def count() -> dict[str, Any]:

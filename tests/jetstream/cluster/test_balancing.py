@@ -19,7 +19,10 @@ def peers(*names: str) -> JetStreamPeers:
 
 
 def test_decision() -> None:
-    """Only after a broker has joined do streams move, from where most are to where fewest are."""
+    """
+    After a broker has joined, streams move from the broker that leads most to the one that leads
+    fewest, until their numbers are even.
+    """
     balance = LeaderBalance()
     two, three = peers("n1", "n2"), peers("n1", "n2", "n3")
     assert balance.seen(two, {"n1": 6}) is None
@@ -35,7 +38,10 @@ def test_decision() -> None:
 
 
 def test_movable() -> None:
-    """Streams that a placement keeps stay; those with few consumers go first."""
+    """
+    Streams whose placement excludes the new broker do not move. Of the others, those with few
+    consumers move first.
+    """
     stage = Stage()
     busy = stage.stream(name="A", subjects=("a",))
     busy.consumers.add(Consumer(busy, "d", ConsumerConfig(durable_name="d"), 0))
@@ -45,8 +51,10 @@ def test_movable() -> None:
 
 
 def test_joins() -> None:
-    """A broker that joins receives its share, with messages and consumers; a leader that was chosen
-    later stays."""
+    """
+    A broker that joins gets an equal share of the streams. Streams that then step down for it stay
+    there.
+    """
     stage = ClusterStage("n1")
     for name in "ABCDEF":
         stage.make(name)

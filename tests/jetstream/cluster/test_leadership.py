@@ -18,7 +18,7 @@ from tests.jetstream.cluster.support import ClusterStage
 
 
 def test_takeover() -> None:
-    """When a broker dies, others take its streams with their messages and consumers."""
+    """When a broker dies, the other brokers take over its streams, with messages and consumers."""
     stage = ClusterStage("n1", "n2", "n3")
     for name in "ABCDEF":
         stage.make(name, num_replicas=3)
@@ -44,8 +44,10 @@ def test_takeover() -> None:
     stage.end()
 
 
-def test_accountComesAndGoes() -> None:
-    """An account that loses JetStream and has it again is served at once, with its streams."""
+def test_accountLosesAndRegainsJetStream() -> None:
+    """
+    An account that loses JetStream and gets it back is served at once, with its former streams.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("A")
     stage.make("B")
@@ -65,8 +67,8 @@ def test_accountComesAndGoes() -> None:
     stage.end()
 
 
-def test_otherAccountBegins() -> None:
-    """An account that gets JetStream later is served by the broker that runs."""
+def test_accountGetsJetStreamLater() -> None:
+    """An account that gets JetStream while the broker runs is served in the cluster."""
     stage = ClusterStage("n1")
     stage.services["n1"].change("B", AccountAllowance())
     stage.settle()
@@ -92,7 +94,10 @@ def test_meta() -> None:
 
 
 def test_figures() -> None:
-    """All brokers show the same leader of the cluster. Each shows the streams that it leads."""
+    """
+    Monitoring of every broker shows the same meta leader, and as its own streams those that the
+    broker leads.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("A", num_replicas=2)
     stage.elapse(2)
@@ -112,7 +117,10 @@ def test_figures() -> None:
 
 
 def test_fenced() -> None:
-    """A broker whose lease another one has stops serving the stream."""
+    """
+    A broker that loses the lease of a stream to another broker refuses publishes and stops serving
+    the stream.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("A")
     old = stage.leader("A")
@@ -128,7 +136,7 @@ def test_fenced() -> None:
 
 
 def test_leaveWithoutStore() -> None:
-    """A broker that answers for whole accounts leaves also while the database is away."""
+    """The meta leader can leave the cluster while the database is unreachable."""
     stage = ClusterStage("n1", "n2")
     stage.make("A")
     (meta,) = [name for name, leadership in stage.leaderships.items() if leadership.isMeta]

@@ -25,7 +25,7 @@ def asked(stage: ClusterStage, subject: str, body: bytes) -> Any:
 
 
 def test_stepDown() -> None:
-    """The system account can make another broker answer. No other account can."""
+    """The system account can move the meta leader to another broker; other accounts cannot."""
     stage = ClusterStage("n1", "n2")
     stage.elapse(2)
 
@@ -52,7 +52,10 @@ def test_stepDown() -> None:
 
 
 def test_remove() -> None:
-    """A dead broker is forgotten by all until it comes again. A live one stays."""
+    """
+    SERVER.REMOVE makes all brokers forget a dead broker until it joins again. A living broker is
+    not removed.
+    """
     stage = ClusterStage("n1", "n2", "n3")
     stage.make("S", num_replicas=3)
     events, bus = Inbox(), stage.system.busFor(Kind.CLIENT)

@@ -30,7 +30,7 @@ class Channels(Stage):
         self.two.open()
 
     def failure(self, asking: Any) -> Any:
-        """The type of the error that a request ends with."""
+        """The type of the exception with which a request ends."""
         outcome: list[Any] = []
         asking.addErrback(lambda failure: outcome.append(failure.type))
         self.settle()
@@ -50,7 +50,7 @@ def test_answer() -> None:
 
 
 def test_nobody() -> None:
-    """A missing broker is detected at once."""
+    """A request to a broker that is gone fails at once."""
     stage = Channels()
     stage.two.close()
     assert stage.failure(stage.one.ask("two", "add")) is NoResponders
@@ -64,9 +64,7 @@ def test_foreign() -> None:
 
 
 def test_late() -> None:
-    """
-    A broker that does not answer is given up, and so is one that requests an unknown operation.
-    """
+    """A request that gets no answer times out, and fails at once if its own broker closes."""
     stage = Channels()
     assert stage.failure(stage.one.ask("two", "unknown")) is RequestTimeout
     asking = stage.one.ask("two", "unknown")

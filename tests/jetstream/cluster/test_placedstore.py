@@ -15,11 +15,7 @@ from natsbroker.storage.memory import MemoryStore
 
 
 class Table:
-    """
-    The table, and what was in the state whenever it changed.
-
-    @ivar changes: account, rows and the keys in the state then.
-    """
+    """A store that records which rows are set, and the state that is stored at that moment."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, dict[bytes, bytes | None], list[bytes]]] = []
@@ -51,7 +47,9 @@ def test_interfaces() -> None:
 
 
 def test_order() -> None:
-    """A row is set before its stream is stored, and deleted after that is."""
+    """
+    A stream's row is set before the stream is stored, and deleted after the stream is deleted.
+    """
     table = Table()
     table.states.change({b"stream/1": b"c", b"consumer/1": b"d"})
     table.states.change({b"stream/1": None, b"consumer/1": None})
@@ -59,7 +57,7 @@ def test_order() -> None:
 
 
 def test_otherState() -> None:
-    """State of consumers, and of others than accounts, needs no row."""
+    """State other than an account's streams sets no row."""
     table = Table()
     table.states.put(b"state/1", b"x")
     table.states.delete(b"state/1")
@@ -77,7 +75,7 @@ def test_rowOfAnother() -> None:
 
 
 def test_notStored() -> None:
-    """A row whose stream could not be stored is what it was before."""
+    """If a stream cannot be stored, its row gets its former value again."""
     table = Table()
     table.states.put(b"stream/1", b"old")
     inner: Any = table.states

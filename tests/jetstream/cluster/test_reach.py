@@ -17,8 +17,10 @@ from tests.jetstream.cluster.support import ClusterStage
 
 
 def test_trouble() -> None:
-    """A request that failed, or has no answer for the time of a lease, is a trouble until another
-    one is answered; a long trouble is reported once."""
+    """
+    The database is in trouble from a failed or overdue request until a later one succeeds. Lasting
+    trouble is reported once.
+    """
     clock = Clock()
     lost: list[float] = []
     reach = StoreReach(Deadlines(clock, clock.seconds), 3.0, lambda: lost.append(clock.seconds()))
@@ -44,8 +46,10 @@ def test_trouble() -> None:
 
 
 def test_unreachable() -> None:
-    """Without the database requests are answered with an error at once, monitoring learns why, and
-    advisories are sent after a while."""
+    """
+    While the database is unreachable, requests get an error at once and health checks fail.
+    QUORUM_LOST advisories follow after a delay.
+    """
     stage = ClusterStage("n1", "n2")
     stage.make("S", num_replicas=2)
     stage.make("T")
@@ -74,8 +78,7 @@ def test_unreachable() -> None:
 
 def test_silent() -> None:
     """
-    If the database accepts requests and answers none, each request gets one error, as soon as this
-    has lasted for the time of a lease.
+    If the database stops answering, each API request gets one error after the time of a lease.
     """
     stage = ClusterStage("n1", "n2")
     stage.make("S")

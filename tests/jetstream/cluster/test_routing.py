@@ -46,7 +46,7 @@ def test_spread() -> None:
 
 
 def test_lostWhileWaiting() -> None:
-    """A broker that lost a stream while a request for it waited leaves the answer to the leader."""
+    """A broker that loses a stream while requests for it wait does not answer those requests."""
     stage = ClusterStage("n1", "n2")
     stage.make("S")
     dispatcher: Any = stage.services[stage.leader()]._dispatchers["A"]
@@ -63,7 +63,7 @@ def test_lostWhileWaiting() -> None:
 
 class HandOver:
     """
-    A leader that steps down, and waits for the store between its end and the next one's beginning.
+    A leader that is stepping down, held up between giving up its lease and the next leader's start.
 
     @ivar inbox: where answers come to.
     """
@@ -88,7 +88,7 @@ class HandOver:
         self.stage.settle()
 
     def end(self) -> list[dict[str, Any]]:
-        """Let the next leader begin, and see all answers."""
+        """Let the next leader start, and return all answers."""
         self._released.callback(None)
         for _ in range(5):
             self.stage.clock.advance(0)
@@ -100,7 +100,7 @@ class TestHandOver:
     """Requests while nobody leads a stream, because it is being handed over."""
 
     def test_held(self) -> None:
-        """The next leader answers them, once each."""
+        """Requests during a handover are answered by the next leader, once each."""
         moving = HandOver()
         for subject in ("STREAM.INFO.S", "CONSUMER.NAMES.S", "STREAM.PURGE.S"):
             moving.ask(subject)
@@ -111,7 +111,9 @@ class TestHandOver:
         moving.stage.end()
 
     def test_waitingBefore(self) -> None:
-        """A request that waited at the old leader follows the stream."""
+        """
+        A request that waits at the old leader when the stream moves is answered by the next leader.
+        """
         moving = HandOver()
         dispatcher: Any = moving.stage.services[moving.old]._dispatchers["A"]
         lock = dispatcher._orders["S"] = RequestOrder()
@@ -128,8 +130,7 @@ class TestHandOver:
     @pytest.mark.parametrize("isPassedOnFirst", [False, True])
     def test_once(self, isPassedOnFirst: bool) -> None:
         """
-        A request that reaches the next leader twice is carried out once, for either order of the
-        copies.
+        A request that reaches the next leader directly and from the old leader is carried out once.
         """
         moving = HandOver()
         moving.end()
@@ -162,8 +163,8 @@ class TestHandOver:
 
 def test_changes() -> None:
     """
-    The leader answers a repeated creation and an update. Both respect the streams that other
-    brokers lead.
+    The leader of a stream answers repeated creations and updates. Both are checked against the
+    streams of other leaders.
     """
     stage = ClusterStage("n1", "n2")
     stage.make("A")
@@ -180,7 +181,7 @@ def test_changes() -> None:
 
 
 def test_placement() -> None:
-    """Replicas and tags are checked against the brokers that there are."""
+    """Replicas and placement are checked against the known brokers of the cluster."""
     stage = ClusterStage("n1", "n2", "n3")
     stage.elapse(2)
     assert stage.make("A", placement={"tags": ["az:n3"]})["cluster"]["leader"] == "n3"
@@ -198,7 +199,7 @@ def test_placement() -> None:
 
 
 def test_newBroker() -> None:
-    """A broker that has just started counts as a replica, if it has JetStream."""
+    """A broker that has just joined counts for the replicas of a stream if it runs JetStream."""
     stage = ClusterStage("n1", "n2")
     stage.elapse(2)
     SharedStore(stage.leases).introduce("NATS Streaming")
@@ -210,7 +211,10 @@ def test_newBroker() -> None:
 
 
 def test_aloneInNoCluster() -> None:
-    """A broker without a cluster shares its store by the same leases, and refuses replicas."""
+    """
+    A broker without a cluster name keeps its streams under leases, shows no cluster, and refuses
+    replicas.
+    """
     stage = ClusterStage()
     stage.cluster = ""
     stage.add("n1")
@@ -221,7 +225,10 @@ def test_aloneInNoCluster() -> None:
 
 
 def test_fewerBrokers() -> None:
-    """A stream can be changed while brokers are dead, but not have more replicas than there are."""
+    """
+    While a broker is dead, a stream with its replicas can be updated, but the replicas cannot be
+    raised beyond the living brokers.
+    """
     stage = ClusterStage("n1", "n2", "n3")
     stage.make("A", num_replicas=3)
     (victim, _) = sorted({"n1", "n2", "n3"} - {stage.leader("A")})
@@ -247,6 +254,6 @@ def test_deleted() -> None:
 
 
 def test_deeplyNested() -> None:
-    """A request that is nested too deeply for a look at its placement has its answer."""
+    """A request that is nested too deeply to parse has no placement."""
     body = b'{"name":"S","x":' + b"[" * 2000 + b"]" * 2000 + b"}"
     assert _placementIn(body) is None

@@ -22,7 +22,7 @@ from natsbroker.storage.lmdb.encryption.keyring import Encryption
 
 
 def test_rows(tmp_path: Path) -> None:
-    """Each worker sees the rows of all, of one account."""
+    """Each worker sees the streams of all workers, by account."""
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
     one.change("A", {b"stream/1": b"c1"})
     two.change("A", {b"stream/2": b"c2"})
@@ -54,7 +54,9 @@ def test_oneOwner(tmp_path: Path) -> None:
 
 
 def test_enter(tmp_path: Path) -> None:
-    """A worker that starts replaces its own rows of an account, and no others."""
+    """
+    A worker that starts replaces its own rows of an account, and keeps those of other workers.
+    """
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
     one.change("A", {b"stream/1": b"c1", b"stream/2": b"c2"})
     one.change("B", {b"stream/1": b"c1"})
@@ -81,7 +83,7 @@ def test_survives(tmp_path: Path) -> None:
 
 
 def test_alive(tmp_path: Path) -> None:
-    """A worker is alive from its appearance until it closes, and always counts itself."""
+    """A worker counts as alive from its start until it closes. Each worker counts itself."""
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
     assert one.alive([1, 2, 3]) == {1}
     two.appear()
@@ -93,7 +95,7 @@ def test_alive(tmp_path: Path) -> None:
 
 
 def test_lead(tmp_path: Path) -> None:
-    """One worker leads an account, as often as it asks, until it lets go or closes."""
+    """One worker at a time leads an account, until that worker gives the account up or closes."""
     one, two = StreamPlaces(tmp_path, 1, "one"), StreamPlaces(tmp_path, 2, "two")
     assert one.lead("A") and one.lead("B")
     assert one.lead("A")
@@ -107,11 +109,8 @@ def test_lead(tmp_path: Path) -> None:
     two.close()
 
 
-def test_strays(tmp_path: Path) -> None:
-    """
-    Streams of workers that are not started any more are listed, and workers without streams are
-    not.
-    """
+def test_strayWorkers(tmp_path: Path) -> None:
+    """Workers beyond the configured number that still have streams are listed."""
     assert strayWorkers(tmp_path, 1) == []
     for number in (1, 2, 3):
         worker = StreamPlaces(tmp_path, number, str(number))
@@ -124,7 +123,7 @@ def test_strays(tmp_path: Path) -> None:
 
 
 def test_unusable(tmp_path: Path) -> None:
-    """A table that is none, or cannot be written, is an error of the store."""
+    """A table that cannot be opened or written is reported as a failure of the store."""
     one = StreamPlaces(tmp_path, 1, "one")
     lock = sqlite3.connect(tmp_path / FOLDER / TABLE, isolation_level=None)
     lock.execute("BEGIN IMMEDIATE")
@@ -161,8 +160,8 @@ def test_encrypted(tmp_path: Path) -> None:
     other.close()
 
 
-def test_openedOneByOne(tmp_path: Path) -> None:
-    """A worker waits while another one opens the table, for which SQLite does not."""
+def test_openedUnderLock(tmp_path: Path) -> None:
+    """A worker opens the table only while it holds the lock file."""
     StreamPlaces(tmp_path, 1, "one").close()
     other = os.open(tmp_path / FOLDER / "open.lock", os.O_RDWR)
     fcntl.flock(other, fcntl.LOCK_EX)

@@ -20,8 +20,8 @@ def got(stage: ClusterStage, subject: str = "S.s.x", body: bytes = b"") -> list[
 
 def test_withoutLeader() -> None:
     """
-    While a stream has no leader, messages can be read. Later ones can be read as soon as they are
-    stored.
+    While a stream has no leader, direct get serves the stored messages. New messages can be read as
+    soon as they are stored.
     """
     stage = ClusterStage("n1", "n2", "n3")
     stage.make("S", allow_direct=True)

@@ -31,7 +31,10 @@ def test_oneAnswer(tmp_path: Path, subject: str) -> None:
 
 
 def test_spread(tmp_path: Path) -> None:
-    """New streams go to the worker that has fewest, and every worker shows all."""
+    """
+    A new stream goes to the worker with the fewest streams, and every worker lists the streams of
+    all.
+    """
     stage = WorkerStage(tmp_path)
     for name in "ABCDEF":
         assert stage.make(name)["did_create"]
@@ -43,18 +46,18 @@ def test_spread(tmp_path: Path) -> None:
     stage.end()
 
 
-def test_oneServer(tmp_path: Path) -> None:
-    """Infos show no cluster, as those of a server alone, whichever worker has the stream."""
+def test_noClusterShown(tmp_path: Path) -> None:
+    """An info shows no cluster, whichever worker has the stream."""
     stage = WorkerStage(tmp_path)
     for name in "ABC":
         assert "cluster" not in stage.make(name)
     stage.end()
 
 
-def test_madeAgain(tmp_path: Path) -> None:
+def test_createdAgain(tmp_path: Path) -> None:
     """
-    A second request to create a stream gets the same answer as from one process: also with other
-    subjects, or with those of another stream.
+    Creating a stream again gets the answers of a single process, also if its name or a subject is
+    taken by another worker's stream.
     """
     stage = WorkerStage(tmp_path)
     stage.make("S")
@@ -82,8 +85,8 @@ def test_updatedAndDeleted(tmp_path: Path) -> None:
 
 def test_lateMeta(tmp_path: Path) -> None:
     """
-    A request to delete a stream has one answer, also if the worker that answers for streams which
-    do not exist receives it late.
+    A request to delete a stream has one answer, even if the worker that answers for missing streams
+    receives the request after the deletion.
     """
     stage = WorkerStage(tmp_path)
     for name in "ABC":
@@ -103,8 +106,8 @@ def test_lateMeta(tmp_path: Path) -> None:
     stage.end()
 
 
-def test_back(tmp_path: Path) -> None:
-    """A worker that comes back has its streams and their messages. No other worker took them."""
+def test_workerRestarts(tmp_path: Path) -> None:
+    """A restarted worker has its streams and messages again; no other worker has taken them."""
     stage = WorkerStage(tmp_path)
     for name in "ABC":
         stage.make(name)
@@ -121,8 +124,11 @@ def test_back(tmp_path: Path) -> None:
     stage.end()
 
 
-def test_nobodyElse(tmp_path: Path) -> None:
-    """While a worker is gone, no other worker creates a stream with one of its names."""
+def test_namesOfStoppedWorker(tmp_path: Path) -> None:
+    """
+    While a worker is stopped, no other worker creates a stream with a name or subject of its
+    streams.
+    """
     stage = WorkerStage(tmp_path)
     for name in "ABC":
         stage.make(name)
@@ -148,7 +154,10 @@ def test_answeringGoesOn(tmp_path: Path) -> None:
 
 
 def test_unknownAccount(tmp_path: Path) -> None:
-    """A worker that has no client of an account looks it up when it is given a stream of it."""
+    """
+    A worker that has no client of an account looks the account up when it is to create a stream for
+    it.
+    """
     stage = WorkerStage(tmp_path, 2)
     (away,) = [number for number, part in stage.workers.items() if not part.answersFor("A")]
     service = stage.services[away]
@@ -168,8 +177,8 @@ def test_unknownAccount(tmp_path: Path) -> None:
     stage.end()
 
 
-def test_nowhere(tmp_path: Path) -> None:
-    """It does not wait for ever for an account that is not found."""
+def test_accountIsNotFound(tmp_path: Path) -> None:
+    """Waiting for an account that cannot be found ends with an error."""
     stage = WorkerStage(tmp_path, 1)
     failures: list[Any] = []
     Deferred.fromCoroutine(stage.workers[1]._part("B")).addErrback(failures.append)
@@ -179,7 +188,7 @@ def test_nowhere(tmp_path: Path) -> None:
 
 
 def test_memory(tmp_path: Path) -> None:
-    """A stream in memory ends with its worker, and its name is free when that is back."""
+    """A stream in memory ends with its worker. The name is free when the worker is back."""
     stage = WorkerStage(tmp_path, 2)
     stage.make("M", storage="memory")
     (gone,) = [number for number, names in stage.streamsOf().items() if names]
@@ -210,7 +219,7 @@ def test_consumers(tmp_path: Path) -> None:
 
 
 def test_stepDown(tmp_path: Path) -> None:
-    """A stream cannot move. The answer is that of a server without a cluster."""
+    """Stepping down is refused, as by a server without a cluster."""
     stage = WorkerStage(tmp_path)
     stage.make("S")
     refused = stage.ask("STREAM.LEADER.STEPDOWN.S")

@@ -54,7 +54,7 @@ class Inbox:
         self.got.append(message)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """It has no limit."""
+        """Not called: the subscription has no maximum."""
 
     def close(self) -> None:
         """Unsubscribe."""
@@ -67,7 +67,7 @@ class Inbox:
         return got
 
     def texts(self) -> list[str]:
-        """The same as text: payloads of messages, and the first line of statuses."""
+        """Take the deliveries as text: payloads of messages, and first lines of statuses."""
         return [textOf(message) for message in self.take()]
 
 
@@ -233,7 +233,7 @@ class FakeStream:
         return later
 
     def records(self, filters: tuple[bytes, ...] = ()) -> list[Record]:
-        """All matching records."""
+        """All records with a subject that matches a filter."""
         results: list[list[Record]] = []
         self.log.read(0, 1 << 30, 1 << 40).addCallback(results.append)
         return [
@@ -377,7 +377,7 @@ class ConsumerStage:
         return self.started(self.config(**fields))
 
     def started(self, config: ConsumerConfig, state: bytes | None = None) -> Consumer:
-        """The same with a configuration, and the state of an earlier run."""
+        """Start a consumer with a configuration, and with the state of an earlier run."""
         consumer = Consumer(self.stream, config.name, config, self.now(), state, Random(1))
         self.stream.consumers.append(consumer)
         started: list[object] = []
@@ -387,7 +387,7 @@ class ConsumerStage:
         return consumer
 
     def startLater(self, config: ConsumerConfig) -> list[object]:
-        """A consumer that starts in its time; the list gets the result."""
+        """Start a consumer without waiting; the returned list gets the result."""
         consumer = Consumer(self.stream, config.name, config, self.now(), None, Random(1))
         self.stream.consumers.append(consumer)
         started: list[object] = []
@@ -395,7 +395,7 @@ class ConsumerStage:
         return started
 
     def timestamp(self, seconds: float) -> Timestamp:
-        """The time in some seconds."""
+        """The time a number of seconds from now."""
         return Timestamp(self.now() + round(seconds * SECOND))
 
     def stop(self, consumer: Consumer, reason: str = "shutdown") -> None:
@@ -420,7 +420,7 @@ class ConsumerStage:
         return self.started(consumer.config, state)
 
     def crash(self, consumer: Consumer) -> None:
-        """End a consumer without a trace."""
+        """Stop a consumer as a killed process would: without writing its state."""
         self.stream.consumers.remove(consumer)
         consumer.core.writer.stop()
         consumer.core.isServing = False

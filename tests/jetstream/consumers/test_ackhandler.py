@@ -36,9 +36,7 @@ def delivered(stage: ConsumerStage, count: int, **config: object) -> tuple[Inbox
 
 
 def positions(stage: ConsumerStage) -> tuple[int, int, int]:
-    """
-    The floor and the number of pending acknowledgements.
-    """
+    """The floor as consumer and stream sequence, and the number of pending acknowledgements."""
     info = stage.stream.consumers[0].info()
     floor = info["ack_floor"]
     return floor["consumer_seq"], floor["stream_seq"], info["num_ack_pending"]
@@ -87,7 +85,7 @@ class TestExplicit:
         assert positions(stage) == (0, 0, 1)
 
     def test_roomForMore(self, stage: ConsumerStage) -> None:
-        """With too many pending messages new ones wait for acknowledgements."""
+        """At max_ack_pending, new messages wait until earlier ones are acknowledged."""
         stage.publish(4)
         stage.consumer(max_ack_pending=2)
         inbox = stage.inbox()
@@ -98,7 +96,7 @@ class TestExplicit:
         assert inbox.texts() == ["3", "4"]
 
     def test_settlesInStream(self) -> None:
-        """A stream that removes settled messages learns of each once."""
+        """A consumer of a work queue reports each settled message to its stream once."""
         stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
         _, messages = delivered(stage, 2)
         stage.ack(messages[1])
@@ -106,10 +104,10 @@ class TestExplicit:
         stage.ack(messages[0], b"+TERM")
         assert stage.stream.settledSequences == [2, 1]
 
-    def test_withState(self) -> None:
+    def test_groupedWithState(self) -> None:
         """
-        A removal and the state that a client waits for are one group; without a client, the state
-        is written later.
+        When an acknowledgement must be answered, the removal from the work queue and the consumer's
+        state are written as one group.
         """
         stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
         inbox, messages = delivered(stage, 2)
@@ -122,7 +120,9 @@ class TestExplicit:
 
     @pytest.mark.parametrize("isRun", [False, True])
     def test_behindFloor(self, isRun: bool) -> None:
-        """A stream that removes settled messages learns of acknowledgements behind the floor."""
+        """
+        A consumer of a work queue reports acknowledgements at or below its floor to the stream.
+        """
         stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
         _, messages = delivered(stage, 3)
         for message in messages[:2]:
@@ -136,7 +136,7 @@ class TestExplicit:
         assert stage.stream.lateSequences == [1, 2]
 
     def test_lastActive(self, stage: ConsumerStage) -> None:
-        """The floor shows when the last acknowledgement came, also if it did not move."""
+        """An acknowledgement updates the floor's C{last_active} even if the floor does not move."""
         _, messages = delivered(stage, 2)
         info = stage.stream.consumers[0].info
         assert "last_active" not in info()["ack_floor"]
@@ -168,16 +168,16 @@ class TestAll:
 
 
 class TestNone:
-    """No acknowledgements."""
+    """The acknowledgement policy C{none}."""
 
     def test_nothingPending(self, stage: ConsumerStage) -> None:
-        """Delivered messages are settled, and acknowledgements have no receiver."""
+        """Delivered messages count as settled, and acknowledgements have no receiver."""
         _, messages = delivered(stage, 2, ack_policy=AckPolicy.NONE)
         assert positions(stage) == (2, 2, 0)
         assert not stage.clients.hasInterest(messages[0].reply)
 
     def test_settlesAtDelivery(self) -> None:
-        """A stream that removes settled messages learns of deliveries."""
+        """Messages of an interest stream count as settled as soon as they are delivered."""
         stage = ConsumerStage(RetentionPolicy.INTEREST)
         delivered(stage, 3, ack_policy=AckPolicy.NONE)
         assert stage.stream.settledSequences == [1, 2, 3]
@@ -201,7 +201,7 @@ class TestNak:
 
     @pytest.mark.parametrize("payload", [b"-NAK 500ms", b'-NAK {"delay": 500000000}'])
     def test_delayed(self, stage: ConsumerStage, payload: bytes) -> None:
-        """With a delay it is delivered then."""
+        """A negative acknowledgement with a delay causes a redelivery after the delay."""
         inbox, messages = delivered(stage, 1)
         stage.ack(messages[0], payload)
         stage.pull(inbox)
@@ -211,7 +211,7 @@ class TestNak:
         assert inbox.texts() == ["1"]
 
     def test_longerThanWait(self, stage: ConsumerStage) -> None:
-        """A delay may be longer than the wait for acknowledgements."""
+        """The delay of a negative acknowledgement may be longer than ack_wait."""
         inbox, messages = delivered(stage, 1, ack_wait=SECOND)
         stage.ack(messages[0], b"-NAK 5s")
         stage.pull(inbox)
@@ -262,7 +262,7 @@ class TestOthers:
         assert inbox.texts() == ["1"]
 
     def test_progressOfQueued(self, stage: ConsumerStage) -> None:
-        """A message that waits for its redelivery is delivered although there was progress."""
+        """Progress on a message that is queued for redelivery does not stop the redelivery."""
         inbox, messages = delivered(stage, 1)
         stage.ack(messages[0], b"-NAK")
         stage.ack(messages[0], b"+WPI")
@@ -270,7 +270,7 @@ class TestOthers:
         assert inbox.texts() == ["1"]
 
     def test_next(self, stage: ConsumerStage) -> None:
-        """The message is settled, and the request is served to the reply subject."""
+        """C{+NXT} acknowledges the message, and pulls further ones to the reply subject."""
         stage.publish(3)
         stage.consumer()
         inbox, other = stage.inbox(), stage.inbox()
@@ -351,7 +351,7 @@ RUNS = st.lists(
 def settledBy(
     isTogether: bool, runs: list[tuple[list[tuple[int, bool]], str]], config: dict[str, Any]
 ) -> list[object]:
-    """The effects of acknowledgements, in runs or one by one."""
+    """The effects of acknowledgements that arrive in runs or one by one."""
     stage = ConsumerStage(retention=RetentionPolicy.INTEREST)
     inbox, messages = delivered(stage, 6, ack_wait=SECOND, **config)
     consumer = stage.stream.consumers[0]

@@ -30,7 +30,7 @@ def test_percentInName() -> None:
 
 @pytest.mark.parametrize("numbers", [b"a.b.c.d.e", b"1.0.1.1.1", b"1..1.1.1", b"1.-2.1.1.1"])
 def test_noDelivery(numbers: bytes) -> None:
-    """Tokens that are not numbers name no delivery."""
+    """An acknowledgement subject with tokens that are not numbers is not parsed."""
     assert parseAckSubject(b"$JS.ACK.S.C." + numbers) is None
 
 

@@ -108,7 +108,7 @@ class TestStart:
         pending: int,
         got: list[int],
     ) -> None:
-        """Each deliver policy has its position, and its number of pending messages."""
+        """Each deliver policy sets the first position and the number of pending messages."""
         mixed(stage)
         info = stage.consumer(**config).info()
         assert info["delivered"] == {"consumer_seq": 0, "stream_seq": before}
@@ -131,13 +131,16 @@ class TestStart:
         assert inbox.texts() == ["1"]
 
     def test_afterRemoval(self, stage: ConsumerStage) -> None:
-        """The consumer does not wait for deleted messages."""
+        """A new consumer starts behind the messages that were already removed."""
         stage.publish(5)
         stage.stream.discard(4)
         assert stage.consumer().info()["delivered"]["stream_seq"] == 3
 
     def test_lastPerSubjectThenNew(self, stage: ConsumerStage) -> None:
-        """Messages that arrive during the catch-up come after it, and old last ones still come."""
+        """
+        With last_per_subject, messages published meanwhile are delivered after the last message of
+        each subject.
+        """
         mixed(stage)
         consumer = stage.consumer(
             deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="s.>"
@@ -154,7 +157,10 @@ class TestStart:
         ]
 
     def test_lastPerSubjectAfterCrash(self, stage: ConsumerStage) -> None:
-        """The catch-up goes on after a restart, without messages that are not the last ones."""
+        """
+        With last_per_subject, a consumer that restarts delivers only the rest of the last messages,
+        then new ones.
+        """
         mixed(stage)
         config = {"deliver_policy": DeliverPolicy.LAST_PER_SUBJECT, "filter_subject": "s.>"}
         consumer = stage.consumer(**config)
@@ -206,12 +212,12 @@ class TestInfo:
         assert info["created"] == "2023-11-14T22:13:20Z"
         assert info["priority_groups"] == [{"group": "g", "pinned_ts": "0001-01-01T00:00:00Z"}]
 
-    def test_interface(self, stage: ConsumerStage) -> None:
-        """A consumer takes the messages of a turn together."""
+    def test_takesBatches(self, stage: ConsumerStage) -> None:
+        """A consumer takes all messages that arrive in one turn together."""
         assert verifyObject(IBatchSubscriber, stage.consumer())
 
     def test_domain(self, stage: ConsumerStage) -> None:
-        """Requests may name the domain."""
+        """Pull requests may name the domain in the API prefix."""
         stage.fakeAccount.domain = "hub"
         stage.publish(1)
         stage.consumer()
@@ -224,7 +230,7 @@ class TestRestart:
     """The state after a crash."""
 
     def test_positions(self, stage: ConsumerStage) -> None:
-        """Positions, pending messages and counts are as before."""
+        """After a crash, positions, pending messages and redelivery counts are those of before."""
         stage.publish(5)
         consumer = stage.consumer(ack_wait=SECOND)
         inbox = stage.inbox()
@@ -243,7 +249,7 @@ class TestRestart:
             assert after[key] == before[key]
 
     def test_waitGoesOn(self, stage: ConsumerStage) -> None:
-        """A pending message comes again when its wait has passed, not earlier."""
+        """After a restart, a pending message is redelivered at the end of its original wait."""
         stage.publish(2)
         consumer = stage.consumer(ack_wait=2 * SECOND)
         inbox = stage.inbox()
@@ -258,7 +264,9 @@ class TestRestart:
         assert [numbers(message)[:3] for message in inbox.take()] == [(2, 1, 3), (2, 2, 4)]
 
     def test_clockWasSet(self, stage: ConsumerStage) -> None:
-        """If the clock was set back meanwhile, nothing waits for longer than the whole wait."""
+        """
+        If the clock was set back before a restart, a pending message waits no longer than ack_wait.
+        """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=2 * SECOND)
         inbox = stage.inbox()
@@ -308,8 +316,11 @@ class TestRestart:
         assert info["ack_floor"] == {"consumer_seq": 4, "stream_seq": 4}
         assert (info["num_ack_pending"], info["num_redelivered"]) == (2, 1)
 
-    def test_startBeyondEnd(self, stage: ConsumerStage) -> None:
-        """A start sequence beyond the end of the stream stays, over restarts."""
+    def test_startSequenceBeyondEnd(self, stage: ConsumerStage) -> None:
+        """
+        After a restart, a consumer still begins at its start sequence, even if the stream has not
+        reached that yet.
+        """
         stage.publish(2)
         consumer = stage.consumer(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=5)
         consumer = stage.restart(consumer)
@@ -319,7 +330,7 @@ class TestRestart:
         assert inbox.texts() == ["5", "6"]
 
     def test_maxDeliverOverCrashes(self, stage: ConsumerStage) -> None:
-        """However often it crashes, a consumer delivers a message no more often than it may."""
+        """With max_deliver, repeated crashes cause no further deliveries."""
         stage.publish(3)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=3)
         inbox = stage.inbox()
@@ -343,8 +354,8 @@ class TestRestart:
         stage.pull(inbox, b"2")
         assert inbox.texts() == ["2"]
 
-    def test_memoryIsNotKept(self, stage: ConsumerStage) -> None:
-        """A consumer in memory writes nothing."""
+    def test_memoryConsumer(self, stage: ConsumerStage) -> None:
+        """A consumer in memory stores no state."""
         stage.publish(1)
         stage.consumer(mem_storage=True)
         stage.pull(stage.inbox())
@@ -389,7 +400,7 @@ class TestEnd:
         assert inbox.texts() == []
 
     def test_stateIsWritten(self, stage: ConsumerStage) -> None:
-        """At a shutdown what has changed becomes durable."""
+        """A shutdown stores a consumer's latest state."""
         stage.publish(1)
         consumer = stage.consumer()
         inbox = stage.inbox()
@@ -426,7 +437,7 @@ class TestUpdate:
         assert inbox.texts() == ["1", "2", "5"]
 
     def test_maxAckPending(self, stage: ConsumerStage) -> None:
-        """A higher limit lets waiting requests have more."""
+        """Raising max_ack_pending lets waiting requests get more messages."""
         stage.publish(3)
         consumer = stage.consumer(max_ack_pending=1)
         inbox = stage.inbox()
@@ -471,7 +482,7 @@ class TestUpdate:
         assert moments == times
 
     def test_laterBackoff(self, stage: ConsumerStage) -> None:
-        """The wait of a redelivered message is that of its redeliveries."""
+        """A new backoff reschedules a redelivered message by its number of deliveries."""
         stage.publish(1)
         consumer = stage.consumer(backoff=(SECOND, 2 * SECOND))
         inbox = stage.inbox()
@@ -492,7 +503,7 @@ class TestUpdate:
         assert consumer.info()["paused"] is True
 
     def test_resumedWithoutTime(self, stage: ConsumerStage) -> None:
-        """A pause that ends with no time leaves none in the configuration."""
+        """Resuming with the zero time removes the pause from the configuration."""
         consumer = stage.consumer()
         consumer.pause(BEGINNING + SECOND)
         consumer.pause(int(ZERO_TIME))
@@ -524,7 +535,7 @@ class TestReset:
         return result
 
     def test_toFloor(self, stage: ConsumerStage) -> None:
-        """Without a sequence it begins after the floor."""
+        """A reset without a sequence goes back to the message after the floor."""
         stage.publish(4)
         consumer = stage.consumer()
         inbox = stage.inbox()
@@ -552,7 +563,7 @@ class TestReset:
         assert inbox.texts() == ["4", "5"]
 
     def test_beyondPolicy(self, stage: ConsumerStage) -> None:
-        """A reset cannot go to a position that the deliver policy excludes."""
+        """A reset to a position that the deliver policy excludes is refused."""
         mixed(stage)
         cases: list[tuple[dict[str, Any], str]] = [
             ({"deliver_policy": DeliverPolicy.NEW}, "not allowed"),
@@ -601,7 +612,7 @@ class TestRemoval:
         assert "last_active" in floor
 
     def test_purgedMessages(self, stage: ConsumerStage) -> None:
-        """Single messages that are purged are settled without advisories."""
+        """Pending messages that a purge removes are settled without advisories."""
         stage.publish(3)
         consumer = stage.consumer()
         stage.pull(stage.inbox(), b"3")
@@ -611,7 +622,7 @@ class TestRemoval:
         assert stage.advisories == []
 
     def test_countAtRedelivery(self, stage: ConsumerStage) -> None:
-        """A message that is delivered again shows the number of pending ones, too."""
+        """A redelivered message shows the present number of pending messages."""
         mixed(stage)
         stage.consumer(filter_subject="s.a")
         inbox = stage.inbox()
@@ -622,7 +633,7 @@ class TestRemoval:
         assert numbers(inbox.take()[0]) == (2, 1, 2, 1)
 
     def test_newMessage(self, stage: ConsumerStage) -> None:
-        """A message that was not delivered yet is not pending any more."""
+        """An undelivered message that is deleted is not counted as pending any more."""
         stage.publish(4)
         consumer = stage.consumer()
         stage.stream.delete(2, 3)
@@ -665,8 +676,8 @@ class TestRemoval:
         stage.publish(1)
         assert inbox.texts() == ["7"]
 
-    def test_partialPurge(self, stage: ConsumerStage) -> None:
-        """After a purge of some messages the floor is below the remaining ones."""
+    def test_purgeUpToSequence(self, stage: ConsumerStage) -> None:
+        """A purge up to a sequence moves the floor to just below the remaining messages."""
         stage.publish(6)
         consumer = stage.consumer(filter_subject="s.x")
         stage.stream.discard(4, isPurge=True)

@@ -45,7 +45,10 @@ def test_randomToken() -> None:
 
 
 def test_configuration(stage: ConsumerStage) -> None:
-    """Unlimited values are 0, and a consumer without acknowledgements has no limits of them."""
+    """
+    Limits become numbers for delivery, with 0 for unlimited. Without acknowledgements there are no
+    limits of them.
+    """
     core = ConsumerCore(stage.stream, "C", stage.config(max_ack_pending=-1), Random(1))
     assert (core.maxDeliver, core.maxPending, core.isReserving) == (0, 0, False)
     core.applyConfig(stage.config(max_deliver=3, ack_wait=2 * SECOND))
@@ -60,7 +63,7 @@ def test_configuration(stage: ConsumerStage) -> None:
 
 
 def test_manyBackoffs(stage: ConsumerStage) -> None:
-    """Another list of very many backoffs makes the messages due otherwise that are pending."""
+    """A new list of thousands of backoffs reschedules pending messages with little work."""
     first, second = (tuple(range(start, start + 5000)) for start in (1, 2))
     core = ConsumerCore(stage.stream, "C", stage.config(backoff=first), Random(1))
     core.pending.deliver(1, 100.0)
@@ -69,7 +72,7 @@ def test_manyBackoffs(stage: ConsumerStage) -> None:
 
 
 def test_settled() -> None:
-    """Only a stream that removes settled messages learns of acknowledgements."""
+    """Only streams with interest or work queue retention learn of acknowledgements."""
     for retention in RetentionPolicy:
         stage = ConsumerStage(retention)
         core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
@@ -82,8 +85,8 @@ def test_settled() -> None:
 
 def test_singleMessagePerSubject() -> None:
     """
-    In a stream with one message for each subject, each message is the last one: no look-up is
-    needed.
+    With last_per_subject on a stream that keeps one message per subject, no last messages are
+    looked up.
     """
     stage = ConsumerStage(max_msgs_per_subject=1)
     stage.publish(2)
@@ -94,7 +97,9 @@ def test_singleMessagePerSubject() -> None:
 
 
 def test_lastOfSubjectReplaced() -> None:
-    """Messages that arrive while the last ones are looked up come after them, and once."""
+    """
+    A message that is published while the last ones are looked up is delivered once, after them.
+    """
     stage = ConsumerStage()
     stage.publish(2)
     lastPerSubject = stage.stream.lastPerSubject
@@ -115,8 +120,8 @@ def test_lastOfSubjectReplaced() -> None:
     assert sequences == [3, 4]
 
 
-def test_stateOfBrokenConsumer(stage: ConsumerStage) -> None:
-    """Positions of any earlier state are in order after it is loaded."""
+def test_stateAheadOfStream(stage: ConsumerStage) -> None:
+    """A stored state that is ahead of its stream is brought back into the stream's range."""
     stage.publish(4)
     core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
     state = ConsumerState(3, 9, 8, 20, 0, 0, [4, 7], [9, 3], [0, 0])

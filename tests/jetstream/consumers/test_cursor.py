@@ -29,9 +29,7 @@ def stage() -> ConsumerStage:
 
 
 class Reader:
-    """
-    A cursor, and how often it became ready.
-    """
+    """A cursor, and a count of the calls that announced a message."""
 
     def __init__(self, stage: ConsumerStage, *filters: bytes) -> None:
         self.stage = stage
@@ -43,7 +41,7 @@ class Reader:
         self.restart(1)
 
     def restart(self, *position: Any) -> None:
-        """Begin elsewhere."""
+        """Continue at another position."""
         self.cursor.restart(*position)
         ensureDeferred(self.cursor.recount())
         self.stage.advance(1)
@@ -61,7 +59,7 @@ class Reader:
 
 
 def test_fetchRecords(stage: ConsumerStage) -> None:
-    """Single messages are found, near each other and far apart."""
+    """Single messages are fetched by their sequences; deleted ones are left out."""
     stage.publish(40)
     stage.stream.delete(3, 30)
     results: list[dict[int, Any]] = []
@@ -85,7 +83,7 @@ def test_countGoesWithDelivery(stage: ConsumerStage) -> None:
 
 
 def test_filters(stage: ConsumerStage) -> None:
-    """Only matching messages are counted, kept and read."""
+    """A cursor with filters counts and reads only matching messages."""
     for subject in ("s.a", "s.b", "s.a"):
         stage.stream.publish(subject)
     reader = Reader(stage, b"s.a")
@@ -97,7 +95,7 @@ def test_filters(stage: ConsumerStage) -> None:
 
 
 def test_manySubjects(stage: ConsumerStage) -> None:
-    """Any number of subjects can be judged."""
+    """A filter decides about thousands of different subjects."""
     cursor = Reader(stage, b"s.*.x").cursor
     wanted = [cursor.wants(b"s.%d.%b" % (n, b"xy"[n % 2 : n % 2 + 1])) for n in range(10_000)]
     assert wanted == [True, False] * 5000
@@ -115,7 +113,7 @@ def test_storedBeforeNotice(stage: ConsumerStage) -> None:
 
 
 def test_storedBelowPosition(stage: ConsumerStage) -> None:
-    """Messages below a position that the stream has not reached yet do not count."""
+    """New messages below the cursor's position are not counted as pending."""
     reader = Reader(stage)
     reader.restart(3)
     stage.publish(4)
@@ -125,8 +123,8 @@ def test_storedBelowPosition(stage: ConsumerStage) -> None:
     assert [reader.take() for _ in range(3)] == [3, 4, 0]
 
 
-def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
-    """A consumer that takes no messages does not keep them. They are read later."""
+def test_unbufferedMessagesAreRead(stage: ConsumerStage) -> None:
+    """A message that was announced but not kept is read from the stream later."""
     reader = Reader(stage)
     stage.publish(2)
     records = stage.stream.records()
@@ -136,9 +134,7 @@ def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
 
 
 def test_damaged(stage: ConsumerStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A damaged message is counted and not delivered. It is not pending any more after the last read.
-    """
+    """A damaged message is not delivered, and is not counted as pending after the last read."""
     stage.publish(3)
     readEncoded = stage.stream.readEncoded
 
@@ -157,7 +153,7 @@ def test_damaged(stage: ConsumerStage, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_slowRead(stage: ConsumerStage) -> None:
-    """While a read is under way there is no message, and no end."""
+    """While a read is under way, a cursor has no message and is not at the end."""
     stage.publish(2)
     reader = Reader(stage)
     stage.stream.lag = 1.0
@@ -182,7 +178,7 @@ def test_pieces(stage: ConsumerStage) -> None:
 
 
 def test_restartDuringRead(stage: ConsumerStage) -> None:
-    """A message that an earlier read finds after a restart is not delivered."""
+    """A restart of the cursor drops the messages of a read that is under way."""
     stage.publish(5)
     reader = Reader(stage)
     stage.stream.lag = 1.0
@@ -210,7 +206,7 @@ def test_removedDuringCount(stage: ConsumerStage) -> None:
 
 
 def test_skipList(stage: ConsumerStage) -> None:
-    """Of the messages up to a sequence only some are delivered, then all."""
+    """Up to a given sequence only listed messages are delivered, and all messages after it."""
     stage.publish(8)
     reader = Reader(stage)
     reader.restart(2, 6, [2, 4, 5])
@@ -222,7 +218,7 @@ def test_skipList(stage: ConsumerStage) -> None:
 
 
 def test_skipListOfOldMessages(stage: ConsumerStage) -> None:
-    """Messages of the list that were removed are left out."""
+    """Listed messages that were removed from the stream are skipped."""
     stage.publish(8)
     reader = Reader(stage)
     reader.restart(2, 6, [2, 4, 5])
@@ -256,7 +252,7 @@ def test_failedRead(
     monkeypatch: pytest.MonkeyPatch,
     flushLoggedErrors: Callable[..., list[Any]],
 ) -> None:
-    """After a read that failed it is tried again."""
+    """A read that fails is repeated."""
     stage.publish(1)
     reader = Reader(stage)
 
@@ -273,7 +269,9 @@ def test_failedRead(
 
 @pytest.mark.parametrize("isLast", [True, False])
 def test_replaced(stage: ConsumerStage, isLast: bool) -> None:
-    """Messages that newer ones of their subject have replaced are neither delivered nor counted."""
+    """
+    Messages that newer ones of their subjects have replaced are neither delivered nor counted.
+    """
     stage.publish(2, "s.a")
     stage.publish(1, "s.b")
     stage.stream.delete(1)
@@ -294,7 +292,7 @@ def test_replaced(stage: ConsumerStage, isLast: bool) -> None:
 
 
 def test_notReplaced(stage: ConsumerStage) -> None:
-    """A cursor that is at the end has nothing to read again."""
+    """A replacement behind the cursor's position causes no new count."""
     stage.publish(1)
     reader = Reader(stage)
     reader.cursor.peek()
@@ -305,9 +303,7 @@ def test_notReplaced(stage: ConsumerStage) -> None:
 
 
 class Looks:
-    """
-    The reads of a stream, and the counts of messages in it.
-    """
+    """A record of the reads and counts of all streams."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
@@ -337,7 +333,9 @@ def pushed(stage: ApiStage, count: int, **config: Any) -> list[Any]:
 
 
 def test_acknowledgedOneByOne(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The removal of an acknowledged message of a work queue causes no new count or read."""
+    """
+    Acknowledging the messages of a work queue one by one causes no count or read of the stream.
+    """
     stage = ApiStage()
     stage.make(retention="workqueue")
     for number in range(24):
@@ -360,7 +358,7 @@ def test_acknowledgedOneByOne(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_watchedKeys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts into a bucket with watches of its keys cause no new count or read."""
+    """Updating the keys of a bucket with watchers causes no count or read of the stream."""
     stage = ApiStage()
     stage.make(max_msgs_per_subject=1)
     inboxes = pushed(stage, 3, ack_policy="none", deliver_policy="new")

@@ -69,7 +69,7 @@ class TestRedelivery:
         ]
 
     def test_whenTooMany(self, stage: ConsumerStage) -> None:
-        """Too many pending messages stop new ones only."""
+        """At max_ack_pending, pending messages are still redelivered."""
         stage.publish(3)
         stage.consumer(ack_wait=SECOND, max_ack_pending=1)
         inbox = stage.inbox()
@@ -78,7 +78,7 @@ class TestRedelivery:
         assert inbox.texts() == ["1", "1"]
 
     def test_backoff(self, stage: ConsumerStage) -> None:
-        """With a backoff each delivery has its own wait, and the last value repeats."""
+        """With a backoff, redeliveries come after its waits in order, and the last wait repeats."""
         stage.publish(1)
         stage.consumer(
             backoff=(SECOND // 10, SECOND * 3 // 10), max_deliver=4, ack_wait=SECOND // 10
@@ -93,7 +93,7 @@ class TestRedelivery:
         assert stage.advisories == ["max_deliver"]
 
     def test_countsAreShown(self, stage: ConsumerStage) -> None:
-        """Redelivered messages are counted until they are settled."""
+        """C{num_redelivered} counts redelivered messages until they are settled."""
         stage.publish(2)
         consumer = stage.consumer(ack_wait=SECOND)
         inbox = stage.inbox()
@@ -103,8 +103,10 @@ class TestRedelivery:
         stage.ack(inbox.take()[-1])
         assert consumer.info()["num_redelivered"] == 1
 
-    def test_damagedOrRemoved(self, stage: ConsumerStage) -> None:
-        """A message that is gone without notice is terminated when it is to be delivered again."""
+    def test_missingAtRedelivery(self, stage: ConsumerStage) -> None:
+        """
+        A pending message that is missing in the log is terminated when it is to be redelivered.
+        """
         stage.publish(2)
         consumer = stage.consumer(ack_wait=SECOND)
         inbox = stage.inbox()
@@ -116,7 +118,7 @@ class TestRedelivery:
         assert consumer.info()["ack_floor"]["stream_seq"] == 1
 
     def test_slowReads(self, stage: ConsumerStage) -> None:
-        """Messages that have to be read first come in the same order."""
+        """Messages that are read slowly are delivered, and redelivered, in their order."""
         stage.publish(600)
         stage.stream.lag = 0.01
         stage.clock.callLater(0, lambda: None)
@@ -134,7 +136,7 @@ class TestRedelivery:
 
 
 def test_largeMessages(stage: ConsumerStage) -> None:
-    """Large messages are delivered a few at a time, so that other work has its turn."""
+    """Large messages are delivered over several turns, so that other work is not held up."""
     for _ in range(12):
         stage.stream.publish("s.a", "x" * (1 << 20))
     inbox = stage.inbox(subject=b"d")
@@ -148,7 +150,7 @@ class TestMaxDeliver:
     """The limit of deliveries."""
 
     def test_one(self, stage: ConsumerStage) -> None:
-        """With a single delivery the message is given up when its wait has passed."""
+        """With max_deliver 1, a message is given up after ack_wait."""
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=1)
         inbox = stage.inbox()
@@ -162,10 +164,7 @@ class TestMaxDeliver:
         assert inbox.texts() == []
 
     def test_two(self, stage: ConsumerStage) -> None:
-        """
-        With a higher limit the message is given up when it would be delivered once more: at the
-        next request.
-        """
+        """With max_deliver above 1, a message is given up when a request would get it once more."""
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
         inbox = stage.inbox()
@@ -184,7 +183,7 @@ class TestMaxDeliver:
         assert consumer.needs(1)
 
     def test_lateAck(self) -> None:
-        """A work queue keeps a message that was given up, until it is acknowledged after all."""
+        """A message that was given up stays in a work queue until it is acknowledged."""
         stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=1)
@@ -197,7 +196,7 @@ class TestMaxDeliver:
         assert (stage.stream.settledSequences, consumer.needs(1)) == ([1], False)
 
     def test_nak(self, stage: ConsumerStage) -> None:
-        """A negative acknowledgement gives no further delivery."""
+        """At max_deliver, a negative acknowledgement causes no redelivery."""
         stage.publish(1)
         stage.consumer(max_deliver=1)
         inbox = stage.inbox()
@@ -211,8 +210,8 @@ class TestMaxDeliver:
     @pytest.mark.parametrize("isRefused", [False, True])
     def test_lowered(self, stage: ConsumerStage, limit: int, isRefused: bool) -> None:
         """
-        A limit below the number of deliveries ends pending messages, and publishes an advisory for
-        each once.
+        Lowering max_deliver below the deliveries so far gives pending messages up, with one
+        advisory each.
         """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND)
@@ -240,7 +239,10 @@ class TestMaxDeliver:
         assert started == [None]
 
     def test_recordedFirst(self, stage: ConsumerStage) -> None:
-        """A delivery is durable before it is sent, and statuses wait for their turn."""
+        """
+        With max_deliver, a delivery is durable before it is sent. The status of its request follows
+        it.
+        """
         self.slow(stage)
         inbox = stage.inbox()
         stage.pull(inbox, b'{"batch":2,"expires":1000000000}')
@@ -251,7 +253,7 @@ class TestMaxDeliver:
         assert stage.stream.consumers[0].info()["num_ack_pending"] == 1
 
     def test_statusWithoutDelivery(self, stage: ConsumerStage) -> None:
-        """The status of a request that gets no message is sent after what waits before it."""
+        """The status of a request that gets no message waits for the deliveries before it."""
         self.slow(stage)
         first, second = stage.inbox(), stage.inbox()
         stage.pull(first)
@@ -262,7 +264,7 @@ class TestMaxDeliver:
         assert (first.texts(), second.texts()) == (["1"], ["409 Message Size Exceeds MaxBytes"])
 
     def test_notReceived(self, stage: ConsumerStage) -> None:
-        """A message whose client left before it was sent goes to another one."""
+        """A message that is still held back when its client leaves goes to another request."""
         self.slow(stage)
         first, second = stage.inbox(), stage.inbox()
         stage.pull(first)
@@ -276,7 +278,7 @@ class TestCrashes:
     """A consumer with a limit of deliveries whose process dies at a delivery."""
 
     def die(self, stage: ConsumerStage, consumer: Consumer) -> Consumer:
-        """Die when the next delivery is counted and before it is sent; then start."""
+        """Kill the process after it has counted a delivery and before it sends it; start again."""
         states = stage.stream.states
         written = states.put
 
@@ -291,10 +293,10 @@ class TestCrashes:
         return stage.restart(consumer)
 
     @pytest.mark.parametrize("limit", [2, 3])
-    def test_beforeSending(self, stage: ConsumerStage, limit: int) -> None:
+    def test_killedBeforeSending(self, stage: ConsumerStage, limit: int) -> None:
         """
-        Although the broker died before it was sent, several times, the message comes, and is not
-        repeated without end.
+        After several kills just before a message is sent, the message is still delivered, though
+        only once.
         """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=limit)
@@ -310,8 +312,10 @@ class TestCrashes:
         stage.advance(9)
         assert inbox.texts() == []
 
-    def test_afterSending(self, stage: ConsumerStage) -> None:
-        """A delivery that is known to be sent counts, although later ones are not sent."""
+    def test_killedAfterSending(self, stage: ConsumerStage) -> None:
+        """
+        A delivery that was sent counts, even if the process is killed before the next one is sent.
+        """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
         inbox = stage.inbox()
@@ -325,8 +329,10 @@ class TestCrashes:
         assert inbox.texts() == []
         assert consumer.info()["num_ack_pending"] == 0
 
-    def test_slowWrites(self, stage: ConsumerStage) -> None:
-        """While the first delivery is held, the same write does not count the next one."""
+    def test_nextDeliveryIsNotCountedEarly(self, stage: ConsumerStage) -> None:
+        """
+        While the write that counts a delivery is under way, it does not count the following one.
+        """
         stage.publish(1)
         consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
         states, inbox = stage.stream.states, stage.inbox()
@@ -356,7 +362,8 @@ class TestCrashes:
 
     def test_once(self, stage: ConsumerStage) -> None:
         """
-        With a maximum of one delivery a message comes at most once, and an advisory is published.
+        With max_deliver 1, a kill before sending uses the only delivery, and an advisory is
+        published.
         """
         stage.publish(1)
         consumer = self.die(stage, stage.consumer(ack_wait=SECOND, max_deliver=1))
@@ -410,7 +417,9 @@ class TestPace:
         assert stage.advisories == ["consumer_pause", "consumer_pause"]
 
     def test_resumed(self, stage: ConsumerStage) -> None:
-        """A time in the past resumes, and stays in the configuration."""
+        """
+        Pausing until a time in the past resumes the consumer. The configuration keeps the time.
+        """
         stage.publish(1)
         consumer = stage.consumer()
         consumer.pause(BEGINNING + 5 * SECOND)

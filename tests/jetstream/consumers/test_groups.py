@@ -12,9 +12,7 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPo
 
 
 def group(policy: PriorityPolicy) -> PriorityGroup:
-    """
-    The state of a policy, whose pins are P1, P2 and so on.
-    """
+    """A priority group with a policy; pinned clients get the ids P1 and P2."""
     pins = iter(["P1", "P2"])
     config = ConsumerConfig(priority_groups=("g",), priority_policy=policy)
     return PriorityGroup(config, lambda: next(pins), lambda: 77)
@@ -30,7 +28,9 @@ def request(**terms: object) -> PullRequest:
 
 
 def test_pinned() -> None:
-    """The first request pins its client, and others wait or end."""
+    """
+    With pinned_client, the first request pins its client, others wait, and old ids are refused.
+    """
     pinned = group(PriorityPolicy.PINNED_CLIENT)
     first = request()
     assert pinned.judge(first, 1, 0) == GroupVerdict.SERVE_PINNED
@@ -64,11 +64,11 @@ def test_pinned() -> None:
     ],
 )
 def test_overflow(terms: dict[str, int], pending: int, ackPending: int, verdict: int) -> None:
-    """A request is served when one of its bounds is reached."""
+    """With overflow, a request is served when it reaches min_pending or min_ack_pending."""
     overflow = group(PriorityPolicy.OVERFLOW)
     assert overflow.judge(request(**terms), pending, ackPending) == verdict
 
 
 def test_prioritized() -> None:
-    """Without such a policy every request is served."""
+    """With prioritized, the group serves every request."""
     assert group(PriorityPolicy.PRIORITIZED).judge(request(), 1, 0) == GroupVerdict.SERVE

@@ -28,7 +28,7 @@ def test_pull(stage: ConsumerStage) -> None:
 
 
 def test_infoKeepsNothing(stage: ConsumerStage) -> None:
-    """Reading its info does not keep the consumer."""
+    """Reading its info does not keep a consumer from ending."""
     consumer = stage.consumer(inactive_threshold=2 * SECOND)
     for _ in range(3):
         stage.advance(0.7)
@@ -37,7 +37,7 @@ def test_infoKeepsNothing(stage: ConsumerStage) -> None:
 
 
 def test_waitingRequestKeeps(stage: ConsumerStage) -> None:
-    """A waiting request keeps the consumer, until its client is gone."""
+    """A waiting pull request keeps its consumer from ending, until the client is gone."""
     consumer = stage.consumer(inactive_threshold=SECOND)
     inbox = stage.inbox()
     stage.pull(inbox)
@@ -49,7 +49,7 @@ def test_waitingRequestKeeps(stage: ConsumerStage) -> None:
 
 
 def test_workInProgressKeeps(stage: ConsumerStage) -> None:
-    """A client that may be working on a message keeps it for the wait."""
+    """A pending message keeps its consumer from ending during ack_wait."""
     stage.publish(1)
     consumer = stage.consumer(inactive_threshold=SECOND, ack_wait=5 * SECOND)
     stage.pull(stage.inbox())
@@ -62,7 +62,7 @@ def test_workInProgressKeeps(stage: ConsumerStage) -> None:
 @pytest.mark.parametrize("durable", ["", "c"])
 @pytest.mark.parametrize("answer", [b"+ACK", b"+TERM"])
 def test_workDone(stage: ConsumerStage, answer: bytes, durable: str) -> None:
-    """When the last message in progress is settled, the wait for it is over."""
+    """When the last pending message is settled, the inactive threshold begins."""
     stage.publish(2)
     consumer = stage.consumer(
         inactive_threshold=SECOND, ack_wait=600 * SECOND, durable_name=durable
@@ -82,7 +82,7 @@ def test_workDone(stage: ConsumerStage, answer: bytes, durable: str) -> None:
 
 
 def test_workGone(stage: ConsumerStage) -> None:
-    """A message in progress that is removed keeps nothing."""
+    """A pending message that is removed from the stream does not keep its consumer from ending."""
     stage.publish(1)
     consumer = stage.consumer(inactive_threshold=SECOND, ack_wait=600 * SECOND)
     stage.pull(stage.inbox())

@@ -32,10 +32,7 @@ class TestFloors:
     """Where the acknowledgement floor is."""
 
     def test_outOfOrder(self) -> None:
-        """
-        The floor moves when the oldest message is settled, also over messages that were settled
-        earlier.
-        """
+        """Settling the oldest message moves the floor past messages that were settled earlier."""
         pending = filled(4)
         assert pending.settle(2)
         assert floors(pending) == (0, 0)
@@ -43,7 +40,7 @@ class TestFloors:
         assert floors(pending) == (2, 2)
 
     def test_gaps(self) -> None:
-        """The stream floor ends just below the oldest pending message."""
+        """The floor's stream sequence is just below the oldest pending message."""
         pending = PendingAcks()
         for sequence in (5, 9, 20):
             pending.deliver(sequence, 1.0)
@@ -51,14 +48,14 @@ class TestFloors:
         assert floors(pending) == (1, 8)
 
     def test_staysWithoutSettling(self) -> None:
-        """A delivery does not move the floor, also if no message is pending."""
+        """A delivery does not move the floor, even if no message is pending."""
         pending = filled(1)
         pending.settle(1)
         pending.deliver(10, 1.0)
         assert floors(pending) == (1, 1)
 
     def test_redelivered(self) -> None:
-        """A redelivered message keeps its place below later ones."""
+        """A redelivered message holds the floor below later messages."""
         pending = filled(2)
         pending.redeliver(1, 5.0)
         assert pending.delivered == 3
@@ -68,12 +65,12 @@ class TestFloors:
         assert floors(pending) == (3, 2)
 
     def test_secondSettling(self) -> None:
-        """A message is settled once."""
+        """Settling a message again has no effect."""
         pending = filled(1)
         assert [pending.settle(1), pending.settle(1)] == [True, False]
 
     def test_through(self) -> None:
-        """Settling all messages up to one returns the pending ones."""
+        """Settling up to a sequence returns the messages that were still pending."""
         pending = filled(5)
         pending.settle(2)
         assert pending.settleThrough(4, 4) == [1, 3, 4]
@@ -81,7 +78,7 @@ class TestFloors:
         assert list(pending.entries) == [5]
 
     def test_removeBefore(self) -> None:
-        """Messages that are gone count as settled."""
+        """Pending messages that the stream removes count as settled."""
         pending = filled(4)
         pending.redeliver(2, 5.0)
         assert pending.removeBefore(3) == [(1, 1, 0), (2, 2, 1)]
@@ -90,13 +87,13 @@ class TestFloors:
         assert pending.counts == {}
 
     def test_unacknowledged(self) -> None:
-        """Messages without acknowledgements move the floor."""
+        """A delivery without acknowledgement moves the floor."""
         pending = PendingAcks()
         pending.unacknowledged(7)
         assert (pending.delivered, pending.deliveredStream, *floors(pending)) == (1, 7, 1, 7)
 
     def test_manySettledBehindOne(self) -> None:
-        """A message that stays pending does not make the others accumulate."""
+        """The state does not grow with messages that are settled behind a pending one."""
         pending = filled(1)
         for sequence in range(2, 20_000):
             pending.deliver(sequence, float(sequence))
@@ -107,7 +104,7 @@ class TestFloors:
         assert floors(pending) == (19_999, 19_999)
 
     def test_raiseFloor(self) -> None:
-        """After a restore the floor is just below the oldest message."""
+        """After a restore, the floor is raised to just below the oldest pending message."""
         pending = PendingAcks()
         pending.delivered, pending.deliveredStream = 9, 30
         pending.restored(20, 6, 1.0)
@@ -119,7 +116,7 @@ class TestRedelivery:
     """The redelivery queue and times."""
 
     def test_expired(self) -> None:
-        """A due message is reported once, in order of sequence."""
+        """Messages that are due are returned once, ordered by sequence."""
         pending = PendingAcks()
         pending.deliver(1, 3.0)
         pending.deliver(2, 2.0)
@@ -130,7 +127,7 @@ class TestRedelivery:
         assert pending.nextDue() == 9.0
 
     def test_postponed(self) -> None:
-        """A message that was postponed is due at the new time only, and leaves the queue."""
+        """A postponed message leaves the redelivery queue, and is due at its new time only."""
         pending = filled(2)
         pending.enqueue([1])
         pending.postpone(1, 20.0)
@@ -139,7 +136,7 @@ class TestRedelivery:
         assert pending.expired(20.0) == [1]
 
     def test_queueKeepsOrder(self) -> None:
-        """Messages are queued once, and those that are not pending are not."""
+        """The redelivery queue has each pending message once, in order, and no settled message."""
         pending = filled(4)
         pending.enqueue([3, 9])
         pending.enqueue([1, 3, 4])
@@ -151,8 +148,8 @@ class TestRedelivery:
         pending.settle(4)
         assert pending.nextQueued() == 0
 
-    def test_settledIsNotDue(self) -> None:
-        """Without pending messages there is no next time."""
+    def test_nothingPending(self) -> None:
+        """Without pending messages, no message is due."""
         pending = filled(2)
         pending.settle(1)
         pending.settle(2)
@@ -160,7 +157,7 @@ class TestRedelivery:
         assert pending.lastDue() == 0.0
 
     def test_shift(self) -> None:
-        """Other waits move all times, by the redeliveries."""
+        """Changed waits move the due times of messages, by their numbers of redeliveries."""
         pending = filled(4)
         pending.shift(lambda _: 5.0)
         assert pending.expired(14.9) == []
@@ -170,7 +167,7 @@ class TestRedelivery:
         assert [pending.expired(moment) for moment in times] == [[], [2], [1, 4], [3]]
 
     def test_giveUp(self) -> None:
-        """A message that is given up is not pending, and still counted."""
+        """A message that is given up is not pending, but its deliveries stay counted."""
         pending = filled(2)
         pending.giveUp(1, 3)
         assert (list(pending.entries), pending.counts) == ([2], {1: 3})
@@ -288,7 +285,7 @@ class PendingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.entries)
     @rule(data=st.data(), wait=st.sampled_from([0.0, 0.5, 4.0]), regular=st.booleans())
     def postpone(self, data: st.DataObject, wait: float, regular: bool) -> None:
-        """Set another time."""
+        """Postpone a message."""
         sequence = data.draw(st.sampled_from(sorted(self.entries)))
         self.pending.postpone(sequence, self.now + wait, regular)
         self.entries[sequence][1] = self.now + wait
@@ -366,7 +363,7 @@ STEPS = st.lists(
 
 
 class TestRuns:
-    """Many messages at once have the same effect as one after the other."""
+    """Runs of messages have the same effect as the messages one by one."""
 
     @given(STEPS)
     def test_sameAsSingly(self, steps: list[tuple[object, ...]]) -> None:
@@ -424,7 +421,7 @@ class TestRuns:
         assert everything(pending) == everything(filled(2))
 
     def test_settledBefore(self) -> None:
-        """The oldest messages in order may have gaps."""
+        """A run may contain messages that are already settled."""
         pending = filled(5)
         pending.settle(2)
         assert pending.settleRun([1, 2, 3]) == [1, 3]

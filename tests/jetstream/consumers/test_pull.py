@@ -48,7 +48,7 @@ class TestParse:
         ],
     )
     def test_number(self, body: bytes, batch: int) -> None:
-        """A number is the batch. A text that is no number means one message."""
+        """A request body that is a number is the batch size. Other text means one message."""
         request = parsePull(body, b"r", 0.0)
         assert (request.batch, request.terms, request.isForever) == (batch, None, True)
 
@@ -82,7 +82,7 @@ class TestParse:
         assert parsePull(b'{"Batch":4}', b"r", 0.0).batch == 4
 
     def test_noLimits(self) -> None:
-        """Without limits everything passes."""
+        """A consumer without limits accepts every request."""
         request = parsePull(b'{"batch":99999,"max_bytes":5,"expires":99}', b"r", 0.0)
         checkPull(request, ConsumerConfig(), 0.0)
         assert request.batch == 99999
@@ -99,10 +99,10 @@ def waiting(*batches: int, isPrioritized: bool = False) -> WaitingRequests:
 
 
 class TestWaiting:
-    """Requests that wait."""
+    """Pull requests that wait."""
 
     def test_inTurn(self) -> None:
-        """Each request gets one message in turn, and leaves with its last one."""
+        """Waiting requests get one message each in turn, and leave after their last message."""
         requests = waiting(1, 2, 3)
         assert (len(requests), requests.isFull, requests.wanted) == (3, True, 6)
         order = [requests.served().reply for _ in range(6)]
@@ -110,7 +110,7 @@ class TestWaiting:
         assert len(requests) == 0
 
     def test_remove(self) -> None:
-        """A request leaves once."""
+        """Removing a request again has no effect."""
         requests = waiting(1, 2)
         first = requests.first()
         requests.remove(first)
@@ -118,7 +118,7 @@ class TestWaiting:
         assert [request.reply for request in requests] == [b"2"]
 
     def test_noWait(self) -> None:
-        """The existence of a waiting request with no_wait is recorded."""
+        """The queue knows whether a request with no_wait is in it."""
         requests = waiting(2)
         request = PullRequest(b"r")
         request.isNoWait = True
@@ -131,7 +131,7 @@ class TestWaiting:
         assert [*states, requests.hasNoWait] == [True, False, False]
 
     def test_priorities(self) -> None:
-        """Small priorities come first, and requests without one last."""
+        """Requests are served by priority, lowest number first, and then in turn."""
         requests = waiting(1, isPrioritized=True)
         for name, priority in ((b"a", 5), (b"b", 0), (b"c", 5)):
             request = PullRequest(name, 2)
@@ -142,7 +142,7 @@ class TestWaiting:
         assert order == [b"b", b"b", b"a", b"c", b"a", b"c", b"1"]
 
     def test_status(self) -> None:
-        """A status has the rest that a request did not get."""
+        """A status shows the messages and bytes that the request did not get."""
         request = PullRequest(b"r", 4)
         request.room = 9
         assert request.pendingHeaders() == (
@@ -154,7 +154,7 @@ class TestWaiting:
     )
     def test_statusOfNone(self, body: bytes, left: int) -> None:
         """
-        A request for less than one message gets one, but its status has the requested number.
+        A request with a batch below 1 gets one message, but its status shows the requested batch.
         """
         request = parsePull(body, b"r", 0.0)
         assert request.batch == 1

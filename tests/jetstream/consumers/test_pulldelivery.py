@@ -49,7 +49,7 @@ class TestRequests:
         assert inbox.texts() == ["1"]
 
     def test_roundRobin(self, stage: ConsumerStage) -> None:
-        """Waiting requests have one message each in turn."""
+        """Waiting requests get one message each in turn."""
         stage.consumer()
         inboxes = [stage.inbox() for _ in range(3)]
         for inbox in inboxes:
@@ -58,7 +58,7 @@ class TestRequests:
         assert [inbox.texts() for inbox in inboxes] == [["1", "4"], ["2", "5"], ["3", "6"]]
 
     def test_noWaitWithoutMessages(self, stage: ConsumerStage) -> None:
-        """A request that does not wait is answered at once if there is no message."""
+        """A request with no_wait gets a status at once if there is no message."""
         stage.consumer()
         inbox = stage.inbox()
         stage.pull(inbox, b'{"batch":10,"no_wait":true}')
@@ -74,7 +74,10 @@ class TestRequests:
         assert inbox.texts() == ["1", "2", "404 No Messages"]
 
     def test_noWaitWithExpiry(self, stage: ConsumerStage) -> None:
-        """With an expiry it waits for the first message, and ends after it."""
+        """
+        A request with no_wait and an expiry waits for the first message, and ends after that
+        message.
+        """
         stage.consumer()
         inbox = stage.inbox()
         stage.pull(inbox, b'{"batch":10,"no_wait":true,"expires":5000000000}')
@@ -83,7 +86,10 @@ class TestRequests:
         assert inbox.texts() == ["1", "404 No Messages"]
 
     def test_noWaitBehindOthers(self, stage: ConsumerStage) -> None:
-        """A request with no_wait is refused if earlier requests want more than there is."""
+        """
+        A request with no_wait is refused while an earlier request waits for more messages than are
+        pending.
+        """
         consumer = stage.consumer(max_ack_pending=1)
         stage.publish(3)
         first, second = stage.inbox(), stage.inbox()
@@ -94,8 +100,8 @@ class TestRequests:
 
     def test_noWaitForAcknowledgements(self, stage: ConsumerStage) -> None:
         """
-        A request with no_wait waits while too many messages are pending, also after an earlier
-        request has expired. It ends when there is no message for it.
+        At max_ack_pending, a request with no_wait waits. It ends once an acknowledgement shows that
+        no message is left.
         """
         stage.publish(2)
         stage.consumer(max_ack_pending=1)
@@ -162,7 +168,7 @@ class TestRequests:
         assert consumer.info()["num_waiting"] == 0
 
     def test_goneRequestIsNotShown(self, stage: ConsumerStage) -> None:
-        """The number of waiting requests leaves out those whose client is gone."""
+        """C{num_waiting} leaves out requests whose clients are gone."""
         consumer = stage.consumer()
         inbox = stage.inbox()
         stage.pull(inbox)
@@ -171,7 +177,7 @@ class TestRequests:
         assert consumer.info()["num_waiting"] == 0
 
     def test_oneByOne(self, stage: ConsumerStage) -> None:
-        """Many messages that go out one by one take several turns."""
+        """Messages that are sent one by one are sent a few in each turn."""
         stage.publish(300)
         stage.consumer(headers_only=True)
         inbox = stage.inbox()
@@ -232,7 +238,9 @@ class TestBytes:
         assert inbox.texts() == ["1"]
 
     def test_remainingBytes(self, stage: ConsumerStage) -> None:
-        """A complete batch with bytes left is followed by a status with their number."""
+        """
+        A batch that completes below max_bytes is followed by a status with the remaining bytes.
+        """
         stage.publish(1)
         stage.consumer()
         inbox = stage.inbox()
@@ -289,7 +297,7 @@ class TestRefusals:
         assert inbox.texts() == ["409 Exceeded MaxWaiting"]
 
     def test_roomIsMade(self, stage: ConsumerStage) -> None:
-        """Requests whose clients are gone make room, also if they come one after the other."""
+        """Waiting requests whose clients are gone do not count for max_waiting."""
         stage.consumer(max_waiting=1)
         inbox = stage.inbox()
         for _ in range(5):
@@ -303,8 +311,11 @@ class TestRefusals:
         stage.publish(1)
         assert inbox.texts() == ["409 Exceeded MaxWaiting", "1"]
 
-    def test_looksNowAndThen(self, stage: ConsumerStage) -> None:
-        """Where many wait, they are looked at for a part of those that find no room."""
+    def test_goneClientsAreSoughtSeldom(self, stage: ConsumerStage) -> None:
+        """
+        When max_waiting is reached, only some of the refused requests cause a search for clients
+        that are gone.
+        """
         stage.consumer(max_waiting=64)
         waiting, late = stage.inbox(), stage.inbox()
         for _ in range(65):
@@ -362,7 +373,7 @@ class TestPinned:
         assert stage.advisories == ["consumer_group_pinned"]
 
     def test_timeout(self, stage: ConsumerStage) -> None:
-        """A pinned client that pulls no more is replaced, and its waiting requests end."""
+        """A pinned client that stops pulling is replaced after the timeout."""
         self.pinned(stage)
         first, second = stage.inbox(), stage.inbox()
         stage.pull(first, b'{"batch":1,"group":"g"}')
@@ -382,7 +393,10 @@ class TestPinned:
         ]
 
     def test_wrongPin(self, stage: ConsumerStage) -> None:
-        """A request with another id is refused while a client is pinned, and ends otherwise."""
+        """
+        A request with an old id is refused, with different texts while a client is pinned and while
+        none is.
+        """
         self.pinned(stage)
         first, second = stage.inbox(), stage.inbox()
         stage.pull(second, b'{"batch":1,"group":"g","id":"old"}')
@@ -396,7 +410,7 @@ class TestPinned:
         assert second.texts() == ["423 Nats-Pin-Id mismatch"]
 
     def test_withoutGroup(self, stage: ConsumerStage) -> None:
-        """A request that is not an object is served while no client is pinned, with an empty id."""
+        """A request without a group is served while no client is pinned, and its pin is empty."""
         self.pinned(stage)
         inbox = stage.inbox()
         stage.pull(inbox)
@@ -434,7 +448,7 @@ class TestPinned:
         assert list(group) == ["group", "pinned_client_id", "pinned_ts"]
 
     def test_tooLargeReleasesPin(self, stage: ConsumerStage) -> None:
-        """A request that cannot take its first message does not stay pinned."""
+        """A request whose first message exceeds its max_bytes does not stay pinned."""
         self.pinned(stage)
         first, second = stage.inbox(), stage.inbox()
         stage.pull(first, b'{"batch":1,"group":"g","max_bytes":1}')
@@ -447,7 +461,10 @@ class TestOtherPolicies:
     """Overflow and priorities."""
 
     def test_overflow(self, stage: ConsumerStage) -> None:
-        """A request waits until as many messages are pending as it says, or as many unacked."""
+        """
+        With overflow, a request waits until the consumer has min_pending messages or
+        min_ack_pending unacknowledged ones.
+        """
         stage.consumer(priority_groups=("g",), priority_policy=PriorityPolicy.OVERFLOW)
         inbox, other = stage.inbox(), stage.inbox()
         stage.pull(inbox, b'{"batch":9,"group":"g","min_pending":3}')
@@ -471,10 +488,7 @@ class TestOtherPolicies:
         assert late.texts() == ["5", "6"]
 
     def test_prioritiesOfRequestsThatArriveTogether(self, stage: ConsumerStage) -> None:
-        """
-        Of requests that arrive together, the first one gets no messages that belong to one of
-        higher priority.
-        """
+        """Of requests that arrive together, those of higher priority are served first."""
         stage.consumer(priority_groups=("g",), priority_policy=PriorityPolicy.PRIORITIZED)
         stage.publish(3)
         late, early = stage.inbox(), stage.inbox()
@@ -504,7 +518,7 @@ PULLS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(BODIES)), max_size
 
 
 def pulled(isTogether: bool, pulls: list[tuple[int, bytes]], stored: int, limit: int) -> object:
-    """The deliveries for requests that come in one turn, and for what is stored afterwards."""
+    """The deliveries for pull requests of one turn and for messages stored afterwards."""
     stage = ConsumerStage()
     inboxes = [stage.inbox() for _ in range(4)]
     stage.publish(stored + 1)
@@ -532,5 +546,5 @@ def pulled(isTogether: bool, pulls: list[tuple[int, bytes]], stored: int, limit:
 
 @given(PULLS, st.integers(0, 9), st.sampled_from([1, 2, 512]))
 def test_together(pulls: list[tuple[int, bytes]], stored: int, limit: int) -> None:
-    """Requests that come together get what each gets that comes by itself."""
+    """Pull requests that arrive together get the same as one by one."""
     assert pulled(True, pulls, stored, limit) == pulled(False, pulls, stored, limit)

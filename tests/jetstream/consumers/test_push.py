@@ -15,7 +15,9 @@ class TestWindow:
     """The flow control window."""
 
     def test_halfFull(self) -> None:
-        """A request is due beyond half the window, once until it is answered."""
+        """
+        A flow control request is due beyond half of the window, and not again before the answer.
+        """
         window = FlowWindow()
         assert not window.sent(MIB)
         assert window.sent(1)
@@ -26,7 +28,7 @@ class TestWindow:
         assert window.isStalled
 
     def test_answers(self) -> None:
-        """An answer confirms what was outstanding at its request, and doubles the window."""
+        """An answer frees what was outstanding at its request, and doubles the window."""
         window = FlowWindow()
         window.sent(MIB + 1)
         window.requested(b"r")

@@ -34,7 +34,7 @@ class TestInterest:
     """Delivery follows the interest in the deliver subject."""
 
     def test_waits(self, stage: ConsumerStage) -> None:
-        """No message is delivered before there is interest."""
+        """A push consumer delivers nothing before there is interest in its deliver subject."""
         stage.publish(2)
         consumer = stage.consumer(deliver_subject="d")
         assert "push_bound" not in consumer.info()
@@ -45,7 +45,7 @@ class TestInterest:
         assert inbox.texts() == ["3"]
 
     def test_interestAtStart(self, stage: ConsumerStage) -> None:
-        """With interest it begins at once, under the stream's subjects."""
+        """With interest at the start, delivery begins at once. Clients see the stream's subject."""
         inbox = stage.inbox(subject=b"d")
         stage.publish(1)
         stage.consumer(deliver_subject="d", ack_policy=AckPolicy.NONE)
@@ -53,7 +53,9 @@ class TestInterest:
         assert (message.subject, message.shownSubject) == (b"d", b"s.a")
 
     def test_continues(self, stage: ConsumerStage) -> None:
-        """After an interruption it goes on with the next message."""
+        """
+        After its interest was lost and came back, a push consumer continues with the next message.
+        """
         consumer = stage.consumer(deliver_subject="d")
         inbox = bound(stage)
         stage.publish(1)
@@ -66,7 +68,7 @@ class TestInterest:
         assert [numbers(message) for message in again.take()] == [(1, 2, 2, 1), (1, 3, 3, 0)]
 
     def test_headersOnly(self, stage: ConsumerStage) -> None:
-        """Payloads can be left out."""
+        """With headers_only, messages come without payloads."""
         inbox = stage.inbox(subject=b"d")
         stage.stream.publish("s.a", "four", b"NATS/1.0\r\nA: 1\r\n\r\n")
         stage.consumer(deliver_subject="d", headers_only=True)
@@ -75,7 +77,9 @@ class TestInterest:
         assert message.payload == b""
 
     def test_anotherSubject(self, stage: ConsumerStage) -> None:
-        """With another deliver subject all pending messages are delivered again, there."""
+        """
+        After a change of the deliver subject, pending messages are redelivered to the new one.
+        """
         consumer = stage.consumer(deliver_subject="d")
         old = bound(stage)
         stage.publish(2)
@@ -90,7 +94,7 @@ class TestHeartbeats:
     """Idle heartbeats."""
 
     def test_onlyWhileIdle(self, stage: ConsumerStage) -> None:
-        """A heartbeat comes when no message was delivered for its time."""
+        """Heartbeats come only when no message was delivered for the interval."""
         stage.consumer(deliver_subject="d", idle_heartbeat=SECOND)
         inbox = bound(stage)
         stage.advance(0.8)
@@ -108,7 +112,10 @@ class TestHeartbeats:
         assert inbox.texts() == ["100 Idle Heartbeat"] * 3
 
     def test_skippedMessages(self, stage: ConsumerStage) -> None:
-        """Messages that a filter leaves out count as passed, from the second heartbeat on."""
+        """
+        Heartbeats name the last stream sequence, including messages that a filter left out, from
+        the second one on.
+        """
         stage.consumer(deliver_subject="d", idle_heartbeat=SECOND, filter_subject="s.b")
         inbox = bound(stage)
         stage.publish(3)
@@ -118,7 +125,7 @@ class TestHeartbeats:
         assert b"Nats-Last-Consumer: 0\r\nNats-Last-Stream: 3\r\n" in second.headers
 
     def test_notWithoutInterest(self, stage: ConsumerStage) -> None:
-        """Without interest no heartbeats come. They come again with it."""
+        """Heartbeats stop while the deliver subject has no interest."""
         stage.consumer(deliver_subject="d", idle_heartbeat=SECOND)
         stage.advance(5)
         inbox = bound(stage)
@@ -145,7 +152,7 @@ class TestFlowControl:
 
     def test_window(self, stage: ConsumerStage) -> None:
         """
-        A flow control request comes at half the window. Beyond the window no message is sent until
+        A flow control request comes at half of the window. At the full window, delivery waits for
         the answer.
         """
         inbox = self.flowing(stage)
@@ -162,7 +169,7 @@ class TestFlowControl:
         assert sum(1 for message in more if message.headers) == 1
 
     def test_stalled(self, stage: ConsumerStage) -> None:
-        """While an answer is owed, heartbeats name its subject."""
+        """While a flow control request is unanswered, heartbeats name its subject."""
         inbox = self.flowing(stage)
         request = inbox.take()[11].reply
         stage.advance(1)
@@ -178,8 +185,8 @@ class TestFlowControl:
 
     def test_asAcknowledgement(self, stage: ConsumerStage) -> None:
         """
-        With the policy C{flow_control} an answer settles the messages that it names, and a request
-        is sent when the stream is idle.
+        With the policy C{flow_control}, an answer acknowledges the messages that it names. An idle
+        consumer sends a request too.
         """
         inbox = stage.inbox(subject=b"d")
         stage.publish(3)
@@ -199,7 +206,9 @@ class TestFlowControl:
         assert info["num_ack_pending"] == 1
 
     def test_asksWhenFull(self, stage: ConsumerStage) -> None:
-        """With as many pending messages as may be, the client is asked at once."""
+        """
+        With the policy C{flow_control}, a request is sent as soon as max_ack_pending is reached.
+        """
         inbox = stage.inbox(subject=b"d")
         stage.publish(5)
         stage.consumer(
@@ -249,7 +258,7 @@ class TestRate:
 @implementer(IOutboxSubscriber)
 class StuckClient:
     """
-    A connection that reads nothing until it is resumed.
+    A client that reads nothing until it is resumed.
 
     @ivar written: what it has taken.
     """
@@ -296,7 +305,10 @@ class TestReceivers:
         assert sum(map(len, client.written)) > 12_000_000
 
     def test_otherReceiver(self, stage: ConsumerStage) -> None:
-        """A client that keeps up does not wait for another one."""
+        """
+        Of two clients on a deliver subject, the one that keeps up gets messages without waiting for
+        the other.
+        """
         for _ in range(60):
             stage.stream.publish("s.a", "x" * 100_000)
         client, inbox = StuckClient(stage, b"d"), stage.inbox(subject=b"d")

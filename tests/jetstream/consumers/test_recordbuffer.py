@@ -34,7 +34,10 @@ if COMPILED is not None:
     )
 )
 def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Record]]]]) -> None:
-    """A record buffer behaves like a list that is emptied from its beginning, with any parts."""
+    """
+    A record buffer behaves like a list from whose beginning records are taken, however the records
+    were added.
+    """
     buffer, model, sequence = RecordBuffer(), list[Record](), 0
     for action, number, kind in steps:
         if action == "extend":
@@ -67,7 +70,9 @@ def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Rec
 
 
 def test_parts() -> None:
-    """The end of a part is recorded. Lists become one part."""
+    """
+    A buffer knows when it is between two added parts. Lists that follow each other are one part.
+    """
     buffer = RecordBuffer()
     records = [Record(sequence, 1, b"s", b"", b"") for sequence in range(1, 5)]
     given = records[:2]
@@ -82,8 +87,8 @@ def test_parts() -> None:
     assert states == [(True, 4), (False, 1), (True, 0)]
 
 
-def test_always() -> None:
-    """A consumer that always has messages left does not keep those that it has delivered."""
+def test_deliveredRecordsAreFreed() -> None:
+    """A buffer that is never empty frees the records that were taken."""
     buffer = RecordBuffer()
     records = [Record(sequence, 1, b"s", b"", b"") for sequence in range(3 * DROPPED)]
     oldest = Record(0, 1, b"s", b"", b"")

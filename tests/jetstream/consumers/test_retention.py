@@ -22,11 +22,7 @@ from tests.jetstream.support import Stage, filled
 
 
 class Needing:
-    """
-    A consumer with one filter, or none, that needs some messages.
-
-    @ivar asked: how often it was asked whether it needs a message.
-    """
+    """A consumer that needs only the given messages, and counts how often it is asked."""
 
     isHolding = False
     config = ConsumerConfig()
@@ -47,7 +43,7 @@ class Needing:
 
 
 def test_unneeded() -> None:
-    """A message is not needed if no consumer that matches its subject needs it."""
+    """A message can be removed if no consumer that matches its subject needs it."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -73,7 +69,7 @@ def test_unneeded() -> None:
 
 @pytest.mark.parametrize("filters", [(), (b"s.a",), (b"none",)])
 def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
-    """A consumer's share of work in one turn does not grow with the number of messages."""
+    """The work of one turn is limited, whatever the number of messages."""
     stage = Stage()
     stream = stage.stream()
     for _ in range(40):
@@ -91,8 +87,8 @@ def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
     assert most <= SLICE + 2 * len(others)
 
 
-def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The messages that are checked at a time become fewer the more consumers there are."""
+def test_workOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The more consumers there are, the fewer messages are checked in one turn."""
     monkeypatch.setattr(retention, "SLICE", 12)
     stage = Stage()
     stream = stage.stream(retention=RetentionPolicy.INTEREST)
@@ -131,7 +127,7 @@ class TestInterestBegins:
 
     @pytest.fixture
     def stage(self) -> ApiStage:
-        """A stream with six messages of two subjects."""
+        """An account with a stream of six messages on two subjects."""
         stage = ApiStage()
         stage.make()
         for number in range(6):
@@ -152,7 +148,7 @@ class TestInterestBegins:
             stage.settle()
 
     def left(self, stage: ApiStage) -> list[int]:
-        """The sequences after the update, which the answer counts already."""
+        """Change the retention to interest; return the remaining sequences."""
         config = {"name": "S", "subjects": ["s.>"], "retention": "interest"}
         answer = stage.ask("STREAM.UPDATE.S", config)
         sequences = [record[0] for record in stage.stored(stage.jetstream.streams["S"])]
@@ -160,16 +156,16 @@ class TestInterestBegins:
         return sequences
 
     def test_withoutConsumers(self, stage: ApiStage) -> None:
-        """No consumer needs a message."""
+        """Without consumers, all messages are removed."""
         assert self.left(stage) == []
 
     def test_newOnly(self, stage: ApiStage) -> None:
-        """A consumer that began at the end needs nothing of before."""
+        """A consumer that starts with new messages needs none of the earlier ones."""
         self.consume(stage, deliver_policy="new")
         assert self.left(stage) == []
 
     def test_acknowledged(self, stage: ApiStage) -> None:
-        """An acknowledged message is removed, and an undelivered one stays."""
+        """An acknowledged message is removed, and undelivered messages stay."""
         self.consume(stage, 2)
         assert self.left(stage) == [3, 4, 5, 6]
 
@@ -181,7 +177,10 @@ class TestInterestBegins:
 
 @pytest.mark.parametrize("policy", ["workqueue", "interest"])
 def test_behindReset(policy: str) -> None:
-    """A message that a reset has skipped leaves the stream when it is acknowledged after all."""
+    """
+    A message before the sequence of a reset leaves the stream when its earlier delivery is
+    acknowledged.
+    """
     stage = ApiStage()
     stage.make(retention=policy)
     config = {"durable_name": "d", "ack_policy": "explicit"}

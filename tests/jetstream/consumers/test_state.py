@@ -73,14 +73,16 @@ def test_otherVersion() -> None:
 
 
 def test_firstVersion() -> None:
-    """A state of the version without unsent messages is read as if all had been sent."""
+    """
+    A state of the first version, which lacks unsent messages, is read as if all had been sent.
+    """
     written = ConsumerState(1, 2, 0, 0, 0, 0, [2], [1], [5], {2: 3})
     withoutLast = written.encode()[:-COLUMN]
     assert ConsumerState.decode(b"\x01" + withoutLast[1:]) == written
 
 
-def test_tooManyPending(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without room for all pending messages, the newest count as not delivered."""
+def test_tooManyPendingToStore(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If not all pending messages fit into the stored state, the newest count as undelivered."""
     monkeypatch.setattr(state, "MOST_PENDING", 2)
     written = ConsumerState(3, 9, 0, 0, 0, 0, [1, 4, 9], [1, 2, 3], [5, 5, 5], {4: 1, 9: 2})
     read = ConsumerState.decode(written.encode())

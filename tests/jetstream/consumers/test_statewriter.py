@@ -21,7 +21,7 @@ from natsbroker.runtime.deadlines import Deadlines
 @implementer(IStateStore)
 class SlowStates:
     """
-    A state store whose writes end when the test wants.
+    A state store whose writes end at the test's command.
 
     @ivar written: the values so far, with the Deferreds of their writes.
     """
@@ -45,7 +45,7 @@ class SlowStates:
 
 class Bench:
     """
-    A writer of a number.
+    A writer whose state is a number.
 
     @ivar relaxed: the values that need not survive a power cut.
     """
@@ -75,7 +75,7 @@ class Bench:
         self.writer.touched()
 
     def when(self, name: object) -> Callable[[], None]:
-        """A call that is noted."""
+        """A callback that records its name."""
         return lambda: self.calls.append(name)
 
     @property
@@ -95,7 +95,7 @@ def bench() -> Bench:
 
 
 def test_collected(bench: Bench) -> None:
-    """Changes that nothing depends on are written together, a little later."""
+    """Changes that no callback waits for are written together after a delay."""
     bench.change()
     bench.change()
     assert bench.values == []
@@ -104,7 +104,7 @@ def test_collected(bench: Bench) -> None:
 
 
 def test_oneInFlight(bench: Bench) -> None:
-    """Changes during a write are written after it."""
+    """A change during a write is written when that write has ended."""
     bench.change()
     bench.writer.whenDurable(bench.when(1))
     bench.change()
@@ -117,13 +117,13 @@ def test_oneInFlight(bench: Bench) -> None:
 
 
 def test_nothingChanged(bench: Bench) -> None:
-    """Without changes there is nothing to wait for."""
+    """Without changes, a callback is called at once."""
     bench.writer.whenDurable(bench.when(1))
     assert (bench.values, bench.calls) == ([], [1])
 
 
 def test_lateChange(bench: Bench) -> None:
-    """A change during a write that nothing depends on is written later."""
+    """A change during a write that no callback waits for is written after a delay."""
     bench.change()
     bench.writer.whenDurable(bench.when(1))
     bench.change()
@@ -134,7 +134,7 @@ def test_lateChange(bench: Bench) -> None:
 
 
 def test_changeWhileCalled(bench: Bench) -> None:
-    """A call may change the state again."""
+    """A callback may change the state, which is then written again."""
     bench.change()
     bench.writer.whenDurable(bench.change)
     bench.finish()
@@ -143,7 +143,7 @@ def test_changeWhileCalled(bench: Bench) -> None:
 
 
 def test_callBeginsWrite(bench: Bench) -> None:
-    """A call may begin the next write. It is the only one in flight, for any duration."""
+    """A callback may start a write. There is never more than one write under way."""
 
     def changeAndFlush() -> None:
         bench.change()
@@ -163,7 +163,7 @@ def test_callBeginsWrite(bench: Bench) -> None:
 
 
 def test_failureIsRetried(bench: Bench, flushLoggedErrors: Callable[..., list[Any]]) -> None:
-    """A write that fails is tried again, and calls wait for it."""
+    """A write that fails is repeated. Callbacks wait for its success."""
     bench.change()
     bench.writer.whenDurable(bench.when(1))
     bench.states.written[-1][1].errback(StoreFull("full"))
@@ -174,7 +174,7 @@ def test_failureIsRetried(bench: Bench, flushLoggedErrors: Callable[..., list[An
 
 
 def test_closedStore(bench: Bench) -> None:
-    """After the store is closed nothing is tried again."""
+    """A write that fails because the store is closed is not repeated."""
     bench.change()
     bench.writer.whenDurable(bench.when(1))
     bench.states.written[-1][1].errback(StoreClosed("closed"))
@@ -215,7 +215,10 @@ def test_flush(bench: Bench) -> None:
 
 
 def test_begin(bench: Bench) -> None:
-    """The first state is written together with other values, and later ones after it."""
+    """
+    The first state is written together with other values, such as the configuration. Later changes
+    follow it.
+    """
     fired: list[None] = []
     bench.writer.begin({b"other": b"config"}).addCallback(fired.append)
     bench.change()
@@ -226,7 +229,7 @@ def test_begin(bench: Bench) -> None:
 
 
 def test_beginFails(bench: Bench) -> None:
-    """The failure of the first write is the answer. There is no other attempt."""
+    """If the first write fails, the failure is reported and the write is not repeated."""
     refused: list[Any] = []
     bench.writer.begin({}).addErrback(refused.append)
     bench.states.written[-1][1].errback(StoreFull("full"))
@@ -235,7 +238,7 @@ def test_beginFails(bench: Bench) -> None:
 
 
 def test_relaxed(bench: Bench) -> None:
-    """Only what a call needs to survive a power cut is written so."""
+    """A write is synced only if a callback asks for that."""
     bench.change()
     bench.writer.whenDurable(bench.when(1), isRelaxed=True)
     bench.finish()
@@ -251,7 +254,7 @@ def test_relaxed(bench: Bench) -> None:
 
 
 def test_syncedAfterRelaxed(bench: Bench) -> None:
-    """A call that must survive a power cut has what a power cut may undo written again."""
+    """A callback that needs a synced write gets a second write if the first was not synced."""
     bench.change()
     bench.writer.whenDurable(bench.when(1), isRelaxed=True)
     bench.writer.whenDurable(bench.when(2))

@@ -41,7 +41,7 @@ class Listed:
 
 
 def test_shown() -> None:
-    """Consumers of mirrors and sources are not counted, nor deleted ones."""
+    """Consumers of mirrors and sources, and deleted ones, are not counted."""
     table, direct = ConsumerTable(), Listed("direct")
     direct.config = ConsumerConfig(direct=True)
     known: list[Any] = [Listed("a"), Listed("b"), direct]
@@ -82,8 +82,8 @@ def test_mapping() -> None:
 
 def test_stored() -> None:
     """
-    Each consumer gets the messages that it wants, once, and the sequence up to which they are
-    complete.
+    Each consumer gets the stored messages that it wants, once. A consumer that wants none is not
+    called.
     """
     everything, one, overlapping, none = (
         Listed("e"),
@@ -102,8 +102,8 @@ def test_stored() -> None:
 
 def test_removed() -> None:
     """
-    Only consumers that hold messages are notified of removals. All are notified of a purge that
-    moves the first sequence.
+    Removals are announced to consumers that hold messages, and a purge that moves the first
+    sequence to all.
     """
     idle, holding = Listed("i"), Listed("h")
     made: Any = tableOf(idle, holding)
@@ -131,7 +131,7 @@ def test_removed() -> None:
 
 
 def test_removedOfOneGroup() -> None:
-    """A removal for consumers with certain filters leaves the other consumers alone."""
+    """A removal for certain filters is announced only to consumers with one of those filters."""
     wanting, other = Listed("w", b"x"), Listed("o", b"y")
     made: Any = tableOf(wanting, other)
     for consumer in (wanting, other):
@@ -146,7 +146,7 @@ def test_removedOfOneGroup() -> None:
 
 
 def test_evicted() -> None:
-    """Only consumers that hold evicted messages are notified, although they hold others too."""
+    """An eviction is announced only to consumers that hold an evicted message."""
     old, new = Listed("o"), Listed("n")
     old.isHolding = new.isHolding = True
     old.lowest, new.lowest = 5, 9
@@ -176,8 +176,8 @@ def test_evicted() -> None:
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}])
 def test_sleeping(monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]) -> None:
     """
-    A consumer without requests is not handed messages for long. It counts them, and delivers them
-    at the next request. A consumer with a request is handed each.
+    A consumer without pull requests stops being handed messages. It still counts them, and delivers
+    them at the next request.
     """
     handed: Counter[str] = Counter()
     original = Consumer.stored
@@ -252,7 +252,7 @@ FILTERS = (b"s.0.0", b"s.*.1", b"s.1.>", b"s.>", b"s.2.2", b"s.9.9")
 
 
 def disjoint(random: Random) -> list[bytes]:
-    """Some filters that do not overlap; perhaps none."""
+    """Random filters that do not overlap, possibly none."""
     chosen: list[bytes] = []
     for pattern in random.sample(FILTERS, len(FILTERS)):
         if random.random() < 0.5 and not any(overlaps(pattern, one) for one in chosen):
@@ -261,9 +261,7 @@ def disjoint(random: Random) -> list[bytes]:
 
 
 class Histories:
-    """
-    A stream with several consumers, and what each of them should deliver.
-    """
+    """A stream with several consumers, and the messages that each of them has to deliver."""
 
     def __init__(self, random: Random, limits: dict[str, int]) -> None:
         self.random = random
@@ -296,20 +294,20 @@ class Histories:
             self.stored[len(self.stored) + 1] = subject
 
     def pull(self) -> None:
-        """A request that waits, or that does not."""
+        """Send a pull request, with no_wait or an expiry."""
         name = self.random.choice(list(self.filters)).encode()
         wait = self.random.choice((b'"no_wait":true', b'"expires":1000000000000'))
         body = b'{"batch":%d,%b}' % (self.random.randrange(1, 6), wait)
         self.stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S." + name, body, b"_INBOX." + name)
 
     def delete(self) -> None:
-        """A message, if it is there."""
+        """Delete a stored message, if there is one."""
         if self.stored:
             sequence = self.random.choice(list(self.stored))
             self.stage.ask("STREAM.MSG.DELETE.S", {"seq": sequence})
 
     def check(self) -> None:
-        """Each consumer has delivered the expected messages, and counts the rest."""
+        """Check that each consumer has delivered its messages, and counts the rest as pending."""
         self.stage.settle()
         kept = self.stage.wait(self.stream.read((), 1, 1 << 20)).records
         for name, filters in self.filters.items():
@@ -337,8 +335,8 @@ class Histories:
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}, {"max_msgs": 9}])
 def test_anyOrder(seed: int, limits: dict[str, int]) -> None:
     """
-    With any filters and any order of publishing, fetching and deleting, consumers deliver the
-    messages that they want, in order and once, and count the others.
+    With any filters, and publishes, pulls and deletions in any order, consumers deliver each wanted
+    message once and in order.
     """
     random = Random(seed)
     histories = Histories(random, limits)
@@ -354,7 +352,9 @@ MANY = tuple(b"x.%d.*" % number for number in range(2 * PIECE + 1))
 
 
 def test_prepared() -> None:
-    """A consumer with many filters is listed in steps, and wants nothing before it is added."""
+    """
+    The filters of a consumer are indexed in steps before it is added. It gets no messages before.
+    """
     made: Any = ConsumerTable()
     first = Listed("a", *MANY)
     steps = made.prepare(MANY)
@@ -368,7 +368,7 @@ def test_prepared() -> None:
 
 
 def test_preparedAtOnce() -> None:
-    """Two consumers with the same filters may be prepared at the same time."""
+    """Two consumers with the same filters can be prepared at the same time."""
     made: Any = ConsumerTable()
     for _ in zip(made.prepare(MANY), made.prepare(MANY), strict=False):
         pass
@@ -382,8 +382,11 @@ def test_preparedAtOnce() -> None:
     assert not made.isWanted(b"x.1.y")
 
 
-def test_removedInSteps() -> None:
-    """Many filters leave the index in steps. New equal filters stay in it."""
+def test_filtersLeaveInSteps() -> None:
+    """
+    The filters of a removed consumer leave the index in steps. Equal filters of a new consumer stay
+    in the index.
+    """
     later: list[Steps[None]] = []
     made: Any = ConsumerTable(later.append)
     first, second = Listed("a", *MANY), Listed("b", *MANY)
@@ -398,8 +401,11 @@ def test_removedInSteps() -> None:
     assert (first.handed, second.handed) == ([], [([1], 1)])
 
 
-def test_preparedInVain() -> None:
-    """Filters that were prepared for a consumer that is refused leave the index."""
+def test_refusedAfterPreparation() -> None:
+    """
+    Filters that were prepared for a refused consumer leave the index, unless another consumer has
+    them.
+    """
     later: list[Steps[None]] = []
     made: Any = ConsumerTable(later.append)
     finish(made.prepare(MANY))

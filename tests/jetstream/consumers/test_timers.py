@@ -30,13 +30,13 @@ class Watcher:
         self.calls.append(("two", self.clock.seconds()))
 
     def again(self) -> None:
-        """A call that sets itself."""
+        """Note a call, and set the timer again."""
         self.one()
         self.timers.set(self.again, self.clock.seconds() + 1)
 
 
 def test_eachAtItsTime() -> None:
-    """Calls are made at their times on a single deadline."""
+    """Several timers share one deadline, and call at their own times."""
     watcher = Watcher()
     watcher.timers.set(watcher.one, 2)
     watcher.timers.set(watcher.two, 1)

@@ -30,9 +30,7 @@ def _published(place: Place, count: int) -> list[dict[str, Any]]:
 
 
 def main(directory: Path) -> None:
-    """
-    The whole story.
-    """
+    """Fill the disk, check the refusals, make room, and check that publishing works again."""
     ballast = directory / "ballast"
     ballast.write_bytes(b"b" * (2 << 20))
     place = Place(directory / "store")

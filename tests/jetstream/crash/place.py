@@ -38,9 +38,7 @@ T = TypeVar("T")
 
 @implementer(ISubscriber)
 class Replies:
-    """
-    Calls what waits for a reply.
-    """
+    """A subscriber that calls the function that waits for a reply."""
 
     def __init__(self) -> None:
         self.waiting: dict[bytes, Callable[[Message], object]] = {}
@@ -106,9 +104,7 @@ class Place:
         return self.reactor.wait(deferred)
 
     def settle(self) -> None:
-        """
-        Let happen what does so without waiting.
-        """
+        """Run the calls that are due now."""
         for _ in range(5):
             self.reactor.advance(0)
             self.reactor.catchUp()
@@ -161,7 +157,7 @@ class Place:
         received: Callable[[Message], object] = lambda message: None,
     ) -> list[Message]:
         """
-        Messages that a pull consumer has now.
+        Fetch the messages that a pull consumer has now.
 
         @param received: called with each when it comes.
         """

@@ -34,14 +34,14 @@ LATER = 1_000_000
 
 
 def commit(order: dict[str, Any]) -> None:
-    """The work of a process, perhaps a careless one."""
+    """Do the work of clients in a process that is cut off, possibly one that forgets to sync."""
     CARELESS[order.get("careless", "")]()
     work(Path(order["directory"]), order["seed"], order["number"], order["steps"], say)
 
 
 def verify(directory: Path, age: float, known: Known, isLast: bool) -> None:
     """
-    Open what was found.
+    Open the store that a power cut left, and check it.
 
     @param isLast: whether nothing goes on with it, so that it may be changed.
     @raise Lost: if something is not as it must be.
@@ -62,7 +62,7 @@ def verify(directory: Path, age: float, known: Known, isLast: bool) -> None:
 
 def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: str = "") -> int:
     """
-    Go through one history.
+    Run one history of work and power cuts.
 
     @param more: how many further cuts to try each time.
     @param careless: how the process works; see L{tests.storage.faults.CARELESS}.

@@ -25,9 +25,7 @@ mount -o remount,ro "$0" && exec "$1" -m natsbroker -c "$0/c"
 
 
 def _unshared(script: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """
-    Run a script with a file system of its own at the directory.
-    """
+    """Run a script in a mount namespace of its own."""
     return subprocess.run(
         ["unshare", "-rm", "sh", "-c", script, str(directory), sys.executable],
         cwd=ROOT,
@@ -47,14 +45,18 @@ def test_diskFull(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 def test_readOnly(tmp_path: Path) -> None:
-    """A broker does not start on a directory that it cannot write, and the error names it."""
+    """
+    A broker does not start with a read-only store directory, and the error names the directory.
+    """
     done = _unshared(_READ_ONLY, tmp_path)
     assert done.returncode == 1
     assert "jetstream.store_dir: the store failed: [Errno 30] Read-only file" in done.stderr
 
 
 def test_twoBrokers(tmp_path: Path) -> None:
-    """The second broker on a store ends, and names the process that has it."""
+    """
+    A second broker on the same store does not start, and names the process that holds the store.
+    """
     config = f'jetstream {{ store_dir: "{tmp_path}/js" }}\n'
     first = Server(OURS_FAST, tmp_path / "1", config)
     (tmp_path / "1").mkdir()

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT
 
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
-    """A process that forks victims."""
+    """A process that forks the processes whose power is cut."""
     zygote = Zygote("tests.jetstream.crash.powercut")
     yield zygote
     zygote.close()
@@ -44,7 +44,9 @@ def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
 
 
 def test_readsInTurns(tmp_path: Path) -> None:
-    """A long stream is found again, though it is read in several turns of the reactor."""
+    """
+    A stream whose first sequence is high is recovered, though its range is read over several turns.
+    """
     place = Place(tmp_path / "store")
     try:
         place.ask("STREAM.CREATE.S", name="S", subjects=["s"], first_seq=3 * SLICE)

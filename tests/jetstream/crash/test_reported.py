@@ -50,10 +50,13 @@ def _messages(stage: ApiStage) -> int:
 
 
 class TestStuckConsumers:
-    """A consumer does not stop while others go on."""
+    """A consumer that gets stuck in nats-server goes on here."""
 
     def test_trimmed(self) -> None:
-        """Pending messages that max_bytes removes are pending no more, and new ones come."""
+        """
+        Pending messages that max_bytes removes do not block the consumer; later messages are
+        delivered.
+        """
         stage = ApiStage()
         stage.make(max_bytes=1000)
         _consumer(stage, "c", max_ack_pending=3)
@@ -70,7 +73,7 @@ class TestStuckConsumers:
         assert pending.floorStream >= stream.first - 1
 
     def test_silentClient(self) -> None:
-        """A client that acknowledges nothing stops its own consumer, and no other."""
+        """A client that acknowledges nothing holds up its own consumer, and no other."""
         stage = ApiStage()
         stage.make()
         _consumer(stage, "silent", max_ack_pending=1)
@@ -88,7 +91,10 @@ class TestKilled:
     """A broker that ends without an orderly stop."""
 
     def test_nothingForgotten(self) -> None:
-        """After any number of kills every stream and consumer is there as it was answered."""
+        """
+        After repeated kills, every stream and consumer is there, with the last configuration that
+        was acknowledged.
+        """
         stage = ApiStage()
         for number in range(4):
             name = f"S{number}"
@@ -109,7 +115,10 @@ class TestKilled:
                 assert (state["messages"], state["consumer_count"]) == (1, 1)
 
     def test_floorAheadOfStream(self) -> None:
-        """A consumer whose floor is ahead of its stream gets what is published next."""
+        """
+        A consumer whose stored floor is ahead of its stream gets the next message that is
+        published.
+        """
         stage = ApiStage()
         stage.make()
         _consumer(stage, "c")
@@ -152,9 +161,7 @@ class TestDamagedConsumer:
     """A consumer whose state cannot be read."""
 
     def test_served(self) -> None:
-        """
-        A consumer with a damaged state is there after a restart, delivers, and can be deleted.
-        """
+        """A consumer with a damaged state is served after a restart, and can be deleted."""
         stage = ApiStage()
         stage.make()
         _consumer(stage, "c")
@@ -172,12 +179,10 @@ class TestDamagedConsumer:
 
 
 class TestWorkQueue:
-    """Messages that were delivered as often as a consumer may."""
+    """Messages of a work queue that have reached max_deliver."""
 
     def atTheLimit(self) -> ApiStage:
-        """
-        Two messages that the consumer C{c} does not receive again.
-        """
+        """Let the consumer C{c} receive two messages for the last time."""
         stage = ApiStage()
         stage.make(retention="workqueue")
         _consumer(stage, "c", max_deliver=1)
@@ -188,9 +193,7 @@ class TestWorkQueue:
         return stage
 
     def handOn(self, stage: ApiStage) -> None:
-        """
-        Delete the consumer; a new one receives and acknowledges the two messages.
-        """
+        """Delete the consumer, and let a new one receive and acknowledge the two messages."""
         stage.ask("CONSUMER.DELETE.S.c")
         _consumer(stage, "d")
         messages = _fetch(stage, "d")
@@ -201,7 +204,8 @@ class TestWorkQueue:
 
     def test_neitherLostNorBlocking(self) -> None:
         """
-        Messages of a damaged work queue stay, others are delivered, and a new consumer gets all.
+        Messages at max_deliver stay in the work queue, do not hold up later messages, and go to a
+        new consumer.
         """
         stage = self.atTheLimit()
         stage.publish(b"s.a")
@@ -213,7 +217,9 @@ class TestWorkQueue:
         assert _messages(stage) == 0
 
     def test_killedAtTheLimit(self) -> None:
-        """A kill neither removes the messages nor causes another delivery to the same consumer."""
+        """
+        A kill neither removes messages at max_deliver nor delivers them to the same consumer again.
+        """
         stage = self.atTheLimit()
         killed(stage)
         assert _messages(stage) == 2

@@ -66,9 +66,7 @@ def positionOf(message: Message) -> tuple[int, int]:
 
 
 class Clients:
-    """
-    Do one thing after the other, and wait for few of them.
-    """
+    """Clients that send random requests, and seldom wait for the answers."""
 
     def __init__(
         self, place: Place, seed: str, number: int, say: Say, isSourced: bool = False
@@ -103,9 +101,7 @@ class Clients:
         self._say({"prepared": True})
 
     def step(self) -> None:
-        """
-        Do something.
-        """
+        """Send one random request."""
         choices = [self._publish] * 6 + [self._take] * 6 + [self._serve] * 3
         choices += [self._configure] * 2 + [self._repeat, self._purge, self._delete, self._wait]
         self._random.choice(choices)()
@@ -222,7 +218,7 @@ class Clients:
 
 
 def work(directory: Path, seed: str, number: int, steps: int, say: Say) -> None:
-    """The work of a process."""
+    """Do the work of clients in one process."""
     place = Place(directory, number)
     clients = Clients(place, seed, number, say, True)
     clients.prepare()
@@ -234,7 +230,7 @@ def work(directory: Path, seed: str, number: int, steps: int, say: Say) -> None:
 
 class Known:
     """
-    The knowledge of clients.
+    The messages and answers that clients know of.
 
     @ivar stored: acknowledged messages: numbers by stream and sequence.
     @ivar received: how often each sequence came to a consumer.
@@ -387,7 +383,10 @@ class Known:
             raise Lost(f"{name} ends at {last}")
 
     def _checkCounts(self, place: Place, name: str, contents: dict[int, bytes]) -> None:
-        """No message is stored twice or comes back, and all messages are counted."""
+        """
+        Check that no message is stored twice or has come back, and that the stream counts its
+        messages.
+        """
         numbers = [int(body.split()[0]) for body in contents.values()]
         keys = [number % _KEYS for number in numbers] if name == "K" else numbers
         if len(set(keys)) != len(contents):
@@ -425,7 +424,9 @@ class Known:
             raise Lost(f"acknowledgements of {key} are lost: {open_}")
 
     def checkDeliveries(self, place: Place) -> None:
-        """Take all messages from the consumers. Each one that was not acknowledged comes."""
+        """
+        Take all messages from the consumers, and check that no unacknowledged message is missing.
+        """
         self._now.clear()
         for key in self._consumers if self.isPrepared else ():
             name, consumer = key.split(".")

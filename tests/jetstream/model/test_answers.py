@@ -29,7 +29,9 @@ _ZERO = '"0001-01-01T00:00:00Z"'
 
 
 def test_sourceInfo() -> None:
-    """A source that never answered was active -1 nanoseconds ago."""
+    """
+    A source that never answered has C{"active":-1}, and every key stands in nats-server's order.
+    """
     assert encode(sourceInfo(StreamSource("M"))) == b'{"name":"M","lag":0,"active":-1}'
     source = StreamSource(
         "M",
@@ -46,7 +48,7 @@ def test_sourceInfo() -> None:
 
 
 def test_pauseState() -> None:
-    """A time that has passed resumes, and is echoed."""
+    """A pause until a past time shows C{paused} as false, with that time."""
     assert pauseState(ZERO_TIME, 5) == {"paused": False, "pause_until": "0001-01-01T00:00:00Z"}
     assert pauseState(5, 5)["paused"] is False
     assert list(pauseState(7, 5).items()) == [
@@ -57,7 +59,9 @@ def test_pauseState() -> None:
 
 
 def test_page() -> None:
-    """An offset beyond the end is shown as the end; the names of no streams are null."""
+    """
+    A page shows an offset beyond its end as the end. If there are no streams, their names are null.
+    """
     assert list(page(["a", "b", "c"], 1, 1, "streams").items()) == [
         ("total", 3),
         ("offset", 1),
@@ -74,7 +78,9 @@ def test_page() -> None:
 
 
 def test_subjectsPage() -> None:
-    """The offset of subjects is shown as given; without a match all is zero."""
+    """
+    A page of subjects shows the offset of the request. If no subject matches, all numbers are zero.
+    """
     nothing = SubjectsPage(7)
     assert nothing.paging == {"total": 0, "offset": 0, "limit": 0}
     assert not nothing.shown
@@ -89,7 +95,7 @@ def test_subjectsPage() -> None:
 
 
 def test_storedMessage() -> None:
-    """Headers and body are base64, and are left out if they are empty."""
+    """A stored message has headers and body in base64. Empty ones are left out."""
     assert encode(storedMessage("a", 3, 0)) == (
         b'{"subject":"a","seq":3,"time":"1970-01-01T00:00:00Z"}'
     )
@@ -103,7 +109,7 @@ def test_storedMessage() -> None:
 
 
 def test_accountInfo() -> None:
-    """The domain comes before the counts of requests."""
+    """The account's info has its keys in nats-server's order."""
     info = accountInfo(
         memory=1,
         storage=2,
@@ -129,7 +135,7 @@ def test_accountInfo() -> None:
 
 
 def test_tiersInfo() -> None:
-    """Every stream has one replica, and the usage is shown even without limits."""
+    """The usage of an account is shown under the tier R1, even if only other tiers have limits."""
     used = dict.fromkeys(
         ("memory", "storage", "reserved_memory", "reserved_storage", "streams", "consumers"), 2
     )

@@ -26,6 +26,6 @@ def test_snapshotSizes(size: int, chunk: int, window: int) -> None:
 
 
 def test_action() -> None:
-    """A request without an action may create or update."""
+    """A request to create a consumer without an action may also update one."""
     assert ConsumerRequest().action is ConsumerAction.EITHER
     assert ConsumerAction("") is ConsumerAction.EITHER

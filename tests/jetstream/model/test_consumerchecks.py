@@ -69,7 +69,7 @@ def test_maxBatch() -> None:
 
 
 def test_replicas() -> None:
-    """A consumer of a stream that waits for acknowledgements has as many replicas as its stream."""
+    """On a stream with interest retention, a consumer must have the replicas of the stream."""
     stream = StreamConfig(name="S", num_replicas=3, retention=RetentionPolicy.INTEREST)
     with pytest.raises(JetStreamError, match="must match interest retention stream's replicas"):
         finish(
@@ -79,8 +79,8 @@ def test_replicas() -> None:
         )
 
 
-def test_filters() -> None:
-    """The filters are those of the list, the single one, or none."""
+def test_filtersOf() -> None:
+    """The filters of a consumer are its list, its single filter, or none."""
     assert filtersOf(ConsumerConfig()) == ()
     assert filtersOf(ConsumerConfig(filter_subject="a")) == ("a",)
     assert filtersOf(ConsumerConfig(filter_subjects=("a", "b"))) == ("a", "b")
@@ -90,12 +90,12 @@ def test_filters() -> None:
     ("text", "rate"), [("", 0), ("50", 50), ("50%", 50), ("+7", 7), ("150", 150)]
 )
 def test_sampleRate(text: str, rate: int) -> None:
-    """A rate is a percentage with or without the sign."""
+    """A sampling rate may be written with or without a percent sign."""
     assert sampleRate(ConsumerConfig(sample_freq=text)) == rate
 
 
 def test_names() -> None:
-    """A durable name follows the rules of names."""
+    """A durable name that is not a valid name is refused."""
     config = ConsumerConfig(durable_name="a.b", max_deliver=-1)
     with pytest.raises(JetStreamError, match="consumer durable name can not contain"):
         finish(checkConsumer(config, _STREAM, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS))
@@ -111,9 +111,7 @@ def _refusal(filters: list[str]) -> str:
 
 
 def _quadratic(filters: list[str]) -> str:
-    """
-    The answer by comparing each filter with each, as nats-server does.
-    """
+    """The error that nats-server gives, which compares each filter with all others."""
     if "" in filters:
         return errors.CONSUMER_EMPTY_FILTER().description
     for place, pattern in enumerate(filters):
@@ -129,8 +127,8 @@ _TOKENS = st.sampled_from(["a", "b", "*", ">", "", " "])
 
 
 @given(st.lists(st.lists(_TOKENS, min_size=1, max_size=4).map(".".join), max_size=6))
-def test_firstFilter(filters: list[str]) -> None:
-    """The first mistake among filters is that of comparing each with each."""
+def test_firstFilterError(filters: list[str]) -> None:
+    """The error about filters is the one that nats-server finds first."""
     assert _refusal(filters) == _quadratic(filters)
 
 

@@ -47,13 +47,15 @@ _WIRE = [
 ]
 
 
-def test_fieldsAreTheWiresKeys() -> None:
-    """The fields are the keys of the JSON, in its order."""
+def test_fieldsAreJSONKeys() -> None:
+    """The fields of a consumer's configuration are the keys of the JSON, in the same order."""
     assert [field.name for field in fields(ConsumerConfig)] == _WIRE
 
 
 def test_enumerationsAreText() -> None:
-    """A policy compares equal to its word on the wire; no policy means no acknowledgements."""
+    """
+    Policies compare equal to their names in JSON. The default acknowledgement policy is C{none}.
+    """
     assert ConsumerConfig().ack_policy == "none"
     assert AckPolicy("flow_control") is AckPolicy.FLOW_CONTROL
     assert ConsumerConfig().deliver_policy is DeliverPolicy.ALL

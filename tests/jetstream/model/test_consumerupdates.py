@@ -83,7 +83,7 @@ def test_update(old: dict[str, Any], new: dict[str, Any], answer: Any) -> None:
 
 @pytest.mark.parametrize("form", [CreateForm.NAMED, CreateForm.DURABLE])
 def test_bytes(form: CreateForm) -> None:
-    """A name that is not UTF-8 in the subject is refused: no JSON could name the consumer again."""
+    """A consumer name that is not UTF-8 is refused, because no JSON could name the consumer."""
     body = {"stream_name": "L", "config": {"durable_name": "c\udcff"}}
     request = finish(parseConsumer(json.dumps(body).encode()))
     with pytest.raises(JetStreamError) as caught:
@@ -108,7 +108,7 @@ def _queued(name: str, **config: Any) -> ConsumerConfig:
     ],
 )
 def test_workQueue(config: dict[str, Any], errCode: int) -> None:
-    """Two consumers of a work queue cannot take the same message."""
+    """A consumer of a work queue whose filter overlaps with that of another consumer is refused."""
     body = {"stream_name": "W", "config": {"ack_policy": "explicit", **config}}
     request = _addressed("CREATE.W.c", body)
     checker = _checker("W", a=_queued("a", filter_subject="w.a"))
@@ -121,7 +121,10 @@ def test_workQueue(config: dict[str, Any], errCode: int) -> None:
 
 
 def test_workQueueUpdate() -> None:
-    """A consumer of a work queue may not take over messages of another, but keeps its own."""
+    """
+    An update of a consumer of a work queue is refused if the new filter overlaps with that of
+    another consumer.
+    """
     consumers = {name: _queued(name, filter_subject=f"w.{name}") for name in "ab"}
     assert _answer(
         "CREATE.W.a",
@@ -133,15 +136,15 @@ def test_workQueueUpdate() -> None:
 
 
 def test_workQueueWithUnfilteredConsumer() -> None:
-    """Beside a consumer of all messages no other consumer can be made in a work queue."""
+    """A work queue with a consumer of all messages accepts no other consumer."""
     body = {"stream_name": "W", "config": {"ack_policy": "explicit", "filter_subject": "w.x"}}
     assert _answer("CREATE.W.b", body, {"a": _queued("a")})[1][1] == 10100
 
 
-def test_number() -> None:
+def test_maxConsumers() -> None:
     """
-    The lower of the stream's and the account's number counts; the consumers of mirrors and sources
-    do not, and are never too many.
+    The lower max_consumers of stream and account counts. Consumers of mirrors and sources are
+    exempt.
     """
     body = {"stream_name": "X", "config": {}}
     request = _addressed("CREATE.X.c", body)
@@ -168,14 +171,20 @@ def test_number() -> None:
 
 
 def test_consumerOfAMirror() -> None:
-    """A mirror requests the same name repeatedly, and gets a new consumer each time."""
+    """
+    A mirror's request to create its consumer always gets a new consumer, whose name has a random
+    end.
+    """
     config = {"direct": True, "sourcing": True, "deliver_subject": "m"}
     request = _addressed("CREATE.L.JS", {"stream_name": "L", "config": config})
     assert finish(_checker("L").admitted(request, lambda: "x1")).name == "JS-x1"
 
 
-def test_consumerOfAMirrorOfAQueue() -> None:
-    """On a stream that waits for acknowledgements the consumer of a mirror becomes durable."""
+def test_consumerOfAMirrorOfInterest() -> None:
+    """
+    On a stream with interest retention, the consumer of a mirror becomes durable, with flow control
+    acknowledgements.
+    """
     stream = StreamConfig(name="I", num_replicas=1, retention=RetentionPolicy.INTEREST)
     checker = ConsumerChecker(stream, {}, lambda subject: False)
     config = {"direct": True, "sourcing": True, "deliver_subject": "m", "ack_policy": "none"}

@@ -60,7 +60,7 @@ class Sample:
 
 @pytest.mark.parametrize(("body", "isRefused"), cases("json"))
 def test_recorded(body: str, isRefused: bool) -> None:
-    """A body that nats-server does not parse as a request is refused, and no other."""
+    """Exactly those bodies are refused that nats-server cannot parse."""
     try:
         finish(parseStream(body.encode("latin-1")))
     except JetStreamError as error:
@@ -81,7 +81,7 @@ def test_recorded(body: str, isRefused: bool) -> None:
     ],
 )
 def test_bounds(key: str, value: int) -> None:
-    """A number may have each value of its type, and none beyond."""
+    """A number may have the smallest and the largest value of its type, and none beyond."""
     assert getattr(read(b'{"%b":%d}' % (key.encode(), value), Sample), key) == value
     beyond = value - 1 if value <= 0 else value + 1
     with pytest.raises(JsonError, match=rf"at `\$\.{key}`"):
@@ -90,7 +90,7 @@ def test_bounds(key: str, value: int) -> None:
 
 @pytest.mark.parametrize("text", [b"1.0", b"1e2", b'"1"', b"true", b"[]", b"9" * 5000, b"1e999"])
 def test_noNumber(text: bytes) -> None:
-    """A number has neither fraction nor exponent. Other types are refused."""
+    """A number with a fraction or exponent is refused, and so is a value of another type."""
     with pytest.raises(JsonError):
         read(b'{"whole":%b}' % text, Sample)
 
@@ -123,26 +123,26 @@ def test_invalidDocuments(text: bytes, problem: str) -> None:
 
 @pytest.mark.parametrize("value", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 900 + b"]" * 900])
 def test_deep(value: bytes) -> None:
-    """A deeply nested text is refused. In an unknown key it is ignored."""
+    """JSON that is nested too deeply is refused."""
     text = b'{"sources":%b}' % value
     with pytest.raises(JsonError):
         read(text, StreamConfig)
 
 
 def test_loosely() -> None:
-    """Where the server is not strict, unknown keys pass, also in documents within others."""
+    """In the mode that is not strict, unknown keys are ignored, also in nested documents."""
     text = b'{"zork":[1],"sources":[{"name":"X","zork":{}}]}'
     assert read(text, StreamConfig, isStrict=False).sources == (StreamSource("X"),)
 
 
-def test_capitals() -> None:
-    """Keys match in any case. Of equal keys the last one counts."""
+def test_keysIgnoreCase() -> None:
+    """Keys match in any case. If a key is repeated, its last value counts."""
     assert read(b'{"Name":"a","NAME":"b"}', StreamConfig).name == "b"
     assert read(b'{"name":"a","name":"b"}', StreamConfig).name == "b"
 
 
 def test_null() -> None:
-    """A null means a missing key. In a list it is an empty document."""
+    """A key with null counts as missing. A null in a list counts as an empty document."""
     text = (
         b'{"max_msgs":null,"subjects":null,"mirror":null,"consumer_limits":null,"sources":[null]}'
     )
@@ -177,7 +177,7 @@ def test_keysThatAreAlwaysThere() -> None:
 
 
 def test_toJSON() -> None:
-    """Keys come in their order, maps in that of their keys, and 1970 is a time too."""
+    """Keys stand in nats-server's order, maps are sorted, and the time 1970 is written."""
     sample = Sample(unsigned=1, map={"b": "1", "a": "2"})
     shown = toJSON(sample)
     assert list(shown.items()) == [
@@ -224,8 +224,8 @@ def test_timesThereAndBack() -> None:
         (b'{"multi_last":["a"]}', MessageGetRequest, "multi_last", ("a",)),
     ],
 )
-def test_otherWords(text: bytes, kind: type, key: str, value: Any) -> None:
-    """Words may be spelt as nats-server lets them."""
+def test_otherSpellings(text: bytes, kind: type, key: str, value: Any) -> None:
+    """Values may be spelt in all ways that nats-server accepts."""
     assert getattr(read(text, kind), key) == value
 
 
@@ -242,7 +242,7 @@ LONG = (
 
 @pytest.mark.parametrize("config", LONG)
 def test_longLists(config: StreamConfig) -> None:
-    """The text of a long list is made in steps when it is read, and used by encoders only."""
+    """A long list is read in steps, and keeps its JSON text for the encoder."""
     text = encode(toJSON(config))
     longer = text[:-1] + b',"metadata":{"k":"v"}}'
     steps = documentOf(parsed(text), StreamConfig)
@@ -259,7 +259,7 @@ def test_longLists(config: StreamConfig) -> None:
 
 
 def test_longListsAreCompared() -> None:
-    """Long lists are equal if their texts are; a time may be written in two ways."""
+    """Long lists are compared by their JSON text, so that one time in two notations differs."""
     lists: list[Any] = []
     for time in ("2020-01-01T00:00:00Z", "2020-01-01T01:00:00+01:00"):
         sources = [{"name": "S", "opt_start_time": time}] * (PIECE + 1)

@@ -25,7 +25,7 @@ def test_causesAreUnique() -> None:
 
 
 def test_used() -> None:
-    """Each error that the package raises by its name is in the table."""
+    """Every error that the package raises by its name is in the table of errors."""
     texts = [path.read_text("utf-8") for path in Path(natsbroker.__file__).parent.rglob("*.py")]
     used = {
         name
@@ -38,7 +38,7 @@ def test_used() -> None:
 
 
 def test_missing() -> None:
-    """An error that is not in the table is missed by its name."""
+    """An unknown error is an AttributeError with its name."""
     with pytest.raises(AttributeError, match="there is no error ZORK"):
         _ = errors.ZORK
 
@@ -54,12 +54,12 @@ def test_toJSON() -> None:
 
 
 def test_arguments() -> None:
-    """The words in braces of a text are filled in, and those of an argument stay."""
+    """The fields of an error's text are filled in. Braces in the inserted values stay."""
     error = errors.STREAM_EXTERNAL_API_OVERLAP(prefix="$JS.{subject}", subject=7)
     assert error.description == "stream external api prefix $JS.{subject} must not overlap with 7"
     assert str(error) == error.description
 
 
 def test_withoutCause() -> None:
-    """An error without a number or a text leaves the key out."""
+    """An error without a number or a text leaves the key out of the JSON."""
     assert JetStreamError(500, 0, "").toJSON() == {"code": 500}

@@ -28,7 +28,7 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_writes(value: object) -> None:
-    """A written value is the same, without special characters of HTML."""
+    """An encoded value decodes to itself, and has no special characters of HTML."""
     text = encode(value)
     assert json.loads(text) == value
     assert not set("<>&\u2028\u2029") & set(text.decode())
@@ -42,7 +42,7 @@ def test_escapes() -> None:
 
 
 def test_quoted() -> None:
-    """Text is goQuoted as Go quotes it."""
+    """Text is quoted as Go quotes it."""
     assert goQuoted('a"\\\n\x01\x7f\u200b\U0001f600é') == (
         '"a\\"\\\\\\n\\x01\\x7f\\u200b\U0001f600é"'
     )
@@ -51,10 +51,7 @@ def test_quoted() -> None:
 
 
 def test_encodedObjects() -> None:
-    """
-    Objects that were encoded separately appear at their place in the value, escaped in the same
-    way.
-    """
+    """Objects that were encoded in parts are inserted into the surrounding JSON."""
     first, second, none = EncodedObject(), EncodedObject(), EncodedObject()
     first.add({"a<": 1, "b": [2, "\u2028"]})
     first.add({})
@@ -66,7 +63,7 @@ def test_encodedObjects() -> None:
 
 
 def test_encodedNumbers() -> None:
-    """Numbers that were encoded range by range stand where the value has them."""
+    """Numbers that were encoded range by range are inserted into the surrounding JSON."""
     numbers = EncodedNumbers()
     for gap in (range(3, 5), range(5, 5), range(7, 8)):
         numbers.add(gap)
@@ -75,7 +72,9 @@ def test_encodedNumbers() -> None:
 
 
 def test_encodedLists() -> None:
-    """Elements that were encoded piece by piece stand where the value has them."""
+    """
+    Elements of a list that were encoded piece by piece are inserted into the surrounding JSON.
+    """
     elements = EncodedList()
     elements.add(["<", 1])
     elements.add([])
@@ -85,7 +84,7 @@ def test_encodedLists() -> None:
 
 
 def test_encodedDocuments() -> None:
-    """A document is encoded once, until it is replaced."""
+    """The encoding of a document is kept until another document takes its place."""
     shown: list[object] = []
 
     def show(document: object) -> dict[str, object]:
@@ -99,12 +98,12 @@ def test_encodedDocuments() -> None:
 
 
 def test_times() -> None:
-    """A time that is no text yet is a number."""
+    """A timestamp is encoded as a number."""
     assert encode([Timestamp(5, 3600)]) == b"[5]"
 
 
-def test_halves() -> None:
-    """Half of a surrogate pair, in a key too, becomes U+FFFD, as what is not UTF-8."""
+def test_surrogates() -> None:
+    """A lone surrogate is encoded as U+FFFD, also in a key."""
     assert (
         encode({"\ud800": ["a\udcff", ("<",), None]})
         == '{"\ufffd":["a\ufffd",["\\u003c"],null]}'.encode()

@@ -35,7 +35,7 @@ def test_toJSON() -> None:
 
 
 def test_unlimitedSizeNeedsOneByte() -> None:
-    """A stream without a size needs at least one byte, and no space if there is no limit."""
+    """With a storage limit, a stream without max_bytes needs one free byte."""
     config = StreamConfig(max_bytes=-1)
     checkLimits(config, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS, 0, -1)
     with pytest.raises(JetStreamError, match="insufficient storage resources"):
@@ -43,7 +43,7 @@ def test_unlimitedSizeNeedsOneByte() -> None:
 
 
 def test_spaceOfTheServer() -> None:
-    """The space that is left on the server bounds every account."""
+    """The free space of the server limits accounts that have no limit of their own."""
     config = StreamConfig(storage=StorageType.MEMORY)
     server = ConfiguredLimits(max_memory=5)
     checkLimits(config, NO_ACCOUNT_LIMITS, server, 100, 5)
@@ -55,14 +55,15 @@ class TestAllowance:
     """Limits by tier."""
 
     def test_plain(self) -> None:
-        """Without tiers the limits hold for any number of replicas."""
+        """Without tiers, the account's limits apply to any number of replicas."""
         allowance = AccountAllowance(JetStreamLimits(max_streams=3))
         allowance.check(5)
         assert allowance.effective().max_streams == 3
 
     def test_tiers(self) -> None:
         """
-        With tiers, those for one replica apply. Streams with more replicas need their own tiers.
+        With tiers, a stream needs the tier of its replicas. The tier R1 is shown as the account's
+        limit.
         """
         tiers = {"R1": JetStreamLimits(max_streams=1), "R3": JetStreamLimits(max_streams=2)}
         allowance = AccountAllowance(JetStreamLimits(max_streams=3), tiers)
@@ -88,18 +89,18 @@ class TestAllowance:
     ],
 )
 def test_room(bounds: StorageBounds, room: int | None) -> None:
-    """The nearest limit determines the remaining room."""
+    """The remaining room is that of the nearest limit."""
     assert bounds.room() == room
 
 
 def test_total() -> None:
-    """Each kind of storage has a limit of its own."""
+    """Memory and files have limits of their own."""
     limits = ConfiguredLimits(max_memory=1, max_storage=2)
     assert [limits.total(storage) for storage in (StorageType.MEMORY, StorageType.FILE)] == [1, 2]
 
 
 def test_after() -> None:
-    """The space that is left is computed only where there is a limit, and is never negative."""
+    """Free space is computed only for a storage with a limit, and is never negative."""
     asked: list[StorageType] = []
 
     def reserved(storage: StorageType) -> int:

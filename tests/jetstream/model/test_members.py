@@ -20,7 +20,10 @@ MEMBERS = JetStreamPeers(
 
 
 def test_fitting() -> None:
-    """A placement names the cluster, tags without regard to case, and tags that must not be."""
+    """
+    A placement selects brokers by cluster and by tags in any case, and excludes those with tags
+    after C{!}.
+    """
     assert MEMBERS.fitting(None) == ["n1", "n2"]
     assert MEMBERS.fitting(Placement("C1", ("ssd",))) == ["n1", "n2"]
     assert MEMBERS.fitting(Placement(tags=("ssd", "!eu"))) == ["n1"]
@@ -29,7 +32,7 @@ def test_fitting() -> None:
 
 def test_shown() -> None:
     """
-    A stream with several replicas shows its group and the other brokers. Dead brokers are marked.
+    The info of a replicated stream shows its group and the other brokers, dead ones as offline.
     """
     stream = StreamConfig(name="S", num_replicas=3)
     shown = MEMBERS.shownStream(stream, 1_700_000_000_000_000_000)
@@ -52,7 +55,7 @@ def test_shown() -> None:
 
 
 def test_metaCluster() -> None:
-    """The cluster is shown with its leader, if there is one, and the other brokers."""
+    """The meta cluster shows the other brokers, and its leader if there is one."""
     shown = MEMBERS.metaCluster()
     assert "leader" not in shown
     assert [replica["name"] for replica in shown["replicas"]] == ["n2", "n3"]
@@ -62,7 +65,10 @@ def test_metaCluster() -> None:
 
 
 def test_consumers() -> None:
-    """A durable consumer has the replicas of its stream; others have one."""
+    """
+    A durable consumer has the replicas of its stream, unless it names a number. Others have one
+    replica.
+    """
     stream = StreamConfig(name="S", num_replicas=3)
     assert replicasOf(stream, ConsumerConfig(durable_name="d")) == 3
     assert replicasOf(stream, ConsumerConfig(durable_name="d", num_replicas=2)) == 2
@@ -72,7 +78,9 @@ def test_consumers() -> None:
 
 
 def test_taker() -> None:
-    """Live brokers agree who takes a log first, and share the logs."""
+    """
+    All living brokers agree which of them takes over a log, and the logs are spread over them.
+    """
     logs = [f"jetstream/A/{number}" for number in range(64)]
     other = JetStreamPeers("C1", "n2", MEMBERS.members)
     takers = [MEMBERS.taker(log) for log in logs]

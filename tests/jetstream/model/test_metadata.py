@@ -35,7 +35,7 @@ from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
     ],
 )
 def test_streamLevel(config: StreamConfig, level: int) -> None:
-    """A stream needs the level of the newest thing that it uses."""
+    """The API level of a stream is that of the newest feature in its configuration."""
     assert streamLevel(config) == level
 
 
@@ -56,7 +56,7 @@ def test_consumerLevel(config: ConsumerConfig, level: int) -> None:
 
 
 def test_stored() -> None:
-    """Clients can set neither the metadata of servers nor the level."""
+    """Metadata with API levels from a client are replaced by those of the server."""
     sent = {"a": "b", "_nats.ver": "x", "_nats.level": "9", "_nats.req.level": "9"}
     stored = withLevel(StreamConfig(allow_atomic=True, metadata=sent))
     assert stored.metadata == {"a": "b", "_nats.req.level": "2"}
@@ -69,7 +69,7 @@ def test_stored() -> None:
 
 
 def test_paused() -> None:
-    """A pause requires its API level. A configuration that has one already keeps it."""
+    """A pause raises the API level of a consumer to 1. Ending the pause restores the level."""
     config = withLevel(ConsumerConfig(priority_timeout=-1))
     stored = ConsumerConfig(metadata=config.metadata)
     assert withPause(stored, None).metadata == config.metadata
@@ -91,5 +91,5 @@ def test_compared() -> None:
     [("", True), ("0", True), ("5", True), ("+5", True), ("-1", True), ("6", False), ("x", False)],
 )
 def test_requiredLevel(level: str, isSupported: bool) -> None:
-    """A request that requires a newer server, or does not name the version, is refused."""
+    """A request that requires a higher API level, or not a number, is refused."""
     assert isSupportedLevel(level) is isSupported

@@ -21,12 +21,12 @@ from natsbroker.jetstream.model.names import (
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "*", ">", "a\\b", "a/b", "a\tb", "a\n"])
 def test_invalidNames(name: str) -> None:
-    """A name is not empty and has nothing that a subject or path would split."""
+    """An empty name, and one with separators of subjects or paths, is invalid."""
     assert not isValidName(name)
 
 
 def test_validNames() -> None:
-    """Any other character is fine."""
+    """A name may have any other characters."""
     assert isValidName("Ünïcode-1_$")
     assert hasPathSeparator("a\\b")
     assert not hasPathSeparator("a.b")
@@ -36,12 +36,12 @@ def test_validNames() -> None:
     ("group", "isValid"), [("a/b_c=D-9", True), ("", False), ("x" * 17, False)]
 )
 def test_groups(group: str, isValid: bool) -> None:
-    """A priority group has at most sixteen characters of a few kinds."""
+    """A priority group has at most sixteen characters: letters, digits and some signs."""
     assert isValidGroup(group) is isValid
 
 
 def test_subjects() -> None:
-    """Subjects of configurations follow the grammar of all subjects."""
+    """Subjects in configurations follow the rules of all subjects."""
     assert isValidSubjectText("a.*.>")
     assert not isValidSubjectText("a..b")
     assert isLiteralSubject("a*.b")
@@ -73,17 +73,14 @@ SUBJECTS = [
 
 @pytest.mark.parametrize("ours", [*SUBJECTS, "a..b", "a.>.b", "", "a.b\n", ".".join("a" * 40)])
 def test_overlapping(ours: str) -> None:
-    """The quick test has the same result as the grammar."""
+    """The quick test for overlapping subjects has the same result as the general one."""
     overlaps = overlapping([ours])
     for theirs in [*SUBJECTS, ".".join("a" * 40)]:
         assert bool(overlaps(theirs)) == subjectsOverlap(ours, theirs), theirs
 
 
 def test_overlappingSome() -> None:
-    """
-    A subject overlaps with a list if it overlaps with one of its items. None overlaps with an empty
-    list.
-    """
+    """A subject overlaps with a list if it overlaps with one of the list's subjects."""
     assert overlapping(["a.b", "c.>"])("*.d")
     assert not overlapping(["a.b", "c.>"])("d.d")
     assert not overlapping([])("a")

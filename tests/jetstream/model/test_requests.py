@@ -53,7 +53,7 @@ from tests.counting import callsOf
 
 @pytest.mark.parametrize("body", [b"", b"{}", b" { }\n", b"{\t}"])
 def test_emptyBodies(body: bytes) -> None:
-    """An empty body is allowed if the request has none, and not if it needs one."""
+    """An empty body is accepted by requests without a body, and refused by others."""
     assert isEmptyBody(body)
     requireEmpty(body)
     with pytest.raises(JetStreamError, match="bad request"):
@@ -62,7 +62,7 @@ def test_emptyBodies(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"x", b"  ", b'{"a":1}', b"[]", b"{", b"null", b"{}{}"])
 def test_otherBodies(body: bytes) -> None:
-    """Anything else is a body, also when it is no JSON."""
+    """A body that is not empty is refused by requests without a body, even if it is no JSON."""
     requireBody(body)
     with pytest.raises(JetStreamError, match="expected an empty request payload"):
         requireEmpty(body)
@@ -76,7 +76,7 @@ def test_stream() -> None:
 
 
 def test_consumer() -> None:
-    """A request to create a consumer names its stream and what it may do."""
+    """A request to create a consumer has a stream, a configuration and an action."""
     request = finish(
         parseConsumer(b'{"stream_name":"S","config":{"ack_policy":"explicit"},"action":"update"}')
     )
@@ -102,7 +102,7 @@ def test_consumer() -> None:
     ],
 )
 def test_invalid(parse: Callable[[bytes], object], body: bytes) -> None:
-    """A body of another form gets an error that clients can distinguish from others."""
+    """A malformed body is refused with the error code for invalid JSON."""
     with pytest.raises(JetStreamError, match=r"^invalid JSON: ") as caught:
         request = parse(body)
         if isinstance(request, Generator):
@@ -112,13 +112,13 @@ def test_invalid(parse: Callable[[bytes], object], body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"{}"])
 def test_emptyRequest(body: bytes) -> None:
-    """A request to create something may have no keys."""
+    """A request to create a stream or consumer may be an empty document."""
     assert finish(parseStream(body)) == StreamRequest(namesStorage=False)
     assert finish(parseConsumer(body)) == ConsumerRequest()
 
 
 def test_pages() -> None:
-    """A page may be left out or be anything but JSON."""
+    """A request for a page may have an offset. A body that is no JSON counts as empty."""
     assert parseStreams(b"garbage") == StreamsRequest()
     assert parseStreams(b'{"offset":3,"subject":"a.*"}') == StreamsRequest(3, "a.*")
     assert parsePage(b' {"offset":-3}') == PageRequest(-3)
@@ -126,7 +126,7 @@ def test_pages() -> None:
 
 
 def test_peer() -> None:
-    """A broker is given by its name, and for its removal also by its id."""
+    """A request about a peer has its name. A request to remove a server may have its id instead."""
     assert parsePeer(b'{"peer":"a","zork":1}') == "a"
     assert (parseServer(b'{"peer":"a","peer_id":"b"}'), parseServer(b'{"peer_id":"b"}')) == (
         "a",
@@ -142,7 +142,7 @@ def test_peer() -> None:
 
 
 def test_stepDown() -> None:
-    """A leader may go anywhere, or where a placement permits."""
+    """A request to step down may have a placement, which must be an object."""
     assert parseStepDown(b" {} ") is None
     assert parseStepDown(b'{"placement":{"preferred":"b"}}') == Placement(preferred="b")
     with pytest.raises(JetStreamError) as caught:
@@ -151,7 +151,10 @@ def test_stepDown() -> None:
 
 
 def test_purge() -> None:
-    """A body that is no JSON purges everything; a sequence and a number to keep are too much."""
+    """
+    A purge with both a sequence and a number to keep is refused. A body that is no JSON purges
+    everything.
+    """
     assert parsePurge(b"x") == PurgeRequest()
     assert parsePurge(b'{"filter":"a","keep":2}') == PurgeRequest(filter="a", keep=2)
     assert parsePurge(b'{"seq":5,"keep":0}') == PurgeRequest(seq=5)
@@ -160,7 +163,7 @@ def test_purge() -> None:
 
 
 def test_messageDelete() -> None:
-    """A sequence is needed, zero will do."""
+    """A request to delete a message needs a body, which may lack the sequence."""
     assert parseMessageDelete(b'{"no_erase":true}') == MessageDeleteRequest(0, True)
     with pytest.raises(JetStreamError, match="bad request"):
         parseMessageDelete(b"")
@@ -190,7 +193,7 @@ def test_messageGetContradicts(body: bytes) -> None:
 
 
 def test_messageGet() -> None:
-    """A message is named by sequence, subject or time, and the next of a subject by two of them."""
+    """A request for a message selects it by sequence, subject or time."""
     assert parseMessageGet(b'{"seq":1,"no_hdr":true}') == MessageGetRequest(seq=1, no_hdr=True)
     assert parseMessageGet(b'{"seq":1,"next_by_subj":"a"}').next_by_subj == "a"
     assert parseMessageGet(
@@ -199,7 +202,7 @@ def test_messageGet() -> None:
 
 
 def test_snapshot() -> None:
-    """A copy goes to a subject without wildcards, in chunks within bounds."""
+    """A request for a snapshot needs a deliver subject without wildcards."""
     assert parseSnapshot(b'{"deliver_subject":"d"}') == SnapshotRequest("d")
     for body in (b'{"deliver_subject":"d.*"}', b'{"no_consumers":true}'):
         with pytest.raises(JetStreamError, match="deliver subject not valid"):
@@ -219,14 +222,14 @@ def test_restore() -> None:
 
 
 def test_pause() -> None:
-    """No time, and a body that is no JSON, resume a consumer."""
+    """A request to pause without a time, or with a body that is no JSON, resumes the consumer."""
     assert parsePause(b'{"pause_until":"1970-01-01T00:00:01Z"}') == 1_000_000_000
     for body in (b"", b"x", b"{}", b'{"pause_until":null}'):
         assert parsePause(body) == ZERO_TIME
 
 
 def test_unpin() -> None:
-    """A pin is taken from a group, whose name must be one."""
+    """A request to unpin needs a valid priority group."""
     assert parseUnpin(b'{"group":"g"}') == "g"
     with pytest.raises(JetStreamError) as caught:
         parseUnpin(b'{"group":"a b"}')
@@ -234,7 +237,7 @@ def test_unpin() -> None:
 
 
 def test_reset() -> None:
-    """A consumer is reset to a sequence, or without one to its floor. Unknown keys are ignored."""
+    """A request to reset a consumer may have a sequence. Unknown keys are ignored."""
     assert parseReset(b"") == 0
     assert parseReset(b'{"seq":4,"zork":1}') == 4
 
@@ -250,7 +253,7 @@ def test_reset() -> None:
     ],
 )
 def test_steps(body: bytes) -> None:
-    """A long body is read in steps, each of which makes some hundreds of documents at most."""
+    """A long body is parsed in steps of limited work."""
     steps, longest = parseStream(body, isStrict=False), 0
     isOver = False
 

@@ -57,7 +57,7 @@ def _passing(sources: Sequence[StreamSource]) -> list[StreamSource]:
 
 
 def test_cycleOverAnotherStream() -> None:
-    """A stream that comes back to itself through a source's mirror is refused."""
+    """A stream whose source is, over other streams, a copy of itself is refused as a cycle."""
     config = StreamConfig(name="C", sources=(StreamSource("A"),))
     with pytest.raises(JetStreamError, match="detected cycle"):
         finish(checkCycles(config, _STREAMS.get))
@@ -69,7 +69,7 @@ def test_cycleOverAnotherStream() -> None:
 )
 def test_noCycle(source: StreamSource) -> None:
     """
-    A source with the stream's own name makes no cycle if it has other subjects or is in another
+    A source with the stream's own name is no cycle if its subjects differ or it is in another
     domain.
     """
     config = StreamConfig(name="S", subjects=("a",), sources=(source,))
@@ -78,7 +78,10 @@ def test_noCycle(source: StreamSource) -> None:
 
 
 def test_namedConsumer() -> None:
-    """A mirror or source may name the consumer that it reads through, with its deliver subject."""
+    """
+    A mirror or source may name a consumer to read through. Two sources may not name the same
+    consumer.
+    """
     source = StreamSource("A", consumer=ConsumerSource("C", "deliver"))
     finish(checkMirror(StreamConfig(name="S", mirror=source), source))
     other = replace(source, consumer=ConsumerSource("D", "deliver"))
@@ -101,7 +104,8 @@ def test_namedConsumer() -> None:
 )
 def test_wrongConsumer(source: StreamSource) -> None:
     """
-    A name and a deliver subject are needed. Only the consumer determines which messages are read.
+    A mirror or source that names a consumer needs its deliver subject, and may have no start or
+    filter.
     """
     with pytest.raises(JetStreamError, match="mirror consumer config is invalid"):
         finish(checkMirror(StreamConfig(name="S", mirror=source), source))
@@ -110,7 +114,10 @@ def test_wrongConsumer(source: StreamSource) -> None:
 
 
 def test_sourceKey() -> None:
-    """Sources differ by name, prefix, filter and transforms, where empty means everything."""
+    """
+    Sources of one stream differ by prefix, filter and transforms. An empty filter equals
+    C{>}.
+    """
     assert sourceKey(StreamSource("A")) == sourceKey(StreamSource("A", filter_subject=">"))
     assert sourceKey(StreamSource("A")) != sourceKey(StreamSource("A", external=External("x")))
     one = StreamSource("A", subject_transforms=(SubjectTransformConfig("a", ""),))
@@ -124,19 +131,19 @@ def test_sourceKey() -> None:
     ids=["external", "consumer"],
 )
 def test_sourceKeyOfEmptyBlock(other: StreamSource) -> None:
-    """An empty C{external} or C{consumer} makes another source, which is then checked itself."""
+    """A source with an empty C{external} or C{consumer} is not a duplicate of the plain source."""
     assert sourceKey(other) != sourceKey(StreamSource("A"))
 
 
 def test_emptyConsumerBesidePlain() -> None:
-    """A source with an empty consumer is refused for that, not as the second of its name."""
+    """A source with an empty C{consumer} is refused as invalid, not as a duplicate."""
     sources = [StreamSource("A"), StreamSource("A", consumer=ConsumerSource())]
     with pytest.raises(JetStreamError, match="source consumer config is invalid"):
         _passing(sources)
 
 
 def test_checkSources() -> None:
-    """The sources in front of a wrong one have passed."""
+    """Sources are reported as valid up to the first invalid one."""
     passing: list[StreamSource] = []
     with pytest.raises(JetStreamError) as caught:
         finish(checkSources([StreamSource("A"), StreamSource()], passing.append))
@@ -145,7 +152,7 @@ def test_checkSources() -> None:
 
 
 def test_prefixOverSubjects() -> None:
-    """A delivery prefix that leads into a stream of the account is refused."""
+    """A delivery prefix that overlaps with a stream's subject is refused."""
     source = StreamSource("X", external=External("", "a"))
     with pytest.raises(JetStreamError) as caught:
         finish(checkPrefixes([source], ["a.>"]))
@@ -155,7 +162,9 @@ def test_prefixOverSubjects() -> None:
 
 
 def test_filters() -> None:
-    """The filter of a mirror and of a source are refused in different words."""
+    """
+    The errors about the filters of mirrors and of sources have different texts, as in nats-server.
+    """
     with pytest.raises(JetStreamError) as caught:
         checkFilters(StreamConfig(mirror=StreamSource("M", filter_subject="a.")))
     assert caught.value.description == "subject filter 'a.' for the mirror invalid subject"
@@ -200,7 +209,7 @@ def _others(filters: list[str], place: int) -> list[str]:
 
 @given(_SUBJECTS)
 def test_mirrorTransforms(filters: list[str]) -> None:
-    """The first mistake of a mirror's transforms is that of comparing each with each."""
+    """The error about a mirror's transforms is the one that nats-server finds first."""
     expected = None
     for place, pattern in enumerate(filters):
         if pattern and not isValidSubjectText(pattern):
@@ -217,7 +226,7 @@ def test_mirrorTransforms(filters: list[str]) -> None:
 
 @given(_SUBJECTS)
 def test_sourceTransforms(filters: list[str]) -> None:
-    """The same for the transforms of a source, which must not lie within each other."""
+    """The error about a source's transforms is the one that nats-server finds first."""
     expected = None
     if any(pattern and not isValidSubjectText(pattern) for pattern in filters):
         expected = errors.SOURCE_INVALID_SUBJECT_FILTER.err_code
@@ -235,7 +244,7 @@ def test_sourceTransforms(filters: list[str]) -> None:
 
 @given(_SUBJECTS, _SUBJECTS)
 def test_prefixes(prefixes: list[str], subjects: list[str]) -> None:
-    """The first delivery prefix that is refused is that of trying each with each subject."""
+    """The error about delivery prefixes is the one that nats-server finds first."""
     subjects = list(filter(isValidSubjectText, subjects))
     expected = None
     for prefix in filter(None, prefixes):
@@ -282,7 +291,7 @@ _STREAM = st.builds(StreamConfig, name=st.just(""), subjects=_SUBJECTS.map(tuple
 
 @given(st.lists(_STREAM, min_size=4, max_size=4))
 def test_cycles(configs: list[StreamConfig]) -> None:
-    """Cycles are found where nats-server finds them, which asks some streams several times."""
+    """The search for cycles has the result of nats-server's, which follows every path."""
     streams = {
         name: replace(stream, name=name) for name, stream in zip("SABC", configs, strict=True)
     }
@@ -291,7 +300,9 @@ def test_cycles(configs: list[StreamConfig]) -> None:
 
 
 def test_manyWays() -> None:
-    """The search for cycles reads each stream a bounded number of times."""
+    """
+    The search for cycles reads each stream a limited number of times, however many paths there are.
+    """
     names = [f"L{number}" for number in range(40)]
     asked = Counter[str]()
     streams = {

@@ -28,7 +28,7 @@ from natsbroker.wire.timestamps import Timestamp
 
 
 def test_filters() -> None:
-    """A transform without a destination only selects messages. One without a source takes all."""
+    """The filters of a source with transforms are the subjects that the transforms match."""
     transforms = (SubjectTransformConfig("a", "b"), SubjectTransformConfig("c", ""))
     assert filtersOfSource(StreamSource("S", subject_transforms=transforms)) == ["a", "c"]
     assert filtersOfSource(StreamSource("S")) == []
@@ -55,11 +55,11 @@ class TestWords:
         ],
     )
     def test_words(self, source: StreamSource, words: tuple[str, str, str]) -> None:
-        """As nats-server writes them."""
+        """The words of the header are those of nats-server."""
         assert sourceWords(source) == words
 
     def test_external(self) -> None:
-        """An external origin has a hash of its API behind its name."""
+        """In the header, the name of an external origin is followed by a hash of its API prefix."""
         source = StreamSource("S", external=External("$JS.hub.API"))
         name, mark = sourceWords(source)[0].split(":")
         assert (name, mark) == ("S", shortHash("$JS.hub.API"))
@@ -74,17 +74,17 @@ class TestNames:
     """The names of consumers, as nats-server makes them."""
 
     def test_mirror(self) -> None:
-        """The name depends on the stream, its account and its domain."""
+        """The consumer's name is a hash of stream, account and domain."""
         assert mirrorHash("TW", "$G", "") == shortHash("TW $G")
         assert mirrorHash("TW", "$G", "hub") == shortHash("TW $G hub")
 
     def test_source(self) -> None:
-        """Nats-server 2.15.1 calls this one JS_SRC_iEFuVuzB."""
+        """The consumer's name is the one that nats-server 2.15.1 gives."""
         source = StreamSource("W")
         assert sourceHash(mirrorHash("TW", "$G", ""), source, _with([source])) == "iEFuVuzB"
 
     def test_severalOfOneOrigin(self) -> None:
-        """A second source of an origin has a name of its own."""
+        """Several sources of one origin have consumers with different names."""
         sources = [StreamSource("W", filter_subject=pattern) for pattern in ("a", "b", "c")]
         names = {sourceHash("x", source, _with(sources)) for source in sources}
         assert len(names) == 3
@@ -114,7 +114,9 @@ class TestNames:
     ],
 )
 def test_consumer(source: StreamSource, position: int, expected: dict[str, Any]) -> None:
-    """A source's consumer begins behind the known position, or where the source says."""
+    """
+    A source's consumer begins after the last known message, or else where the configuration says.
+    """
     config = sourcingConsumer(source, "N", "$JS.S.x", position, {})
     assert expected.items() <= config.items()
     assert config["name"] == "N"
@@ -129,10 +131,10 @@ class TestDelivery:
         [b"$JS.ACK.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5.t"],
     )
     def test_read(self, reply: bytes) -> None:
-        """In a domain there are more tokens."""
+        """The reply subject of a delivery is parsed with and without a domain."""
         assert deliveryOf(reply, b"o") == OriginDelivery(7, 3, 99, 5, b"o")
 
     @pytest.mark.parametrize("reply", [b"", b"_INBOX.1", b"$JS.ACK.S.C.1.x.3.99.5"])
     def test_other(self, reply: bytes) -> None:
-        """Anything else is no delivery."""
+        """Other reply subjects are not parsed as deliveries."""
         assert deliveryOf(reply) is None

@@ -36,14 +36,14 @@ from natsbroker.steps import finish
     ],
 )
 def test_refusedDirect(body: bytes, status: str) -> None:
-    """A direct read that names nothing, or too much, is refused."""
+    """A direct get that selects no message, or selects in two ways, is refused."""
     with pytest.raises(StatusRefusal) as caught:
         finish(parseDirect(body))
     assert str(caught.value) == f"408 {status} Request"
 
 
 def test_direct() -> None:
-    """A direct read may have unknown keys, and a batch of the next messages."""
+    """A direct get may have unknown keys, and ask for a batch."""
     assert finish(parseDirect(b'{"seq":1,"zork":1}')) == MessageGetRequest(seq=1)
     assert finish(parseDirect(b'{"next_by_subj":"s.>","batch":5}')).batch == 5
     assert finish(parseDirect(b'{"multi_last":["a"],"batch":5}')).multi_last == ("a",)
@@ -61,7 +61,7 @@ def test_direct() -> None:
     ],
 )
 def test_refusedDirectLast(body: bytes, subject: str, status: str) -> None:
-    """The subject of a direct read names its message, and the body none."""
+    """A direct get with a subject of a message is refused if its body selects a message too."""
     with pytest.raises(StatusRefusal) as caught:
         finish(parseDirectLast(body, subject))
     assert str(caught.value) == f"408 {status} Request"

@@ -23,7 +23,7 @@ _SECOND = 1_000_000_000
 
 
 def test_completeTwice() -> None:
-    """A complete configuration stays as it is."""
+    """Completing a complete configuration changes nothing."""
     checker = StreamChecker({})
     once = finish(
         checker.complete(StreamConfig(name="S", allow_msg_schedules=True, deny_purge=True))
@@ -34,7 +34,7 @@ def test_completeTwice() -> None:
 
 
 def test_duplicateWindow() -> None:
-    """The server's limit bounds the default and the window of a request."""
+    """The server's duplicate window is the default, and the maximum."""
     checker = StreamChecker({}, server=ConfiguredLimits(duplicate_window=60 * _SECOND))
     assert finish(checker.complete(StreamConfig(name="S"))).duplicate_window == 60 * _SECOND
     with pytest.raises(JetStreamError, match="can not be larger then server limit of 1m0s"):
@@ -44,7 +44,7 @@ def test_duplicateWindow() -> None:
 
 
 def test_maxBytes() -> None:
-    """An account may require a size, and bound it for each storage."""
+    """An account may require max_bytes, and limit it for memory and files."""
     limits = JetStreamLimits(
         memory_max_stream_bytes=10, storage_max_stream_bytes=20, max_bytes_required=True
     )
@@ -57,7 +57,7 @@ def test_maxBytes() -> None:
 
 
 def test_emptyPlacement() -> None:
-    """A placement without values is left out."""
+    """An empty placement is left out of the configuration."""
     config = finish(StreamChecker({}).complete(StreamConfig(name="S", placement=Placement())))
     assert config.placement is None
 
@@ -81,14 +81,14 @@ def test_emptyPlacement() -> None:
     ],
 )
 def test_unfinishedSubjects(subjects: tuple[str, ...], text: str) -> None:
-    """A subject is compared with the later ones before those are checked themselves."""
+    """Overlapping subjects are reported before a later invalid subject, as in nats-server."""
     with pytest.raises(JetStreamError) as caught:
         finish(StreamChecker({}).complete(StreamConfig(name="S", subjects=subjects, no_ack=True)))
     assert caught.value.description == text
 
 
 def test_pathSeparators() -> None:
-    """A name that could be a path is refused in its own words."""
+    """A stream name with a path separator has an error of its own."""
     with pytest.raises(JetStreamError, match="Stream name can not contain path separators"):
         checkCreateRequest(StreamConfig(name="a/b"), "a/b")
 
@@ -106,9 +106,7 @@ def _answer(config: StreamConfig) -> str:
 
 
 def _quadratic(subjects: list[str]) -> str:
-    """
-    The answer by comparing each subject with each, as nats-server does.
-    """
+    """The error that nats-server gives, which compares each subject with all later ones."""
     for place, subject in enumerate(subjects):
         alone = _answer(StreamConfig(name="S", subjects=(subject,)))
         if alone:
@@ -150,12 +148,12 @@ def _isInside(narrow: list[str], wide: list[str]) -> bool:
 
 @given(_SUBJECTS.filter(bool))
 def test_subjects(subjects: list[str]) -> None:
-    """The first mistake among subjects is that of comparing each with each."""
+    """The error about subjects is the one that nats-server finds first."""
     assert _answer(StreamConfig(name="S", subjects=tuple(subjects))) == _quadratic(subjects)
 
 
 def test_manyOddSubjects() -> None:
-    """With very many, the answer is the subject that is not valid, not what overlaps with it."""
+    """Among thousands of subjects, an invalid one is reported rather than an overlap with it."""
     subjects = [f"a.{number}" for number in range(2000)] + ["a.1.", "a.>.x"] * 1000
     assert "invalid subject" in _answer(StreamConfig(name="S", subjects=tuple(subjects)))
     twice = (*subjects[:2000], "a.7", *subjects[2000:])

@@ -58,7 +58,7 @@ def test_fieldsAreTheWiresKeys() -> None:
 
 
 def test_isFrozen() -> None:
-    """A configuration that is in use cannot change under its users."""
+    """The fields of a configuration cannot be assigned."""
     config = StreamConfig(name="S")
     with pytest.raises(FrozenInstanceError):
         config.name = "T"  # type: ignore[misc]  # the point of the test

@@ -87,7 +87,7 @@ def test_createAgain() -> None:
 
 
 def test_identicalButForTheOffset() -> None:
-    """The same start time in another time zone is another configuration."""
+    """Configurations whose start times differ only in the time zone are not identical."""
     source = {"name": "X", "opt_start_time": "2024-01-01T02:00:00+02:00"}
     one = _created({"name": "S", "sources": [source]})
     other = _created(
@@ -104,7 +104,9 @@ def test_updateOfNothing() -> None:
 
 
 def test_streamsOfAnAccount() -> None:
-    """The number of streams is limited. An existing stream does not count itself."""
+    """
+    The number of streams is limited. Creating an existing stream again does not exceed the limit.
+    """
     stored = _created({"name": "S"})
     checker = StreamChecker({"S": stored}, JetStreamLimits(max_streams=1))
     assert finish(createdStream(_parsed({"name": "S"}), "S", checker)) is stored
@@ -114,7 +116,7 @@ def test_streamsOfAnAccount() -> None:
 
 
 def test_reservedSpace() -> None:
-    """The sizes of all streams of one storage may not be more than the account has."""
+    """The max_bytes of all streams of one storage may not exceed the account's limit."""
     other = _created({"name": "O", "max_bytes": 600, "storage": "memory"}, "O")
     checker = StreamChecker({"O": other}, JetStreamLimits(max_memory=1000, max_storage=1000))
     request = {"name": "S", "max_bytes": 500}
@@ -125,8 +127,11 @@ def test_reservedSpace() -> None:
         finish(createdStream(_parsed({**request, "max_bytes": 1001}), "S", checker))
 
 
-def test_updateCountsWhatIsMore() -> None:
-    """A stream may grow by the rest of its account and of the server, and may always shrink."""
+def test_updateCountsGrowth() -> None:
+    """
+    An update of max_bytes may use what is left of the account's and the server's limits. Shrinking
+    is always accepted.
+    """
     stored = _created({"name": "S", "max_bytes": 600})
     server = ConfiguredLimits(max_storage=50)
     checker = StreamChecker({"S": stored}, JetStreamLimits(max_storage=700), server)
@@ -139,7 +144,7 @@ def test_updateCountsWhatIsMore() -> None:
 
 
 def test_maxConsumersOfAnAccount() -> None:
-    """A stream cannot promise more consumers than its account may have."""
+    """A stream with more max_consumers than its account is refused."""
     checker = StreamChecker({}, JetStreamLimits(max_consumers=3))
     with pytest.raises(JetStreamError, match="maximum consumers limit reached"):
         finish(
@@ -148,7 +153,10 @@ def test_maxConsumersOfAnAccount() -> None:
 
 
 def test_limitsViolateConsumers() -> None:
-    """New limits for consumers must allow the existing ones. The violations are listed in order."""
+    """
+    New consumer limits that an existing consumer exceeds are refused, with the consumers' names in
+    order.
+    """
     stored = _created({"name": "S"})
     consumers = {
         "b": ConsumerConfig(max_ack_pending=11),
@@ -167,7 +175,7 @@ def test_limitsViolateConsumers() -> None:
 
 
 def test_mirrorOfAnOrigin() -> None:
-    """A mirror answers direct reads if its origin does."""
+    """A mirror has mirror_direct set if its origin allows direct get."""
     mirror = _created({"name": "S", "mirror": {"name": "O"}}, O=_ORIGIN)
     assert mirror.mirror == StreamSource("O")
     assert mirror.mirror_direct

@@ -62,7 +62,10 @@ def test_wrongHeaders(headers: dict[str, str], code: int) -> None:
     ],
 )
 def test_notAllowed(headers: dict[str, str], code: int) -> None:
-    """A stream without schedules refuses them. Their other headers alone have no effect."""
+    """
+    A stream without schedules refuses C{Nats-Schedule}. The other headers of schedules alone have
+    no effect.
+    """
     stage = Stage()
     stage.stream()
     assert stage.errorOf(stage.publish(b"s.a", b"x", **headers))[0] == code
@@ -70,7 +73,7 @@ def test_notAllowed(headers: dict[str, str], code: int) -> None:
 
 
 def test_stored() -> None:
-    """A schedule is stored as a rollup, and replaces the one before."""
+    """A new schedule replaces the former schedule of its subject, and is stored as a rollup."""
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"1", **_EVERY)
@@ -83,7 +86,10 @@ def test_stored() -> None:
 
 
 def test_end() -> None:
-    """A message ends the schedule of another subject, and nothing else."""
+    """
+    A message with C{Nats-Schedule-Next: purge} ends the schedule that it names, and is refused if
+    that subject has no schedule.
+    """
     stage = Stage()
     stream = _stream(stage)
     end = {"Nats_Schedule_Next": "purge", "Nats_Scheduler": "s.a"}
@@ -96,7 +102,9 @@ def test_end() -> None:
 
 
 def test_inBatches() -> None:
-    """The messages of an atomic batch are checked too, with those before them."""
+    """
+    In an atomic batch, a message may end a schedule that an earlier message of the batch begins.
+    """
     stage = Stage()
     stream = _stream(stage, allow_atomic=True)
     end = {"Nats_Schedule_Next": "purge", "Nats_Scheduler": "s.a"}

@@ -44,7 +44,9 @@ def _after(pattern: str, time: str, zone: str = "UTC") -> str:
     ],
 )
 def test_after(pattern: str, expected: str) -> None:
-    """The first matching time; two limited fields of days are alternatives."""
+    """
+    The next time of a pattern is found. If both kinds of days are limited, one match is enough.
+    """
     assert _after(pattern, "2024-02-27T10:20:30") == expected
 
 
@@ -72,13 +74,13 @@ def test_after(pattern: str, expected: str) -> None:
     ],
 )
 def test_invalid(pattern: str) -> None:
-    """A text that is no pattern is refused."""
+    """Text that is no cron pattern is refused."""
     with pytest.raises(ValueError, match=r"."):
         CronPattern(pattern)
 
 
 def test_never() -> None:
-    """A pattern that matches no day."""
+    """A pattern that matches no day has no next time."""
     with pytest.raises(ValueError, match="no time"):
         CronPattern("0 0 0 30 2 *").after(0)
 
@@ -92,12 +94,12 @@ def test_never() -> None:
     ],
 )
 def test_clockGoesForward(pattern: str, time: str, expected: str) -> None:
-    """A time that a day lacks is left out."""
+    """A local time that is skipped when the clock goes forward does not match."""
     assert _after(pattern, time, "Europe/Amsterdam") == expected
 
 
 def test_clockGoesBack() -> None:
-    """A time that occurs twice on a day matches twice."""
+    """A local time that comes twice when the clock goes back matches twice."""
     cron = CronPattern("0 30 2 * * *", ZoneInfo("Europe/Amsterdam"))
     since = datetime(2024, 10, 27, tzinfo=ZoneInfo("Europe/Amsterdam"))
     first = cron.after(int(since.timestamp()) * SECOND)
@@ -110,7 +112,7 @@ def test_clockGoesBack() -> None:
     st.sampled_from(["UTC", "Asia/Kolkata", "America/New_York", "Australia/Lord_Howe"]),
 )
 def test_following(seconds: int, pattern: str, zone: str) -> None:
-    """The next time is later, matches, and nothing between does."""
+    """The next time matches, and no earlier time after the given one does."""
     cron = CronPattern(pattern, ZoneInfo(zone))
     moment = cron.after(seconds * SECOND)
     assert moment > seconds * SECOND

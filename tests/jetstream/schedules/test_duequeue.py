@@ -17,7 +17,7 @@ from tests.jetstream.support import SECOND, Stage
 
 class _Place:
     """
-    A queue and what it handled.
+    A queue, and the messages that it has handled.
 
     @ivar blocks: what the next calls wait for.
     """
@@ -40,7 +40,7 @@ class _Place:
         self.queue.schedule()
 
     def passes(self, seconds: float) -> list[list[int]]:
-        """The messages that are handled meanwhile."""
+        """The messages that are handled in a number of seconds."""
         self.stage.clock.advance(seconds)
         self.stage.settle()
         handled, self.handled = self.handled, []
@@ -48,7 +48,7 @@ class _Place:
 
 
 def test_order() -> None:
-    """Messages are due in the order of their times. Those of one time come together."""
+    """Messages are handled in the order of their times, and those of one time together."""
     place = _Place()
     for seconds, sequence in ((2, 1), (1, 2), (1, 3), (LONGEST_WAIT + 5, 4)):
         place.add(seconds, sequence)
@@ -59,8 +59,8 @@ def test_order() -> None:
     assert place.passes(5) == [[4]]
 
 
-def test_pause() -> None:
-    """A minimum time passes between two looks."""
+def test_minimumPause() -> None:
+    """Messages that are due wait until the minimum pause has passed."""
     place = _Place(0.25)
     place.add(0, 1)
     assert place.passes(0.2) == []
@@ -81,7 +81,7 @@ def test_busy() -> None:
 
 
 def test_closed() -> None:
-    """A closed queue handles no message, also none that is added later."""
+    """A closed queue handles no more messages, not even new ones."""
     place = _Place()
     place.add(1, 1)
     place.queue.close()

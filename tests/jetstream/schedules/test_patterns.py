@@ -42,7 +42,7 @@ def _due(pattern: str, zone: str = "", now: str = "") -> tuple[str, bool]:
     ],
 )
 def test_due(pattern: str, zone: str, now: str, expected: str) -> None:
-    """The next time, which is not before now if the schedule is repeated."""
+    """The next time of a pattern is found. A repeated schedule is never due in the past."""
     assert _due(pattern, zone, now) == (expected, not pattern.startswith("@at"))
 
 
@@ -71,13 +71,13 @@ def test_invalid(pattern: str, zone: str) -> None:
     "name", ["", "Mars/Phobos", "+02:00", "../UTC", "/etc/localtime", "Europe"]
 )
 def test_unknownZone(name: str) -> None:
-    """A name that is no time zone is refused."""
+    """An unknown time zone is refused."""
     with pytest.raises(ValueError, match="time zone"):
         zoneOf(name)
 
 
 def test_localZone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The zone of the host is that of the environment, of a file, or UTC."""
+    """The zone C{Local} is that of the environment or of the host, and else UTC."""
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     assert str(zoneOf("Local")) == "Asia/Kolkata"
     monkeypatch.setenv("TZ", "")

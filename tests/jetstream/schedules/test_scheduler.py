@@ -49,7 +49,10 @@ def _again(stage: Stage, stream: Stream) -> Stream:
 
 
 def test_producedHeaders() -> None:
-    """Headers of the schedule and of expectations are left out, the others are copied."""
+    """
+    A scheduled message keeps the headers of its schedule, except for those of schedules, ids,
+    rollups and times to live.
+    """
     schedule = Record(
         1,
         0,
@@ -68,7 +71,7 @@ def test_producedHeaders() -> None:
 
 @pytest.mark.parametrize("storage", list(StorageType))
 def test_once(storage: StorageType) -> None:
-    """A message at a time takes the place of its schedule."""
+    """A message with a single time is published then, and its schedule is removed."""
     stage = Stage()
     stream = _stream(stage, storage=storage)
     stage.publish(b"s.a", b"body", A="b", **_AT)
@@ -86,7 +89,7 @@ def test_once(storage: StorageType) -> None:
 
 
 def test_manyAtStart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many schedules are noted in slices that count, when a stream is opened."""
+    """Opening a stream with hundreds of schedules takes several turns."""
     stage = Stage()
     stream = _stream(stage)
     for number in range(300):
@@ -104,7 +107,9 @@ def test_manyAtStart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_repeated() -> None:
-    """A repeated schedule stays. Each message has the time of the next one."""
+    """
+    A repeated schedule publishes a message each time, with the time of the next one in a header.
+    """
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"body", **_EVERY)
@@ -122,7 +127,7 @@ def test_repeated() -> None:
 
 
 def test_inThePast() -> None:
-    """A time in the past is due soon."""
+    """A schedule with a past time is due at once."""
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"x", **{**_AT, "Nats_Schedule": "@at 2009-11-10T23:00:00Z"})
@@ -132,7 +137,9 @@ def test_inThePast() -> None:
 
 
 def test_source() -> None:
-    """The message is a copy of the last one of another subject, if there is one."""
+    """
+    A schedule with a source publishes a copy of the source's last message, or else its own payload.
+    """
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"own", Nats_Schedule_Source="s.source", **_EVERY)
@@ -149,7 +156,7 @@ def test_source() -> None:
 
 @pytest.mark.parametrize("how", ["purge", "delete", "replace", "end"])
 def test_ends(how: str) -> None:
-    """A schedule that is removed or replaced produces nothing."""
+    """A schedule that was removed, replaced or ended publishes nothing."""
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"x", **_AT)
@@ -167,7 +174,7 @@ def test_ends(how: str) -> None:
 
 
 def test_restart() -> None:
-    """A message that was due while the broker was down is published once."""
+    """Messages that became due while the broker was stopped are published once after its start."""
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"x", **_EVERY)
@@ -191,7 +198,10 @@ def test_restart() -> None:
 
 
 def test_endsAfterCrash() -> None:
-    """A schedule whose message was stored before a crash is removed, and not due again later."""
+    """
+    After a crash between publishing a message and removing its schedule, the schedule is removed
+    without another message.
+    """
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"x", **_AT)
@@ -234,7 +244,9 @@ def test_many(storage: StorageType, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("isBefore", [True, False])
 def test_replacedMeanwhile(isBefore: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A schedule that is replaced while its message is being stored publishes none."""
+    """
+    If a schedule is replaced while its due message is being stored, the message is not published.
+    """
     stage = Stage()
     stream = _stream(stage)
     for number in range(3):
@@ -270,7 +282,7 @@ def test_replacedMeanwhile(isBefore: bool, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_storeIsFull(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message that cannot be stored, or a schedule that cannot be read, is tried again."""
+    """Publishing a due message is repeated until the store can write it, and read its schedule."""
     stage = Stage()
     stream = _stream(stage)
     stage.publish(b"s.a", b"x", **_AT)

@@ -35,7 +35,9 @@ class CopyStage(ApiStage):
     """
 
     def fill(self, **config: Any) -> None:
-        """A stream with a gap, headers and a consumer that has a pending message."""
+        """
+        Fill C{S} with messages that have a gap and headers, and a consumer with a pending message.
+        """
         self.make(**config)
         for number in range(6):
             self.publish(b"s.%d" % (number % 3), b"x" * number, A="b")
@@ -65,7 +67,7 @@ class CopyStage(ApiStage):
             self.settle()
 
     def back(self, data: bytes, size: int = 100, **config: Any) -> Any:
-        """The answer to the end of a restore of C{S}."""
+        """Restore C{S}; return the answer to the last chunk."""
         body = {"config": {"name": "S", "subjects": ["s.>"], **config}, "state": {}}
         subject = self.ask("STREAM.RESTORE.S", body)["deliver_subject"].encode()
         for start in range(0, len(data), size):

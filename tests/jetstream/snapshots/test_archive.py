@@ -27,7 +27,7 @@ def test_bytes() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_split(size: int) -> None:
-    """Any split of the input gives the same entries."""
+    """An archive may be read in pieces of any size."""
     data = MAGIC + _ENTRY + END
     reader = ArchiveReader()
     headers: list[EntryHeader] = []
@@ -64,7 +64,7 @@ def test_split(size: int) -> None:
     ],
 )
 def test_invalid(data: bytes, text: str) -> None:
-    """Input that is no archive is refused with nats-server's text."""
+    """Data that is no archive is refused with nats-server's text."""
     reader = ArchiveReader()
     reader.feed(data)
     with pytest.raises(InvalidArchive, match=text):

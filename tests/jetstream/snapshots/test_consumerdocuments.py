@@ -16,7 +16,10 @@ from tests.jetstream.support import BEGINNING
 
 
 def test_document() -> None:
-    """A document has the configuration, the positions, and each pending message with its time."""
+    """
+    The document of a consumer has its configuration, its positions, and its pending messages with
+    times.
+    """
     stage = CopyStage()
     stage.fill()
     consumer = stage.jetstream.streams["S"].consumers["C"]
@@ -34,8 +37,7 @@ def test_document() -> None:
 
 def test_state() -> None:
     """
-    A state that is read has the time at which pending messages are due, by the backoff if there is
-    one.
+    A state that is read has the due time of each pending message, from ack_wait or the backoff.
     """
     config = {"name": "x", "ack_policy": "explicit", "backoff": [1_000_000_000, 5_000_000_000]}
     state = {
@@ -58,7 +60,7 @@ def test_state() -> None:
 
 
 def test_unused() -> None:
-    """A consumer without deliveries begins at its deliver policy."""
+    """A consumer without deliveries has no state, and begins at its deliver policy."""
     document = b'{"config":{"name":"x","deliver_policy":"last"},"state":{}}'
     assert finish(reading("x", document))[1] is None
 

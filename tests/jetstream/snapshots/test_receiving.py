@@ -22,7 +22,7 @@ def _begun(stage: CopyStage) -> bytes:
 
 def test_chunks() -> None:
     """
-    Chunks that come together are answered one by one, and the end is answered with the stream.
+    Chunks that arrive together are answered one by one. The last answer has the restored stream.
     """
     stage = CopyStage()
     subject = _begun(stage)
@@ -39,7 +39,7 @@ def test_chunks() -> None:
 
 
 def test_noReply() -> None:
-    """A chunk without a reply subject ends the restore, which only an advisory shows."""
+    """A chunk without a reply subject ends the restore. Only an advisory reports that."""
     stage = CopyStage()
     advisories = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.RESTORE_COMPLETE.S")
     subject = _begun(stage)
@@ -51,7 +51,9 @@ def test_noReply() -> None:
 
 
 def test_stalled() -> None:
-    """Without a chunk for five seconds the restore ends, and what was restored stays."""
+    """
+    A restore that gets no chunk for five seconds ends, and the stream keeps what was restored.
+    """
     stage = CopyStage()
     subject = _begun(stage)
     stage.clock.advance(STALL - 1)

@@ -20,7 +20,7 @@ def _consumer(document: bytes) -> bytes:
 
 
 def test_sequences() -> None:
-    """A restored stream has the sequences and the times of its archive, with what is deleted."""
+    """A restored stream has the sequences and times of its archive, with the gaps."""
     stage = CopyStage()
     answer = stage.back(compressed(MAGIC + _DOCUMENT + _MESSAGE + END))
     state = answer["state"]
@@ -76,7 +76,7 @@ def test_sequences() -> None:
     ],
 )
 def test_damaged(data: bytes, text: str, messages: int | None) -> None:
-    """A damaged archive is answered with nats-server's text; what was restored stays."""
+    """A damaged archive is refused with nats-server's text. Messages before the damage stay."""
     stage = CopyStage()
     error = stage.back(data, 50)["error"]
     assert error == {"code": 500, "err_code": 10062, "description": f"restore failed: {text}"}
@@ -88,7 +88,7 @@ def test_damaged(data: bytes, text: str, messages: int | None) -> None:
 
 
 def test_consumerExpected() -> None:
-    """The state has the number of consumers that follow."""
+    """An archive with fewer consumers than its state says is refused."""
     state = encodeEntry(b"state.json", 1, 0, b"", b'{"consumer_count":1}')
     error = CopyStage().back(compressed(MAGIC + state + _MESSAGE + END))["error"]
     assert error["description"] == 'restore failed: expected consumer, found "s.x"'
@@ -96,7 +96,8 @@ def test_consumerExpected() -> None:
 
 def test_limits() -> None:
     """
-    A message over the stream's limit, and a stream with a conflicting name or subject, are refused.
+    An archive is refused if a message exceeds the stream's limit, or if its subjects overlap with
+    another stream.
     """
     stage = CopyStage()
     data = compressed(MAGIC + _DOCUMENT + _MESSAGE + END)

@@ -25,7 +25,7 @@ def _large() -> CopyStage:
 
 
 def _begin(stage: CopyStage) -> Inbox:
-    """A snapshot with two chunks under way."""
+    """Start a snapshot with room for two chunks, and answer none."""
     inbox = stage.inbox(b"d")
     body = {"deliver_subject": "d", "chunk_size": 1024, "window_size": 2048}
     stage.ask("STREAM.SNAPSHOT.S", body)
@@ -48,7 +48,9 @@ def test_window() -> None:
 
 
 def test_end() -> None:
-    """A last short chunk has no reply subject, and an empty message with a status ends it."""
+    """
+    The last chunk, if it is short, has no reply subject. A message with the status 204 follows it.
+    """
     stage = _large()
     inbox = stage.inbox(b"d")
     data = plain(stage.copy(chunk_size=1024))
@@ -61,7 +63,7 @@ def test_end() -> None:
 
 
 def test_shortEnd() -> None:
-    """Without a full chunk the end has no status."""
+    """A snapshot that fits into one short chunk ends without a status."""
     stage = CopyStage()
     stage.make()
     inbox = stage.inbox(b"d")
@@ -70,7 +72,7 @@ def test_shortEnd() -> None:
 
 
 def test_noFlowResponse() -> None:
-    """Without answers for five seconds the snapshot ends."""
+    """A snapshot ends if its chunks are not acknowledged for five seconds."""
     stage = _large()
     advisories = stage.inbox(b"$JS.EVENT.ADVISORY.STREAM.SNAPSHOT_COMPLETE.S")
     inbox = _begin(stage)
@@ -97,7 +99,7 @@ def test_noInterest() -> None:
 
 
 def test_lateInterest() -> None:
-    """The receiver may subscribe for two seconds after the answer."""
+    """A snapshot waits two seconds for a subscription to its deliver subject."""
     stage = _large()
     stage.ask("STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
     stage.clock.advance(PATIENCE / 2)
@@ -118,9 +120,7 @@ def test_deletedStream() -> None:
 
 
 def test_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Each subject that always has a message has one in the snapshot, although others replace it.
-    """
+    """A snapshot has a message of each subject, although messages are replaced while it is made."""
     monkeypatch.setattr(sending, "_RECORDS", 1)
     stage = CopyStage()
     stage.make(max_msgs_per_subject=1)

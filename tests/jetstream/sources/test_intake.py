@@ -19,7 +19,9 @@ from tests.jetstream.support import SECOND, Stage
 
 
 def test_external() -> None:
-    """An external origin is asked and delivers under its own prefixes."""
+    """
+    An external origin is requested under its API prefix, and delivers under its delivery prefix.
+    """
     stage = Stage()
     origin = Origin(stage, b"hub.api")
     external = External("hub.api", "hub.deliver")
@@ -35,7 +37,7 @@ def test_external() -> None:
 
 
 def test_none() -> None:
-    """Most streams have neither."""
+    """A stream without mirror and sources shows none."""
     intake = Stage().stream().intake
     assert (intake.mirrorInfo(), intake.sourceInfos()) == (None, [])
 
@@ -56,7 +58,7 @@ def many(count: int, noun: str = "o") -> tuple[StreamSource, ...]:
 
 
 def test_changedSources() -> None:
-    """Sources that stay are read on undisturbed, in the order of the new configuration."""
+    """An update keeps reading the sources that stay, and shows all in the new order."""
     stage = Stage()
     origin = Origin(stage)
     stream = stage.stream(name="M", subjects=(), sources=many(20))
@@ -72,7 +74,7 @@ def test_changedSources() -> None:
 
 
 def test_sourcesInSteps() -> None:
-    """Very many sources begin and end in steps; after a close in their midst nothing is asked."""
+    """Thousands of sources start in steps. Closing the stream in between stops the rest."""
     stage = Stage()
     origin = Origin(stage)
     stream = stage.stream(name="M", subjects=())
@@ -88,7 +90,7 @@ def test_sourcesInSteps() -> None:
 
 
 def test_endedInSteps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream that is deleted ends at once for its sources, and then deletes their consumers."""
+    """A deleted stream stops reading its sources at once, and deletes their consumers in steps."""
     stage = Stage()
     origin = Origin(stage)
     stream = stage.stream(name="M", subjects=(), sources=many(5 * ENDED))
@@ -115,7 +117,7 @@ def test_endedInSteps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_manySources() -> None:
-    """Of very many sources only some are requested in one turn."""
+    """Of hundreds of sources, only some are requested at a time."""
     stage = Stage()
     origin = Origin(stage)
     sources = tuple(StreamSource("S", filter_subject=f"o.{number}") for number in range(200))
@@ -139,7 +141,7 @@ class TestNamedConsumer:
         return {"name": "T", key: many({"name": "S", "consumer": consumer})}
 
     def origin(self, stage: ApiStage, **fields: Any) -> None:
-        """A stream with interest retention, a consumer, and three messages."""
+        """Create C{S} with interest retention, a flow control consumer, and three messages."""
         stage.make(retention="interest")
         config = {
             "durable_name": "C",
@@ -165,7 +167,7 @@ class TestNamedConsumer:
         return [record[2] for record in stage.stored(stream)]
 
     def test_read(self, reading: dict[str, Any]) -> None:
-        """A stored message is acknowledged with the heartbeat, and leaves the origin."""
+        """Stored messages are acknowledged at the next heartbeat, and then leave the origin."""
         stage = ApiStage()
         self.origin(stage)
         assert "error" not in stage.ask("STREAM.CREATE.T", reading)
@@ -180,7 +182,7 @@ class TestNamedConsumer:
         assert stage.jetstream.streams["S"].messages == 0
 
     def test_reset(self, reading: dict[str, Any]) -> None:
-        """A message that comes again after a reset of the consumer is not stored twice."""
+        """Messages that are delivered again after a reset of the consumer are not stored again."""
         stage = ApiStage()
         self.origin(stage)
         stage.ask("STREAM.CREATE.T", reading)
@@ -193,7 +195,7 @@ class TestNamedConsumer:
         assert stage.jetstream.streams["S"].messages == 0
 
     def test_startedAgain(self, reading: dict[str, Any]) -> None:
-        """A reader that is restarted before the first acknowledgement stores no message twice."""
+        """A reader that restarts before its first acknowledgement stores no message twice."""
         stage = ApiStage()
         self.origin(stage)
         stage.ask("STREAM.CREATE.T", reading)
@@ -208,7 +210,10 @@ class TestNamedConsumer:
         assert stage.jetstream.streams["S"].messages == 0
 
     def test_otherPolicy(self, reading: dict[str, Any]) -> None:
-        """Without flow control acknowledgements the consumer is not read, and infos say why."""
+        """
+        A consumer without flow control acknowledgements is not read, and the info of the stream has
+        the error.
+        """
         stage = ApiStage()
         self.origin(stage, ack_policy="explicit")
         stage.ask("STREAM.CREATE.T", reading)

@@ -38,7 +38,7 @@ class TestCopy:
     """The messages that a mirror stores."""
 
     def test_whole(self) -> None:
-        """Sequences, times and headers stay; no header is added."""
+        """A mirror has the sequences, times and headers of its origin."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -52,7 +52,7 @@ class TestCopy:
         assert mirror.last == 7
 
     def test_readYourWrites(self) -> None:
-        """A read while a message is being stored waits for it."""
+        """A read of a mirror waits for messages that are being stored."""
         stage = ApiStage()
         stage.make()
         mirror = mirrored(stage)
@@ -89,14 +89,14 @@ class TestCopy:
         ],
     )
     def test_part(self, mirror: Any, expected: list[int]) -> None:
-        """A mirror of a part has gaps."""
+        """A mirror with a filter has gaps."""
         stage = ApiStage()
         stage.make()
         filled(stage)
         assert sequences(stage, mirrored(stage, **mirror)) == expected
 
     def test_start(self) -> None:
-        """An empty mirror begins where its origin is read from."""
+        """A mirror with a start sequence begins at that sequence."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -104,7 +104,9 @@ class TestCopy:
         assert (mirror.first, mirror.last) == (6, 5)
 
     def test_transforms(self) -> None:
-        """The first transform that matches changes the subject."""
+        """
+        The first matching transform changes the subjects. Messages that match none are left out.
+        """
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -113,7 +115,10 @@ class TestCopy:
         assert {record[1] for record in stage.stored(mirror)} == {b"z.a"}
 
     def test_deleted(self) -> None:
-        """A message deleted at the origin before is missing; one deleted later stays."""
+        """
+        Messages that the origin deleted before are missing. Messages that it deletes later stay in
+        the mirror.
+        """
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -139,7 +144,7 @@ class TestLife:
         assert stage.ask("STREAM.INFO.S")["state"]["consumer_count"] == 0
 
     def test_info(self) -> None:
-        """Infos show the position of a mirror, and the time of its origin's last message."""
+        """The info of a mirror shows its lag, and the time since the origin's last message."""
         stage = ApiStage()
         stage.make()
         created = stage.ask("STREAM.CREATE.M", {"name": "M", "mirror": {"name": "S"}})
@@ -167,7 +172,7 @@ class TestLife:
         assert "error" not in stage.ask("STREAM.INFO.M")["mirror"]
 
     def test_originReplacesConsumer(self) -> None:
-        """When the consumer is gone, silence leads to a new one behind the stored messages."""
+        """If its consumer is deleted at the origin, a mirror creates another and continues."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a")
@@ -182,7 +187,9 @@ class TestLife:
         assert sequences(stage, mirror) == [1, 2]
 
     def test_gap(self) -> None:
-        """A lost delivery is noticed, and nothing behind it is stored before it."""
+        """
+        If a delivery is lost, a mirror reads again from the gap, and stores nothing out of order.
+        """
         stage = ApiStage()
         stage.make()
         mirror = mirrored(stage)
@@ -198,7 +205,7 @@ class TestLife:
 
     @pytest.mark.parametrize("config", [{}, {"allow_rollup_hdrs": True}])
     def test_notStored(self, monkeypatch: pytest.MonkeyPatch, config: Any) -> None:
-        """A message that could not be stored is read again later."""
+        """A message that a mirror could not store is read again later."""
         stage = ApiStage()
         stage.make()
         mirror = mirrored(stage, config)
@@ -233,7 +240,7 @@ class TestLife:
         assert sequences(stage, mirror) == [1, 2]
 
     def test_deletion(self) -> None:
-        """A deleted mirror leaves its consumer behind, which ends by itself."""
+        """When a mirror is deleted, its consumer at the origin ends."""
         stage = ApiStage()
         stage.make()
         mirrored(stage)
@@ -268,7 +275,7 @@ class TestConfiguration:
         ]
 
     def test_republish(self) -> None:
-        """Copies carry the name of the mirror."""
+        """The copies that a mirror republishes carry the mirror's name."""
         stage = ApiStage()
         stage.make()
         inbox = stage.inbox(b"rp.>")
@@ -285,7 +292,7 @@ class TestConfiguration:
         assert [known.get(name) for name in names] == [b"M", b"2", b"1"]
 
     def test_interest(self) -> None:
-        """A message without interest is left out, and a later consumer gets the next ones."""
+        """A mirror with interest retention drops messages that no consumer wants."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -301,7 +308,7 @@ class TestConfiguration:
         assert inbox.payloads == [b"yes"]
 
     def test_rollup(self) -> None:
-        """A mirror that allows rollups applies those that it copies."""
+        """A mirror that allows rollups applies the rollups of its origin."""
         stage = ApiStage()
         stage.make(allow_rollup_hdrs=True)
         mirror = mirrored(stage, {"allow_rollup_hdrs": True})
@@ -323,7 +330,7 @@ class TestConfiguration:
 
     @pytest.mark.parametrize("config", [{}, {"allow_rollup_hdrs": True}])
     def test_headers(self, config: Any) -> None:
-        """A header for the origin is left out."""
+        """Headers with expectations about the origin are removed."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a", b"", Nats_Expected_Stream="S", A="1")
@@ -344,7 +351,9 @@ class TestRefused:
         ],
     )
     def test_full(self, limits: Any) -> None:
-        """A full mirror waits for room without a word, and goes on where it was."""
+        """
+        A full mirror that refuses new messages continues when there is room, and logs nothing.
+        """
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -367,7 +376,9 @@ class TestRefused:
 
     @pytest.mark.parametrize("place", [0, 1])
     def test_tooLarge(self, place: int) -> None:
-        """Nothing behind a message that is too large is stored before the limit is raised."""
+        """
+        A message above the mirror's size limit holds up all later ones until the limit is raised.
+        """
         stage = ApiStage()
         stage.make()
         bodies = [b"1", b"2", b"3"]
@@ -385,7 +396,7 @@ class TestRefused:
         assert sequences(stage, mirror) == [1, 2, 3, 4]
 
     def test_account(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The limits of the account hold for mirrors without any of their own."""
+        """A mirror without limits of its own stops at the account's limit."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -414,7 +425,7 @@ class TestRefused:
     def test_storeFails(
         self, monkeypatch: pytest.MonkeyPatch, part: str, config: Any, mirror: Any
     ) -> None:
-        """If the store cannot do something, all that followed is read again."""
+        """After a failure of the store, a mirror reads again all that followed."""
         stage = ApiStage()
         stage.make()
         stream = mirrored(stage, config, **mirror)
@@ -439,10 +450,10 @@ class TestRefused:
 
 
 class TestDirectGet:
-    """When a mirror answers for its origin."""
+    """Direct gets for an origin that its mirror answers."""
 
     def test_catchesUp(self) -> None:
-        """A mirror answers for its origin from when it has all of its messages on."""
+        """A mirror that has caught up answers direct gets for its origin."""
         stage = ApiStage()
         stage.make(allow_direct=True)
         mirrored(stage)
@@ -452,7 +463,7 @@ class TestDirectGet:
         assert _answering(stage) == "M"
 
     def test_restart(self) -> None:
-        """A mirror that has all messages when it begins to read answers for its origin."""
+        """A mirror that is complete when it starts to read answers direct gets for its origin."""
         stage = ApiStage()
         stage.make(allow_direct=True)
         stage.publish(b"s.a", b"1")

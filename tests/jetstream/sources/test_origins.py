@@ -18,9 +18,7 @@ from tests.jetstream.support import SECOND, Inbox, Stage
 
 
 class Origin:
-    """
-    A server of another broker, played by a client.
-    """
+    """An origin on another broker, played by a client."""
 
     def __init__(self, stage: Stage, prefix: bytes = b"$JS.API") -> None:
         self.stage = stage
@@ -30,7 +28,7 @@ class Origin:
         self.asked: dict[str, Any] = {}
 
     def answer(self, **answer: Any) -> None:
-        """Answer the only request."""
+        """Answer the request for a consumer."""
         (request,) = self.requests.got
         self.requests.got.clear()
         self.asked = json.loads(request.payload)
@@ -62,7 +60,9 @@ class TestRequest:
     """Requests for a consumer."""
 
     def test_subject(self) -> None:
-        """A single filter is part of the request's subject."""
+        """
+        If a mirror has a single filter, the request for its consumer has the filter in its subject.
+        """
         stage = Stage()
         origin = Origin(stage)
         mirror(stage, filter_subject="o.*")
@@ -74,7 +74,9 @@ class TestRequest:
         assert config["deliver_policy"] == "all"
 
     def test_start(self) -> None:
-        """The start of the configuration holds until something is stored."""
+        """
+        A request has the configured start until a message is stored, and then the next sequence.
+        """
         stage = Stage()
         origin = Origin(stage)
         made = mirror(stage, opt_start_seq=5)
@@ -87,7 +89,7 @@ class TestRequest:
         assert origin.asked["config"]["opt_start_seq"] == 8
 
     def test_sameName(self) -> None:
-        """Each request of a stream names the same consumer."""
+        """Repeated requests of a stream name the same consumer."""
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -99,8 +101,10 @@ class TestRequest:
         assert names == {"JS_MIRROR_" + mirrorHash("M", stage.account.name, "")}
 
     @pytest.mark.parametrize("code", [10025, 10185])
-    def test_olderServer(self, code: int) -> None:
-        """A server that refuses such requests gets one of the older form."""
+    def test_refusesSourcing(self, code: int) -> None:
+        """
+        After a refusal, a server without sourcing consumers is sent the older form of request.
+        """
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -112,8 +116,10 @@ class TestRequest:
         assert (request.headers, first["sourcing"], "sourcing" in second) == (b"", True, False)
         assert second["name"].startswith(first["name"] + "_")
 
-    def test_oldServer(self) -> None:
-        """A server that does not know such consumers gets a new name for each of them."""
+    def test_ignoresSourcing(self) -> None:
+        """
+        If the answer does not confirm a sourcing consumer, each further request has a new name.
+        """
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -148,7 +154,7 @@ class TestRequest:
         assert len(origin.requests.got) == 1
 
     def test_unreadable(self) -> None:
-        """An answer that cannot be read counts as a refusal."""
+        """A malformed answer counts as a refusal, and the request is repeated."""
         stage = Stage()
         origin = Origin(stage)
         made = mirror(stage)
@@ -163,7 +169,7 @@ class TestControl:
     """Heartbeats and flow control."""
 
     def test_heartbeats(self) -> None:
-        """Heartbeats keep a consumer."""
+        """Heartbeats keep a reader from requesting another consumer."""
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -174,7 +180,7 @@ class TestControl:
         assert not origin.requests.got
 
     def test_missed(self) -> None:
-        """A heartbeat names the last delivery: if it did not arrive, there is a new consumer."""
+        """If a heartbeat shows that a delivery was missed, another consumer is requested."""
         stage = Stage()
         origin = Origin(stage)
         mirror(stage)
@@ -187,8 +193,8 @@ class TestControl:
 
     def test_flowControl(self) -> None:
         """
-        Flow control requests, also those of stalled consumers, are answered with the stored
-        sequence. An origin with interest retention takes the answer for an acknowledgement.
+        A flow control request is answered with the last stored sequence, which an origin takes for
+        an acknowledgement. A heartbeat of a stalled consumer is answered too.
         """
         stage = Stage()
         origin = Origin(stage)
@@ -204,8 +210,8 @@ class TestControl:
 
     def test_flowControlOnly(self) -> None:
         """
-        A sender to the deliver subject cannot send commands to a service by a reply subject of its
-        own.
+        A flow control request is answered only to a subject of flow control. Other services cannot
+        be reached by it.
         """
         stage = Stage()
         origin = Origin(stage)
@@ -220,7 +226,7 @@ class TestControl:
         assert len(answers.got) == 1
 
     def test_lag(self) -> None:
-        """The lag is the number of messages that the origin has and this stream does not."""
+        """The lag of a mirror is the number of messages that the origin still has to deliver."""
         stage = Stage()
         origin = Origin(stage)
         made = mirror(stage)
@@ -230,7 +236,7 @@ class TestControl:
 
 
 def test_inTurns() -> None:
-    """A request waits for its turn. A broker that stops meanwhile logs no failure."""
+    """Requests to origins take turns. A broker that stops while one waits logs no failure."""
     stage = Stage()
     origin, waiting, costs = Origin(stage), list[Deferred[None]](), list[int]()
 

@@ -32,7 +32,7 @@ from tests.jetstream.support import SECOND, filled
 
 
 def staged(*sources: dict[str, Any], **config: Any) -> ApiStage:
-    """The stream C{T} has taken five messages from C{S}."""
+    """A stage on which C{T} has taken five messages from C{S}."""
     stage = ApiStage()
     stage.make()
     filled(stage)
@@ -121,8 +121,7 @@ EMPTIED: dict[str, tuple[dict[str, Any], Callable[[ApiStage], None]]] = {
 @pytest.mark.parametrize("storage", ["file", "memory"])
 def test_nothingLeft(how: str, storage: str) -> None:
     """
-    A stream that has no message of its source any more continues at its position, with new messages
-    only.
+    A stream that lost all messages of its source continues at its stored position after a restart.
     """
     config, empty = EMPTIED[how]
     source: dict[str, Any] = {"name": "S"}
@@ -151,7 +150,7 @@ def test_nothingLeft(how: str, storage: str) -> None:
 
 
 def test_nobodyWanted() -> None:
-    """A message without interest is not stored for a consumer that is created after a restart."""
+    """Messages that no consumer wanted are not taken again after a restart."""
     stage = staged(retention="interest")
     assert (target(stage).messages, target(stage).last) == (0, 5)
     restarted(stage)
@@ -161,7 +160,7 @@ def test_nobodyWanted() -> None:
 
 
 def test_duplicates() -> None:
-    """A message taken as a duplicate is not stored when its id is forgotten."""
+    """A message that was dropped as a duplicate is not taken again after the duplicate window."""
     stage = ApiStage()
     stage.make()
     sourced(stage, {"name": "S"}, subjects=["t"], duplicate_window=100 * SECOND)
@@ -175,7 +174,7 @@ def test_duplicates() -> None:
 
 
 def test_severalOfOneOrigin() -> None:
-    """Sources that differ in their filters have positions of their own."""
+    """Sources of one origin that differ in their filters have separate positions."""
     transform = {"src": "s.b", "dest": "z.b"}
     stage = staged(
         {"name": "S", "filter_subject": "s.a"},
@@ -190,7 +189,7 @@ def test_severalOfOneOrigin() -> None:
 
 
 def test_severalPushEachOtherOut() -> None:
-    """A source whose messages are evicted by others is not read again, in any combination."""
+    """A source whose messages were all evicted by those of another is not read again."""
     stage = ApiStage()
     for name in "RS":
         stage.make(name=name, subjects=[f"{name}.>"])
@@ -217,7 +216,7 @@ def test_severalPushEachOtherOut() -> None:
     ],
 )
 def test_areApart(config: dict[str, Any], isLimited: bool) -> None:
-    """With a limit, the messages of one source are appended without those after it."""
+    """In a stream with a limit, messages of different sources are appended separately."""
     stage = staged({"name": "R"}, {"name": "S"}, subjects=["t"], **config)
     reader: Any = None
     first, second = (ReadMessage(reader, 0, 1, 0, None, key) for key in ("R > >", "S > >"))
@@ -227,7 +226,7 @@ def test_areApart(config: dict[str, Any], isLimited: bool) -> None:
 
 
 def test_otherFilter() -> None:
-    """A new source of a stream that had messages brings what is newer than the last of them."""
+    """A source with a new filter begins after the newest message of the stream."""
     stage = staged({"name": "S", "filter_subject": "s.a"})
     purge(stage)
     stage.clock.advance(1)
@@ -250,7 +249,10 @@ def test_otherFilter() -> None:
     ],
 )
 def test_begins(source: dict[str, Any], count: int) -> None:
-    """The start is determined once. Messages that the stream takes meanwhile do not move it."""
+    """
+    A new source begins where its configuration says. Messages that the stream takes meanwhile do
+    not change that.
+    """
     stage = ApiStage()
     stage.make()
     filled(stage)
@@ -274,7 +276,7 @@ def test_begins(source: dict[str, Any], count: int) -> None:
 
 
 def test_startIsKept() -> None:
-    """A source whose origin could not be read begins, later, where it would have begun."""
+    """A source whose origin is missing keeps its start, over restarts, until the origin exists."""
     stage = ApiStage()
     stage.make(name="T", subjects=["t"], sources=[{"name": "S"}])
     settleFor(stage, 5)
@@ -290,7 +292,7 @@ def test_startIsKept() -> None:
 
 
 def test_withoutState() -> None:
-    """A stream of an earlier version goes on behind the newest message of its source."""
+    """A stream without stored positions continues after the newest message of its source."""
     stage = staged()
     stage.clock.advance(2 * LATE)
     states = target(stage).states
@@ -301,7 +303,7 @@ def test_withoutState() -> None:
 
 
 def test_deleted() -> None:
-    """A stream of the same name, made after a deletion, begins at the beginning."""
+    """A stream that is deleted and created again reads its source from the beginning."""
     stage = staged()
     purge(stage)
     stage.ask("STREAM.DELETE.T")
@@ -310,7 +312,7 @@ def test_deleted() -> None:
 
 
 def test_recreatedOrigin() -> None:
-    """The position applies to the origin with the same identity."""
+    """The position of a source is dropped when the origin is deleted and created again."""
     stage = staged()
     purge(stage)
     stage.ask("STREAM.DELETE.S")
@@ -323,7 +325,7 @@ def test_recreatedOrigin() -> None:
 
 
 class Calls:
-    """The calls to logs, and the written positions of a stream, in order."""
+    """A record of the appends and removals of logs, and of written positions, in order."""
 
     def __init__(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[str] = []
@@ -347,15 +349,15 @@ class TestWrites:
     """When positions are written."""
 
     def test_beforeRemovals(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A durable removal comes after the durable positions, which are written once."""
+        """Positions are written once before the removals that make them necessary."""
         stage = staged()
         calls = Calls(target(stage), monkeypatch)
         stage.wait(target(stage).remove([5, 4]))
         stage.wait(target(stage).remove([3]))
         assert calls.made == ["change", "delete", "delete"]
 
-    def test_notForEachMessage(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Messages that stay cost no write, but for one after some time."""
+    def test_positionsAreWrittenSeldom(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """New messages of a source cause one write of its position after a delay, not one each."""
         stage = staged()
         stage.clock.advance(LATE)
         stage.settle()
@@ -369,7 +371,7 @@ class TestWrites:
         assert calls.made.count("change") == 1
 
     def test_beforeOthersPushOut(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With a limit, positions are written before the append that exceeds it."""
+        """Positions are written before an append that evicts messages."""
         stage = staged(max_msgs=5, subjects=["t"])
         calls = Calls(target(stage), monkeypatch)
         for _ in range(4):
@@ -380,9 +382,7 @@ class TestWrites:
 
 
 def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A message stored although the store failed is not taken again, even if it is removed first.
-    """
+    """A message that the store kept although it reported a failure is not taken again."""
     stage = staged(subjects=["t"])
     log = target(stage).log
     real, failing = type(log).append, [True]
@@ -410,7 +410,8 @@ def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    The content of a failed store is known only when it writes again, and it is not read before.
+    After a failure of the store, a source is read again only when it is known which messages the
+    store kept.
     """
     stage = staged(subjects=["t"])
     log = target(stage).log
@@ -447,7 +448,10 @@ def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doubtsMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages in doubt since the reading began are read as well, once the store knows them."""
+    """
+    Messages that the store may have kept are read once it knows them, also if they came during the
+    search.
+    """
     stage = staged()
     stream, positions = target(stage), target(stage).sources
     log = stream.log
@@ -488,7 +492,7 @@ def test_doubtsMeanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failedWrite(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Positions that could not be written are written before the next removal."""
+    """Positions whose write failed are written before the next removal."""
     stage = staged()
     states: Any = target(stage).states
     kind = type(states._states)
@@ -510,7 +514,7 @@ def written(stage: ApiStage) -> dict[str, SourcePosition]:
 
 
 def test_manyPositions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of very many positions only those are encoded that have changed since the last write."""
+    """Of thousands of positions, only those that have changed are encoded again."""
     named = [{"name": "X", "filter_subject": f"x.{number}"} for number in range(3 * PIECE)]
     stage = staged(*named)
     stream = target(stage)
@@ -542,7 +546,7 @@ def test_manyPositions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_forgottenInSteps() -> None:
-    """The positions of sources that are not named any more leave the store."""
+    """The positions of sources that were removed from the configuration leave the store."""
     named = [{"name": "X", "filter_subject": f"x.{number}"} for number in range(2 * PIECE)]
     stage = staged(*named)
     stream = target(stage)
@@ -560,7 +564,7 @@ def find(stage: ApiStage, source: StreamSource) -> SourcePosition:
 
 
 def test_searchedTogether(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest messages of all unknown sources are searched for at once."""
+    """One read of the stream finds the newest messages of all sources without a position."""
     named = [{"name": "S", "filter_subject": subject} for subject in ("s.a", "s.b", "s.c")]
     stage = staged(*named)
     stream = target(stage)
@@ -581,7 +585,7 @@ def test_searchedTogether(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_searchedAgain() -> None:
-    """A source that had no message is searched for once it was named, read and forgotten."""
+    """A source that was removed and added again continues after its newest message."""
     named = [{"name": "S", "filter_subject": subject} for subject in ("s.a", "s.c")]
     stage = staged(*named)
     body = toJSON(target(stage).config)

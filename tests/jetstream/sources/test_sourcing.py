@@ -36,7 +36,7 @@ class TestStored:
     """The messages that a source stores."""
 
     def test_header(self) -> None:
-        """Messages get sequences and times of their own, and the header behind the others."""
+        """Messages get new sequences and times, and C{Nats-Stream-Source} as the last header."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a", b"1")
@@ -75,7 +75,7 @@ class TestStored:
         assert [source["lag"] for source in shown] == [0, 0]
 
     def test_chained(self) -> None:
-        """A source of a source names the nearest origin."""
+        """A source of a stream that has sources itself names only the nearest origin."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a")
@@ -92,7 +92,7 @@ class TestResumption:
     """Going on after an end."""
 
     def test_newestHeader(self) -> None:
-        """A source that is configured again continues after its newest message."""
+        """A source that is removed and added again continues after its newest message."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -109,7 +109,7 @@ class TestResumption:
         assert stage.stored(target)[6:] == [(7, b"s.a", b"new")]
 
     def test_undisturbed(self) -> None:
-        """An update leaves the sources alone that it still names."""
+        """An update does not disturb the sources that stay in the configuration."""
         stage = ApiStage()
         stage.make()
         stage.publish(b"s.a")
@@ -153,7 +153,7 @@ class TestRefused:
         ],
     )
     def test_full(self, limits: dict[str, Any]) -> None:
-        """A message that a full stream refuses comes when there is room, complete and in order."""
+        """When a full stream has room again, its source brings the refused messages in order."""
         stage = ApiStage()
         stage.make()
         filled(stage)
@@ -168,7 +168,7 @@ class TestRefused:
         assert stage.ask("STREAM.INFO.T")["sources"][0]["lag"] == 0
 
     def test_waits(self) -> None:
-        """A source goes back to a message that is refused, and logs the reason once."""
+        """A source repeats a message that the stream refuses, and logs the reason once."""
         stage = ApiStage()
         stage.make()
         bodies = [b"1", b"2" * 100, b"3"]
@@ -188,7 +188,8 @@ class TestRefused:
 
     def test_workQueue(self) -> None:
         """
-        A refused message stays in a work queue. A stored one leaves it, and nothing else remains.
+        Messages of a work queue leave it when the target has stored them. The source's consumer
+        ends with the target.
         """
         stage = ApiStage()
         queue = stage.make(retention="workqueue")
@@ -213,7 +214,10 @@ class TestHeader:
     """The header."""
 
     def test_forOrigin(self) -> None:
-        """A header for the origin is left out."""
+        """
+        Headers with expectations about the origin, and an earlier C{Nats-Stream-Source}, are
+        removed.
+        """
         block = b"NATS/1.0\r\nNats-Expected-Stream: S\r\n%bNats-Stream-Source: x\r\n\r\n"
         expected = b"NATS/1.0\r\n%bNats-Stream-Source: v\r\n\r\n"
         assert withSource(block % b"", b"v") == expected % b""
@@ -222,9 +226,7 @@ class TestHeader:
 
 
 def test_originIsCreatedAgain() -> None:
-    """
-    A new origin of the same name is read from its first message, independently of earlier reads.
-    """
+    """An origin that is deleted and created again is read from its first message."""
     stage = ApiStage()
     stage.make()
     target = sourced(stage, {"name": "S"})

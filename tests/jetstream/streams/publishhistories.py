@@ -150,7 +150,9 @@ PROBE = [
 
 
 def history(config: dict[str, Any], turns: list[Any]) -> tuple[Any, ...]:
-    """The answers, the messages and what is remembered after publishing."""
+    """
+    Publish messages; return the answers, the stored messages and the remembered ids and subjects.
+    """
     stage = Stage()
     stream = stage.stream(**config)
     inbox = stage.inbox(b"_INBOX.*")

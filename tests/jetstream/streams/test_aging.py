@@ -16,13 +16,13 @@ from tests.jetstream.support import SECOND, Stage
     ("text", "expected"), [(b"never", True), (b"Never", True), (b"1s", False), (b"zork", False)]
 )
 def test_isExempt(text: bytes, expected: bool) -> None:
-    """A message is exempt if it never ends."""
+    """A message whose time to live is C{never} does not age."""
     assert isExempt(b"NATS/1.0\r\nNats-TTL: " + text + b"\r\n\r\n") is expected
     assert not isExempt(b"NATS/1.0\r\nA: " + text + b"\r\n\r\n")
 
 
 def test_exempt() -> None:
-    """Exempt messages stay, wherever they are, and the others go in time."""
+    """Messages that never expire stay anywhere in the stream, and the others leave at max_age."""
     stage = Stage()
     stream = stage.stream(max_age=2 * SECOND, allow_msg_ttl=True)
     for ttl in ("never", "100s", "never", "100s"):
@@ -41,7 +41,7 @@ def test_exempt() -> None:
 
 
 def test_changedAge() -> None:
-    """A shorter age applies at once. Without an age no message is removed."""
+    """A shorter max_age applies at once. Without one, messages stay."""
     stage = Stage()
     stream = stage.stream(max_age=100 * SECOND)
     stage.publish(b"s.a", b"1")
@@ -56,7 +56,7 @@ def test_changedAge() -> None:
 
 
 def test_timeToLiveLater() -> None:
-    """A stream that begins to allow a time to live goes on with the ages of its messages."""
+    """Messages age as before when the stream begins to allow times to live."""
     stage = Stage()
     stream = stage.stream(max_age=4 * SECOND)
     stage.publish(b"s.a", b"1")

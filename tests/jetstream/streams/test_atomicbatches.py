@@ -65,7 +65,7 @@ class TestCommits:
         assert _Batch().send(1, "1") == b'{"stream":"S","seq":1,"batch":"b","count":1}'
 
     def test_stored(self) -> None:
-        """Messages are acknowledged with nothing and stored with the commit, at once."""
+        """Messages of a batch get empty acknowledgements, and are stored together at the commit."""
         batch = _Batch()
         assert batch.send(1, subject=b"s.a") == b""
         assert batch.send(2, subject=b"s.b") == b""
@@ -77,7 +77,10 @@ class TestCommits:
         assert batch.reasons() == []
 
     def test_endOfBatch(self) -> None:
-        """The message that ends a batch with C{eob} is not stored; the one before commits."""
+        """
+        A message with C{eob} commits the batch and is not stored. The message before it gets the
+        commit header.
+        """
         batch = _Batch()
         batch.send(1)
         assert batch.send(2, "eob") == b'{"stream":"S","seq":1,"batch":"b","count":1}'
@@ -102,14 +105,14 @@ class TestCommits:
         assert b'"val":"7"' in batch.stage.publish(b"s.a", Nats_Incr="1")
 
     def test_interest(self) -> None:
-        """Messages that no consumer wants do not stay."""
+        """With interest retention, messages of a batch that no consumer wants are dropped."""
         batch = _Batch(retention=RetentionPolicy.INTEREST)
         batch.send(1)
         assert batch.send(2, "1") == b'{"stream":"S","seq":2,"batch":"b","count":2}'
         assert (batch.stream.messages, batch.stream.last) == (0, 2)
 
     def test_rollup(self) -> None:
-        """A rollup of a batch removes what is older."""
+        """A rollup in a batch removes older messages of the stream."""
         batch = _Batch(allow_rollup_hdrs=True)
         batch.stage.publish(b"s.a")
         batch.send(1, Nats_Rollup="sub")
@@ -117,7 +120,7 @@ class TestCommits:
         assert [record[0] for record in batch.stage.stored(batch.stream)] == [2, 3]
 
     def test_level(self) -> None:
-        """The API level that a message asks for is not stored."""
+        """The header with the required API level is not stored."""
         batch = _Batch()
         batch.send(1, "1", Nats_Required_Api_Level="1")
         record = batch.stage.wait(batch.stream.get(1))
@@ -133,7 +136,7 @@ class TestRefusals:
     """Messages that are no part of a batch."""
 
     def test_disabled(self) -> None:
-        """A stream must allow batches. Its other rules are checked first."""
+        """A stream that does not allow batches refuses their messages, after its other checks."""
         stage = Stage()
         stage.stream(max_msg_size=60)
         answer = stage.publish(b"s.a", Nats_Batch_Id="q" * 65)
@@ -156,7 +159,7 @@ class TestRefusals:
         ],
     )
     def test_refusedStart(self, number: object, commit: str, error: tuple[int, str]) -> None:
-        """A batch starts with its first message."""
+        """A message that does not begin a batch, for an unknown batch, is refused."""
         batch = _Batch()
         assert batch.error(number, commit) == error
         assert len(batch.stream.publisher._atomic) == 0
@@ -198,7 +201,7 @@ class TestRefusals:
         assert batch.reasons() == ["large"]
 
     def test_tooMany(self) -> None:
-        """A stream has at most 50 batches under way."""
+        """A stream has at most 50 open batches."""
         batch = _Batch()
         for number in range(50):
             assert batch.send(1, batch=f"b{number}") == b""
@@ -207,7 +210,10 @@ class TestRefusals:
         assert batch.send(1, batch="more") == b""
 
     def test_configured(self) -> None:
-        """The configuration sets the limits of messages and batches, and the time."""
+        """
+        The configuration limits the open batches, the messages of a batch, and the time between
+        messages.
+        """
         block = JetStream(max_batch_inflight_per_stream=1, max_batch_size=2, max_batch_timeout=3.0)
         batch = _Batch(BatchBudget(block))
         batch.send(1)
@@ -219,7 +225,7 @@ class TestRefusals:
         assert batch.reasons() == ["large", "timeout"]
 
     def test_level(self) -> None:
-        """A message that needs a newer API ends its batch."""
+        """A message that requires a newer API level abandons its batch."""
         batch = _Batch()
         assert batch.error(1, Nats_Required_Api_Level="99")[0] == 10185
         assert batch.reasons() == ["unsupported"]
@@ -284,7 +290,7 @@ class TestChecks:
     def test_refusedCommit(
         self, first: dict[str, Any], second: dict[str, Any], error: tuple[int, str]
     ) -> None:
-        """A message that fails its checks refuses the batch, when that commits."""
+        """A commit is refused if a message of the batch fails its checks."""
         batch = _Batch(allow_rollup_hdrs=True)
         batch.stage.publish(b"s.b", Nats_Msg_Id="old")
         batch.stage.publish(b"s.a")
@@ -294,7 +300,7 @@ class TestChecks:
         assert batch.reasons() == []
 
     def test_patterns(self) -> None:
-        """Expectations of patterns hold for the state before the batch, each time."""
+        """An expected last sequence of a pattern is compared with the stream before the batch."""
         batch = _Batch()
         for last, subject in ((0, b"s.a.x"), (1, b"s.b.x")):
             other = subject[:4].decode() + "*"
@@ -346,7 +352,9 @@ class TestBudget:
     """The common limit of all streams' batches."""
 
     def test_bytes(self) -> None:
-        """A message without room ends its batch, and the end of a batch makes room."""
+        """
+        A message above the total size of batches abandons its batch. A batch that ends makes room.
+        """
         budget = BatchBudget(most=1000)
         batch = _Batch(budget)
         assert batch.send(1, batch="one", payload=bytes(600)) == b""

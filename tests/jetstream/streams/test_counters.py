@@ -35,7 +35,7 @@ class TestIncrements:
 
     @pytest.mark.parametrize("text", ["1", "+5", "-10", "0", "-0", "01", " 3", "9" * 40_000])
     def test_number(self, text: str) -> None:
-        """An increment is a decimal number of any size, with or without a sign."""
+        """An increment is an integer of any size, with or without a sign."""
         assert incrementOf(_known(f"Nats-Incr: {text}"), b"", True) == Decimal(text.strip())
 
     @pytest.mark.parametrize("text", ["1.5", "+", "+ 1", "abc", "1_000", "0x10", "3 ", "\u0661"])
@@ -55,7 +55,7 @@ class TestTotals:
     """The known totals of counters."""
 
     def test_unknown(self) -> None:
-        """An unknown counter is looked up. Then increments are added."""
+        """An unknown total is looked up in the stream, and increments are added to it."""
         totals = CounterTotals()
         with pytest.raises(SubjectUnknown):
             totals.find(b"a", 1)
@@ -79,7 +79,7 @@ class TestTotals:
         ],
     )
     def test_broken(self, headers: bytes, payload: bytes) -> None:
-        """A counter whose last message cannot be read takes no increments."""
+        """A counter whose last message is damaged refuses increments."""
         totals = CounterTotals()
         totals.found(b"a", Record(3, 0, b"a", headers, payload))
         with pytest.raises(JetStreamError) as caught:
@@ -91,7 +91,7 @@ class TestPublishing:
     """Publishing to a stream of counters."""
 
     def test_sum(self) -> None:
-        """The answer has the total of the subject, and the stored payload too."""
+        """The acknowledgement and the stored payload have the total of the subject."""
         stage = Stage()
         stream = stage.stream(allow_msg_counter=True)
         assert stage.publish(b"s.a", Nats_Incr="5") == b'{"stream":"S","seq":1,"val":"5"}'
@@ -129,7 +129,7 @@ class TestPublishing:
         assert stage.publish(b"s.a", Nats_Incr="1") == b'{"stream":"S","seq":5,"val":"1"}'
 
     def test_duplicate(self) -> None:
-        """The answer to a duplicate has no total."""
+        """The acknowledgement of a duplicate has no total."""
         stage = Stage()
         stage.stream(allow_msg_counter=True)
         stage.publish(b"s.a", Nats_Incr="1", Nats_Msg_Id="i")
@@ -137,7 +137,7 @@ class TestPublishing:
         assert again == b'{"stream":"S","seq":1,"duplicate": true}'
 
     def test_sources(self) -> None:
-        """The totals of a counter's sources stay with its last message."""
+        """Each new message of a counter keeps the totals of its sources in a header."""
         stage = Stage()
         stream = stage.stream(allow_msg_counter=True)
         sources = '{"B":{"b":"2"},"A":{"a":"1"}}'
@@ -170,7 +170,7 @@ class TestPublishing:
         assert stage.errorOf(stage.publish(b"s.a", payload, **headers)) == error
 
     def test_otherStream(self) -> None:
-        """Only a stream of counters takes increments."""
+        """A stream without counters refuses increments."""
         stage = Stage()
         stage.stream()
         error = (10168, "message counters is disabled")
@@ -193,7 +193,7 @@ class TestPublishing:
 
 
 class Reader:
-    """A reader that does not mind refused messages."""
+    """A reader of a source that ignores refusals."""
 
     refusals = 0
 
@@ -212,7 +212,9 @@ class TestSources:
         stage.settle()
 
     def test_merged(self) -> None:
-        """Each source counts by the growth of its total, also after gaps."""
+        """
+        A counter adds the growth of each source's total, also if messages are missing in between.
+        """
         stage = Stage()
         stream = stage.stream(allow_msg_counter=True)
         stage.publish(b"s.a", Nats_Incr="10")
@@ -239,7 +241,7 @@ class TestSources:
         assert stream.messages == 0
 
     def test_noCounter(self) -> None:
-        """A stream without counters stores the message as it is."""
+        """A stream without counters stores a source's message unchanged."""
         stage = Stage()
         stream = stage.stream()
         self._take(stage, stream, "E 1 > > e.a x", "5")

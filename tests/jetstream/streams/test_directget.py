@@ -67,7 +67,10 @@ class DirectStage(Stage):
         return block.split(b"\r\n")[0].removeprefix(b"NATS/1.0 ")
 
     def numbers(self, body: Any) -> tuple[list[tuple[int, int, int]], bytes]:
-        """Sequence, pending messages and previous sequence of each message, and the end."""
+        """
+        The sequence, pending messages and previous sequence of each message, and the last header
+        block.
+        """
         *messages, (end, _) = self.ask(body)
         return [
             (
@@ -101,7 +104,7 @@ class TestOne:
         ]
 
     def test_noHeaders(self) -> None:
-        """With C{no_hdr} the answer is the payload alone."""
+        """With C{no_hdr}, a single message comes without headers."""
         stage = DirectStage()
         assert stage.ask({"seq": 2, "no_hdr": True}) == [(b"", b"1")]
         assert stage.ask({"no_hdr": True}, GET + ".s.a") == [(b"", b"5")]
@@ -119,7 +122,7 @@ class TestOne:
         ],
     )
     def test_selections(self, body: Any, sequence: int) -> None:
-        """A message can be named by its sequence, its subject or its time."""
+        """A message can be selected by its sequence, its subject or its time."""
         ((block, _),) = DirectStage().ask(body)
         assert _number(b"Nats-Sequence", block) == sequence
         assert b"Nats-Num-Pending" not in block
@@ -143,7 +146,7 @@ class TestOne:
         ],
     )
     def test_notFound(self, body: Any) -> None:
-        """No such message has its status, also for a batch."""
+        """A request that no message matches gets the status 404."""
         assert DirectStage().status(body) == b"404 Message Not Found"
 
     def test_refusals(self) -> None:
@@ -158,19 +161,19 @@ class TestOne:
 
     @pytest.mark.parametrize("body", [{"seq": 1}, {"seq": 1, "no_hdr": True}])
     def test_storeFails(self, monkeypatch: pytest.MonkeyPatch, body: Any) -> None:
-        """A store that fails is no missing message."""
+        """A failure of the store is answered with the status 500, not with 404."""
         stage = DirectStage()
         monkeypatch.setattr(stage.made.log, "read", lambda *_: fail(StoreFailed("broken")))
         assert stage.status(body) == b"500 broken"
 
     @pytest.mark.parametrize("body", [b'{"seq":2}', b'{"seq": 2}', b'{"seq":  2}', b'{ "seq":2}'])
     def test_spellings(self, body: bytes) -> None:
-        """The usual and the unusual spellings of a sequence get the same answer."""
+        """Unusual spellings of a sequence in JSON are understood."""
         ((block, payload),) = DirectStage().ask(body)
         assert (_number(b"Nats-Sequence", block), payload) == (2, b"1")
 
     def test_publishedBefore(self) -> None:
-        """A message that was published earlier in the same turn is found."""
+        """A message that is published earlier in the same turn is found."""
         stage = DirectStage()
         inbox = stage.inbox(b"_INBOX.d")
         stage.send(b"s.n", b"new")
@@ -183,38 +186,44 @@ class TestBatch:
     """Several messages."""
 
     def test_numbers(self) -> None:
-        """Each message has the number of later ones, and the sequence before it."""
+        """
+        Each message of a batch has the number of matching messages after it, and the previous
+        matching sequence.
+        """
         messages, end = DirectStage().numbers({"seq": 2, "batch": 3, "next_by_subj": "s.a"})
         assert messages == [(3, 1, 0), (6, 0, 3)]
         assert end == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\nNats-Last-Sequence: 6\r\n\r\n"
 
     def test_limit(self) -> None:
-        """The end has the number of messages that are left."""
+        """The end of a batch has the number of messages that are left."""
         messages, end = DirectStage().numbers({"start_time": "2020-01-01T00:00:00Z", "batch": 2})
         assert messages == [(1, 5, 0), (2, 4, 1)]
         assert end == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 4\r\nNats-Last-Sequence: 2\r\n\r\n"
 
     @pytest.mark.parametrize(("limit", "count"), [(4, 1), (5, 2), (26, 2), (27, 3)])
     def test_bytes(self, limit: int, count: int) -> None:
-        """The message that reaches C{max_bytes} is the last."""
+        """A batch ends with the message that reaches C{max_bytes}."""
         messages, _ = DirectStage().numbers({"seq": 1, "batch": 6, "max_bytes": limit})
         assert len(messages) == count
 
     def test_noHeaders(self) -> None:
-        """With C{no_hdr} only the end has headers, with the number that matched at the start."""
+        """
+        With C{no_hdr}, the messages of a batch have no headers. The end has the number of matching
+        messages.
+        """
         answer = DirectStage().ask({"seq": 1, "batch": 2, "no_hdr": True})
         assert answer[:2] == [(b"", b"0"), (b"", b"1")]
         assert answer[2][0].startswith(b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 6\r\n")
 
     def test_negative(self) -> None:
-        """A negative batch gets no message, and a count of the available ones."""
+        """A batch with a negative number gets no messages, but the number of matching ones."""
         assert DirectStage().numbers({"seq": 3, "batch": -1}) == (
             [],
             b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 4\r\nNats-Last-Sequence: 0\r\n\r\n",
         )
 
     def test_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A batch can be longer than what is read at once."""
+        """A batch may be longer than one read."""
         monkeypatch.setattr(directget, "_PIECE", 2)
         messages, _ = DirectStage().numbers({"seq": 1, "batch": 10})
         assert [message[0] for message in messages] == [1, 2, 3, 4, 5, 6]
@@ -240,7 +249,10 @@ class TestLast:
     def test_messages(
         self, body: Any, messages: list[tuple[int, int, int]], end: tuple[int, int, int]
     ) -> None:
-        """The last messages come in the order of their sequences, as of a sequence or a time."""
+        """
+        The last messages of subjects come in order of sequence, as they were at a given sequence or
+        time.
+        """
         sequences, block = DirectStage().numbers({"multi_last": ["s.*"], **body})
         assert sequences == messages
         names = (b"Nats-Num-Pending", b"Nats-Last-Sequence", b"Nats-UpTo-Sequence")
@@ -255,7 +267,7 @@ class TestLast:
         ],
     )
     def test_none(self, body: Any) -> None:
-        """Without a match there is a status."""
+        """A request for last messages that no subject matches gets the status 404."""
         assert DirectStage().status(body) == b"404 No Results"
 
     def test_tooMany(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +280,7 @@ class TestSubscriptions:
     """The streams that answer."""
 
     def test_update(self) -> None:
-        """A stream answers only while it allows direct get."""
+        """A stream answers direct gets only while it allows them."""
         stage = DirectStage()
         stage.wait(stage.made.applyConfig(replace(stage.made.config, allow_direct=False)))
         assert stage.ask({"seq": 1}) == []
@@ -286,7 +298,10 @@ class TestSubscriptions:
         assert stage.status(b"", "$JS.D.API.DIRECT.GET.T.t") == b"404 Message Not Found"
 
     def test_mirror(self) -> None:
-        """A mirror answers under its own name, and for its origin when it has caught up."""
+        """
+        A mirror answers direct gets under its own name, and under its origin's name once it has
+        caught up.
+        """
         stage = Stage()
         mirror = stage.stream(
             name="M",
@@ -310,7 +325,7 @@ class TestSubscriptions:
 
 
 def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages that are sent one by one are charged one by one, and are sent some at a time."""
+    """A batch without headers is sent over several turns, and each message counts as work."""
     stage = DirectStage()
     for number in range(100):
         stage.publish(b"s.many", b"%d" % number)
@@ -329,7 +344,8 @@ def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answered(names: Names, records: list[Record], pending: int, limit: int, room: int) -> list[Any]:
     """
-    The frames of a batch for two clients, one of them with headers, and the rest of the batch.
+    The frames of a batch for two clients, of which one supports headers, and the state of the
+    batch.
     """
     with using(names):
         world = World()
@@ -374,7 +390,7 @@ def answered(names: Names, records: list[Record], pending: int, limit: int, room
     st.integers(1, 6),
 )
 def test_lanes(records: list[Record], pending: int, limit: int, room: int) -> None:
-    """The lanes answer alike."""
+    """Both lanes send the same frames for a batch."""
     assert COMPILED is not None
     arguments = (records, pending, limit, room)
     assert answered(COMPILED, *arguments) == answered(PURE, *arguments)
@@ -444,7 +460,7 @@ class RecalledStream:
 def gotten(
     names: Names, stream: Any, requests: list[tuple[bytes, bytes, bytes]]
 ) -> list[list[bytes]]:
-    """The answers to two clients, one of them with headers, request by request."""
+    """The answers to some requests, for two clients, of which one supports headers."""
     with using(names):
         world = World()
         bus = world.accounts["$G"].busFor(Kind.INTERNAL)
@@ -515,7 +531,7 @@ def test_step(
     isInFile: bool,
     requests: list[tuple[bytes, bytes, bytes]],
 ) -> None:
-    """Requests have the same answers with the compiled step and without."""
+    """Requests get the same answers with and without the compiled step."""
     assert COMPILED is not None
     entries.sort()
     records = [Record(place, *entry) for place, entry in enumerate(entries, 1)]
@@ -525,7 +541,7 @@ def test_step(
 
 @needsCompiled
 def test_stepTakes() -> None:
-    """The compiled step answers usual requests for messages in memory, and leaves the others."""
+    """The compiled step answers only requests for messages in memory."""
     assert COMPILED is not None
     stream = RecalledStream([Record(1, 5, b"s.a", b"", b"x")], set(), True)
     with using(COMPILED):
@@ -557,7 +573,7 @@ def test_stepTakes() -> None:
     ],
 )
 def test_replaced(body: Any, times: int, storage: StorageType) -> None:
-    """A subject that always has a message never appears without one, although others replace it."""
+    """While messages are being replaced, each subject still has a message in the answer."""
     stage = DirectStage(max_msgs_per_subject=1, storage=storage)
     stage.made.log = ReplacingLog(stage.made.log, [b"s.a", b"s.b", b"s.c"], times)
     answers = [block for block, _ in stage.ask(body)]
@@ -571,7 +587,9 @@ def test_replaced(body: Any, times: int, storage: StorageType) -> None:
 
 
 class StandingLog:
-    """A log whose bounds do not change, as those of another broker's stream."""
+    """
+    A log that shows the same bounds after others have appended, as a log on another broker does.
+    """
 
     def __init__(self, log: Any) -> None:
         self._log = log
@@ -585,7 +603,7 @@ class StandingLog:
 
 
 def test_replacedElsewhere() -> None:
-    """Messages that another broker replaced since the last sequence known here are found."""
+    """Messages that another broker has replaced in the meantime are found."""
     stage = DirectStage(max_msgs_per_subject=1)
     log = stage.made.log
     stage.made.log = StandingLog(log)

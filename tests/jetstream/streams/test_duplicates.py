@@ -18,7 +18,7 @@ def test_window() -> None:
 
 
 def test_failed() -> None:
-    """Ids of messages that were not stored are forgotten."""
+    """Ids of messages that the store refused are forgotten."""
     window = DuplicateWindow(100)
     window.add(b"a", 1, 0)
     window.add(b"b", 2, 0)
@@ -28,7 +28,7 @@ def test_failed() -> None:
 
 
 def test_none() -> None:
-    """Without a window nothing is remembered."""
+    """Without a duplicate window, no id is remembered."""
     window = DuplicateWindow(0)
     window.add(b"a", 1, 0)
     assert window.find(b"a", 0) is None

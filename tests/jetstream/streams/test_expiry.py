@@ -35,7 +35,7 @@ from tests.jetstream.support import Stage
     ],
 )
 def test_parseTtl(text: bytes, ttl: int) -> None:
-    """Whole seconds, durations of at least a second, and never."""
+    """A time to live is a number of seconds, a duration of at least one second, or C{never}."""
     assert parseTtl(text) == ttl
 
 
@@ -56,7 +56,7 @@ def test_expires(storage: StorageType) -> None:
 
 
 def test_afterRestart() -> None:
-    """The ends are known again when the stream is opened."""
+    """After a restart, messages expire at their original times."""
     stage = Stage()
     stream = stage.stream(allow_msg_ttl=True)
     stage.publish(b"s.a", b"x", Nats_TTL="2")
@@ -89,7 +89,8 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_refusals() -> None:
     """
-    A stream without times to live refuses a valid one, and every stream refuses an invalid one.
+    A time to live is refused by a stream that does not allow it, and by every stream if it is
+    invalid.
     """
     stage = Stage()
     stage.stream(name="S")
@@ -109,7 +110,7 @@ def test_refusals() -> None:
     ],
 )
 def test_markerTime(ttl: str, limit: int, headers: bytes) -> None:
-    """A time to live below that of delete markers is raised to it."""
+    """A time to live that is shorter than that of delete markers is raised to the latter."""
     stage = Stage()
     stream = stage.stream(
         allow_msg_ttl=True, subject_delete_marker_ttl=5 * SECOND, max_msgs_per_subject=limit

@@ -27,8 +27,8 @@ OF = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 class Gate:
     """
-    A log whose searches for subjects are answered at the test's command, with the state when they
-    began.
+    A log whose searches for subjects return at the test's command, with what they found at their
+    start.
     """
 
     def __init__(self, log: Any) -> None:
@@ -46,9 +46,7 @@ class Gate:
 
 
 class Publishers:
-    """
-    Several connections that publish to one stream, whose log has a gate.
-    """
+    """Several clients that publish to one stream, whose log has searches that can be held up."""
 
     def __init__(self, **config: Any) -> None:
         self.stage = Stage()
@@ -67,11 +65,11 @@ class Publishers:
         return self.inboxes[-1]
 
     def expect(self, publisher: object, subject: bytes, last: int, pattern: str) -> Inbox:
-        """Publish what expects a last sequence of a pattern."""
+        """Publish a message that expects the last sequence of a pattern."""
         return self.send(publisher, subject, **{LAST: str(last), OF: pattern})
 
     def open(self) -> bytes:
-        """Answer the next search; returns its pattern."""
+        """Let the oldest search return; return its pattern."""
         opened, pattern = self.gate.asked.pop(0)
         opened.callback(None)
         self.stage.settle()
@@ -79,16 +77,16 @@ class Publishers:
 
 
 def sequenceOf(inbox: Inbox) -> int | None:
-    """The sequence that was acknowledged; C{None} before."""
+    """The acknowledged sequence, or C{None} before the acknowledgement."""
     payloads = inbox.payloads
     return json.loads(payloads[0])["seq"] if payloads else None
 
 
 class TestWhoWaits:
-    """A look-up delays only messages that must not overtake it."""
+    """A search for an expected sequence delays only those messages that could change its result."""
 
     def test_unconcerned(self) -> None:
-        """A message of another publisher on another subject does not wait, nor does an info."""
+        """During a search, another client's message on another subject is stored at once."""
         here = Publishers()
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         assert sequenceOf(here.send("B", b"s.y")) == 1
@@ -98,7 +96,7 @@ class TestWhoWaits:
         assert sequenceOf(asking) == 2
 
     def test_same(self) -> None:
-        """Messages of the same publisher are stored in their order."""
+        """During a search, later messages of the same client wait, so that their order is kept."""
         here = Publishers()
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         behind = here.send("A", b"s.y")
@@ -107,7 +105,10 @@ class TestWhoWaits:
         assert (sequenceOf(asking), sequenceOf(behind)) == (2, 3)
 
     def test_counted(self) -> None:
-        """A message that the look-up counts waits, and so do later messages of its publisher."""
+        """
+        During a search, a message that matches its pattern waits, and so do later messages of that
+        client.
+        """
         here = Publishers()
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         held, behind = here.send("B", b"s.1.nope"), here.send("B", b"s.y")
@@ -115,7 +116,10 @@ class TestWhoWaits:
         assert [sequenceOf(inbox) for inbox in (asking, held, behind)] == [1, 2, 3]
 
     def test_turns(self) -> None:
-        """Look-ups take turns. Messages that one has delayed are stored before the next begins."""
+        """
+        Searches run one after the other. Messages that waited for the first are stored before the
+        second.
+        """
         here = Publishers()
         first = here.expect("A", b"s.x", 0, "s.*.nope")
         second = here.expect("B", b"s.x", 0, "s.*.nope")
@@ -126,7 +130,7 @@ class TestWhoWaits:
         assert here.stage.errorOf(second.payloads[0]) == (10071, "wrong last sequence: 2")
 
     def test_lookUpsWait(self) -> None:
-        """Of one publisher's messages, only one at a time makes a look-up."""
+        """Of one client, only one message at a time is searched for."""
         here = Publishers()
         here.expect("A", b"s.x", 0, "s.*.a")
         here.expect("A", b"s.x", 0, "s.*.b")
@@ -136,7 +140,10 @@ class TestWhoWaits:
         assert here.stream.messages == 2
 
     def test_atomicBatch(self) -> None:
-        """The commit of a batch waits if a message of the batch is counted."""
+        """
+        The commit of an atomic batch waits during a search whose pattern matches one of its
+        messages.
+        """
         here = Publishers(allow_atomic=True)
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1"}
@@ -148,7 +155,7 @@ class TestWhoWaits:
         assert (sequenceOf(asking), sequenceOf(commit)) == (1, 3)
 
     def test_askingBatch(self) -> None:
-        """Until an atomic batch is decided, the messages that its look-ups read stay unchanged."""
+        """During the searches of an atomic batch, messages that match any of its patterns wait."""
         here = Publishers(allow_atomic=True)
         batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", LAST: "0", OF: "s.*.a"}
         here.send("A", b"s.x", **batch)
@@ -161,7 +168,7 @@ class TestWhoWaits:
         assert (sequenceOf(commit), sequenceOf(held)) == (2, 3)
 
     def test_fastBatch(self) -> None:
-        """A message of a fast batch waits as others do."""
+        """A message of a fast batch that matches the pattern of a search waits."""
         here = Publishers(allow_batched=True)
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
         inbox = here.stage.inbox(b"F.>")
@@ -174,7 +181,7 @@ class TestWhoWaits:
         assert json.loads(inbox.payloads[-1])["seq"] == 2
 
     def test_transform(self) -> None:
-        """The subject counts under which a message is stored."""
+        """A message whose transformed subject matches the pattern of a search waits."""
         transform = SubjectTransformConfig("s.in.*", "s.{{wildcard(1)}}.nope")
         here = Publishers(subject_transform=transform)
         asking = here.expect("A", b"s.x", 0, "s.*.nope")
@@ -199,7 +206,7 @@ class TestWhoWaits:
 
 
 def test_removedMeanwhile() -> None:
-    """A message that is removed during a look-up does not count, and is not found later."""
+    """A message that is removed during a search does not count as the last one."""
     here = Publishers()
     for subject in (b"s.1.a", b"s.2.a"):
         here.send("B", subject)
@@ -230,8 +237,8 @@ SUBJECTS = tuple(b"s.%d.%c" % (area, kind) for area in (1, 2) for kind in b"ab")
 )
 def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
     """
-    A stored message had the last sequence that it expects, in the order of each publisher; a
-    refusal names a sequence that was the last between publication and answer.
+    A message is stored only if its expectation is true, in the order of its client. A refusal names
+    a last sequence between publishing and answer.
     """
     here = Publishers()
     stored: list[bytes] = []
@@ -287,7 +294,7 @@ def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages of the broker behind a waiting one come after it. Each barrier waits for all."""
+    """Later messages of the broker wait for one that needs a search. All barriers wait for both."""
     stage = Stage()
     stream = stage.stream()
     stage.publish(b"s.a")
@@ -312,7 +319,7 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message is refused when the log cannot be asked, and the next one is judged."""
+    """A message whose search fails is refused, and the next one is stored."""
     stage = Stage()
     stream = stage.stream()
     with monkeypatch.context() as patch:
@@ -323,7 +330,7 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fails(monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any) -> None:
-    """A look-up that fails for its own reason delays no message."""
+    """A search that fails by an error in the broker does not block later messages."""
     here = Publishers()
     here.expect("A", b"s.x", 0, "s.*.a")
     behind, held = here.send("A", b"s.y"), here.send("B", b"s.1.a")

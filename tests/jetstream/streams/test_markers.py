@@ -29,13 +29,13 @@ from tests.jetstream.support import SECOND, Stage
     ],
 )
 def test_isMarker(line: bytes, expected: bool) -> None:
-    """A marker has a reason, or purges a key."""
+    """A delete marker has a marker reason, or purges a key."""
     assert isMarker(b"NATS/1.0\r\n" + line + b"\r\n\r\n") is expected
 
 
 @pytest.mark.parametrize(("ttl", "shown"), [(1, b"1s"), (90.9, b"1m30s"), (3600, b"1h0m0s")])
 def test_markerHeaders(ttl: float, shown: bytes) -> None:
-    """The time to live is a duration of whole seconds."""
+    """The time to live of a delete marker is written in whole seconds."""
     block = markerHeaders(round(ttl * SECOND))
     assert block == (
         b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: "
@@ -67,7 +67,10 @@ class TestEnds:
 
     @pytest.mark.parametrize("storage", list(StorageType))
     def test_maxAge(self, storage: StorageType) -> None:
-        """The last message of each subject leaves a marker, which expires without another one."""
+        """
+        With max_age, the last message of each subject leaves a marker. The marker expires without
+        leaving another.
+        """
         stage = Stage()
         stream = _stream(stage, storage=storage, max_age=SECOND)
         for subject in (b"s.a", b"s.b", b"s.a"):
@@ -83,9 +86,7 @@ class TestEnds:
         assert (stream.messages, stream.last) == (0, 5)
 
     def test_timeToLive(self) -> None:
-        """
-        A message with its own time to live leaves a marker, if it is the only one of its subject.
-        """
+        """A message with a time to live leaves a marker if no other message has its subject."""
         stage = Stage()
         stream = _stream(stage)
         stage.publish(b"s.a", b"stays")
@@ -100,7 +101,7 @@ class TestEnds:
         assert _left(stage, stream) == [(1, b"s.a", False)]
 
     def test_transform(self) -> None:
-        """A marker is not transformed once more."""
+        """The subject of a marker is that of the stored message, not transformed again."""
         stage = Stage()
         stream = _stream(
             stage, subject_transform=SubjectTransformConfig(src="s.*", dest="t.{{wildcard(1)}}")
@@ -111,7 +112,7 @@ class TestEnds:
         assert _left(stage, stream) == [(2, b"t.a", True)]
 
     def test_interest(self) -> None:
-        """No marker is left if no consumer would receive it."""
+        """With interest retention, no marker is left if no consumer wants it."""
         stage = Stage()
         stream = _stream(stage, max_age=SECOND)
         stage.publish(b"s.a", b"x")
@@ -127,7 +128,7 @@ class TestEnds:
         assert (stream.messages, stream.last) == (0, 1)
 
     def test_newerMessage(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A message that arrives while a marker is made is not replaced by it."""
+        """A message that arrives while a marker is being made stays."""
         stage = Stage()
         stream = _stream(stage)
         stage.publish(b"s.a", b"old", Nats_TTL="2s")

@@ -30,7 +30,7 @@ def test_values() -> None:
 
 @pytest.mark.parametrize(("text", "number"), [(b"7", 7), (b"-7", -1), (b"abc", -1), (b"", -1)])
 def test_expectedSequence(text: bytes, number: int) -> None:
-    """Anything but digits equals no sequence."""
+    """An expected sequence that is not a number equals no sequence."""
     assert expectedSequence(text) == number
 
 
@@ -46,7 +46,7 @@ def test_withHeader() -> None:
     ("level", "isNewer"), [(b"5", False), (b"6", True), (b"x", True), (b"", False)]
 )
 def test_needsNewerApi(level: bytes, isNewer: bool) -> None:
-    """A level above this server's, or no number, cannot be served."""
+    """A required API level is refused if it is above the server's, or not a number."""
     assert needsNewerApi(b"NATS/1.0\r\nNats-Required-Api-Level: %b\r\n\r\n" % level) is isNewer
     assert not needsNewerApi(b"NATS/1.0\r\nA: 9\r\n\r\n")
 
@@ -60,7 +60,10 @@ def test_needsNewerApi(level: bytes, isNewer: bool) -> None:
     ],
 )
 def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> None:
-    """Names are case sensitive. A block without other headers becomes empty."""
+    """
+    Headers with expectations are removed, in their exact spelling. If no header is left, the block
+    is empty.
+    """
     block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
     expected = block if left is None else b"\r\n".join([b"NATS/1.0", *left, b"", b""])
     assert withoutExpectations(block) == (b"" if left == [] else expected)
@@ -125,7 +128,7 @@ _LINES = st.lists(
 
 @given(_LINES, st.sampled_from([b"A", b"B", b"AA", b"C", b""]))
 def test_long(lines: list[bytes], name: bytes) -> None:
-    """A long block has the values that a short one has."""
+    """A long header block gives the same values as a short one."""
     block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
     short = MessageHeaders(block)
     long = MessageHeaders(block + b"x: %b\r\n\r\n" % (b"x" * 5000))
@@ -133,7 +136,7 @@ def test_long(lines: list[bytes], name: bytes) -> None:
 
 
 def test_longWork() -> None:
-    """Very many lines are not taken apart."""
+    """Reading one header of a block does not parse all of its lines."""
     block = b"NATS/1.0\r\n" + b"k: v\r\n" * 80_000 + b"Nats-Msg-Id: 1\r\n\r\n"
     headers: list[bytes] = []
     calls = callsOf(lambda: headers.append(MessageHeaders(block).get(b"Nats-Msg-Id")))

@@ -23,7 +23,9 @@ INBOX = b"_INBOX.push"
 
 @contextmanager
 def unanswered() -> Iterator[None]:
-    """A store that keeps messages, and fails before it says so, until it writes again."""
+    """
+    A store that keeps one batch of messages but reports a failure, and then fails until the end.
+    """
     append, isAway = MemoryLog.append, False
 
     def once(log: MemoryLog, batch: Any) -> Any:
@@ -52,7 +54,7 @@ class TestUnknownOutcome:
         return answer
 
     def test_duplicates(self) -> None:
-        """A message stored although the publisher got an error is not stored again."""
+        """A message that the store kept although it reported a failure is not stored again."""
         with unanswered():
             assert "error" in self.publish(b"second")
             assert "error" in self.publish(b"second")
@@ -63,10 +65,7 @@ class TestUnknownOutcome:
         assert self.publish(b"third") == {"stream": "S", "seq": 3}
 
     def test_notStored(self) -> None:
-        """
-        A message that was not stored is stored when it is sent again, and the last id is that of
-        the last stored message.
-        """
+        """A message that the store did not keep is stored when it is published again."""
         with failing((MemoryLog, "append")):
             assert "error" in self.publish(b"second")
         wait(self.stage)
@@ -74,7 +73,9 @@ class TestUnknownOutcome:
         assert self.publish(b"second", **last) == {"stream": "S", "seq": 2}
 
     def test_consumers(self) -> None:
-        """Consumers get it, and before what is stored when the store works again."""
+        """
+        Consumers get a message that the store kept despite a failure, in order before later ones.
+        """
         pushed = self.stage.inbox(INBOX)
         consume(self.stage, "p", deliver_subject=INBOX.decode(), ack_policy="none")
         consume(self.stage, "f", filter_subject="s.a")
@@ -91,7 +92,10 @@ class TestUnknownOutcome:
         assert acknowledge(self.stage, "later") == expected
 
     def test_laterOnly(self) -> None:
-        """If no later message follows, consumers get it as well."""
+        """
+        Consumers get a message that the store kept despite a failure, also if no other message
+        follows.
+        """
         assert acknowledge(self.stage) == [b"first"]
         with unanswered():
             assert "error" in self.publish(b"second")
@@ -99,7 +103,7 @@ class TestUnknownOutcome:
         assert acknowledge(self.stage) == [b"second"]
 
     def test_twice(self) -> None:
-        """When the store fails once more, what it kept both times is found, once each."""
+        """Messages that the store kept despite two failures are delivered once each."""
         pushed = self.stage.inbox(INBOX)
         consume(self.stage, "p", deliver_subject=INBOX.decode(), ack_policy="none")
         for body in (b"second", b"third"):
@@ -120,16 +124,14 @@ class TestUnknownOutcome:
         assert self.stream.messages == 1
 
     def test_rollup(self) -> None:
-        """A rollup with an unknown outcome removes the messages that it replaces."""
+        """A rollup that the store kept despite a failure removes the messages that it replaces."""
         with unanswered():
             assert "error" in self.publish(b"second", **{"Nats-Rollup": "sub"})
         wait(self.stage)
         assert (self.stream.messages, self.stream.first) == (1, 2)
 
     def test_rollupBeforeStart(self) -> None:
-        """
-        A rollup removes the messages that it replaces at the next start, if the broker died before.
-        """
+        """A rollup whose removals were interrupted by a kill removes them at the next start."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Stream, "rollUp", lambda *arguments: Deferred())
             self.stage.send(b"s.a", b"second", b"_INBOX.1", **{"Nats-Rollup": "sub"})

@@ -31,7 +31,7 @@ class TestAcknowledgements:
         assert stage.publish(b"s.b", b"2") == b'{"stream":"S","seq":2}'
 
     def test_domain(self) -> None:
-        """The domain is between the two parts."""
+        """An acknowledgement has the domain between stream and sequence."""
         stage = Stage()
         stage.jetstream.domain = "hub"
         stage.stream()
@@ -56,7 +56,10 @@ class TestAcknowledgements:
         assert inbox.got == []
 
     def test_duplicate(self) -> None:
-        """An id of the window is acknowledged with the sequence it has, spelt as nats-server."""
+        """
+        A message with an id of the duplicate window is acknowledged as a duplicate, in
+        nats-server's spelling.
+        """
         stage = Stage()
         stage.stream()
         stage.publish(b"s.a", b"1", Nats_Msg_Id="a")
@@ -66,7 +69,7 @@ class TestAcknowledgements:
         assert stage.publish(b"s.a", b"3", Nats_Msg_Id="a") == b'{"stream":"S","seq":2}'
 
     def test_idsAreCaseSensitive(self) -> None:
-        """A header with other letters is no message id."""
+        """The name of the header with the message id is case sensitive."""
         stage = Stage()
         stage.stream()
         stage.publish(b"s.a", b"1", **{"nats-msg-id": "a"})
@@ -96,7 +99,7 @@ class TestExpectations:
         ],
     )
     def test_refusedExpectation(self, headers: dict[str, str], error: tuple[int, str]) -> None:
-        """A message that expects something else is refused."""
+        """A message with a wrong expectation is refused."""
         stage = Stage()
         stream = stage.stream()
         stage.publish(b"s.a", b"1")
@@ -107,7 +110,7 @@ class TestExpectations:
         assert stream.last == 2
 
     def test_right(self) -> None:
-        """A message whose expectations are true is stored."""
+        """A message with correct expectations is stored."""
         stage = Stage()
         stage.stream()
         stage.publish(b"s.a", b"1", Nats_Msg_Id="one")
@@ -122,7 +125,10 @@ class TestExpectations:
         assert b'"seq":5' in stage.publish(b"s.c", b"5", **ofOthers)
 
     def test_manyAtOnce(self) -> None:
-        """Of several messages in one turn with the same expectation, the first one is stored."""
+        """
+        Of several messages in one turn that expect the same last sequence, only the first is
+        stored.
+        """
         stage = Stage()
         stream = stage.stream()
         inbox = stage.inbox(b"_INBOX.x")
@@ -135,7 +141,7 @@ class TestExpectations:
         assert stage.stored(stream) == [(1, b"s.a", b"1")]
 
     def test_duplicateAndWrong(self) -> None:
-        """A wrong expectation counts before a duplicate."""
+        """A duplicate with a wrong expectation is refused."""
         stage = Stage()
         stage.stream()
         stage.publish(b"s.a", b"1", Nats_Msg_Id="a")
@@ -148,7 +154,7 @@ class TestLimits:
 
     @pytest.mark.parametrize("storage", list(StorageType))
     def test_oldOnesGo(self, storage: StorageType) -> None:
-        """The oldest messages make room."""
+        """When a stream is full, its oldest messages are removed."""
         stage = Stage()
         stream = stage.stream(max_msgs=2, storage=storage)
         for payload in (b"1", b"2", b"3"):
@@ -169,7 +175,7 @@ class TestLimits:
         assert [record[0] for record in stage.stored(stream)] == [2, 3]
 
     def test_headersCount(self) -> None:
-        """A header block in a file has four bytes more."""
+        """In a file store, a header block counts four more bytes."""
         stage = Stage()
         stream = stage.stream()
         stage.publish(b"s.a", b"1", A="b")
@@ -180,7 +186,7 @@ class TestLimits:
         assert record.headers == block
 
     def test_publisherInfo(self) -> None:
-        """The header about a publisher in another account does not reach readers of the stream."""
+        """The header about a publisher in another account is not stored."""
         stage = Stage()
         stream = stage.stream(allow_atomic=True)
         info = {"Nats_Request_Info": '{"acc":"B","user":"b"}'}
@@ -193,7 +199,10 @@ class TestLimits:
         assert b"Request-Info" not in second.headers
 
     def test_biggerThanAll(self) -> None:
-        """A message that is bigger than the stream may be is acknowledged and removed."""
+        """
+        A message that is larger than max_bytes is acknowledged, and removed at once with all
+        others.
+        """
         stage = Stage()
         stream = stage.stream(max_bytes=40)
         stage.publish(b"s.a", b"1")
@@ -212,7 +221,9 @@ class TestLimits:
         ],
     )
     def test_newOnesAreRefused(self, limits: dict[str, object], text: str) -> None:
-        """A stream that discards new messages refuses them, also in the same turn."""
+        """
+        A full stream that discards new messages refuses them, even if they arrive in one turn.
+        """
         stage = Stage()
         stream = stage.stream(discard=DiscardPolicy.NEW, **limits)
         inbox = stage.inbox(b"_INBOX.x")
@@ -226,7 +237,7 @@ class TestLimits:
 
     @pytest.mark.parametrize("isBarrierBroken", [True, False])
     def test_duplicateOfNothing(self, isBarrierBroken: bool) -> None:
-        """A duplicate of a message that could not be stored is not acknowledged."""
+        """A duplicate of a message that could not be stored is refused too."""
         stage = Stage()
         stream = stage.stream()
         first: Deferred[range] = Deferred()
@@ -252,7 +263,10 @@ class TestLimits:
         [{"Last_Subject_Sequence": "1"}, {"Last_Sequence": "1"}, {"Last_Msg_Id": "other"}],
     )
     def test_refusedByNothing(self, expected: dict[str, str], isBarrierBroken: bool) -> None:
-        """A refusal names no sequence, and no id, of a message that could not be stored."""
+        """
+        A message is refused without a sequence or id if the message that contradicts it could not
+        be stored.
+        """
         stage = Stage()
         stream = stage.stream()
         stage.publish(b"s.a", b"0")
@@ -285,7 +299,7 @@ class TestLimits:
         assert numbers == [10077, 10077]
 
     def test_replacing(self) -> None:
-        """A full stream takes a message that replaces another of its subject."""
+        """With max_msgs_per_subject 1, a full stream stores a message that replaces another."""
         stage = Stage()
         stream = stage.stream(discard=DiscardPolicy.NEW, max_msgs=2, max_msgs_per_subject=1)
         stage.publish(b"s.a", b"1")
@@ -315,7 +329,10 @@ class TestLimits:
         assert (stream.messages, stream.first, stream.last) == (0, 3, 2)
 
     def test_noConsumerIsInterested(self) -> None:
-        """With interest retention a message that nobody wants uses a sequence."""
+        """
+        With interest retention, a message that no consumer wants is dropped, but uses a sequence
+        and its id.
+        """
         stage = Stage()
         stream = stage.stream(retention=RetentionPolicy.INTEREST)
         assert b'"seq":1' in stage.publish(b"s.a", b"1", Nats_Msg_Id="x")
@@ -357,7 +374,7 @@ class TestRollup:
         assert stage.stored(stream) == [(2, b"s.a", b"new")]
 
     def test_all(self) -> None:
-        """All other messages are removed, for any case of the value's letters."""
+        """A rollup of all removes all other messages. Its value is case insensitive."""
         stage = Stage()
         stream = stage.stream(allow_rollup_hdrs=True)
         stage.publish(b"s.a", b"old")

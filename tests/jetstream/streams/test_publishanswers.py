@@ -26,7 +26,7 @@ from tests.support import Names, onEach, using
 
 
 def test_answers() -> None:
-    """Answers have the stream; the domain stands in the middle, and never in errors."""
+    """Acknowledgements have the stream, the domain and the sequence. Errors have no domain."""
     answers = PublishAnswers("S", "hub")
     assert answers.stored(7) == b'{"stream":"S","domain":"hub","seq":7}'
     assert (
@@ -39,7 +39,7 @@ def test_answers() -> None:
 
 @onEach
 def test_many(names: Names) -> None:
-    """Acknowledgements of many messages to one subject are the same as those of each, in order."""
+    """Acknowledgements of a run of messages are the same as those of single messages."""
     with using(names):
         stage = Stage()
         stage.stream()
@@ -54,7 +54,7 @@ def test_many(names: Names) -> None:
 
 @onEach
 def test_records(names: Names) -> None:
-    """A batch gives its entries as records. Their headers have no leading part."""
+    """A batch gives its entries as records, with the length in front of header blocks removed."""
     with using(names):
         batch = StreamBatch(7)
         batch.entries += [(b"s.a", b"\0\0\0\1A", b"x", 3), (b"s.b", b"", b"y", 4)]
@@ -66,7 +66,9 @@ def test_records(names: Names) -> None:
 
 
 def traced() -> tuple[Message, Arrived, list[Message]]:
-    """A message that is traced, as it arrives at a stream, and where its trace will be."""
+    """
+    A message with a trace, the message as a stream receives it, and the list that gets the trace.
+    """
     sent: list[Message] = []
     tracing = AccountTracing("A", dict, float, Random(1), sent.append)
     headers = b"NATS/1.0\r\nNats-Request-Info: {}\r\nNats-Trace-Dest: t\r\n\r\n"
@@ -77,7 +79,7 @@ def traced() -> tuple[Message, Arrived, list[Message]]:
 
 
 def wrongSequence() -> JetStreamError:
-    """An error with a text of its own for traces."""
+    """An error whose text in traces differs."""
     error = errors.STREAM_WRONG_LAST_SEQUENCE(seq=1)
     error.traced = "last sequence mismatch: 9 vs 1"
     return error
@@ -93,7 +95,7 @@ def wrongSequence() -> JetStreamError:
     ],
 )
 def test_tracedError(error: JetStreamError, text: str) -> None:
-    """A trace has nats-server's texts, which are not always those of answers."""
+    """Errors in a trace have nats-server's texts for traces."""
     message, arrived, sent = traced()
     assert arrived.trace is not None
     arrived.trace.refused(error)
@@ -102,7 +104,10 @@ def test_tracedError(error: JetStreamError, text: str) -> None:
 
 
 def test_tracedWithoutRoom() -> None:
-    """A valid message has its subject in the trace, also without room for it."""
+    """
+    The trace of a message that the full stream refuses has its subject, and whether a consumer
+    wants it.
+    """
     message, arrived, sent = traced()
     assert arrived.trace is not None
     arrived.trace.judged(b"s.b", False)
@@ -121,7 +126,7 @@ def test_tracedWithoutRoom() -> None:
 
 def test_traced() -> None:
     """
-    A stream adds one event to a trace. The stored message is not traced at its next receivers.
+    A stream adds one event to a message's trace. The stored message does not start another trace.
     """
     message, arrived, sent = traced()
     assert arrived.headers == b"NATS/1.0\r\nNats-Trace-Dest: trace disabled\r\n\r\n"

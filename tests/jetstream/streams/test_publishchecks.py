@@ -49,7 +49,7 @@ def _is(caught: pytest.ExceptionInfo[JetStreamError], row: ErrorRow) -> bool:
 
 
 def test_lookUp() -> None:
-    """The last sequence of a subject that is not known has to be looked up."""
+    """An expected last sequence of an unknown subject needs a search."""
     checks, _, subjects = _made()
     message = _candidate(Nats_Expected_Last_Subject_Sequence="4")
     with pytest.raises(SubjectUnknown):
@@ -63,7 +63,10 @@ def test_lookUp() -> None:
     ("name", "what"), [("Sequence", "sequence"), ("Subject_Sequence", "sequence by subject")]
 )
 def test_mismatch(name: str, what: str) -> None:
-    """Traces show the expected sequence. A text that is no number is the largest one."""
+    """
+    The trace of a wrong last sequence has the expected one, or the largest number if that is not a
+    number.
+    """
     checks, _, subjects = _made()
     subjects.found(b"s.a", SubjectState(1, 4))
     for wanted, shown in (("9", 9), ("x", 2**64 - 1)):
@@ -74,7 +77,7 @@ def test_mismatch(name: str, what: str) -> None:
 
 
 def test_origin() -> None:
-    """A client's message does not name a source."""
+    """A message from a client that names a source is refused."""
     checks, _, _ = _made()
     checks.checkOrigin(_candidate(Nats_Stream_Source=""))
     checks.checkOrigin(_candidate(isSourced=True, Nats_Stream_Source="A 1 > > a"))
@@ -95,7 +98,7 @@ def test_lastId() -> None:
 
 
 def test_rollup() -> None:
-    """A rollup is of the subject or of all, in any case, where the stream permits it."""
+    """A rollup value is case insensitive, and only C{sub} and C{all} are valid."""
     checks, _, _ = _made(allow_rollup_hdrs=True)
     for headers, rollup in (({"Nats_Rollup": "ALL"}, b"all"), ({}, b"")):
         message = _candidate(**headers)
@@ -107,7 +110,7 @@ def test_rollup() -> None:
 
 
 def test_size() -> None:
-    """Headers and payload count together. A negative limit means none."""
+    """The limit of a message's size may be negative, which means none."""
     assert [isTooLong(StreamConfig(max_msg_size=5), size) for size in (5, 6)] == [False, True]
     assert not isTooLong(StreamConfig(max_msg_size=-1), 1 << 40)
 
@@ -128,7 +131,7 @@ class TestOrder:
     }
 
     def test_headers(self) -> None:
-        """Of a message with many faults, the error is that of the first check which finds one."""
+        """A message with several faults gets the error of the first check that fails."""
         checks, duplicates, _ = _made(duplicate_window=9, max_msg_size=2000)
         duplicates.window = 9
         duplicates.add(b"old", 3, 0)
@@ -153,7 +156,10 @@ class TestOrder:
         ]
 
     def test_all(self) -> None:
-        """A sealed stream refuses first, then the size decides, before any header does."""
+        """
+        A sealed stream is checked first, then the size of the message, then the size of its
+        headers.
+        """
         long = _candidate(**self.ALL, A="b" * 70_000)
         for config, text in (
             ({"sealed": True, "max_msg_size": 9}, "sealed"),

@@ -33,12 +33,12 @@ def placed(way: Way) -> list[str]:
 
 
 def misplaced(monkeypatch: pytest.MonkeyPatch, key: str, way: Way) -> None:
-    """Have a key stand in another row of the table."""
+    """Move a key to another row of the table."""
     monkeypatch.setitem(WAYS, key, way)
 
 
 def mirrored(config: dict[str, Any]) -> Any:
-    """The messages of a mirror with a configuration, some time after its origin was filled."""
+    """The messages of a mirror with a configuration, after its origin was filled."""
     stage = ApiStage()
     stage.stream(allow_rollup_hdrs=True)
     mirror = stage.stream(name="M", subjects=(), mirror=StreamSource("S"), **config)
@@ -53,19 +53,19 @@ def mirrored(config: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("table", [WAYS, RESTRICTING])
 def test_complete(table: dict[str, object]) -> None:
-    """Each key has its row in the table, and a configuration in these tests, in the same order."""
+    """Each key of the configuration has a row in the tables, in the same order."""
     assert list(table) == KEYS
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_restricting(key: str) -> None:
-    """Each configuration of these tests gives its key a value other than the default."""
+    """Each configuration of these tests sets its key to a value that is not the default."""
     usual = StreamConfig(name="S", duplicate_window=120 * SECOND, max_msg_size=-1)
     assert RESTRICTING[key][key] != getattr(usual, key)
 
 
 def test_unplaced() -> None:
-    """A key without a place disables the short ways for messages as soon as it is used."""
+    """A key that is missing in the table makes each message be checked as soon as it is used."""
 
     @dataclass(frozen=True)
     class Wider(StreamConfig):
@@ -87,7 +87,7 @@ def test_unplaced() -> None:
     ],
 )
 def test_way(config: dict[str, Any], way: Way) -> None:
-    """The key with the highest demand decides. A key without a demand does not count."""
+    """The key that demands most decides how messages are stored."""
     assert wayOf(StreamConfig(**{"max_msg_size": -1, **config})) is way
 
 
@@ -97,7 +97,7 @@ class TestStep:
 
     @pytest.mark.parametrize("key", KEYS)
     def test_heeded(self, key: str) -> None:
-        """A key has the same effect with the step and without it."""
+        """A key has the same effect with and without the compiled step."""
         assert COMPILED is not None
         with using(PURE):
             expected = history(RESTRICTING[key], PROBE)
@@ -106,7 +106,7 @@ class TestStep:
 
     @pytest.mark.parametrize("key", placed(Way.CHECKED))
     def test_misplaced(self, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-        """A key that only the checks heed would be noticed if the table had it elsewhere."""
+        """A key that is wrongly marked as known to the compiled step is noticed."""
         assert COMPILED is not None
         with using(COMPILED):
             expected = history(RESTRICTING[key], PROBE)
@@ -119,14 +119,14 @@ class TestCopies:
 
     @pytest.mark.parametrize("key", [key for key in KEYS if key not in NOT_OF_MIRRORS])
     def test_heeded(self, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-        """A mirror has the same messages if it copies them directly or checks each of them."""
+        """A mirror stores the same messages with and without checking each of them."""
         copied = mirrored(RESTRICTING[key])
         monkeypatch.setattr(publish, "wayOf", lambda config: Way.CHECKED)
         assert mirrored(RESTRICTING[key]) == copied
 
     @pytest.mark.parametrize("key", placed(Way.STEP))
     def test_misplaced(self, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-        """A key that copying does not heed would be noticed if the table had it elsewhere."""
+        """A key that is wrongly marked as irrelevant for copying is noticed."""
         expected = mirrored(RESTRICTING[key])
         misplaced(monkeypatch, key, Way.ANY)
         assert mirrored(RESTRICTING[key]) != expected

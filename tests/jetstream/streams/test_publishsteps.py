@@ -17,7 +17,7 @@ from tests.support import COMPILED, PURE, needsCompiled, using
 @needsCompiled
 @given(st.sampled_from([{}, *RESTRICTING.values()]), TURNS)
 def test_same(config: dict[str, Any], turns: list[Any]) -> None:
-    """A stream does the same with the step and without it."""
+    """Publishing has the same results with and without the compiled step."""
     assert COMPILED is not None
     with using(PURE):
         expected = history(config, turns)
@@ -27,7 +27,9 @@ def test_same(config: dict[str, Any], turns: list[Any]) -> None:
 
 @needsCompiled
 def test_taken() -> None:
-    """The step takes runs with ids and expectations, and stops before a message that it leaves."""
+    """
+    The compiled step takes messages with ids and expectations, and stops before one with a rollup.
+    """
     assert COMPILED is not None
     with using(COMPILED):
         stage = Stage()
@@ -49,7 +51,7 @@ def test_taken() -> None:
 
 
 def test_pure() -> None:
-    """Without the compiled lane no message is taken."""
+    """Without the compiled lane, no messages are taken."""
     with using(PURE):
         publisher = Stage().stream().publisher
         runs = [(Run(b"s.a", b"r", [b"1"]), None)]

@@ -49,7 +49,7 @@ def test_streams() -> None:
 
 
 def test_withoutIds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The messages of a stream are read for the duplicate window once one of them had an id."""
+    """A restart reads the messages for the duplicate window only if one of them had an id."""
     stage = ApiStage()
     stage.make()
     recovered: list[str] = []
@@ -73,7 +73,7 @@ def test_withoutIds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_idsBeforeMessages(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    The note that messages have ids is written before the first one of them, and again if that
+    It is recorded that a stream has message ids before the first such message, and again if that
     failed.
     """
     stage = ApiStage()
@@ -147,7 +147,10 @@ def test_memoryConsumers(retention: str) -> None:
 
 
 def test_lastMemoryConsumer() -> None:
-    """Messages that only a consumer in memory was to get wait for the next consumer."""
+    """
+    With interest retention, a message for a consumer in memory stays over restarts until the
+    consumer is created again.
+    """
     stage = ApiStage()
     stage.make(retention="interest")
     config = {"name": "m", "durable_name": "m", "ack_policy": "explicit", "mem_storage": True}
@@ -162,7 +165,7 @@ def test_lastMemoryConsumer() -> None:
 
 
 def test_unfinished() -> None:
-    """A log whose stream was never finished, or is being deleted, is dropped."""
+    """A log without a configuration of a stream is dropped at the start."""
     stage = ApiStage()
     stage.wait(stage.files.open("jetstream/A/half"))
     stage.wait(stage.files.open("jetstream/B/other"))
@@ -185,8 +188,10 @@ def _fetch(stage: ApiStage, name: str) -> bytes:
 
 
 def test_workQueueRemovesFirst() -> None:
-    """A message leaves its work queue before the state of its consumer says that it is done, so no
-    kill leaves it behind."""
+    """
+    A message is removed from a work queue before the acknowledgement is stored, so that a kill
+    never leaves it behind.
+    """
     stage = ApiStage()
     stage.make(retention="workqueue")
     _consume(stage, "d")
@@ -215,7 +220,10 @@ def test_workQueueRemovesFirst() -> None:
 
 
 def test_settledWithInterest() -> None:
-    """A message whose last acknowledgement is durable, but not its removal, is removed."""
+    """
+    With interest retention, an acknowledged message that was not yet removed is removed after a
+    restart.
+    """
     stage = ApiStage()
     stage.make(retention="interest")
     _consume(stage, "d")
@@ -232,7 +240,10 @@ def test_settledWithInterest() -> None:
 
 
 def test_consumerWithoutStream() -> None:
-    """A consumer whose stream is gone does not belong to a later stream of that name."""
+    """
+    A consumer that was left behind by a deleted stream does not appear in a new stream of that
+    name.
+    """
     stage = ApiStage()
     stage.make()
     _consume(stage, "d")
@@ -246,7 +257,7 @@ def test_consumerWithoutStream() -> None:
 
 
 def test_staleLog() -> None:
-    """A new stream has no message of an earlier one whose log was not dropped."""
+    """A new stream does not have the messages of a log that an earlier stream of that name left."""
     stage = ApiStage()
     config = stage.make()
     stage.publish(b"s.a", b"1")

@@ -36,7 +36,7 @@ def test_headers(storage: StorageType) -> None:
 
 
 def test_headersOnly() -> None:
-    """Instead of the payload a copy can have its size, as the last header."""
+    """With headers_only, a copy has the payload's size in its last header."""
     stage = Stage()
     stage.stream(republish=Republish(">", "r.>", headers_only=True))
     inbox = stage.inbox(b"r.>")
@@ -57,7 +57,7 @@ def test_beforeTheAnswer() -> None:
 
 
 def test_lastSequence() -> None:
-    """The last sequence of a subject counts messages of the same turn, and no purged ones."""
+    """The copy's last sequence counts earlier messages of the same turn, and no purged ones."""
     stage = Stage()
     stream = stage.stream(republish=Republish(">", "r.>"))
     stage.publish(b"s.a")
@@ -83,7 +83,7 @@ def test_notStored() -> None:
 
 
 def test_update() -> None:
-    """Republishing begins and ends with the configuration; an empty destination is none."""
+    """Republishing follows the configuration. An empty destination switches it off."""
     stage = Stage()
     stream = stage.stream()
     inbox = stage.inbox(b"r.>")
@@ -94,7 +94,7 @@ def test_update() -> None:
 
 
 def test_atomicBatch() -> None:
-    """The messages of an atomic batch are republished with the sequences they follow."""
+    """The messages of an atomic batch are republished, each with the last sequence before it."""
     stage = Stage()
     stage.stream(allow_atomic=True, republish=Republish("s.>", "r.>"))
     stage.publish(b"s.a", b"1")

@@ -33,7 +33,10 @@ class LimitedStage(Stage):
         )
 
     def outcome(self, subject: bytes, size: int = 969) -> int:
-        """The sequence of a message, which has 31 bytes more, or minus the number of its error."""
+        """
+        Publish a message with 31 bytes of overhead; return its sequence, or the negative number of
+        its error.
+        """
         answer = self.publish(subject, b"x" * size)
         if b'"error"' in answer:
             return -self.errorOf(answer)[0]
@@ -52,16 +55,14 @@ class LimitedStage(Stage):
     ],
 )
 def test_bounds(server: int, account: int, outcomes: list[int]) -> None:
-    """
-    The account's limit is never exceeded. A server refuses messages after its own limit is reached.
-    """
+    """The account's limit is never exceeded; the server's limit may be exceeded by one message."""
     stage = LimitedStage(server, account)
     stage.stream(subjects=("s",))
     assert [stage.outcome(b"s") for _ in range(4)] == outcomes
 
 
 def test_together() -> None:
-    """The streams of an account share its limit, each for its kind of storage."""
+    """The streams of an account share its limit, separately for files and memory."""
     stage = LimitedStage(account=2500)
     stage.stream(name="A", subjects=("a",))
     stage.stream(name="B", subjects=("b",))
@@ -76,7 +77,7 @@ def test_together() -> None:
 
 
 def test_oneTurn() -> None:
-    """Messages of one turn count before they are stored."""
+    """Messages of one turn count for the limits before they are stored."""
     stage = LimitedStage(account=2500)
     stream = stage.stream(subjects=("s",))
     for _ in range(5):
@@ -106,7 +107,9 @@ def test_changed() -> None:
 
 
 def test_near(monkeypatch: Any) -> None:
-    """Far from the limits messages are not checked one by one. The sum over all streams is kept."""
+    """
+    Far from the limits, messages are not checked one by one, and usage is summed only now and then.
+    """
     stage = LimitedStage(account=100 << 20)
     stream = stage.stream(subjects=("s",))
     use = StorageUse(stream)
@@ -121,7 +124,9 @@ def test_near(monkeypatch: Any) -> None:
 
 
 def test_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All streams of an account share one look, which is kept for seconds far from the limits."""
+    """
+    Streams of an account share one sum of usage, which is used for seconds far from the limits.
+    """
     stage = LimitedStage(server=1 << 40)
     uses = [StorageUse(stage.stream(name=name, subjects=(name,))) for name in ("a", "b")]
     looks: list[StorageType] = []
@@ -153,7 +158,7 @@ def test_serverLimitsChange() -> None:
 
 
 def batched(stage: LimitedStage, number: int, commit: str = "") -> bytes:
-    """The answer to a message of an atomic batch; it has 1057 bytes, the last one more."""
+    """Send a message of an atomic batch, with 1057 bytes or more."""
     lines = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": str(number)}
     if commit:
         lines["Nats_Batch_Commit"] = commit
@@ -162,7 +167,7 @@ def batched(stage: LimitedStage, number: int, commit: str = "") -> bytes:
 
 @pytest.mark.parametrize(("server", "account", "error"), [(2500, -1, SERVER), (-1, 2500, ACCOUNT)])
 def test_atomicBatches(server: int, account: int, error: int) -> None:
-    """A batch is stored whole or not at all, and begins only where there is room."""
+    """An atomic batch that exceeds a limit is not stored, and a full stream begins none."""
     stage = LimitedStage(server, account)
     stream = stage.stream(allow_atomic=True)
     assert [batched(stage, number) for number in (1, 2)] == [b"", b""]

@@ -10,7 +10,7 @@ from natsbroker.jetstream.streams.storedsubjects import StoredSubjects
 
 
 def subjects(src: str, dest: str) -> StoredSubjects:
-    """With a transform."""
+    """The stored subjects of a stream with a transform."""
     made = StoredSubjects()
     made.applyConfig(StreamConfig("S", subject_transform=SubjectTransformConfig(src, dest)))
     return made
@@ -25,19 +25,19 @@ def test_transform() -> None:
 
 
 def test_ownSubject() -> None:
-    """A message that is published as the last one of its subject keeps that subject."""
+    """The last copy of a message under its own subject keeps that subject."""
     made = subjects("s.*", "t.{{wildcard(1)}}")
     assert made.of(Arrived(b"s.a", b"", b"", b"", True, b"s.a", 3)) == b"s.a"
     assert made.of(Arrived(b"s.a", b"", b"", b"", True, b"s.b", 3)) == b"t.a"
 
 
 def test_chance() -> None:
-    """A subject that a transform chooses by chance is not known before."""
+    """A subject that a transform chooses at random is not known in advance."""
     assert subjects("s.*", "t.{{random(3)}}").ofAll([Arrived(b"s.a", b"", b"", b"")]) is None
 
 
 def test_without() -> None:
-    """Without a transform subjects stay."""
+    """Without a transform, subjects do not change."""
     made = StoredSubjects()
     made.applyConfig(StreamConfig("S"))
     assert made.ofAll([Arrived(b"s.a", b"", b"", b"")]) == [b"s.a"]

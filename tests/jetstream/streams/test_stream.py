@@ -16,7 +16,7 @@ from tests.jetstream.support import Stage, filled
 
 
 def test_lastOfSubject() -> None:
-    """A message that the limit per subject has removed is not read from memory either."""
+    """With max_msgs_per_subject, replaced messages are not read from memory."""
     stage = Stage()
     stream = stage.stream(max_msgs_per_subject=1)
     stream.watchers.append(lambda records: None)
@@ -25,7 +25,7 @@ def test_lastOfSubject() -> None:
 
 
 def test_names() -> None:
-    """Streams do not share keys of consumers; names can be long."""
+    """Each consumer has keys of its own in the state, of limited length."""
     assert consumerKeys("S", "C") != consumerKeys("T", "C")
     assert all(len(key) < 300 for key in consumerKeys("s" * 300, "c" * 300))
 
@@ -34,12 +34,12 @@ MANY = tuple(f"n.{number}" for number in range(5 * PIECE))
 
 
 def taken(stage: Stage, subjects: tuple[str, ...] = MANY) -> int:
-    """The number of those subjects that have a receiver."""
+    """The number of subjects that the stream has subscribed to."""
     return sum(stage.bus.hasInterest(subject.encode()) for subject in subjects)
 
 
 def watched(stage: Stage, look: Callable[[], object]) -> list[Any]:
-    """The sights between the steps of long work, each of which takes a slice from now on."""
+    """Call a function after each step of long work; return its results."""
     seen: list[Any] = []
 
     def worked() -> int:
@@ -51,7 +51,7 @@ def watched(stage: Stage, look: Callable[[], object]) -> list[Any]:
 
 
 def named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The patterns that are subscribed to from now on."""
+    """The patterns that are subscribed to after this call."""
     real, patterns = stage.jetstream.bus, list[bytes]()
 
     class Noting:
@@ -67,7 +67,9 @@ def named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def test_manySubjects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Very many subjects are subscribed to in steps, and an update touches those that differ."""
+    """
+    Thousands of subjects are subscribed to in steps. An update changes only those that differ.
+    """
     stage = Stage()
     stream = stage.stream(subjects=("s",))
     seen = watched(stage, lambda: taken(stage))
@@ -85,7 +87,7 @@ def test_manySubjects(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("end", [Stream.retire, Stream.close])
 @pytest.mark.parametrize(("before", "after"), [(("s",), MANY), (MANY, ("s",))])
 def test_endedWithin(end: Any, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-    """A stream that ends while subjects are added or removed takes no messages of any."""
+    """A stream that is closed while its subjects change has no subscriptions left."""
     stage = Stage()
     stream = stage.stream(subjects=before)
 

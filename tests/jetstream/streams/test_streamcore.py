@@ -13,7 +13,7 @@ class TestPurge:
     """Removing many messages."""
 
     def test_all(self) -> None:
-        """An empty stream remembers its last sequence."""
+        """A purged stream keeps its last sequence."""
         stage = Stage()
         stream = stage.stream()
         filled(stage)
@@ -34,7 +34,7 @@ class TestPurge:
         ],
     )
     def test_some(self, pattern: bytes, before: int, keep: int, left: list[int]) -> None:
-        """A purge can be limited to a subject, to old messages, and to all but some."""
+        """A purge can be limited by a subject, a sequence, and a number of messages to keep."""
         stage = Stage()
         stream = stage.stream()
         filled(stage)
@@ -42,7 +42,7 @@ class TestPurge:
         assert [record[0] for record in stage.stored(stream)] == left
 
     def test_beyondTheEnd(self) -> None:
-        """A purge up to a later sequence moves the stream there."""
+        """A purge up to a sequence beyond the end moves the stream to that sequence."""
         stage = Stage()
         stream = stage.stream()
         filled(stage)
@@ -52,7 +52,7 @@ class TestPurge:
 
 
 def test_purgedWhenNew() -> None:
-    """A purge of a stream that never had messages shows in its first sequence."""
+    """The first sequence of a stream that never had messages becomes 1 by a purge."""
     stage = Stage()
     stream = stage.stream()
     assert (stream.first, stream.last) == (0, 0)

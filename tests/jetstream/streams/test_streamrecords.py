@@ -27,7 +27,10 @@ from tests.support import COMPILED
 
 
 def test_read() -> None:
-    """Messages are found by sequence, by pattern, and by place."""
+    """
+    Messages are found by sequence, by subject, as the last or next of a subject, and as the last of
+    each.
+    """
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -50,7 +53,7 @@ def test_read() -> None:
 
 
 def test_firstTime() -> None:
-    """The time of the oldest message is right after each message that is stored or removed."""
+    """The time of the oldest message is correct after each append and removal."""
     stage = Stage()
     stream = stage.stream()
     times = []
@@ -70,7 +73,7 @@ def test_firstTime() -> None:
 
 
 def test_firstTimeIsKept() -> None:
-    """The time of the oldest message is not read again while messages are only added."""
+    """The time of the oldest message is not read again after an append."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -83,7 +86,7 @@ def test_firstTimeIsKept() -> None:
 
 @pytest.mark.parametrize("pattern", [b"s.*.nope", b"s.*.late"])
 def test_sparse(pattern: bytes) -> None:
-    """A search for few messages, or none, does not read most of the others."""
+    """A search for a rare subject does not read most of the other messages."""
     stage = Stage()
     stream = stage.stream()
     entries: list[Entry] = [(b"s.%d.x" % (number % 10), b"", b"", 1) for number in range(30_000)]
@@ -99,8 +102,8 @@ def test_sparse(pattern: bytes) -> None:
 
 def test_readEncoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    For delivery a log may give encoded records, without the lengths of their header blocks. Other
-    records are unchanged.
+    For delivery, a log may give encoded records, which have no length in front of their header
+    blocks.
     """
     stage = Stage()
     stream = stage.stream()
@@ -141,7 +144,7 @@ def test_readEncoded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_count(filters: tuple[bytes, ...], sequence: int, count: int) -> None:
-    """Messages behind a sequence are counted, with gaps."""
+    """Messages from a sequence on are counted without deleted ones."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -150,7 +153,7 @@ def test_count(filters: tuple[bytes, ...], sequence: int, count: int) -> None:
 
 
 def test_gaps() -> None:
-    """Gaps are the missing sequences between the first and the last message."""
+    """Gaps are the missing sequences between first and last message."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -167,7 +170,7 @@ def test_gaps() -> None:
 
 
 def test_largeGap() -> None:
-    """A gap is looked at some sequences in a turn, and no further than wanted."""
+    """A large gap is reported in pieces, one a turn, until the caller has enough."""
     stage = Stage()
     stream = stage.stream()
     stage.publish(b"s.a")
@@ -195,7 +198,7 @@ def test_largeGap() -> None:
 
 
 class TestWork:
-    """The work in one turn, which does not grow with the stream."""
+    """The work of one turn is limited, however long the stream is."""
 
     MESSAGES = 120
     LIMIT = 40
@@ -203,7 +206,7 @@ class TestWork:
 
     @pytest.fixture(autouse=True)
     def slices(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A turn has a tenth of the stream."""
+        """Limit the work of a turn to a tenth of the stream."""
         monkeypatch.setattr(reading, "SLICE", 12)
         monkeypatch.setattr(reading, "SUBJECTS", 12)
         monkeypatch.setattr(streams, "SLICE", 12)
@@ -211,7 +214,10 @@ class TestWork:
         monkeypatch.setattr(memory, "SCANNED", 12)
 
     def filled(self, stage: Stage, **config: Any) -> Stream:
-        """A stream with some subjects of two messages, and without each fifth message."""
+        """
+        Create a stream in which some subjects have two messages, and every fifth message is
+        deleted.
+        """
         stream = stage.stream(**config)
         entries = [
             (b"s.%d" % (place if place % 4 else place // 8), b"", b"x", 0)
@@ -235,7 +241,7 @@ class TestWork:
         ],
     )
     def test_looking(self, look: Callable[[Stream], Deferred[Any]]) -> None:
-        """A search in parts has the same result as one at once."""
+        """A search over several turns has the same result as in one turn."""
         stage = Stage()
         stream = self.filled(stage)
         with pytest.MonkeyPatch.context() as patch:
@@ -248,7 +254,7 @@ class TestWork:
         assert 0 < busiest <= self.LIMIT
 
     def test_countSubjects(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A log that counts its subjects is asked. For another log they are counted in turns."""
+        """Subjects are counted by the log if it can do so, and otherwise over several turns."""
         stage = Stage()
         stream = self.filled(stage)
         assert stage.busiest(stream, stream.countSubjects) == (79, 0)
@@ -260,7 +266,7 @@ class TestWork:
 
     @pytest.mark.parametrize("keep", [0, 3])
     def test_purge(self, keep: int) -> None:
-        """The messages of a pattern are looked for, and removed, some at a time."""
+        """A purge by a pattern finds and removes messages over several turns."""
         stage = Stage()
         stream = self.filled(stage)
         count = stream.messages
@@ -287,7 +293,7 @@ class TestWork:
         assert 0 < busiest <= self.LIMIT
 
     def test_oneSubject(self) -> None:
-        """The few messages of one subject are purged without looking at others."""
+        """A purge of one subject does not look at other messages."""
         stage = Stage()
         stream = self.filled(stage)
         purged, _ = stage.busiest(stream, lambda: stream.purge(b"s.1"))
@@ -306,7 +312,10 @@ class TestWork:
 
     @pytest.mark.parametrize("key", ["allow_msg_ttl", "allow_msg_schedules"])
     def test_times(self, key: str) -> None:
-        """The stored messages are read in parts when times begin to be heeded."""
+        """
+        When an update allows times to live or schedules, the stored messages are read over several
+        turns.
+        """
         stage = Stage()
         stream = self.filled(stage)
         changes: dict[str, Any] = {key: True}
@@ -319,7 +328,7 @@ SUBJECTS = (b"s.a", b"s.b")
 
 
 def replacing(times: int) -> tuple[Stage, Stream]:
-    """A stream whose subjects always have one message, which others replace while it is read."""
+    """A stream with one message a subject, of which each is replaced during reads."""
     stage = Stage()
     stream = stage.stream(max_msgs_per_subject=1)
     for subject in SUBJECTS:
@@ -333,7 +342,7 @@ class TestReplaced:
     """Messages that are replaced while they are looked for."""
 
     def test_last(self, times: int) -> None:
-        """The last message of a subject, or of those that a pattern matches, is always found."""
+        """The last message of a subject or pattern is found while messages are being replaced."""
         for pattern in (b"s.a", b"s.*"):
             stage, stream = replacing(times)
             record = stage.wait(stream.lastMatching(pattern))
@@ -353,7 +362,7 @@ class TestReplaced:
 
 
 def test_countAgain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many consumers that begin alike ask the log once, until a message is added or removed."""
+    """Equal counts for many consumers search the log once, until a message is added or removed."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)
@@ -375,7 +384,7 @@ def test_countAgain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_countMeanwhile() -> None:
-    """Messages that come during a count are counted by it and by no one else."""
+    """Messages that arrive during a count are counted once."""
     stage = Stage()
     stream = stage.stream()
     filled(stage)

@@ -11,7 +11,7 @@ from natsbroker.jetstream.streams.subjectstates import SubjectState, SubjectStat
 
 
 def test_appends() -> None:
-    """After the first look-up, appends keep the states current."""
+    """After a search, the state of a subject follows new messages until it is forgotten."""
     states = SubjectStates()
     states.stored(b"a", 1)
     with pytest.raises(SubjectUnknown):
@@ -29,7 +29,7 @@ def test_appends() -> None:
 
 
 def test_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The subjects used last are remembered."""
+    """The number of remembered subjects is limited; the oldest are forgotten."""
     monkeypatch.setattr(subjectstates, "KNOWN", 2)
     states = SubjectStates()
     for subject in (b"a", b"b", b"c"):

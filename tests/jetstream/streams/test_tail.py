@@ -21,7 +21,7 @@ def sequences(tail: StreamTail, filters: tuple[bytes, ...], start: int, limit: i
 
 
 def test_read() -> None:
-    """A read gives matching records and the place to continue."""
+    """A read gives the matching records and the sequence to continue at."""
     tail = StreamTail()
     tail.add(records(5, 10))
     assert sequences(tail, (), 5, 3) == [5, 6, 7, 8]
@@ -31,7 +31,7 @@ def test_read() -> None:
 
 
 def test_skippedOnes() -> None:
-    """A read behind the last record asks the log: sequences may have been skipped."""
+    """A read after the last record has to ask the log, because sequences may have been skipped."""
     tail = StreamTail()
     tail.add(records(5, 10))
     assert tail.read((), 10, 3) is None
@@ -39,7 +39,7 @@ def test_skippedOnes() -> None:
 
 
 def test_olderOnes() -> None:
-    """A message older than the tail must be read from the log."""
+    """A read before the first kept record has to ask the log."""
     tail = StreamTail()
     assert tail.read((), 1, 1) is None
     tail.add(records(5, 10))

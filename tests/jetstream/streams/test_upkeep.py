@@ -34,7 +34,7 @@ READS = ((MemoryLog, "read"), (MemoryLog, "readMatching"))
 
 @contextmanager
 def failing(*methods: tuple[type, str]) -> Iterator[None]:
-    """A store of which some methods fail."""
+    """Let some methods of the store fail."""
     with pytest.MonkeyPatch.context() as patch:
         for kind, name in methods:
             patch.setattr(kind, name, lambda *_, **__: fail(StoreFailed("the database is away")))
@@ -44,7 +44,7 @@ def failing(*methods: tuple[type, str]) -> Iterator[None]:
 @contextmanager
 def held(kind: type, name: str) -> Iterator[list[Deferred[None]]]:
     """
-    A store of which a method waits.
+    Hold up a method of the store until the test lets its calls continue.
 
     @return: the calls; each is made when it is fired.
     """
@@ -80,7 +80,7 @@ def publish(stage: ApiStage, count: int = 5) -> Stream:
 
 
 def acknowledge(stage: ApiStage, name: str = "c", count: int = 100) -> list[bytes]:
-    """Take messages, and acknowledge them."""
+    """Fetch messages and acknowledge them; return their payloads."""
     inbox = stage.inbox(b"_INBOX.pull")
     body = json.dumps({"batch": count, "no_wait": True}).encode()
     stage.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}".encode(), body, b"_INBOX.pull")
@@ -93,7 +93,7 @@ def acknowledge(stage: ApiStage, name: str = "c", count: int = 100) -> list[byte
 
 
 def wait(stage: ApiStage) -> None:
-    """Let the longest pause between two attempts pass."""
+    """Let the longest pause before a repetition pass."""
     for _ in range(round(2 * MOST)):
         stage.clock.advance(0.5)
         stage.settle()
@@ -106,7 +106,8 @@ class TestSettled:
 
     def test_laterRemoved(self, retention: str, broken: Any) -> None:
         """
-        Settled messages are removed when the store can remove again, with those settled since.
+        Settled messages that the store failed to remove are removed later, together with those
+        settled since.
         """
         stage = staged("ab" if retention == "interest" else "a", retention=retention)
         stream = publish(stage)
@@ -128,7 +129,9 @@ class TestSettled:
         assert [record[0] for record in stage.stored(stream)] == [5]
 
     def test_afterRestart(self, retention: str, broken: Any) -> None:
-        """A broker that starts before the removals finds the messages to remove, and no others."""
+        """
+        After a restart, settled messages that were not yet removed are removed, and no others.
+        """
         stage = staged("ab" if retention == "interest" else "a", retention=retention)
         stream = publish(stage)
         with failing(*REMOVALS):
@@ -148,7 +151,7 @@ class TestSettled:
 
 
 def test_settledMeanwhile() -> None:
-    """A message that a consumer settles while others are being removed is removed too."""
+    """Messages that are settled while others are being removed are removed too."""
     stage = staged("ab", retention="interest")
     stream = publish(stage)
     early, late = stage.inbox(b"_INBOX.a"), stage.inbox(b"_INBOX.b")
@@ -176,10 +179,12 @@ def test_settledMeanwhile() -> None:
 
 
 class TestCompared:
-    """A work queue after a start."""
+    """Removal of settled messages from a work queue after a restart."""
 
     def test_pending(self) -> None:
-        """A message stays if it is pending, not delivered, or wanted by no consumer."""
+        """
+        After a restart, a message stays if it is pending, undelivered, or wanted by no consumer.
+        """
         stage = staged("", retention="workqueue")
         consume(stage, "c", filter_subject="s.a")
         for subject in (b"s.b", b"s.a", b"s.a", b"s.b", b"s.a"):
@@ -194,7 +199,7 @@ class TestCompared:
 
     @pytest.mark.parametrize("isReset", [False, True])
     def test_passedOver(self, isReset: bool) -> None:
-        """A message that a consumer has passed over was not confirmed, and stays."""
+        """After a restart, a message that its consumer skipped without acknowledgement stays."""
         stage = staged("", retention="workqueue")
         consume(stage, "c", filter_subject="" if isReset else "s.a")
         for subject in (b"s.b", b"s.a", b"s.b"):
@@ -214,7 +219,7 @@ class TestCompared:
         assert stage.stored(stage.jetstream.streams["S"]) == before
 
     def test_inSlices(self) -> None:
-        """Little is looked at in one turn."""
+        """After a restart, looking for settled messages is limited work in each turn."""
         stage = staged("", retention="workqueue")
         stream = publish(stage, 0)
         stage.wait(stream.log.append([(b"s.a", b"", b"", 0)] * 5000))
@@ -279,7 +284,7 @@ LIMITS: tuple[tuple[Callable[[ApiStage], Callable[[], object]], dict[str, Any]],
 
 @pytest.mark.parametrize(("do", "config"), LIMITS, ids=lambda limit: getattr(limit, "__name__", ""))
 def test_limits(do: Callable[[ApiStage], Callable[[], object]], config: dict[str, Any]) -> None:
-    """A message over the limits is removed when the store can do so, without any other event."""
+    """A message over the limits that the store failed to remove is removed later."""
     stage = staged("", **config)
     publish(stage)
     with failing(*REMOVALS):
@@ -295,7 +300,10 @@ class TestDeleted:
     """Deletions that the store could not keep."""
 
     def test_consumer(self) -> None:
-        """A consumer is deleted for good, and so are the messages that only it needed."""
+        """
+        The deletion of a consumer that the store failed to write is repeated, and then removes its
+        messages.
+        """
         stage = staged("ab", retention="interest")
         stream = publish(stage)
         acknowledge(stage, "a")
@@ -307,7 +315,7 @@ class TestDeleted:
         assert list(restarted(stage).jetstream.streams["S"].consumers) == ["a"]
 
     def test_consumerMadeAgain(self) -> None:
-        """A consumer that is created meanwhile stays."""
+        """If a consumer is created again before its deletion is repeated, it stays."""
         stage = staged("c")
         with failing(*WRITES):
             assert "error" in stage.ask("CONSUMER.DELETE.S.c")
@@ -316,7 +324,7 @@ class TestDeleted:
         assert list(restarted(stage).jetstream.streams["S"].consumers) == ["c"]
 
     def test_inactive(self) -> None:
-        """A consumer that has ended is not there after a restart."""
+        """A consumer that ended by inactivity while the store failed does not come back."""
         stage = staged("")
         consume(stage, "c", inactive_threshold=SECOND)
         with failing(*WRITES):
@@ -330,7 +338,10 @@ class TestDeleted:
 
     @pytest.mark.parametrize("isMadeAgain", [False, True])
     def test_stream(self, isMadeAgain: bool) -> None:
-        """A stream is deleted for good, but not one that is created meanwhile."""
+        """
+        The deletion of a stream that the store failed to write is repeated, unless the stream is
+        created again.
+        """
         stage = staged("")
         publish(stage)
         with failing(*WRITES):
@@ -347,7 +358,7 @@ class TestDeleted:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_onDisk(number: int, tmp_path: Path) -> None:
-    """On disk, what could not be removed is when the store was opened again, or has room."""
+    """On disk, settled messages that could not be removed are removed when the disk works again."""
     place = Place(tmp_path / "store")
     try:
         place.ask("STREAM.CREATE.S", name="S", subjects=["s"], retention="workqueue")
