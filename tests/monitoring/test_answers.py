@@ -42,19 +42,22 @@ class TestListing:
         assert b"".join(listing.body()).decode() == json.dumps(document, indent=2)
 
     def test_count(self) -> None:
-        """The rows are counted into the head, in their place."""
+        """The number of rows stands in its member of the head."""
         listing = Listing({"n": 0, "limit": 5}, "rows", [{}, None, {}], "n")
         assert list(joined(listing).items()) == [("n", 2), ("limit", 5), ("rows", [{}, {}])]
 
     @pytest.mark.parametrize("isShown", [True, False])
     def test_empty(self, isShown: bool) -> None:
-        """An empty list is shown or not, as is asked for."""
+        """An empty list is shown only if the page asks for it."""
         listing = Listing({"limit": 5}, "rows", [], isShownEmpty=isShown)
         document = {"limit": 5, "rows": []} if isShown else {"limit": 5}
         assert b"".join(listing.body()).decode() == json.dumps(document, indent=2)
 
     def test_isNeverTooLong(self) -> None:
-        """A list that does not fit is cut, and the head names its extent."""
+        """
+        A list that exceeds the largest answer is cut. Its head has the number of rows that are
+        left.
+        """
         rows = [{"text": "x" * 1000} for _ in range(10_000)]
         body = b"".join(Listing({"n": 0, "limit": 10_000}, "rows", rows, "n").body())
         assert LARGEST - 80_000 < len(body) <= LARGEST
@@ -63,12 +66,12 @@ class TestListing:
         assert document["truncated"] is True
 
     def test_bytesCount(self) -> None:
-        """The bytes of the text count, not its characters."""
+        """The size of an answer is counted in bytes, not in characters."""
         rows = [{"text": "中" * 1000} for _ in range(100)]
         assert len(b"".join(Listing({}, "rows", rows).body(200_000))) <= 200_000
 
     def test_untilItIsFull(self) -> None:
-        """No more rows are made than fit."""
+        """Rows beyond the largest answer are not made."""
         made: list[int] = []
 
         def rows() -> Iterator[dict[str, Any]]:
@@ -90,16 +93,14 @@ class TestListing:
 
 
 def countingSteps(result: Any) -> Steps:
-    """
-    Two pauses and a result.
-    """
+    """Steps with two pauses, and a result."""
     yield PAUSE
     yield PAUSE
     return result
 
 
 def test_complete() -> None:
-    """A caller can have the result at once."""
+    """The result of a document's steps is available without pauses."""
     assert complete(countingSteps({"a": 1})) == {"a": 1}
 
 
@@ -152,20 +153,20 @@ DOCUMENTS = st.recursive(
 
 @given(DOCUMENTS)
 def test_isJson(document: Any) -> None:
-    """The answer is JSON of the document in either layout."""
+    """A document can be parsed from its indented and from its compact text."""
     assert json.loads("".join(indented(document))) == document
     assert json.loads(compact(document)) == document
 
 
 @given(DOCUMENTS)
 def test_layout(document: Any) -> None:
-    """The indented layout is the usual one with two blanks."""
+    """The indented text is that of Python's C{json} with two blanks."""
     text = "".join(indented(document))
     assert _plain(text) == _plain(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def _plain(text: str) -> str:
-    """Replace characters that only one of the two escapes by their escapes in both."""
+    """Escape the characters that only one of the two encoders escapes."""
     for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, *b"<>&"):
         text = text.replace(chr(code), f"\\u{code:04x}")
     return text
@@ -206,12 +207,12 @@ def test_scalars(value: Any, text: str) -> None:
 
 
 def test_keysAreEscaped() -> None:
-    """A key is as harmless as a value."""
+    """Keys are escaped as values are."""
     assert compact({'<"': 1}) == '{"\\u003c\\"":1}'
 
 
 def test_comesInPieces() -> None:
-    """A long list is never one piece."""
+    """The text of a long list comes in many small pieces."""
     pieces = list(indented({"list": ["x" * 10] * 1000}))
     assert len(pieces) > 1000
     assert max(map(len, pieces)) < 100

@@ -46,13 +46,13 @@ class TestHealthz:
         assert ask(Healthz([lambda query: []]), details="1") == (200, {"status": "ok"})
 
     def test_problem(self) -> None:
-        """Something wrong is status 503 and said."""
+        """A failing check is answered with status 503 and the error."""
         status, document = ask(Healthz([broken]))
         assert status == 503
         assert document == {"status": "unavailable", "error": "lost 3 messages"}
 
     def test_details(self) -> None:
-        """On request all that is wrong is said, and where."""
+        """With details, the answer lists all errors, each with its account and stream."""
         status, document = ask(Healthz([broken]), details="true")
         assert status == 503
         assert document == {
@@ -69,12 +69,12 @@ class TestHealthz:
         }
 
     def test_notListening(self) -> None:
-        """A server that takes no connections is in error."""
+        """A broker that accepts no connections is answered with the status "error"."""
         healthz = Healthz([lambda query: [HealthProblem("not ready for connections")]])
         assert ask(healthz) == (503, {"status": "error", "error": "not ready for connections"})
 
     def test_laterChecks(self) -> None:
-        """Checks may be added, and each is asked every time."""
+        """Checks may be added and removed. All of them run at each request."""
         healthz = Healthz()
         healthz.checks.append(broken)
         assert ask(healthz)[0] == 503
@@ -93,7 +93,7 @@ class TestHealthz:
         assert len(flushLoggedErrors(RuntimeError)) == 1
 
     def test_checksSeeTheQuery(self) -> None:
-        """A check receives the options of the request."""
+        """A check gets the parameters of the request."""
         asked: list[HealthQuery] = []
 
         def check(query: HealthQuery) -> Iterable[HealthProblem]:
@@ -118,11 +118,11 @@ class TestListening:
     """Whether clients can connect."""
 
     def test_everywhere(self) -> None:
-        """Where they can, all is well."""
+        """If all listeners accept connections, the broker is healthy."""
         assert list(listeningCheck(lambda: [])(HealthQuery())) == []
 
     def test_notEverywhere(self) -> None:
-        """Where they cannot, the places are named, with nats-server's status."""
+        """Listeners that do not accept connections are named, with nats-server's status."""
         [problem] = listeningCheck(lambda: ["client listener 1", "client listener 3"])(
             HealthQuery()
         )
@@ -134,7 +134,7 @@ class TestPolling:
     """Whether established connections are served."""
 
     def test_trouble(self) -> None:
-        """While they are not, the page has the reason."""
+        """If established connections are not served, the answer has the reason."""
         assert list(pollingCheck(lambda: "")(HealthQuery())) == []
         [problem] = pollingCheck(lambda: "it fails")(HealthQuery())
         assert problem.error == "not serving connections: it fails"
@@ -145,11 +145,11 @@ class TestStore:
     """Whether streaming can store messages."""
 
     def test_well(self) -> None:
-        """While it can, all is well."""
+        """If streaming can store messages, the broker is healthy."""
         assert list(storeCheck(lambda: "")(HealthQuery())) == []
 
     def test_trouble(self) -> None:
-        """While it cannot, the page has the reason."""
+        """If streaming cannot store messages, the answer has the reason."""
         [problem] = storeCheck(lambda: "disk full")(HealthQuery())
         assert problem.error == "the streaming store takes no writes: disk full"
         assert (problem.type, problem.status) == ("STREAM", 503)
@@ -167,7 +167,7 @@ class TestLosses:
         assert list(lossCheck(lambda: ())(HealthQuery())) == []
 
     def test_acknowledgeCommand(self) -> None:
-        """A loss is named, together with the command that acknowledges it."""
+        """The error about lost messages names the command that acknowledges the loss."""
         [problem] = lossCheck(lambda: ["see damaged-1/report.txt", "a: 3 to 4 may be lost"])(
             HealthQuery()
         )
@@ -206,7 +206,7 @@ class TestRisks:
         assert self.ask(strict="1") == self.ask(strict="") == (503, document)
 
     def test_listed(self) -> None:
-        """The live page lists them beside an answer that all is well."""
+        """For the live page, warnings are listed although the broker is healthy."""
         status, document = self.ask(warnings="1", details="1")
         assert (status, document["status"]) == (200, "ok")
         assert document["warnings"] == [{"type": "WARNING", "error": "cluster.listen: open"}]

@@ -55,14 +55,14 @@ class TestPage:
         assert b"main.js" not in index
 
     def test_basePath(self) -> None:
-        """The page and its files are below the base path only."""
+        """With a base path, the page and its files are available only below that path."""
         stage = Stage(monitoring(http_base_path="/mon"))
         for path in ("/live", "/live/main.js"):
             assert stage.get(f"/mon{path}").status == 200
             assert stage.get(path).status == 404
 
     def test_otherPagesKeepTheirPolicy(self) -> None:
-        """A browser may load nothing for the other pages."""
+        """The policy of the other pages lets a browser load nothing."""
         assert Stage().get("/varz").headers["content-security-policy"] == "default-src 'none'"
 
 
@@ -95,7 +95,7 @@ class TestFiles:
         assert Stage().get(path).status == 404
 
     def test_noOtherPlace(self) -> None:
-        """The page's own files name no other place, and make no HTML from text."""
+        """The page's own files load nothing from other hosts, and make no HTML from text."""
         for path in [*FOLDER.glob("*.js"), *FOLDER.glob("*.css"), FOLDER / "index.html"]:
             text = path.read_text("utf-8")
             if not path.name.startswith("uPlot"):
@@ -104,7 +104,7 @@ class TestFiles:
                 assert word not in text, (path.name, word)
 
     def test_everyFileIsUsed(self) -> None:
-        """Each file is named by another one, and each name is that of a file."""
+        """The scripts and the page name every file of the folder, and no other."""
         sources = [path for path in FOLDER.iterdir() if path.suffix in (".js", ".html")]
         texts = "".join(path.read_text("utf-8") for path in sources if "uPlot" not in path.name)
         named = set(re.findall(r"""["'](?:\./|live/)([\w.]+\.(?:js|css|svg))["']""", texts))

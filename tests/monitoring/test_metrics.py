@@ -23,7 +23,7 @@ class TestHistogram:
     """Metrics with buckets."""
 
     def test_scrape(self) -> None:
-        """Buckets are cumulative, with the number and the sum of all."""
+        """A histogram has cumulative buckets, a count and a sum."""
         pytest.importorskip("prometheus_client")
         from prometheus_client.parser import text_string_to_metric_families
 

@@ -14,7 +14,7 @@ class TestPaths:
 
     @pytest.mark.parametrize("path", ["", "varz", "/varz/", "/VARZ", "//live/main.js", "/varz/x"])
     def test_unknown(self, path: str) -> None:
-        """Nothing else is, save for the index where no path is given."""
+        """Unknown paths have no page. The empty path has the index."""
         answer = Stage().model.answer(path, {})
         assert (answer is None) == bool(path)
 
@@ -34,12 +34,12 @@ class TestPaths:
 
     @pytest.mark.parametrize("path", ["/mon", "/mon/"])
     def test_indexBelowBasePath(self, path: str) -> None:
-        """The index is at the base path and links to what is below."""
+        """With a base path, the index is at that path, and its links include it."""
         answer = Stage(monitoring(http_base_path="/mon")).answer(path)
         assert b'href="/mon/varz"' in b"".join(answer.body)
 
     def test_requestsAreNamedWithoutBase(self) -> None:
-        """Requests are counted by the page's own name."""
+        """Requests are counted by the name of the page, without the base path."""
         stage = Stage(monitoring(http_base_path="/mon"))
         assert stage.page("/mon/varz")["http_req_stats"] == {"/varz": 1}
 
@@ -67,7 +67,7 @@ class TestIndex:
     """The page C{/}."""
 
     def test_linksEveryPage(self) -> None:
-        """Every page is linked with its path at that moment, escaped."""
+        """The index links to every page, with the base path and escaped."""
         stage = Stage(monitoring(http_base_path="/mon"))
         stage.model.pages["/<&"] = stage.model.varz
         answer = stage.answer("/mon")

@@ -77,7 +77,7 @@ class Port:
         return parsed(transport.take())
 
     def settle(self) -> None:
-        """Let happen what happens at once."""
+        """Run the calls that are due now."""
         self.model.clock.advance(0)
 
 
@@ -101,7 +101,10 @@ class TestAnswers:
         assert response.headers["content-length"] == "7"
 
     def test_headers(self) -> None:
-        """Browsers may not guess, keep or lend a page; the server's name is not told."""
+        """
+        Headers keep browsers from guessing the type, caching, and loading other content. No header
+        names the server.
+        """
         headers = Port(Model(p=Answer())).get("/p").headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == "no-store"
@@ -111,7 +114,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize("path", ["/nope", "/nope?x=y"])
     def test_unknown(self, path: str) -> None:
-        """A page that is not there is 404, and the path is not repeated."""
+        """An unknown page is answered with 404, without its path."""
         response = Port(Model()).get(path)
         assert (response.status, response.body) == (404, b"404 page not found\n")
         assert response.headers["content-type"] == "text/plain; charset=utf-8"
@@ -125,11 +128,11 @@ class TestAnswers:
         assert model.asked == [("/p", query)]
 
     def test_noJsonp(self) -> None:
-        """A callback is not called."""
+        """The parameter C{callback} is ignored: there is no JSONP."""
         assert Port(Model(p=Answer)).get("/p?callback=f").body == b"{}"
 
-    def test_pathIsTakenAsItIs(self) -> None:
-        """Nothing in a path is decoded or resolved."""
+    def test_pathIsTakenLiterally(self) -> None:
+        """The path of a request is neither decoded nor resolved."""
         model = Model()
         for path in ("/%70", "/../p", "//p", "/p/", "/p;x"):
             assert Port(model).get(path).status == 404
@@ -178,7 +181,7 @@ class TestMethods:
 
 
 class TestHosts:
-    """The host names under which the port answers."""
+    """The host names that a request may have."""
 
     @pytest.mark.parametrize(
         "host",
@@ -195,7 +198,7 @@ class TestHosts:
     )
     @pytest.mark.parametrize("bound", ["127.0.0.1", "localhost", "::1"])
     def test_thisMachine(self, bound: str, host: str) -> None:
-        """On a loopback address, by the names of this machine."""
+        """On a loopback address, the names of the local machine are accepted."""
         assert Port(Model(bound, p=Answer)).get("/p", host=host).status == 200
 
     @pytest.mark.parametrize(
@@ -211,7 +214,9 @@ class TestHosts:
         ],
     )
     def test_otherHosts(self, host: str) -> None:
-        """Other names are refused, so that DNS rebinding is of no use."""
+        """
+        On a loopback address, other host names are refused, as protection against DNS rebinding.
+        """
         model = Model(p=Answer)
         response = Port(model).get("/p", host=host)
         assert (response.status, response.body) == (403, b"Host not allowed\n")
@@ -219,7 +224,7 @@ class TestHosts:
 
     @pytest.mark.parametrize("bound", ["0.0.0.0", "::", "10.0.0.1", "nats.example"])
     def test_otherAddresses(self, bound: str) -> None:
-        """On an address that others may reach by any name, any name is allowed."""
+        """On an address that other machines can reach, every host name is accepted."""
         assert Port(Model(bound, p=Answer)).get("/p", host="nats.example:8222").status == 200
 
     def test_missing(self) -> None:
@@ -229,7 +234,7 @@ class TestHosts:
         assert port.get("/p", host="localhost\r\nHost: localhost").status == 400
 
     def test_http10(self) -> None:
-        """HTTP/1.0 need not give a name."""
+        """A request by HTTP/1.0 may come without a host name."""
         port = Port(Model(p=Answer))
         transport = port.dial()
         transport.send(b"GET /p HTTP/1.0\r\n\r\n")
@@ -272,19 +277,19 @@ class TestOrigins:
         return parsed(transport.take())
 
     def test_noOtherOrigins(self) -> None:
-        """By default no other origin may read a page."""
+        """By default, answers allow no other origin to read them."""
         headers = self.ask().headers
         assert not {"access-control-allow-origin", "vary"} & {header.lower() for header in headers}
 
     @pytest.mark.parametrize("allowed", ["*", "https://a.example"])
     def test_namedOrigins(self, allowed: str) -> None:
-        """Configured origins may read, and caches keep the answers apart."""
+        """Configured origins may read the answer, which varies by origin."""
         headers = {name.lower(): value for name, value in self.ask("x", allowed).headers.items()}
         assert headers["access-control-allow-origin"] == "https://a.example"
         assert headers["vary"] == "Origin"
 
     def test_unnamed(self) -> None:
-        """An origin that is not named is not allowed."""
+        """An origin that is not configured may not read the answer."""
         headers = self.ask("https://b.example").headers
         assert "access-control-allow-origin" not in {header.lower() for header in headers}
 
@@ -293,9 +298,7 @@ class TestLongAnswers:
     """Answers that take long to make or to send."""
 
     def test_othersGetTheirTurn(self) -> None:
-        """
-        A body is made for a short time. Then other requests get their turn, and then it continues.
-        """
+        """A long answer is made in slices, between which other requests are served."""
         model = Model()
         counter = Counter(model.clock, 100, SLICE / 10)
         model.answers["/p"] = Answer(body=iter(counter))
@@ -314,7 +317,7 @@ class TestLongAnswers:
         assert max(after - before for before, after in pairwise(seen)) <= 11
 
     def test_asFastAsItIsTaken(self) -> None:
-        """A long body is passed to the transport at the speed of the transport."""
+        """A long answer is written no faster than the client reads."""
         port = Port(Model(p=Answer(body=iter([b"x" * 1_000_000]))))
         transport = port.dial()
         transport.taking = False
@@ -328,7 +331,7 @@ class TestLongAnswers:
         assert response.headers["content-length"] == "1000000"
 
     def test_nextRequest(self) -> None:
-        """After a long answer the connection is there for the next request."""
+        """After a long answer, the connection serves the next request."""
         port = Port(Model(p=lambda: Answer(body=iter([b"x" * 300_000]))))
         transport = port.dial()
         transport.send(request("/p") * 2)
@@ -342,8 +345,7 @@ class TestLongAnswers:
 
     def test_onlyAFewAtOnce(self) -> None:
         """
-        Only a few long answers are made and sent at the same time. Other long ones wait, and short
-        ones do not.
+        Only a limited number of long answers is made at a time. Short answers do not wait for them.
         """
         model = Model(short=Answer)
         model.answers["/long"] = lambda: Answer(body=iter([b"x" * 300_000]), isLong=True)

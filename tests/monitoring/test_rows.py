@@ -38,7 +38,7 @@ class TestConnection:
         ]
 
     def test_durations(self) -> None:
-        """The round trip is short, the others count whole seconds."""
+        """The round trip is shown in milliseconds, uptime and idle time in whole seconds."""
         assert list(durations(FACTS, 61.0).items()) == [
             ("rtt", "1ms"),
             ("uptime", "1m1s"),
@@ -70,7 +70,7 @@ class TestAskedFor:
         ],
     )
     def test_values(self, value: str | None, asked: tuple[bool, bool]) -> None:
-        """Subscriptions are shown by subject, in detail or not at all."""
+        """The parameter selects subscriptions by subject, in detail, or none."""
         assert askedFor({} if value is None else {"subs": value}) == asked
 
     def test_otherTextIsRefused(self) -> None:
@@ -96,7 +96,7 @@ class TestSubscriptionRow:
         ]
 
     def test_absentMembers(self) -> None:
-        """An empty queue group, no maximum and no account have no member."""
+        """A row has no members for an empty queue group, no maximum and no account."""
         assert list(subscriptionRow(b"foo", b"", b"", 0, 0)) == ["subject", "sid", "msgs", "cid"]
 
 

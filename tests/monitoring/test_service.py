@@ -33,7 +33,9 @@ class TestListening:
         assert not any(isinstance(service, MonitoringService) for service in Host().broker)
 
     def test_address(self) -> None:
-        """By default they are where clients connect; the line is nats-server's."""
+        """
+        By default, the pages have the host of the client listener. The log line is nats-server's.
+        """
         host = Host("http_port: 8222")
         with logLines() as lines:
             host.start()
@@ -103,7 +105,7 @@ class TestModel:
         assert '"port": 4222' in text and '"http_port": 8222' in text
 
     def test_reload(self) -> None:
-        """The pages show the settings in force."""
+        """After a reload, the pages show the new settings."""
         host = Host("max_payload: 100").start()
         host.broker.reload(settingsOf("max_payload: 77"))
         answer = host.broker.monitoring.answer("/varz", {})

@@ -15,7 +15,7 @@ GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 class Page:
     """
-    Answers C{hello}, or nothing until the test does.
+    A page that answers C{hello}, at once or when the test says so.
 
     @ivar open: the requests that are not answered yet.
     @ivar asked: how many requests there were.
@@ -78,7 +78,7 @@ class TestRequests:
         assert transport.closed == ""
 
     def test_anySplit(self) -> None:
-        """A request may come byte by byte."""
+        """A request may arrive in single bytes."""
         answer, _ = Port().ask(*(GET[n : n + 1] for n in range(len(GET))))
         assert answer.startswith(b"HTTP/1.1 200 ")
 
@@ -113,7 +113,7 @@ class TestRequests:
 
     @pytest.mark.parametrize("method", [b"POST", b"PUT", b"get", b"BREW"])
     def test_otherMethod(self, method: bytes) -> None:
-        """A body under another method is refused for the method, for that is the reason."""
+        """A request with a body and an unsupported method is refused for its method."""
         port = Port()
         head = b" / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
         answer, closed = port.ask(GET + method + head + b"hello")
@@ -123,7 +123,7 @@ class TestRequests:
         assert (closed, port.page.asked) == ("lost", 1)
 
     def test_emptyBody(self) -> None:
-        """An empty body is none."""
+        """A request with a body of length 0 is served."""
         answer, _ = Port().ask(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 200 ")
 
@@ -145,7 +145,7 @@ class TestRequests:
         ],
     )
     def test_smuggling(self, headers: bytes) -> None:
-        """A request that others could read in another way is refused, and the connection closed."""
+        """A request whose length is ambiguous is refused, and the connection closed."""
         port = Port()
         start = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
         answer, closed = port.ask(start + headers + GET)
@@ -169,14 +169,14 @@ class TestRequests:
         assert port.page.asked == 0
 
     def test_http2(self) -> None:
-        """HTTP/2 is not spoken, whether it is announced or just begun."""
+        """HTTP/2 is not offered, and a connection that starts it is closed."""
         port = Port()
         assert port.site.acceptableProtocols() == [b"http/1.1"]
         answer, closed = port.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         assert (answer.count(b"HTTP/1.1 400 "), closed) == (1, "lost")
 
     def test_nothingAfterRefusal(self) -> None:
-        """After a refusal nothing more is looked at, even if it was already on its way."""
+        """After a refusal, further input on the connection is ignored."""
         port = Port()
         transport = port.dial()
         transport.send(b"GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
@@ -192,7 +192,7 @@ class TestTime:
     """The time limits of a request."""
 
     def test_nothingComes(self) -> None:
-        """A connection that sends nothing is cut after the five seconds of nats-server."""
+        """A connection that sends nothing is closed after five seconds, as by nats-server."""
         port = Port()
         transport = port.dial()
         assert HEAD_TIMEOUT == 5.0
@@ -202,7 +202,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_dribble(self) -> None:
-        """A connection whose request comes in small pieces is cut too."""
+        """A connection that sends its request too slowly is closed."""
         port = Port()
         transport = port.dial()
         transport.send(b"GET / HTTP/1.1\r\n")
@@ -212,7 +212,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_dribbleLater(self) -> None:
-        """A connection whose second request begins in time and comes little by little is cut."""
+        """A connection that sends its second request too slowly is closed."""
         port = Port()
         transport = port.dial()
         transport.send(GET)
@@ -225,7 +225,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_eachRequestHasItsTime(self) -> None:
-        """The time begins again with every answer."""
+        """The time limit starts again after each answer."""
         port = Port()
         transport = port.dial()
         for _ in range(3):
@@ -237,7 +237,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_answerTakesTooLong(self) -> None:
-        """The answer has its time, too."""
+        """A connection is closed if its answer takes too long."""
         port = Port(waits=True)
         transport = port.dial()
         port.clock.advance(HEAD_TIMEOUT - 1)
@@ -248,7 +248,7 @@ class TestTime:
         assert transport.closed == "aborted"
 
     def test_answerIsNotTaken(self) -> None:
-        """A client that does not read its answer is cut."""
+        """A connection is closed if the client does not read the answer."""
         port = Port()
         transport = port.dial()
         transport.taking = False
@@ -268,10 +268,10 @@ class TestTime:
 
 
 class TestNumber:
-    """The number of connections."""
+    """The limit of connections."""
 
     def test_oldestGivesWay(self) -> None:
-        """With too many connections, the one that has waited longest for its request is cut."""
+        """At the limit, a new connection replaces the one that has been idle for longest."""
         port = Port()
         transports = [port.dial() for _ in range(MOST_CONNECTIONS)]
         transports[0].send(GET)
@@ -283,9 +283,7 @@ class TestNumber:
         assert [n for n, transport in enumerate(transports) if transport.closed] == [1]
 
     def test_flood(self) -> None:
-        """
-        For any number of connections that send nothing, a connection with a request is answered.
-        """
+        """Any number of idle connections does not keep a request from being answered."""
         port = Port()
         for _ in range(3 * MOST_CONNECTIONS):
             port.dial()
@@ -293,16 +291,14 @@ class TestNumber:
         assert port.ask(GET)[0].endswith(b"hello")
 
     def test_floodAtOnce(self) -> None:
-        """
-        Of many connections that come in one turn of the reactor, each replaces an earlier one.
-        """
+        """Many connections in one turn of the reactor replace the oldest ones, one each."""
         port = Port()
         transports = [port.dial() for _ in range(MOST_CONNECTIONS + 10)]
         port.clock.advance(0)
         assert [n for n, transport in enumerate(transports) if transport.closed] == list(range(10))
 
     def test_allAtWork(self) -> None:
-        """If all others wait for their answers, the new one is cut."""
+        """At the limit, if all connections wait for answers, a new one is closed."""
         port = Port(waits=True)
         transports = [port.dial() for _ in range(MOST_CONNECTIONS)]
         for transport in transports:
@@ -313,7 +309,7 @@ class TestNumber:
         assert not any(transport.closed for transport in transports)
 
     def test_stop(self) -> None:
-        """When the port is closed its connections are, too."""
+        """Closing the port closes its connections."""
         port = Port()
         transports = [port.dial() for _ in range(3)]
         port.site.doStop()  # type: ignore[no-untyped-call]

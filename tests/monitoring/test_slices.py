@@ -35,7 +35,7 @@ def counted(clock: Clock, seen: list[int], count: int) -> Iterator[bytes]:
 
 
 def test_slices() -> None:
-    """The reactor runs after each slice."""
+    """Between slices of a long answer, the reactor runs."""
     clock = Scheduling()
     seen: list[int] = []
     made = ensureDeferred(Slices(clock).collect(counted(clock, seen, 10)))
@@ -78,7 +78,7 @@ def test_cancelled() -> None:
 
 
 def test_unwanted() -> None:
-    """An answer ends at the piece before which its requestor has gone. Others go on."""
+    """An answer that nobody waits for any more is cancelled. Other answers continue."""
     clock = Clock()
     slices = Slices(clock)
     seen: list[int] = []
@@ -109,7 +109,7 @@ def test_failure() -> None:
 
 
 def test_result() -> None:
-    """Work in steps has a result."""
+    """Steps that are run in slices return their result."""
     clock = Clock()
     results: list[str] = []
 

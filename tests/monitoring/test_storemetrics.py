@@ -60,7 +60,7 @@ def test_figures() -> None:
 
 
 def test_scrubber() -> None:
-    """A store that verifies itself reports its progress. Another store is left out."""
+    """Only a store that verifies its records has metrics of verification."""
     scrubbed = Measured(ScrubFigures(1000, 2, 0.5, 1_795_190_400.0))
     series = seriesOf(streaming=Measured(None), jetstream=scrubbed)
     assert series["scrub_records"].samples == [(("jetstream",), 1000)]
@@ -71,13 +71,13 @@ def test_scrubber() -> None:
 
 
 def test_unmeasured() -> None:
-    """Stores in memory, and those that are not open, have no metrics."""
+    """A store in memory, and one that is not open, has no metrics."""
     memory = MemoryStore(MemoryReactor(), 0, int)  # type: ignore[no-untyped-call]
     assert seriesOf(streaming=memory, jetstream=None) == {}
 
 
 def test_scrape() -> None:
-    """The page has them, with a bucket for each bound and store."""
+    """The metrics page has the histograms of each store."""
     pytest.importorskip("prometheus_client")
     from prometheus_client.parser import text_string_to_metric_families
 

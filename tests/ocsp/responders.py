@@ -51,7 +51,7 @@ class FakeAgent:
         self._now = now
 
     def request(self, method: bytes, url: bytes, headers: Any, body: Any) -> Deferred[Any]:
-        """Be the agent."""
+        """Answer a request."""
         import base64
         from datetime import timedelta
         from urllib.parse import unquote
@@ -79,7 +79,7 @@ class FakeAgent:
         return answering
 
     def release(self) -> None:
-        """OCSPAnswer what waits."""
+        """Answer the requests that wait."""
         waiting, self.waiting = self.waiting or [], None
         for answering, response in waiting:
             answering.callback(response)

@@ -14,7 +14,7 @@ from tests.server.support import logLines
 
 
 def test_file(tmp_path: Path) -> None:
-    """A cache with a file is there again after a restart."""
+    """A cache in a file is read again after a restart."""
     settings = OCSPCache("local", str(tmp_path / "rc"))
     cache = AnswerCache(settings)
     cache.load()
@@ -36,7 +36,7 @@ def test_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"a": ["?", false]}', "[" * 100000])
 def test_damaged(text: str, tmp_path: Path) -> None:
-    """A file that cannot be read is no reason not to start."""
+    """A damaged cache file is reported in the log, and the cache starts empty."""
     settings = OCSPCache("local", str(tmp_path))
     (tmp_path / "natsbroker-ocsp.json").write_text(text)
     cache = AnswerCache(settings)
@@ -47,7 +47,7 @@ def test_damaged(text: str, tmp_path: Path) -> None:
 
 
 def test_unwritable(tmp_path: Path) -> None:
-    """A cache in a place that cannot be written to does not fail a check."""
+    """A cache whose file cannot be written reports that in the log, and nothing fails."""
     (tmp_path / "rc").write_text("a file")
     cache = AnswerCache(OCSPCache("local", str(tmp_path / "rc")))
     cache.put("a", b"x", False)
@@ -57,7 +57,7 @@ def test_unwritable(tmp_path: Path) -> None:
 
 
 def test_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other caches have no file, and one of them remembers nothing."""
+    """A cache in memory writes no file. A cache of the kind C{none} remembers nothing."""
     monkeypatch.chdir(tmp_path)
     memory, nothing = AnswerCache(OCSPCache()), AnswerCache(OCSPCache("none"))
     for cache in (memory, nothing):
@@ -70,7 +70,7 @@ def test_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("isKept", [True, False])
 def test_preserve(isKept: bool) -> None:
-    """An answer that a certificate is revoked may be kept, although a later one differs."""
+    """With C{preserve_revoked}, an answer that a certificate is revoked is never dropped."""
     cache = AnswerCache(OCSPCache(preserve_revoked=isKept))
     cache.put("a", b"x", True)
     cache.put("b", b"x", False)

@@ -55,7 +55,7 @@ class World:
         return self.desk.within(Settings(tls=self.tls, ocsp=OCSP(mode), **blocks))
 
     def context(self, settings: Settings) -> SSL.Context:
-        """That of clients."""
+        """The TLS context of the client listener."""
         assert settings.tls is not None
         return contextFrom(settings.tls)
 
@@ -82,7 +82,7 @@ class World:
 
 
 def test_everyBlock(tmp_path: Path) -> None:
-    """Each C{tls} block has its terms, and settings are the same with them as without."""
+    """Each C{tls} block gets its OCSP terms, which do not make the settings unequal."""
     tls = World(tmp_path).tls
     remotes = (RemoteLeaf(("h",), tls=tls), RemoteLeaf(("i",)))
     gateways = (RemoteGateway("g", tls=tls), RemoteGateway("h"))
@@ -113,7 +113,7 @@ def test_everyBlock(tmp_path: Path) -> None:
     ],
 )
 def test_modes(mode: str, must: bool, isStapled: bool, tmp_path: Path) -> None:
-    """The mode and the certificate decide whether a response is shown."""
+    """Whether a response is stapled depends on the mode and on the certificate."""
     world = World(tmp_path, must)
     context = world.context(world.within(mode))
     assert world.open() is None
@@ -125,7 +125,7 @@ def test_modes(mode: str, must: bool, isStapled: bool, tmp_path: Path) -> None:
 
 
 def test_mustStapleWithoutOCSP(tmp_path: Path) -> None:
-    """A certificate that must be stapled is warned of where OCSP is off."""
+    """A certificate that requires stapling causes a warning if OCSP is off."""
     world = World(tmp_path)
     with logLines() as lines:
         world.context(world.within("never"))
@@ -134,7 +134,8 @@ def test_mustStapleWithoutOCSP(tmp_path: Path) -> None:
 
 def test_issuer(tmp_path: Path) -> None:
     """
-    The issuer may come after the certificate or among the authorities. Otherwise there is an error.
+    The issuer is found after the certificate in its file, or among the authorities. Without it, the
+    context is refused.
     """
     world = World(tmp_path, chained=False)
     settings = world.within()
@@ -155,8 +156,8 @@ def test_oneStaple(tmp_path: Path) -> None:
 
 def test_reload(tmp_path: Path) -> None:
     """
-    A certificate that comes with a reload has its response soon. A removed one causes no more
-    requests.
+    After a reload, a new certificate is stapled at once, and responses for a removed one are no
+    longer fetched.
     """
     world = World(tmp_path)
     context = world.context(world.within())
@@ -214,7 +215,10 @@ def problem(terms: Any, connection: Connection, tls: TLSSettings) -> str:
 
 @pytest.mark.parametrize("kind", ["cluster", "gateway"])
 def test_members(kind: str, tmp_path: Path) -> None:
-    """Members that show responses check each other's, or ask the responder."""
+    """
+    Members of a cluster verify each other's stapled responses. Without a staple, they ask the
+    responder.
+    """
     world = World(tmp_path)
     blocks: dict[str, Any] = {kind: (Cluster if kind == "cluster" else Gateway)(tls=world.tls)}
     tls = getattr(world.within(**blocks), kind).tls
@@ -235,7 +239,7 @@ def test_members(kind: str, tmp_path: Path) -> None:
 
 
 def test_clients(tmp_path: Path) -> None:
-    """Clients and leafnodes are checked where their TLS says so."""
+    """Clients and leafnodes are checked if their C{tls} block asks for that."""
     world = World(tmp_path)
     for kind in ("client", "leaf"):
         tls = replace(world.tls, ocsp_peer=OCSPPeer(True))

@@ -28,9 +28,7 @@ VERIFY = OCSPPeer(verify=True)
 
 
 class Checks:
-    """
-    Checks against a responder in memory.
-    """
+    """Checks of peers, with a responder in memory."""
 
     def __init__(self, cache: OCSPCache = OCSPCache()) -> None:  # noqa: B008 - an immutable value
         self.clock = Clock()
@@ -54,7 +52,7 @@ class Checks:
 
 
 def test_statuses() -> None:
-    """A peer is accepted as long as its authority confirms it."""
+    """A peer is accepted only if the responder says that its certificate is good."""
     for status, word in ((GOOD, ""), (REVOKED, "revoked"), (UNKNOWN, "unknown")):
         checks = Checks()
         checks.agent.status = status
@@ -76,7 +74,7 @@ def test_options() -> None:
 
 
 def test_noResponder() -> None:
-    """A certificate without a responder, and a root alone, cannot be asked about."""
+    """A certificate without a responder is accepted without a check."""
     checks = Checks()
     plain = certified(OURS, url="").certificate
     assert checks.one(chain=[plain, OURS.certificate]) == ""
@@ -98,7 +96,8 @@ def test_unreachable() -> None:
 
 def test_unreachableAfterRevocation() -> None:
     """
-    A certificate that was revoked at the last request stays refused while the responder is silent.
+    After a certificate was revoked, it stays refused while the responder is unreachable, whatever
+    the options.
     """
     checks = Checks()
     checks.agent.status = REVOKED
@@ -133,14 +132,14 @@ def test_cache(lasting: float | None) -> None:
 
 
 def test_noCache() -> None:
-    """Without a cache each peer causes a request."""
+    """Without a cache, the responder is asked about each peer."""
     checks = Checks(OCSPCache("none"))
     assert checks.one() == checks.one() == ""
     assert len(checks.agent.asked) == 2
 
 
 def test_damagedCache() -> None:
-    """An entry of the cache counts only if the authority has signed it."""
+    """A damaged entry of the cache is ignored, and the responder is asked."""
     checks = Checks()
     checks.cache.put(fingerprint(PEER), b"nonsense", False)
     assert checks.one() == "" and len(checks.agent.asked) == 1
@@ -169,7 +168,7 @@ def test_cancel() -> None:
 
 
 def test_slow() -> None:
-    """A responder has so much time."""
+    """A responder that does not answer in time counts as unreachable."""
     checks = Checks()
     checks.agent.waiting = []
     answer = checks.ask()

@@ -40,7 +40,7 @@ ISSUER = OURS.certificate
 
 
 def test_request() -> None:
-    """A request names the certificate, as a responder can read it."""
+    """A request has the serial number of the certificate."""
     request = ocsp.load_der_ocsp_request(requestFor(CERTIFICATE, ISSUER))
     assert request.serial_number == CERTIFICATE.serial_number
 
@@ -66,7 +66,7 @@ def test_rsa() -> None:
 
 
 def test_delegate() -> None:
-    """A delegate that the issuer has certified for it may sign."""
+    """A response may be signed by a delegate that the issuer has certified for OCSP."""
     data = responded(CERTIFICATE, OURS, delegate=delegated(OURS))
     assert readAnswer(data, CERTIFICATE, ISSUER).status is Status.GOOD
 
@@ -86,13 +86,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals(name: str) -> None:
-    """Any other response does not count."""
+    """Responses with an invalid signature, time or content are refused."""
     with pytest.raises(OCSPError):
         readAnswer(REFUSED[name], CERTIFICATE, ISSUER)
 
 
 def test_everyBit() -> None:
-    """A response with any bit changed has the same content or is refused."""
+    """Changing any bit of a response either changes nothing that is read or makes it invalid."""
     data = responded(CERTIFICATE, OURS, REVOKED)
     for place in range(len(data)):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
@@ -107,13 +107,16 @@ def test_everyBit() -> None:
     [(50, 200, False), (71, 200, True), (229, 200, True), (231, 200, False), (429, None, True)],
 )
 def test_current(now: float, until: float | None, isCurrent: bool) -> None:
-    """An answer counts in its time, and a little before and after it as clocks differ."""
+    """A response is valid from its time until its end, with some tolerance for clocks."""
     assert OCSPAnswer(Status.GOOD, b"", 100, until).isCurrent(now, 30, 300) is isCurrent
     assert not OCSPAnswer(Status.GOOD, b"", 100, None).isCurrent(431, 30, 300)
 
 
 def test_nextQuestion() -> None:
-    """The next question is due at half of the validity, but not at once, and daily without one."""
+    """
+    The next request is due after half of the validity, at least after some time, and daily if there
+    is no end.
+    """
     assert soon(100, OCSPAnswer(Status.GOOD, b"", 0, 1100)) == 500
     assert soon(100, OCSPAnswer(Status.GOOD, b"", 0, 101)) == 120
     assert soon(100, OCSPAnswer(Status.GOOD, b"", 0, None)) == 86400

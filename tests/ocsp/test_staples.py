@@ -25,11 +25,7 @@ CERTIFICATE = certified(OURS).certificate
 
 
 class Stapled:
-    """
-    A staple and its responder.
-
-    @ivar ends: how often the certificate was found to be revoked.
-    """
+    """A staple and its responder, with a count of revocations."""
 
     def __init__(self, folder: Path | None = None, isStrict: bool = True) -> None:
         self.clock = Clock()
@@ -76,7 +72,7 @@ def test_current() -> None:
 
 
 def test_refresh() -> None:
-    """A staple is fetched again at half of its time, again and again."""
+    """A staple is fetched again after half of its validity, each time."""
     stapled = Stapled()
     stapled.prepare()
     first = stapled.staple.current
@@ -92,7 +88,7 @@ def test_refresh() -> None:
 
 
 def test_silence() -> None:
-    """While the responder is away, the last response is shown for as long as it counts."""
+    """While the responder is unreachable, the last response is stapled until it expires."""
     stapled = Stapled()
     stapled.prepare()
     stapled.agent.isDown = True
@@ -109,7 +105,7 @@ def test_silence() -> None:
 
 
 def test_noStart() -> None:
-    """Without a response, or with an invalid one, the listener does not start."""
+    """Without a valid response, the listener does not start, and the error has the reason."""
     stapled = Stapled()
     stapled.agent.isDown = True
     failed = stapled.prepare()
@@ -128,8 +124,7 @@ def test_noStart() -> None:
 @pytest.mark.parametrize("isStrict", [True, False])
 def test_revoked(isStrict: bool) -> None:
     """
-    If the certificate must be good, the broker ends when it is revoked. Otherwise the clients learn
-    it.
+    If the certificate is revoked, a strict broker ends. Otherwise the response is shown to clients.
     """
     stapled = Stapled(isStrict=isStrict)
     stapled.prepare()
@@ -158,7 +153,7 @@ def test_folder(tmp_path: Path) -> None:
 
 
 def test_unwritable(tmp_path: Path) -> None:
-    """A folder that cannot be written to costs no start."""
+    """A folder that cannot be written is reported in the log, and the listener starts."""
     (tmp_path / "ocsp").write_text("a file")
     stapled = Stapled(tmp_path / "ocsp")
     with logLines() as lines:

@@ -15,9 +15,7 @@ pytestmark = onEach
 
 
 class Room:
-    """
-    A turn, and the calls that it wants soon.
-    """
+    """A batch of turns, and the calls that it has scheduled."""
 
     def __init__(self, names: Names) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -53,7 +51,7 @@ class TestTurns:
         assert not batch.isSpent
 
     def test_aShare(self, names: Names) -> None:
-        """The first turn of a round has a whole share."""
+        """The first turn of a round may use the whole share of work."""
         batch = Room(names).batch
         batch.enter()
         batch.work += SHARE - 1
@@ -62,7 +60,7 @@ class TestTurns:
         assert batch.isSpent
 
     def test_theRestOfTheRound(self, names: Names) -> None:
-        """The next turns have the rest of the round, and a small share at least."""
+        """Later turns of a round may use what is left of the share, and always a minimum."""
         batch = Room(names).batch
         for _ in range(3):
             batch.enter()
@@ -90,7 +88,7 @@ class TestTime:
     """The time of a turn, whose work takes longer than it is counted for."""
 
     def test_over(self, names: Names) -> None:
-        """A turn ends with its time, which begins at the first look."""
+        """A turn is over when it has used its time, counted from its first look at the clock."""
         room = Room(names)
         batch = room.batch
         batch.enter()
@@ -103,7 +101,7 @@ class TestTime:
         assert batch.isSpent
 
     def test_betweenLooks(self, names: Names) -> None:
-        """The time is looked at once in some operations."""
+        """The clock is read only after a number of operations."""
         room = Room(names)
         room.batch.enter()
         assert not room.batch.isSpent
@@ -114,7 +112,7 @@ class TestTime:
         assert room.batch.isSpent
 
     def test_roundOver(self, names: Names) -> None:
-        """With the time of a turn its round is over: others have the least share until the next."""
+        """A turn that uses up its time ends the round: later turns have the minimum."""
         room = Room(names)
         batch = room.batch
         batch.enter()
@@ -130,7 +128,7 @@ class TestTime:
         assert not batch.isSpent
 
     def test_othersNextTime(self, names: Names) -> None:
-        """An entry behind one that takes long is called in the next round."""
+        """An entry behind one that uses up the round's time is called in the next round."""
         room = Room(names)
 
         def slow() -> None:
@@ -153,7 +151,7 @@ class TestRounds:
     """The clients that are served in a round."""
 
     def test_notAtOnce(self, names: Names) -> None:
-        """An entry is called when the reactor comes round, once."""
+        """An entry is called once, in the next iteration of the reactor."""
         room = Room(names)
         room.batch.backlog.add(room.worker("a", 1))
         assert room.done == []
@@ -170,7 +168,7 @@ class TestRounds:
         assert room.done == ["a", "b", "c"]
 
     def test_roundRobin(self, names: Names) -> None:
-        """A client that returns repeatedly waits for all others each time."""
+        """An entry that is added again waits for all others first."""
         room = Room(names)
         backlog = room.batch.backlog
 
@@ -188,7 +186,7 @@ class TestRounds:
         assert "".join(room.done) == "abcabca"
 
     def test_failure(self, names: Names) -> None:
-        """An entry that raises keeps none from being served."""
+        """An entry that raises does not keep later ones from being called."""
         room = Room(names)
 
         def fail() -> None:
@@ -206,14 +204,14 @@ class TestSteps:
     """An iterator that is used up."""
 
     def test_atOnce(self, names: Names) -> None:
-        """Little is done at once."""
+        """An iterator with little work is exhausted at once."""
         room = Room(names)
         steps = iter(range(10))
         room.batch.backlog.exhaust(steps)
         assert list(steps) == [] and len(room.batch.backlog) == 0
 
     def test_inShares(self, names: Names) -> None:
-        """Much is done a share at a time."""
+        """An iterator with much work is exhausted over several iterations of the reactor."""
         room = Room(names)
         numbers: list[int] = []
 

@@ -31,7 +31,10 @@ def message(body: bytes, subject: bytes = b"s", reply: bytes = b"") -> Message:
 
 @onEach
 def test_oneCall(names: Names) -> None:
-    """The messages of a turn come in one call when it ends, with equal ones together."""
+    """
+    The messages of a turn are delivered together at its end, in runs of equal subject, reply
+    subject and tag.
+    """
     recorder = RunRecorder()
     batch = names.FlushBatch(lambda call: None)
     collector = names.Collector(recorder, batch, print)
@@ -51,7 +54,7 @@ def test_oneCall(names: Names) -> None:
 
 @onEach
 def test_endedSubscription(names: Names) -> None:
-    """When a subscription ends, earlier messages are delivered first."""
+    """When a subscription ends, its collected messages are delivered first."""
     recorder = RunRecorder()
     later: list[Any] = []
     collector = names.Collector(recorder, names.FlushBatch(later.append), print)
@@ -89,7 +92,7 @@ def test_raises(names: Names) -> None:
     )
 )
 def test_sameRuns(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
-    """Both implementations make the same runs, and the messages are unchanged."""
+    """Both implementations make the same runs, with the messages unchanged."""
     runs = []
     for names in (PURE, COMPILED):
         assert names is not None
@@ -108,7 +111,7 @@ def test_sameRuns(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
 
 
 def fields(delivery: Message, tag: str) -> tuple[Any, ...]:
-    """The content of a message, with its payload at the end."""
+    """The fields of a delivery."""
     return (
         delivery.subject,
         delivery.reply,
@@ -121,7 +124,9 @@ def fields(delivery: Message, tag: str) -> tuple[Any, ...]:
 
 @onEach
 def test_cost(names: Names) -> None:
-    """A message on the readable path is counted when it comes, so its publisher is read slowly."""
+    """
+    A message for the readable path counts as work on arrival, so that its publisher is slowed down.
+    """
     recorder: Any = RunRecorder()
     recorder.steps = SimpleNamespace(cost=300, isIdle=False)
     batch = names.FlushBatch(lambda call: None)

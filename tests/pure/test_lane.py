@@ -38,7 +38,7 @@ class Pair:
         self.subscriber = self.world.client(hello)
 
     def lanes(self, data: bytes) -> int:
-        """The number of messages that the publisher's lane takes, ahead of everything else."""
+        """The number of messages that the publisher's lane takes."""
         session = self.publisher.session
         session.decoder.append(data)
         batch = self.world.context.batch
@@ -51,7 +51,9 @@ class Pair:
 
 @onEach
 def test_takesARun(names: Names) -> None:
-    """A run of publishes is taken whole, and each receiver gets it in order."""
+    """
+    The lane takes a run of publishes with one subject, and delivers it in order to each receiver.
+    """
     with using(names):
         pair = Pair()
         pair.subscriber.send(b"SUB a.* 7\r\nSUB a.b 8\r\n")
@@ -84,7 +86,7 @@ def test_takesARun(names: Names) -> None:
     ],
 )
 def test_stopsInFront(names: Names, stop: bytes) -> None:
-    """The lane stops before a message that it is not sure of, and has done no part of it."""
+    """The lane stops before an operation that it does not support, without effect."""
     with using(names):
         pair = Pair()
         pair.subscriber.send(b"SUB a.b 7\r\n")
@@ -95,7 +97,8 @@ def test_stopsInFront(names: Names, stop: bytes) -> None:
 @onEach
 def test_permissions(names: Names) -> None:
     """
-    A publish to a denied subject is left to the readable path. A delivery that is denied is not.
+    The lane stops before a publish to a denied subject. It takes a publish whose delivery is
+    denied.
     """
     with using(names):
         grant = Grant(
@@ -110,7 +113,7 @@ def test_permissions(names: Names) -> None:
 
 @onEach
 def test_permissionsByTurns(names: Names) -> None:
-    """A subject that may be published to stays in the lane when subjects take turns."""
+    """The lane takes permitted subjects even if they alternate."""
     with using(names):
         pair = Pair(grant=Grant(publish=PermissionSet([b"a.>"])))
         assert pair.lanes((PUB + b"PUB a.c 1\r\nx\r\n") * 3) == 6
@@ -131,7 +134,7 @@ def test_changedSubscriptions(names: Names) -> None:
 
 @onEach
 def test_changedLimits(names: Names) -> None:
-    """A lowered limit applies to a line that was cached before."""
+    """After max_payload is lowered, a publish that the lane has cached is refused."""
     with using(names):
         pair = Pair()
         assert pair.lanes(PUB) == 1
@@ -178,7 +181,9 @@ def _answers(names: Names, seed: int, isFast: bool) -> list[tuple[list[bytes], s
 
 
 def _parts(data: bytes) -> list[bytes]:
-    """The answer in its lines, in an order of its own: that of overlapping receivers is free."""
+    """
+    The lines of a client's output, sorted, because the order of overlapping receivers is free.
+    """
     return sorted(data.split(b"\r\n"))
 
 
@@ -214,7 +219,7 @@ class ImportingPair(Pair):
     ],
 )
 def test_importedStream(names: Names, theirs: bytes, ours: bytes, name: bytes) -> None:
-    """Messages that another account imports are taken, and have their name in that account."""
+    """The lane takes messages that another account imports, under the subject of the import."""
     with using(names):
         pair = ImportingPair(theirs, ours)
         pair.subscriber.send(b"SUB > 7\r\n")
@@ -226,7 +231,7 @@ def test_importedStream(names: Names, theirs: bytes, ours: bytes, name: bytes) -
 
 @onEach
 def test_importedSubjects(names: Names) -> None:
-    """Every subject has its own name in the other account."""
+    """Each imported subject is mapped separately."""
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB > 7\r\n")
@@ -239,7 +244,7 @@ def test_importedSubjects(names: Names) -> None:
 
 @onEach
 def test_importedLimit(names: Names) -> None:
-    """A subscription that ends after some messages has exactly as many, imported or not."""
+    """A subscription with a maximum gets exactly that number of imported messages."""
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB x.a.> 7\r\nUNSUB 7 3\r\n")
@@ -250,7 +255,7 @@ def test_importedLimit(names: Names) -> None:
 
 @onEach
 def test_importedQueue(names: Names) -> None:
-    """A queue group over there gets each message once."""
+    """A queue group in the importing account gets each message once."""
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB x.a.> q 1\r\nSUB x.a.b q 2\r\n")
@@ -260,7 +265,10 @@ def test_importedQueue(names: Names) -> None:
 
 @onEach
 def test_importedDenied(names: Names) -> None:
-    """A subscriber in another account does not get a subject that is denied under its own name."""
+    """
+    A subscriber in the importing account does not get messages whose imported subject is denied to
+    it.
+    """
     with using(names):
         pair = ImportingPair()
         pair.subscriber.send(b"SUB x.> 1\r\n")
@@ -273,8 +281,7 @@ def test_importedDenied(names: Names) -> None:
 @onEach
 def test_importedAnswers(names: Names) -> None:
     """
-    A subscriber in another account that may answer requests gets each one, from the time when it
-    may.
+    The lane stops before a request whose importing subscriber needs a permission for its answer.
     """
     with using(names):
         pair = ImportingPair()
@@ -305,7 +312,7 @@ class Mapped(Pair):
 
 @onEach
 def test_mappedSubjects(names: Names) -> None:
-    """A subject with one destination is taken to it."""
+    """The lane maps a subject that has one destination."""
     with using(names):
         pair = Mapped(None, **{"a.*": "b.$1", "p.*": "q.{{partition(3,1)}}"})
         pair.subscriber.send(b"SUB > 1\r\n")
@@ -326,7 +333,7 @@ def test_mappedByChance(names: Names) -> None:
 
 @onEach
 def test_mappedPermissions(names: Names) -> None:
-    """Whether something may be published is decided by where it leads."""
+    """Permissions to publish are checked for the mapped subject."""
     with using(names):
         grant = Grant(publish=PermissionSet([b"b.>"], [b"b.secret"]))
         pair = Mapped(grant, **{"a.*": "b.$1", "b.c": "d"})
@@ -345,7 +352,7 @@ def test_mappedToReserved(names: Names) -> None:
 
 @onEach
 def test_mappedOtherwise(names: Names) -> None:
-    """Other mappings count at once."""
+    """Changed mappings apply to the next message."""
     with using(names):
         pair = Mapped(None, **{"a.b": "c"})
         pair.subscriber.send(b"SUB > 1\r\n")
@@ -381,7 +388,7 @@ PLAIN = b"NATS/1.0\r\nNats-Trace-None: t\r\n\r\n"
 @pytest.mark.parametrize("traced", [TRACED, PARENT])
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_traced(names: Names, traced: bytes, place: int) -> None:
-    """The lane stops in front of a message that may be traced, also within a run."""
+    """The lane stops before a message that may be traced, also within a run."""
     with using(names):
         pair = Pair(HEADERS)
         pair.world.accounts[Grant().account].matcher.tracesParents = True

@@ -73,7 +73,10 @@ class TestTurn:
     """When outboxes are flushed."""
 
     def test_thresholds(self, names: Names) -> None:
-        """A receiver slows publishers down above 1 MiB, until it has less than 256 KiB."""
+        """
+        A receiver slows publishers down from 1 MiB of waiting output on, until less than 256 KiB
+        wait.
+        """
         assert (names.FlushBatch.HIGH, names.FlushBatch.LOW) == (HIGH, LOW)
 
     def test_collects(self, names: Names) -> None:
@@ -88,7 +91,7 @@ class TestTurn:
         assert stage.soon == []
 
     def test_outermost(self, names: Names) -> None:
-        """Only the end of the outermost turn sends."""
+        """Output is sent at the end of the outermost turn only."""
         stage = Stage(names)
         stage.batch.enter()
         stage.batch.enter()
@@ -99,7 +102,7 @@ class TestTurn:
         assert stage.writes == [b"a"]
 
     def test_outsideOfATurn(self, names: Names) -> None:
-        """Writes outside of any turn are sent soon, together."""
+        """Output that is written outside of turns is sent together in a scheduled call."""
         stage = Stage(names)
         stage.outbox.write(b"a")
         stage.outbox.write(b"b")
@@ -113,8 +116,7 @@ class TestTurn:
 
     def test_turnBeforeSoon(self, names: Names) -> None:
         """
-        A turn that ends before its scheduled call sends the output. The call then has nothing to
-        do.
+        If a turn ends before the scheduled call, it sends the output, and the call does nothing.
         """
         stage = Stage(names)
         stage.outbox.write(b"a")
@@ -136,7 +138,7 @@ class TestTurn:
         assert logs == [[b"xx"], [b"xx"], [b"xx"], []]
 
     def test_callsAtTheEnd(self, names: Names) -> None:
-        """Calls for the turn's end are made once, in order, after everything was sent."""
+        """Calls for the end of a turn are made once, in order, after the output is sent."""
         stage = Stage(names)
         events: list[object] = []
         outbox = stage.another(events.append)
@@ -162,8 +164,8 @@ class TestTurn:
 
     def test_callsMayWrite(self, names: Names) -> None:
         """
-        The output of calls at the end of a turn, and the calls that they schedule, belong to the
-        same turn.
+        Calls at the end of a turn may write and schedule further calls, which belong to the same
+        turn.
         """
         stage = Stage(names)
         events: list[str] = []
@@ -254,7 +256,9 @@ class TestTurn:
         assert (events, len(reported), outbox.closed) == ([b"a", "called"], 1, False)
 
     def test_reportThatFails(self, names: Names) -> None:
-        """Where not even the report can be made, everything else is done before that is raised."""
+        """
+        If reporting a failure fails too, the other outboxes are flushed before that is raised.
+        """
         stage = Stage(names)
 
         def fail(*_: object) -> None:
@@ -293,7 +297,7 @@ class TestOutbox:
         assert stage.outbox.sent == 11
 
     def test_newOutbox(self, names: Names) -> None:
-        """A new outbox is empty, open, and for a peer that knows no headers and wants echoes."""
+        """A new outbox is empty and open, and sends no headers until its peer supports them."""
         outbox = Stage(names, 77).outbox
         assert (outbox.pending, outbox.messages, outbox.messageBytes, outbox.limit) == (0, 0, 0, 77)
         assert (outbox.closed, outbox.paused, outbox.lagging) == (False, False, False)
@@ -345,7 +349,7 @@ class TestOutbox:
         assert stage.writes == [b"abc", b"d"]
 
     def test_pausedByItsOwnWrite(self, names: Names) -> None:
-        """A transport may report during the write that it is full."""
+        """A transport may pause the outbox while it is written to."""
         stage = Stage(names)
 
         def write(data: bytes) -> None:
@@ -381,7 +385,7 @@ class TestOutbox:
         assert (stage.writes, stage.outbox.pending) == ([], 0)
 
     def test_limitCountsTheTransport(self, names: Names) -> None:
-        """The bytes that a full transport holds count until it has sent them or has room again."""
+        """Bytes that a full transport still holds count for the limit."""
         stage = Stage(names, limit=10)
         held = [6]
         stage.outbox.pause(lambda: held[0])
@@ -422,7 +426,7 @@ class TestOutbox:
         assert stage.writes == []
 
     def test_limitChanges(self, names: Names) -> None:
-        """A new limit is in force for the next write."""
+        """A new limit applies to the next write."""
         stage = Stage(names)
         stage.outbox.pause()
         stage.outbox.write(b"0123456789")
@@ -472,7 +476,7 @@ class TestOutbox:
 
 @onEach
 class TestBackPressure:
-    """The notice to publishers that a receiver lags."""
+    """Slowing down publishers for a receiver that lags."""
 
     def test_congested(self, names: Names) -> None:
         """The turn remembers an outbox that has more than 1 MiB waiting."""
@@ -488,7 +492,7 @@ class TestBackPressure:
         assert stage.batch.congested is stage.outbox
 
     def test_notForTheLagging(self, names: Names) -> None:
-        """No publisher is slowed down for a peer that had its chance."""
+        """A receiver that already lags slows no publisher down."""
         stage = Stage(names)
         stage.outbox.pause()
         stage.outbox.lagging = True
@@ -512,7 +516,7 @@ class TestBackPressure:
         assert calls == ["one", "two"]
 
     def test_reliefOfTheLagging(self, names: Names) -> None:
-        """A peer that has caught up no longer counts as lagging."""
+        """A receiver whose output is all sent does not count as lagging any more."""
         stage = Stage(names)
         stage.outbox.pause()
         stage.outbox.write(b"x")
@@ -523,7 +527,7 @@ class TestBackPressure:
         assert not stage.outbox.lagging
 
     def test_reliefAtTheEnd(self, names: Names) -> None:
-        """Publishers that wait for an outbox need not wait after it is closed or overflows."""
+        """Publishers that wait for an outbox continue when it is closed or overflows."""
         for end in ("close", "overflow"):
             stage = Stage(names, limit=100)
             calls: list[str] = []
@@ -537,7 +541,7 @@ class TestBackPressure:
             assert calls == ["relieved"]
 
     def test_waitingAgain(self, names: Names) -> None:
-        """A publisher that is relieved may wait again."""
+        """A publisher may wait for the same outbox again."""
         stage = Stage(names)
         calls: list[str] = []
 
@@ -581,7 +585,7 @@ class TestFrames:
     """Messages as the bytes that a client gets."""
 
     def test_frameFor(self, message: Message, headers: bool, frame: bytes) -> None:
-        """The frame has the publisher's sizes, and the headers only for those who know them."""
+        """A frame has the sizes of the message, and its headers if the peer supports them."""
         assert frameFor(message, b"s", headers) == frame
 
     @onEach

@@ -68,7 +68,7 @@ DAMAGED = [
     "block, content", [block[1:] for block in BLOCKS], ids=[e[0] for e in BLOCKS]
 )
 def test_elements(names: Names, block: bytes, content: bytes) -> None:
-    """Every element is decoded, wherever in the data the block stands."""
+    """Every element of a block is decoded, at any place in the data."""
     assert names.decodeBlock(block, 0, len(block), MOST) == content
     assert names.decodeBlock(b"x" + block + b"y", 1, len(block) + 1, MOST) == content
 
@@ -78,7 +78,7 @@ def test_elements(names: Names, block: bytes, content: bytes) -> None:
     "block, why", [block[1:] for block in DAMAGED], ids=[e[0] for e in DAMAGED]
 )
 def test_damaged(names: Names, block: bytes, why: str) -> None:
-    """Data that is no block is refused, also where it continues behind the damage."""
+    """Data that is no valid block is refused, also if more data follows."""
     for data in (block, block + b"\x00" * 9):
         with pytest.raises(ValueError, match=why):
             names.decodeBlock(data, 0, len(block), MOST)
@@ -96,7 +96,7 @@ def test_limit(names: Names) -> None:
 @onEach
 @pytest.mark.parametrize("start, stop", [(-1, 2), (2, 1), (0, 9)])
 def test_noPart(names: Names, start: int, stop: int) -> None:
-    """The part must be one of the data."""
+    """A part that reaches beyond the data is refused."""
     with pytest.raises(IndexError):
         names.decodeBlock(b"\x01\x00a", start, stop, MOST)
 
@@ -137,7 +137,7 @@ ELEMENT = st.one_of(
 @needsCompiled
 @given(st.lists(ELEMENT, max_size=12), st.sampled_from([0, 0, 0, 1, -1, 400]))
 def test_twins(elements: list[tuple[bytes, int]], off: int) -> None:
-    """The implementations give the same bytes, or refuse with the same error."""
+    """Both implementations give the same bytes or the same error."""
     length = max(sum(element[1] for element in elements) + off, 0)
     block = varint(length) + b"".join(element[0] for element in elements)
     results: list[object] = []

@@ -34,11 +34,11 @@ class Member(LinkHost):
 
     @property
     def membership(self) -> RouteService:
-        """Its part in the cluster."""
+        """The broker's route service."""
         assert self.broker.membership is not None
         return self.broker.membership
 
     def peer(self, **changes: Any) -> MemoryTransport:
-        """Somebody dials it and is let in."""
+        """Dial the broker as another member, and complete the handshake."""
         name = changes.get("server_id", "PEER")
         return self.accepted(6222, connect(name=name) + info(**changes))

@@ -82,7 +82,7 @@ OLD_INFO = {
 
 
 def withLogin(terms: ClusterTerms) -> ClusterTerms:
-    """Require of members that dial us the login that we send ourselves, if we send only one."""
+    """Require of dialling members the login that this member sends itself."""
     wanted = terms.login
     if wanted.isMapped or isHash(wanted.password):
         return terms
@@ -95,7 +95,7 @@ def oldConnect(**changes: Any) -> bytes:
 
 
 def oldInfo(**changes: Any) -> bytes:
-    """An INFO line of such a peer."""
+    """The INFO line of a peer that knows the classic dialect only."""
     return said(b"INFO", OLD_INFO, changes)
 
 
@@ -110,9 +110,7 @@ def info(**changes: Any) -> bytes:
 
 
 class FakeBuses:
-    """
-    The accounts of a member.
-    """
+    """The accounts of a member, as its routes see them."""
 
     def __init__(self, batch: Any, names: Iterable[str]) -> None:
         self._batch = batch
@@ -121,7 +119,7 @@ class FakeBuses:
             self.add(name)
 
     def add(self, name: str, *clock: Any) -> None:
-        """Have one more account."""
+        """Add an account, or replace it."""
         self.accounts[name] = Account(
             name, Router(), AccountDependencies(self._batch, Random(1), *clock)
         )
@@ -175,7 +173,7 @@ class Node(AccountNode):
         self.cluster.urls = (f"127.0.0.1:{port - 2000}",)
 
     def renewAccount(self, name: str) -> None:
-        """Replace an account by an empty one whose timers run on the clock of the test."""
+        """Replace an account by an empty one whose timers run on the test's clock."""
         self.buses.add(name, self.clock)
 
     def _dial(self, target: RouteTarget, after: float) -> None:
@@ -200,12 +198,12 @@ class Node(AccountNode):
 
     @classmethod
     def classic(cls, name: str = "n1", port: int = 6222, **more: Any) -> Node:
-        """A member that speaks the classic dialect, with the global account alone."""
+        """A member that speaks the classic dialect and has the global account only."""
         chosen = {"dialect": RouteDialect.CLASSIC, "accounts": ("$G",), **more}
         return cls(name, port, **chosen)
 
     def use(self, **terms: Any) -> None:
-        """Take part in another way."""
+        """Change some of the member's cluster settings."""
         self.cluster.use(withLogin(replace(self.cluster.terms, **terms)))
 
     def accepted(self) -> Wire:
@@ -217,14 +215,17 @@ class Node(AccountNode):
         return Wire(self, RouteTarget(**{"host": "127.0.0.1", "port": 7777, **target}))
 
     def joined(self, **changes: Any) -> Wire:
-        """A peer that has dialled us and was taken for a member."""
+        """The connection of a peer that has dialled this member and completed the handshake."""
         wire = self.accepted()
         wire.send(connect(name=changes.get("server_id", "PEER")) + info(**changes))
         wire.take()
         return wire
 
     def joinedOld(self, **changes: Any) -> Wire:
-        """The same with a peer that knows the classic dialect only."""
+        """
+        The connection of a peer that knows the classic dialect only and has completed the
+        handshake.
+        """
         wire = self.accepted()
         wire.send(oldConnect(name=changes.get("server_id", "PEER")) + oldInfo(**changes))
         return wire
@@ -244,7 +245,7 @@ class Wire(LinkWire):
 
     @property
     def route(self) -> Route:
-        """Our side of it."""
+        """This member's end of the connection."""
         assert isinstance(self.link, Route)
         return self.link
 
@@ -266,7 +267,7 @@ def everything() -> Iterator[list[str]]:
 
 
 def mesh(*nodes: Node) -> None:
-    """Let members reach each other by their ports."""
+    """Let members reach each other under their ports."""
     ports = {node.cluster.identity.port: node for node in nodes}
     for node in nodes:
         node.network = {port: other for port, other in ports.items() if other is not node}

@@ -35,9 +35,7 @@ THEIRS = ReplyNames("THERE", "THEIR-ID")
 
 
 class TownLink(Link):
-    """
-    A connection between gateways on which everything is agreed.
-    """
+    """A connection between gateways after the handshake."""
 
     CREATED = "Gateway"
     KIND = "Gateway"
@@ -54,9 +52,7 @@ class TownLink(Link):
 
 
 class Wire(LinkWire):
-    """
-    The peer's end.
-    """
+    """The peer's end of a gateway connection."""
 
     def __init__(self, town: Town, begin: Callable[[Any], Any], document: ServerDocument) -> None:
         super().__init__(
@@ -122,7 +118,7 @@ class Town(LinkNode):
         return list(self.accounts)
 
     def bus(self, kind: Kind = Kind.CLIENT, account: str = "A") -> Any:
-        """The bus for a kind of origin."""
+        """The bus of an account for a kind of connection."""
         return self.accounts[account].busFor(kind)
 
     def publish(self, subject: bytes, reply: bytes = b"", body: bytes = b"x") -> int:

@@ -82,7 +82,7 @@ class Replay:
         return self._node
 
     def doNode(self, *settings: str) -> None:
-        """Set us up."""
+        """Set up the member that is tested."""
         given: dict[str, Any] = dict(setting.split("=") for setting in settings)
         told, taken = given.pop("import", ""), given.pop("export", "")
         permissions = RoutePermissions(
@@ -174,7 +174,7 @@ class Replay:
         self._us.settle()
 
     def doMax(self, client: str, count: str) -> None:
-        """It is to end after some messages."""
+        """Let a client's subscription end after a number of messages."""
         self._clients[client][2].subscription.cancelAfter(int(count))
         self._us.settle()
 
@@ -185,7 +185,7 @@ class Replay:
         self._us.publish(subject.encode(), data, "$G", reply=reply[0].encode() if reply else b"")
 
     def doGot(self, client: str, *bodies: str) -> None:
-        """The messages that a client has received."""
+        """Check the messages that a client has received."""
         recorder = self._clients[client][2]
         heard = recorder.bodies[self._taken[client] :]
         self._taken[client] += len(heard)
@@ -202,5 +202,5 @@ class Replay:
         assert self._peers[name].closed, f"{name} is open"
 
     def doOpen(self, name: str = "X") -> None:
-        """It is not."""
+        """Check that a peer's connection is open."""
         assert not self._peers[name].closed, f"{name} is closed: {self._peers[name].closed}"

@@ -30,10 +30,13 @@ def linkTraffic(wire: Wire) -> ClassicTraffic:
 
 
 class TestTelling:
-    """The interest of this member."""
+    """Announcing the interest of this member."""
 
     def test_members(self) -> None:
-        """A queue group has a sid for each member, so that old servers choose fairly."""
+        """
+        A queue group is announced with a sid for each of its members, so that old servers choose
+        fairly.
+        """
         node = Node.classic()
         wire = node.joinedOld()
         one, two = node.subscribe(b"foo", b"q", "$G"), node.subscribe(b"foo", b"q", "$G")
@@ -49,7 +52,7 @@ class TestTelling:
         assert wire.lines() == [b"UNSUB QRSID:1:1"]
 
     def test_globalAccount(self) -> None:
-        """Other accounts are not announced, and their messages are not sent."""
+        """Only the interest and messages of the global account pass over a classic route."""
         node = Node.classic(accounts=("$G", "A"))
         wire = node.joinedOld()
         node.subscribe(b"foo", account="A")
@@ -62,7 +65,8 @@ class TestTelling:
 
     def test_noGlobalAccount(self) -> None:
         """
-        Without a global account no message passes; the peer's interest is kept until it exists.
+        Without a global account, no message passes. The peer's interest is kept for when the
+        account exists.
         """
         node = Node.classic(accounts=())
         wire = node.joinedOld()
@@ -76,7 +80,9 @@ class TestTelling:
         assert wire.lines() == [b"SUB bar  RSID:1:1", b"MSG foo RSID:1:1 2", b"hi"]
 
     def test_oneHop(self) -> None:
-        """A message or interest from one member goes to no other member, of either dialect."""
+        """
+        Neither messages nor interest from one member are passed on to another, in either dialect.
+        """
         node = Node("n1", dialect=RouteDialect.AUTO)
         one, two = node.joinedOld(), node.joinedOld(server_id="P2")
         three = node.joined(server_id="P3", server_name="p3")
@@ -111,7 +117,9 @@ class TestTelling:
         assert node.publish(b"z", account="$G") == 1
 
     def test_peersPermissions(self) -> None:
-        """A peer that accepts more interest than before receives it again, under the same sids."""
+        """
+        When a peer starts to accept more interest, all interest is sent again under the same sids.
+        """
         node = Node.classic()
         wire = node.joinedOld(export={"allow": ["b"]})
         node.subscribe(b"a", account="$G")
@@ -121,8 +129,8 @@ class TestTelling:
 
     def test_noUpdate(self) -> None:
         """
-        A server so old that it disconnects is not told of us again. A server that announces support
-        for updates is.
+        INFO is sent again only to servers that announce support for it; an older one would
+        disconnect.
         """
         node = Node.classic()
         old, oldest = node.joinedOld(), node.joinedOld(server_id="P0", proto=0)
@@ -136,7 +144,7 @@ class TestHearing:
     """The interest of the peer."""
 
     def test_headers(self) -> None:
-        """Headers stay behind, as no classic member understands them."""
+        """Headers are removed, because no classic server understands them."""
         node = Node.classic()
         wire = node.joinedOld()
         wire.send(b"SUB foo  RSID:1:1\r\n")
@@ -159,7 +167,7 @@ class TestHearing:
         assert len(second) == 9 and max(second.values()) - min(second.values()) <= 1
 
     def test_twoPatterns(self) -> None:
-        """A group that matches by two patterns at the peer is one group."""
+        """A queue group with several patterns at the peer gets a message once."""
         node = Node.classic()
         wire = node.joinedOld()
         wire.send(b"SUB job q QRSID:1:1\r\nSUB * q QRSID:1:2\r\nSUB > q QRSID:1:3\r\n")
@@ -169,7 +177,7 @@ class TestHearing:
         assert sids.total() == 60 and len(sids) == 3
 
     def test_maximumOfGroup(self) -> None:
-        """A member of a group that has had enough is out of it."""
+        """A member of a queue group that has reached its maximum is not chosen any more."""
         node = Node.classic()
         wire = node.joinedOld()
         wire.send(b"SUB job q QRSID:1:1\r\nSUB job q QRSID:1:2\r\nUNSUB QRSID:1:1 1\r\n")
@@ -183,8 +191,8 @@ class TestHearing:
 
     def test_lastMemberGone(self) -> None:
         """
-        A message for a queue group whose last member here is gone goes to a member elsewhere, or at
-        the sender if no other broker has one. Plain subscribers there have it already.
+        A message for a queue group that has no member here any more goes to a member elsewhere, and
+        otherwise back to the sender.
         """
         node = Node.classic()
         one, two = node.joinedOld(), node.joinedOld(server_id="P2")
@@ -202,7 +210,7 @@ class TestHearing:
 
     def test_overflow(self) -> None:
         """
-        A peer that reads nothing is cut in the middle of a message, and its state is forgotten.
+        A peer that does not read is closed, even in the middle of a message, and its interest ends.
         """
         node = Node.classic(limits=linked(max_pending=5000, no_fast_producer_stall=True))
         wire = node.joinedOld()
@@ -213,7 +221,7 @@ class TestHearing:
         assert node.publish(b"foo", b"x", account="$G") == 0
 
     def test_controlBytes(self) -> None:
-        """A subject of an old server that we do not accept does not end the connection."""
+        """A subject that is invalid here but not in old servers does not end the connection."""
         node = Node.classic()
         wire = node.joinedOld()
         with logLines() as lines:
@@ -248,7 +256,7 @@ class TestHearing:
         assert told == {(b"foo", b"", 0), (b"foo", b"q", 2)}
 
     def test_manyBytes(self) -> None:
-        """Lines and messages may come in any pieces."""
+        """Lines and messages may arrive in pieces of any size."""
         data = (
             oldConnect() + oldInfo() + b"SUB foo RSID:1:1\r\nMSG bar RSID:1:1 4\r\nabcd\r\nPING\r\n"
         )
@@ -263,7 +271,7 @@ class TestHearing:
 
 
 class TestOrigin:
-    """The stand-in for the peer."""
+    """The object that stands for a peer in matching."""
 
     def test_interfaces(self) -> None:
         """The stand-in for a classic peer is a link, and an origin."""
@@ -301,7 +309,7 @@ class TestAgreeing:
 
     @pytest.mark.parametrize("size", [-1, 3])
     def test_autoDials(self, size: int) -> None:
-        """In auto, the dialled peer's INFO determines the dialect."""
+        """With the dialect C{auto}, the INFO of the dialled peer decides the dialect."""
         node = Node("n1", dialect=RouteDialect.AUTO, poolSize=size)
         node.subscribe(b"foo", account="$G")
         old, new = node.dialling(), node.dialling()
@@ -312,7 +320,7 @@ class TestAgreeing:
         assert node.dialled == []
 
     def test_autoAccepts(self) -> None:
-        """A member with both dialects chooses one when it is dialled, for any pieces of input."""
+        """With the dialect C{auto}, an accepted peer's CONNECT decides the dialect."""
         node = Node("n1", dialect=RouteDialect.AUTO, poolSize=3)
         node.subscribe(b"foo", account="$G")
         old, new = node.accepted(), node.accepted()
@@ -324,7 +332,10 @@ class TestAgreeing:
         assert old.lines() == [b"MSG bar RSID:7:1 2", b"hi"]
 
     def test_autoNameless(self) -> None:
-        """A peer with the modern dialect must name the cluster, and send CONNECT first."""
+        """
+        With the dialect C{auto}, a peer with the modern dialect must send CONNECT first, with the
+        cluster's name.
+        """
         node = Node("n1", dialect=RouteDialect.AUTO)
         nameless, early = node.accepted(), node.accepted()
         nameless.send(connect(cluster="") + info())
@@ -334,7 +345,10 @@ class TestAgreeing:
 
     @pytest.mark.parametrize("isDialled", [True, False])
     def test_modernRefuses(self, isDialled: bool) -> None:
-        """A member that speaks the modern dialect alone says so, and tries again less often."""
+        """
+        A member with the modern dialect refuses a classic peer with an error, and dials it less and
+        less often.
+        """
         node = Node(targets=(target(7777),))
         for _ in range(8):
             wire = node.dialling() if isDialled else node.accepted()
@@ -351,16 +365,14 @@ class TestAgreeing:
             assert node.dialled[-1] == (target(7777), 1.0)
 
     def test_discoveredForeigner(self) -> None:
-        """An announced member with another dialect is not dialled again."""
+        """A discovered member whose dialect differs is not dialled again."""
         node = Node.classic()
         wire = node.dialling(isConfigured=False)
         wire.send(info())
         assert wire.closed == "Wrong Dialect" and node.dialled == []
 
     def test_newPassword(self) -> None:
-        """
-        A peer that needed no password before needs one after a reload, also without a CONNECT.
-        """
+        """After a reload adds a password, a peer without one is closed, even before its CONNECT."""
         node = Node.classic()
         wire = node.accepted()
         wire.send(oldInfo())
@@ -368,7 +380,7 @@ class TestAgreeing:
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
 
     def test_reload(self) -> None:
-        """With another dialect all routes begin again."""
+        """A reload with another dialect closes all routes and dials them again."""
         node = Node.classic(targets=(target(7777),))
         wire = node.dialling()
         wire.send(oldInfo())
@@ -377,7 +389,7 @@ class TestAgreeing:
         assert wire.closed == "Route Removed" and node.dialled == [(target(7777), 1.0)]
 
     def test_names(self) -> None:
-        """A change of a generated cluster name is not sent to classic members."""
+        """A change of a generated cluster name does not close routes to classic members."""
         node = Node("n1", dialect=RouteDialect.AUTO)
         node.use(name="AAA", isDynamic=True)
         old = node.joinedOld()
@@ -390,7 +402,7 @@ class TestGossip:
     """Gossip among classic members."""
 
     def test_newMemberIsAnnounced(self) -> None:
-        """A new member is announced to the others with its address; it receives no announcement."""
+        """A new member is announced to the other members, and not to itself."""
         node = Node.classic()
         one = node.joinedOld(server_id="P1")
         one.take()
@@ -417,7 +429,7 @@ class TestGossip:
         assert one.documents() == []
 
     def test_otherDialect(self) -> None:
-        """Members without a common dialect are not announced to each other."""
+        """A new member is announced only to members with the same dialect."""
         node = Node("n1", dialect=RouteDialect.AUTO)
         old, new = node.joinedOld(server_id="P1"), node.joined(server_id="P2", server_name="p2")
         old.take(), new.take()
@@ -440,7 +452,7 @@ class TestGossip:
         assert len(node.dialled) == 1
 
     def test_urls(self) -> None:
-        """Clients learn where else they can connect."""
+        """Clients learn the addresses of members that are connected."""
         node = Node.classic()
         wire = node.joinedOld(connect_urls=["1.2.3.4:4222"])
         assert "1.2.3.4:4222" in node.cluster.connectUrls()

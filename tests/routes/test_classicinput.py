@@ -34,7 +34,7 @@ LIMITS = linked(
 
 
 def statement(random: Random) -> bytes:
-    """Something that a peer may say, mostly well formed."""
+    """A line that a peer may send, mostly well formed."""
     subject, sid = random.choice(SUBJECTS), random.choice(SIDS)
     body = random.choice([b"", b"x", b"y" * 500, b"\r\nPING\r\n"])
     queue = random.choice([b"", b"", b"q", b"r"])
@@ -91,7 +91,7 @@ def failures() -> Iterator[list[str]]:
 
 def answer(seed: int, cuts: int) -> tuple[list[bytes], list[list[bytes]], str]:
     """
-    Have some input, and clients of ours in between.
+    Send random input as a peer, and publish as clients in between.
 
     @param cuts: how the input is cut.
     @return: what we said, what our clients had, and why the connection ended.
@@ -129,7 +129,10 @@ def answer(seed: int, cuts: int) -> tuple[list[bytes], list[list[bytes]], str]:
 
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, 20))
 def test_input(first: int) -> None:
-    """No input raises an error or leaves state behind, and its pieces change nothing."""
+    """
+    Random input of any size raises no error and leaves no state behind. The sizes of its pieces do
+    not matter.
+    """
     for seed in range(first, first + 20):
         with failures() as failed:
             whole = answer(seed, 0)

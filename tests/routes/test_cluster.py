@@ -47,7 +47,7 @@ class TestMesh:
 
     @pytest.mark.parametrize("size", [-1, 3])
     def test_messages(self, size: int) -> None:
-        """A message reaches every member once, and one of a queue group."""
+        """A message reaches each member once, and one member of each queue group."""
         nodes = trio(poolSize=size)
         for account in ("A", "B"):
             plain = [node.subscribe(b"foo.*", account=account) for node in nodes]
@@ -78,7 +78,7 @@ class TestMesh:
         assert recorder.bodies == [b"hi"]
 
     def test_restart(self) -> None:
-        """A member that comes back under another id counts as one."""
+        """A member that restarts with another id replaces its former self."""
         one, two, three = trio()
         one.isDown = True
         for route in one.cluster:
@@ -95,7 +95,7 @@ class TestMesh:
         assert recorder.bodies == [b"2", b"3"]
 
     def test_urls(self) -> None:
-        """Clients learn of members as they come and go, and of members in lame duck mode."""
+        """The addresses for clients follow members that join and leave, or enter lame duck mode."""
         one, two, three = trio()
         assert one.cluster.connectUrls() == ("127.0.0.1:4001", "127.0.0.1:4002", "127.0.0.1:4003")
         before = one.changes
@@ -111,13 +111,13 @@ class TestMesh:
         assert one.cluster.connectUrls() == ("127.0.0.1:4001",)
 
     def test_lone(self) -> None:
-        """A member that never connected to another one has no addresses for its clients."""
+        """A member that is alone gives clients no addresses of the cluster."""
         assert Node("n1", 6001).cluster.connectUrls() == ()
 
     def test_dedicatedRouteEndsLast(self) -> None:
         """
-        The addresses of a member are removed with its pool, independently of routes of single
-        accounts.
+        The addresses of a member are removed when its pool is gone, even if the route of an account
+        remains.
         """
         node = Node(poolSize=1, dedicated=("A",))
         pooled = node.joined(route_pool_size=1, connect_urls=["h:1"])
@@ -169,13 +169,13 @@ class TestRedialling:
         assert [(remote.isConfigured, after) for remote, after in node.dialled] == [(False, 0.1)]
 
     def test_accepted(self) -> None:
-        """A member that dialled us dials again by itself."""
+        """A member that dialled this one is not dialled back after its route is lost."""
         node = Node()
         node.joined().hangUp()
         assert node.dialled == []
 
     def test_inherited(self) -> None:
-        """The connection that stays remembers why the other one was dialled."""
+        """When a duplicate route is closed, the remaining one takes over its configured target."""
         node = Node(targets=(target(7777),))
         first = node.joined()
         second = node.dialling()
@@ -226,7 +226,7 @@ class TestChanging:
         assert (node.publish(b"z"), node.publish(b"w")) == (1, 1)
 
     def test_deniedWithin(self) -> None:
-        """Wider interest is accepted, and denied subjects within it are left out."""
+        """Interest with a denied part is accepted without that part."""
         node = Node(permissions=RoutePermissions(None, SubscribePermissions(None, [b"x.secret"])))
         wire = node.joined()
         wire.send(b"RS+ A x.*\r\nRS+ A x.* q 5\r\nRS+ A x.secret\r\n")
@@ -235,7 +235,7 @@ class TestChanging:
         assert wire.take().count(b"RMSG") == 1
 
     def test_peersPermissions(self) -> None:
-        """A peer that accepts more interest than before receives all of it again."""
+        """When a peer starts to accept more interest, all interest is sent again."""
         node = Node()
         wire = node.joined(export={"allow": ["b"]})
         node.subscribe(b"a")
@@ -244,7 +244,7 @@ class TestChanging:
         assert wire.lines() == [b"RS+ A a"]
 
     def test_password(self) -> None:
-        """A member that logged in with another password is cut."""
+        """After a reload with another password, routes with the former password are closed."""
         node = Node(user="u", password="p")
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())
@@ -278,10 +278,10 @@ class TestChanging:
 
 
 class TestNames:
-    """Whose cluster it is."""
+    """The name of the cluster."""
 
     def test_madeUp(self) -> None:
-        """A generated name gives way to a configured one."""
+        """A generated name is replaced by a peer's configured one."""
         node = Node(name="n1", isDynamic=True)
         other = node.joined(cluster="C1")
         wire = node.accepted()
@@ -300,7 +300,7 @@ class TestNames:
 
 
 def test_incompatiblePeers() -> None:
-    """A peer with another dialect is dialled less and less often, each by itself."""
+    """A peer with another dialect is dialled at growing intervals, independently of other peers."""
     node, backoff = Node(), IncompatiblePeers()
     strange, other, accepted = node.dialling(), node.dialling(port=7778), node.accepted()
     for wire in (strange, other):

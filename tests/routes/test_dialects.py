@@ -58,6 +58,6 @@ def test_dialectOfOtherServers(proto: int, expected: tuple[RouteDialect | None, 
 
 
 def test_valueOfTheFlag() -> None:
-    """Only C{true} means that the classic dialect is understood, too."""
+    """The member C{classic} of INFO counts only if it is C{true}."""
     document = parseDocument(b'{"proto":2,"classic":1}')
     assert chosen(CLASSIC, document) is None

@@ -31,8 +31,7 @@ def test_isNews(
     isDialled: bool, isConfiguredRoute: bool, gossip: GossipMode, said: int, news: bool
 ) -> None:
     """
-    A member that learned an address from another one passes it on only if its mode requires it, and
-    never a hidden one.
+    An address is news for other members depending on the gossip mode. A hidden address never is.
     """
     node = Node()
     wire = (
@@ -44,7 +43,9 @@ def test_isNews(
 
 
 def test_modeFor() -> None:
-    """Every combination of the dialling ends and their reasons."""
+    """
+    The gossip mode about a new member depends on which ends of the routes were dialled, and why.
+    """
     node = Node()
     accepted, other = node.accepted().route, node.accepted().route
     configured, discovered = node.dialling().route, node.dialling(isConfigured=False).route
@@ -82,7 +83,7 @@ def test_targetFrom() -> None:
 
 @pytest.mark.parametrize("ip", ["", "x", "nats-route://h", "nats-route://h:x/", "//:1"])
 def test_newsWithoutAddress(ip: str) -> None:
-    """News of a member must have an address."""
+    """News of a member without an address is invalid."""
     with pytest.raises(ValueError):
         targetFrom(ServerDocument(ip=ip), "", "", "")
 
@@ -133,7 +134,7 @@ class TestGossip:
         assert self.told(accepted) == [("P3", "nats-route://127.0.0.9:9999/", GossipMode.DEFAULT)]
 
     def test_announcedOnce(self) -> None:
-        """A member is announced once. One whose mode is "disabled" is not announced."""
+        """A member that was discovered, or whose mode is C{disabled}, is not announced."""
         node = Node()
         one = node.joined()
         one.take()
@@ -184,7 +185,10 @@ class TestGossip:
         assert self.told(one)[0][1] == "nats-route://public:1/"
 
     def test_certifiedName(self) -> None:
-        """A member dialled by its address shows a certificate for the name in the settings."""
+        """
+        A member that is discovered by its address is expected to have a certificate for a
+        configured name.
+        """
         known = target(7777)
         node = Node(targets=(known, target(7778).__class__("seed.example", 1)))
         node.joined().send(info(server_id="P2", port=1, ip="nats-route://10.0.0.2:8888/"))
@@ -192,10 +196,10 @@ class TestGossip:
 
 
 class TestThemselves:
-    """The later INFOs of a member about itself."""
+    """Later INFOs that a member sends about itself."""
 
     def test_urls(self) -> None:
-        """Where its clients connect, until it is a lame duck."""
+        """A member's addresses for clients follow its INFO, until it is in lame duck mode."""
         node = Node()
         wire = node.joined(connect_urls=["h:1"])
         assert node.cluster.connectUrls() == ("127.0.0.1:4222", "h:1")

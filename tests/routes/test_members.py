@@ -16,12 +16,15 @@ from tests.routes.clusters import Node
     [(3, "A", 0), (3, "C", 1), (1, "C", 0), (0, "C", 0), (-1, "C", 0), (7, "", 2166136261 % 7)],
 )
 def test_poolIndex(size: int, account: str, index: int) -> None:
-    """The place of an account: the 32-bit FNV-1a hash of its name, modulo the size."""
+    """
+    The place of an account in the pool is the 32-bit FNV-1a hash of its name, modulo the pool's
+    size.
+    """
     assert poolIndex(size, account) == index
 
 
 def test_member() -> None:
-    """The data of a member goes with its last connection."""
+    """A member exists until its last connection of the pool is removed."""
     node = Node(poolSize=2, dedicated=("A",))
     member = Member(ServerDocument(server_id="P", server_name="p"))
     one, two = (node.joined(route_pool_size=2, route_pool_idx=place).route for place in (0, 1))
@@ -37,9 +40,7 @@ def test_member() -> None:
 
 
 def test_placeFor() -> None:
-    """
-    A peer that dials names a place in the pool. A peer without places gets the first free one.
-    """
+    """A dialling peer chooses its place in the pool. Otherwise the first free place is taken."""
     node = Node(poolSize=3)
     member = Member(ServerDocument(server_id="P"))
     accepted, dialled = node.joined(route_pool_size=3).route, node.dialling().route
@@ -68,7 +69,7 @@ def test_placeFor() -> None:
 def test_prevails(
     isOurs: bool, peer: str, isDialled: bool, age: float, isPooled: bool, stays: bool
 ) -> None:
-    """Of two connections for the same purpose, both ends keep the same one."""
+    """Of two connections for the same place, both ends keep the same one."""
     node = Node(poolSize=3 if isPooled else -1)
     there = node.dialling().route
     node.settle(age)
@@ -97,6 +98,6 @@ def test_bothAgree() -> None:
 
 
 def test_serverWithoutInfoReplacesNone() -> None:
-    """A connection whose peer has not sent its INFO yet does not replace an existing route."""
+    """A new connection does not replace an existing route before it has received INFO."""
     node = Node()
     assert not prevails(node.accepted().route, node.joined().route, "M", 0.0)

@@ -35,7 +35,10 @@ class TestTelling:
         assert sorted(peer.lines()) == [b"RS+ A bar.* q 2", b"RS+ A foo", b"RS+ B >"]
 
     def test_changes(self) -> None:
-        """Every change that matters is sent: the first, the last, and the weight of a group."""
+        """
+        Interest is sent for the first and last subscription to a pattern, and for each change of a
+        queue group's weight.
+        """
         node = Node()
         wire = node.joined()
         one, two = node.subscribe(b"foo"), node.subscribe(b"foo")
@@ -51,7 +54,7 @@ class TestTelling:
         assert wire.lines() == [b"RS+ A foo q 1", b"RS- A foo q"]
 
     def test_autoUnsubscribe(self) -> None:
-        """Interest that ends by itself is withdrawn."""
+        """The end of a subscription by its maximum is sent."""
         node = Node()
         wire = node.joined()
         recorder = node.subscribe(b"foo")
@@ -107,7 +110,7 @@ class TestHearing:
         ],
     )
     def test_inBulk(self, names: Names | None, odd: bytes) -> None:
-        """Interest in one piece has the same effect as line by line, in any spelling."""
+        """Interest that arrives in one piece has the same effect as line by line."""
         if names is None:
             pytest.skip("the compiled names are not there")
         data = b"RS+ A x.1\r\nRS+ A x.2 q 3\r\n" + odd + b"RS+ A x.3\r\nRS+ A x.4\r\n"
@@ -135,7 +138,10 @@ class TestHearing:
         assert sorted(line.split()) == sorted(b"RMSG A foo | q r 2".split())
 
     def test_queueOnly(self) -> None:
-        """Queue groups are named, with the reply in front."""
+        """
+        A message for queue groups only has the mark C{+} or C{|}, its reply subject, and the names
+        of the groups.
+        """
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo q 1\r\n")
@@ -143,7 +149,7 @@ class TestHearing:
         assert wire.take() == b"RMSG A foo + rep q 1\r\nx\r\n"
 
     def test_localMembersFirst(self) -> None:
-        """A queue group with a member here stays here."""
+        """A queue group with a member at this broker gets the message here."""
         node = Node()
         wire = node.joined()
         recorder = node.subscribe(b"foo", b"q")
@@ -171,14 +177,17 @@ class TestHearing:
         assert one.take().count(b"RMSG") > 300
 
     def test_withdrawnInterest(self) -> None:
-        """Withdrawn interest is gone at once. Withdrawing missing interest does nothing."""
+        """
+        Withdrawn interest ends at once, however often it was sent. Withdrawing unknown interest
+        does nothing.
+        """
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\nRS+ A foo\r\nRS- A foo\r\nRS- A foo\r\nRS- A bar q\r\n")
         assert node.publish(b"foo") == 0 and not wire.closed
 
     def test_leafs(self) -> None:
-        """Interest of leafnodes is interest of its own."""
+        """Interest of a peer's leafnodes is counted apart from the peer's own."""
         node = Node()
         wire = node.joined()
         wire.send(b"LS+ LC A foo\r\nRS+ A foo\r\nRS- A foo\r\n")
@@ -187,7 +196,7 @@ class TestHearing:
         assert node.publish(b"foo") == 0
 
     def test_leafsOfOldPeers(self) -> None:
-        """An old peer does not name the origin when interest ends."""
+        """An old peer withdraws interest of a leafnode without naming the leafnode's cluster."""
         node = Node()
         wire = node.joined(lnocu=False)
         wire.send(b"LS+ LC A foo\r\nLS- A foo\r\n")
@@ -239,7 +248,7 @@ class TestMessages:
     """Messages of the peer."""
 
     def test_plainSubscribers(self) -> None:
-        """Without queue groups, plain subscribers get it."""
+        """A message without queue groups goes to plain subscribers only."""
         node = Node()
         plain, member = node.subscribe(b"foo"), node.subscribe(b"foo", b"q")
         node.joined().send(b"RMSG A foo rep 5\r\nhello\r\n")
@@ -269,7 +278,7 @@ class TestMessages:
         ]
 
     def test_oneHop(self) -> None:
-        """A message from one member is sent to no other member, nor back."""
+        """A message from one member is not passed on to another, nor sent back."""
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
         for wire in (one, two):
@@ -283,8 +292,8 @@ class TestMessages:
 
     def test_lastMemberGone(self) -> None:
         """
-        A message for a queue group whose last member here is gone goes to another member of the
-        cluster. If there is none, it goes back, after the withdrawal of the group's interest.
+        A message for a queue group that has no member here any more goes to a member elsewhere, and
+        otherwise back to the sender.
         """
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
@@ -302,7 +311,9 @@ class TestMessages:
         assert member.got == []
 
     def test_accounts(self) -> None:
-        """A message stays in its account; one for an unknown account reaches no receiver."""
+        """
+        A message is delivered in its own account only. A message for an unknown account is dropped.
+        """
         node = Node()
         here, there = node.subscribe(b"foo"), node.subscribe(b"foo", account="B")
         wire = node.joined()
@@ -312,8 +323,7 @@ class TestMessages:
 
     def test_origin(self) -> None:
         """
-        Services see a message of a route as one of its account, with the permissions of any user
-        there.
+        The origin of a message over a route is its account, without restrictions of permissions.
         """
         node = Node()
         recorder: Recorder = node.subscribe(b"foo")
@@ -330,8 +340,8 @@ class TestMessages:
     )
     def test_cluster(self, account: str, line: bytes) -> None:
         """
-        A message names the cluster of its leafnode, but not in another account: members may send it
-        to leafnodes of that cluster.
+        A message from a leafnode names the leafnode's cluster, unless it comes from another
+        account.
         """
         node = Node()
         wire = node.joined()
@@ -346,7 +356,7 @@ class TestEnd:
     """The end of a connection leaves nothing."""
 
     def test_atOnce(self) -> None:
-        """A route that ends is out of matching before its transport is."""
+        """A route that ends gets no more messages, even before its transport is closed."""
         node = Node()
         wire = node.joined()
         wire.send(b"RS+ A foo\r\nRS+ A foo q 1\r\n")

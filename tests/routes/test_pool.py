@@ -13,7 +13,9 @@ class TestPool:
     """The connections of a peer, and the accounts that share them."""
 
     def test_places(self) -> None:
-        """A peer that dials names the place. An existing connection there is replaced."""
+        """
+        A dialling peer names its place in the pool, and replaces the connection at that place.
+        """
         node = Node(poolSize=3)
         wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in (0, 1, 2)]
         assert [wire.route.poolIndex for wire in wires] == [0, 1, 2]
@@ -32,13 +34,13 @@ class TestPool:
         assert wire.closed == "Protocol Violation"
 
     def test_largerPool(self) -> None:
-        """The pool is as large as the larger one of both."""
+        """The larger of both pool sizes applies."""
         wire = Node(poolSize=2).accepted()
         wire.send(connect() + info(route_pool_size=5, route_pool_idx=4))
         assert not wire.closed
 
     def test_dialledNamesNone(self) -> None:
-        """A dialled peer must not name a place."""
+        """A dialled peer that names a place in the pool is refused."""
         wire = Node(poolSize=3).dialling()
         wire.send(info(route_pool_size=3, route_pool_idx=1))
         assert wire.lines() == [b"-ERR 'Route pool index should not be set but is set to 1'"]
@@ -57,7 +59,9 @@ class TestPool:
         assert said["route_pool_idx"] == 1
 
     def test_fullPool(self) -> None:
-        """A connection beyond the pool is closed, and is no reason to dial again."""
+        """
+        A surplus connection to a complete pool is closed, and its target is not dialled again.
+        """
         node = Node(poolSize=1, targets=(target(7777),))
         for closed in ("", "Duplicate Route"):
             wire = node.dialling()
@@ -84,7 +88,7 @@ class TestPool:
         ]
 
     def test_oldPeer(self) -> None:
-        """With a peer without a pool, one connection is for all."""
+        """A peer without a pool has one connection for all accounts."""
         node = Node(poolSize=3)
         wire = node.joined()
         node.subscribe(b"foo", account="A")
@@ -95,21 +99,24 @@ class TestPool:
         assert wire.closed == "Duplicate Route" and not again.closed
 
     def test_oldPeerRace(self) -> None:
-        """If two connections come at the same time, the first one stays."""
+        """Of two simultaneous connections of a peer without a pool, the first one stays."""
         node = Node()
         first, second = node.joined(), node.joined()
         assert (first.closed, second.closed) == ("", "Duplicate Route")
 
 
 class TestDedicated:
-    """Accounts with connections of their own."""
+    """Accounts with connections of their own, apart from the pool."""
 
     def node(self) -> Node:
         """A member with one such account."""
         return Node(poolSize=3, dedicated=("A",))
 
     def test_accepted(self) -> None:
-        """No line on it names the account, and its interest passes nowhere else."""
+        """
+        On a connection for one account, lines do not name the account. Its interest is sent over no
+        other connection.
+        """
         node = self.node()
         pool = [node.joined(route_pool_size=3, route_pool_idx=place) for place in range(3)]
         wire = node.joined(route_pool_size=3, route_account="A")
@@ -122,7 +129,10 @@ class TestDedicated:
         assert wire.take() == b"RMSG bar 1\r\nx\r\n"
 
     def test_dialled(self) -> None:
-        """A dedicated connection is dialled when the first one of the pool is established."""
+        """
+        The connection for an account is dialled after the first one of the pool, and again when it
+        is lost.
+        """
         node = Node(poolSize=1, dedicated=("A", "nope"), targets=(target(7777),))
         wire = node.dialling()
         wire.send(info(route_pool_size=1) + b"PONG\r\n")
@@ -135,7 +145,7 @@ class TestDedicated:
         assert node.dialled[1:] == [(target(7777, account="A"), 1.0)]
 
     def test_unknown(self) -> None:
-        """An account that shall have no connection has none."""
+        """A connection for an account that is not configured for it is refused."""
         node = self.node()
         wire = node.accepted()
         wire.send(connect() + info(route_pool_size=3, route_account="B"))
@@ -145,7 +155,7 @@ class TestDedicated:
         assert other.lines() == [b"-ERR 'Unable to lookup account \"C\": account missing'"]
 
     def test_impossible(self) -> None:
-        """Without a pool on both sides, the peer has none."""
+        """A connection for an account is refused if there is no pool."""
         wire = Node().accepted()
         wire.send(connect() + info(route_pool_size=3, route_account="A"))
         assert wire.lines() == [
@@ -160,7 +170,7 @@ class TestDedicated:
         assert (first.closed, second.closed) == ("", "Duplicate Route")
 
     def test_connectionOnRequest(self) -> None:
-        """A peer may ask for a connection while the others run."""
+        """A peer may ask for a connection for an account at any time."""
         node = Node(poolSize=1)
         wire = node.joined(route_pool_size=1)
         recorder = node.subscribe(b"foo", account="B")
@@ -178,7 +188,9 @@ class TestDedicated:
         assert recorder.bodies == [b"x"] and node.publish(b"bar", account="B") == 1
 
     def test_laterDialled(self) -> None:
-        """The end that dialled the peer dials that connection too."""
+        """
+        If a peer asks for a connection for an account, the end that dialled the pool dials it.
+        """
         node = Node(poolSize=1, targets=(target(7777),))
         wire = node.dialling()
         wire.send(info(route_pool_size=1))

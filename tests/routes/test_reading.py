@@ -30,7 +30,7 @@ def test_absent() -> None:
 
 
 def test_empty() -> None:
-    """An empty block has all defaults, and listens nowhere."""
+    """An empty C{cluster} block has default values, and does not listen."""
     assert clusterOf("") == Cluster() and Cluster().port == 0
 
 
@@ -87,7 +87,7 @@ def test_address(text: str, host: str, port: int) -> None:
 
 
 def test_tls() -> None:
-    """Members always show each other their certificates."""
+    """TLS between members always requires certificates of both."""
     cluster = clusterOf("listen: 6222, tls { cert_file: cert.pem, key_file: key.pem }")
     assert cluster.tls is not None and cluster.tls.verify
 
@@ -181,10 +181,7 @@ def test_notYet(text: str, error: str) -> None:
 
 
 def test_compression() -> None:
-    """
-    Routes accept compression unless the block sets another mode. The value on means that they ask
-    for it.
-    """
+    """The default for compression is C{accept}. C{on} means C{s2_fast}."""
     assert Cluster().compression.mode == clusterOf("").compression.mode == "accept"
     assert clusterOf("compression: on").compression.mode == "s2_fast"
     assert clusterOf("compression: off").compression.mode == "off"

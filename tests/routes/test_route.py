@@ -37,7 +37,7 @@ class TestAccepting:
         assert "route_pool_size" not in said and "auth_required" not in said
 
     def test_letIn(self) -> None:
-        """A peer with a correct handshake is a member."""
+        """A peer that has sent CONNECT and INFO is a member."""
         node = Node()
         wire = node.joined()
         assert not wire.closed and node.peers() == ["peer"]
@@ -55,7 +55,7 @@ class TestAccepting:
         assert wire.closed == "Authentication Failure" and not node.peers()
 
     def test_rightPassword(self) -> None:
-        """The right one is fine."""
+        """A peer with the right user and password is a member."""
         node = Node(user="u", password="p")
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())
@@ -63,7 +63,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("password, isRight", [("bar", True), ("baz", False)])
     def test_hash(self, password: str, isRight: bool) -> None:
-        """Nothing is read while a password is compared with a hash, and everything after it."""
+        """While a password is compared with its hash, further input waits."""
         node = Node(login=LinkLogin("u", HASH))
         threads = Threads()
         node.context.checks = PasswordChecks(threads)
@@ -79,7 +79,7 @@ class TestAccepting:
         assert wire.closed == ("" if isRight else "Authentication Failure")
 
     def test_hashOfNobody(self) -> None:
-        """A peer that disconnects before its password was compared changes nothing."""
+        """A peer that disconnects while its password is compared does not become a member."""
         node = Node(login=LinkLogin("u", HASH))
         threads = Threads()
         node.context.checks = PasswordChecks(threads)
@@ -102,7 +102,7 @@ class TestAccepting:
 
     @pytest.mark.parametrize("early", [b"PING\r\n", info(), b"RS+ A foo\r\n", b"x"])
     def test_lineBeforeConnect(self, early: bytes) -> None:
-        """A line before CONNECT ends the connection."""
+        """A peer whose first line is not CONNECT is refused."""
         wire = Node().accepted()
         wire.send(early)
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
@@ -120,7 +120,7 @@ class TestAccepting:
         assert wire.closed == "Authentication Timeout"
 
     def test_connectWithoutInfo(self) -> None:
-        """CONNECT without INFO makes no member."""
+        """A peer that sends CONNECT but no INFO is closed after a timeout."""
         node = Node()
         wire = node.accepted()
         wire.send(connect())
@@ -176,12 +176,12 @@ class TestAccepting:
         assert any('Remote server has a duplicate name: "n1"' in line for line in lines)
 
     def test_otherClusterInInfo(self) -> None:
-        """The CONNECT and the INFO of a peer must agree."""
+        """A peer whose INFO names another cluster than its CONNECT is refused."""
         wire = Node().joined(cluster="ZZ")
         assert wire.closed == "Cluster Name Conflict"
 
     def test_secondConnect(self) -> None:
-        """A second CONNECT changes nothing."""
+        """A second CONNECT is ignored."""
         wire = Node().joined()
         wire.send(connect(cluster="ZZ") + b"PING\r\n")
         assert wire.lines() == [b"PONG"]
@@ -194,14 +194,14 @@ class TestAccepting:
         assert wire.closed == "Protocol Violation"
 
     def test_interestBeforeInfo(self) -> None:
-        """Interest of a peer before its INFO is not taken."""
+        """A peer that sends interest before its INFO is closed."""
         wire = Node().accepted()
         wire.send(connect() + b"RS+ A foo\r\n")
         assert wire.closed == "Protocol Violation"
 
 
 class TestDialling:
-    """We dial somebody."""
+    """The handshake with a peer that this broker dialled."""
 
     def test_connectWithoutWaiting(self) -> None:
         """CONNECT is sent without waiting."""
@@ -221,7 +221,7 @@ class TestDialling:
         assert node.peers() == ["peer"] and not wire.closed
 
     def test_pool(self) -> None:
-        """With a pool, our INFO waits for the peer's, and says which connection this is."""
+        """With a pool, the dialling end sends its INFO after the peer's."""
         node = Node(poolSize=3)
         wire = node.dialling()
         assert wire.documents() == []
@@ -240,7 +240,9 @@ class TestDialling:
         assert node.dialled == [(target(7777), 1.0)]
 
     def test_ourselves(self) -> None:
-        """We are not a member to ourselves, and not dialled again."""
+        """
+        A broker that dials itself closes the connection, and does not dial that address again.
+        """
         node = Node(targets=(target(7777),))
         wire = node.dialling()
         wire.send(info(server_id="ID-n1", server_name="n1"))
@@ -255,7 +257,7 @@ class TestDialling:
         assert not wire.closed
 
     def test_password(self) -> None:
-        """No password is in the trace."""
+        """Traces of CONNECT show no password."""
         node = Node()
         node.context.tracing = True
         with everything() as lines:
@@ -266,7 +268,7 @@ class TestDialling:
 
 
 def test_names() -> None:
-    """A route is called in the log as nats-server calls it."""
+    """Log lines name a route as nats-server does."""
     node = Node()
     with logLines() as lines:
         wire = node.joined()
@@ -289,10 +291,15 @@ def shownIn(data: bytes) -> list[dict[str, Any]]:
 
 
 class TestCompression:
-    """S2 is agreed on by INFOs that are not compressed, and then everything is said in it."""
+    """
+    The negotiation of compression: both ends first exchange INFO uncompressed, then use S2 for
+    everything.
+    """
 
     def test_accepting(self) -> None:
-        """An accepting member sends its INFO once more, in S2, and accepts only input in S2."""
+        """
+        The accepting end answers the peer's INFO with its own in S2, and then accepts only S2.
+        """
         node = Node(compression=Compression("s2_fast"), user="u", password="p")
         wire = node.accepted()
         assert wire.documents()[0]["compression"] == "s2_fast"
@@ -307,7 +314,7 @@ class TestCompression:
         assert node.peers() == ["peer"] and before == b"" and said == b"PONG\r\n"
 
     def test_dialling(self) -> None:
-        """A dialling member waits for the peer, and sends nothing before the peer's INFO in S2."""
+        """The dialling end sends nothing in S2 before it has received the peer's INFO in S2."""
         node = Node(compression=Compression("s2_better"), poolSize=3)
         wire = node.dialling()
         assert wire.take().startswith(b"CONNECT ")
@@ -322,7 +329,7 @@ class TestCompression:
         assert before == b"" and len(shownIn(said)) == 1 and node.peers() == ["peer"]
 
     def test_inputBehindInfo(self) -> None:
-        """The input behind the INFO in one piece is S2."""
+        """Input after the peer's INFO may be S2, even in the same piece."""
         node = Node(compression=Compression("accept"))
         wire = node.accepted()
         wire.take()
@@ -343,10 +350,7 @@ class TestCompression:
     )
     @pytest.mark.parametrize("size", [-1, 3])
     def test_noCompression(self, mode: str, peer: str | None, shown: str, size: int) -> None:
-        """
-        If one side wants no compression, there is one INFO, which declares it, and interest
-        follows.
-        """
+        """Without compression at either end, one INFO is sent, and interest follows at once."""
         node = Node(compression=Compression(mode), poolSize=size)
         node.subscribe(b"foo")
         wire = node.dialling()
@@ -360,7 +364,7 @@ class TestCompression:
 
     @pytest.mark.parametrize("isDialled", [False, True])
     def test_unknown(self, isDialled: bool) -> None:
-        """An unknown mode ends the connection, in plain text."""
+        """A peer with an unknown mode of compression is refused with an error in plain text."""
         node = Node(compression=Compression("accept"))
         wire = node.dialling() if isDialled else node.accepted()
         wire.take()
@@ -377,21 +381,21 @@ class TestCompression:
         ],
     )
     def test_refusedEarly(self, changes: dict[str, str], reason: str) -> None:
-        """A peer that is no member is refused before anything is compressed."""
+        """A peer that is refused gets its error before compression begins."""
         wire = Node(compression=Compression("s2_fast")).accepted()
         wire.take()
         wire.send(connect() + info(compression="s2_fast", **changes))
         assert wire.closed == reason and BEGIN not in wire.take()
 
     def test_notYetAdmitted(self) -> None:
-        """Without a CONNECT nothing is negotiated."""
+        """An INFO without a CONNECT starts no negotiation."""
         wire = Node(compression=Compression("s2_fast")).accepted()
         wire.take()
         wire.send(info(compression="s2_fast"))
         assert wire.closed == "Authentication Failure" and BEGIN not in wire.take()
 
     def test_plainText(self) -> None:
-        """Text after the switch ends the connection without a word."""
+        """Plain text after the switch to S2 closes the connection."""
         node = Node(compression=Compression("s2_fast"))
         wire = node.accepted()
         wire.send(connect() + info(compression="s2_fast"))
@@ -400,7 +404,7 @@ class TestCompression:
         assert wire.take() == b"" and wire.closed == "Read Error"
 
     def test_noPingMeanwhile(self) -> None:
-        """While the two sides agree, no PING is sent; then the round trip decides the level."""
+        """No PING is sent during the negotiation. Afterwards the round trip chooses the level."""
         limits = linked(timeout=60.0, ping_interval=1.0, ping_max=20)
         auto = Compression("s2_auto", (0.01, 0.05, 0.1))
         node = Node(compression=auto, limits=limits)
@@ -425,7 +429,7 @@ class TestCompression:
         assert wire.route.compression.level == "s2_better"
 
     def test_messages(self) -> None:
-        """Messages pass both ways, and are counted with their size without S2."""
+        """Compressed messages pass both ways, and are counted with their uncompressed size."""
         node = Node(compression=Compression("s2_fast"))
         heard = node.subscribe(b"foo")
         wire = node.accepted()
@@ -440,10 +444,7 @@ class TestCompression:
         assert wire.route.outbox.messageBytes == 5000 and wire.route.decoder.messageBytes == 300
 
     def test_reload(self) -> None:
-        """
-        A new level applies to the existing connection. Another connection negotiates whether there
-        is S2.
-        """
+        """A reload changes the level of an open connection. Switching compression off closes it."""
         node = Node(compression=Compression("s2_fast"))
         wire = node.accepted()
         wire.send(connect() + info(compression="s2_fast"))
@@ -459,10 +460,7 @@ class TestCompression:
     @pytest.mark.parametrize("isDialled", [False, True])
     @pytest.mark.parametrize("isMet", [False, True])
     def test_reloadMeanwhile(self, isDialled: bool, isMet: bool) -> None:
-        """
-        A connection whose compression is being negotiated ends at a reload: the peer knows the old
-        settings.
-        """
+        """A reload that changes the mode closes connections whose negotiation is under way."""
         goal = target(7777)
         node = Node(compression=Compression("s2_fast"), targets=(goal,))
         wire = node.dialling() if isDialled else node.accepted()
@@ -477,7 +475,7 @@ class TestCompression:
     @pytest.mark.parametrize("other", ["s2_best", "accept"])
     @pytest.mark.parametrize("size", [-1, 2])
     def test_pair(self, one: str, other: str, size: int) -> None:
-        """Two natsbrokers negotiate the same."""
+        """Two brokers with any modes agree on whether to compress."""
         first = Node("n1", 6222, compression=Compression(one, (0.01,)), poolSize=size)
         clock = first.clock
         second = Node("n2", 6223, clock, compression=Compression(other), poolSize=size)

@@ -40,7 +40,7 @@ COUNTS = st.lists(st.sampled_from([1, 1, 2, 3, 40]), min_size=8, max_size=8)
 
 
 def inRuns(messages: list[Any], counts: list[int]) -> list[Any]:
-    """Each message that often, with bodies of one length that differ."""
+    """Repeat messages a number of times, with different bodies of equal length."""
     return [
         (subject, reply, (b"%d." % number * len(body))[: len(body)], *more)
         for (subject, reply, body, *more), count in zip(messages, counts, strict=False)
@@ -73,10 +73,7 @@ INTERESTS = st.lists(
 
 
 def inAnyOrder(data: bytes) -> list[list[bytes]]:
-    """
-    The frames that a peer gets, with the names of queue groups in a fixed order. The order of
-    several patterns of a group is not defined.
-    """
+    """The frames for a peer, without regard to the order of queue groups."""
     subjects = []
     for frame in re.split(rb"(?=[RH]MSG A)", data):
         line, _, body = frame.partition(b"\r\n")
@@ -93,7 +90,8 @@ def outbound(
     members: list[tuple[bytes, bytes]] | None = None,
 ) -> tuple[bytes, bytes, int]:
     """
-    The messages that a peer and a client here get of a client's publishes.
+    Publish as a client; return the frames for a peer and for a local client, and the number that
+    the lane took.
 
     @param members: patterns and queue groups of the client.
     """
@@ -130,7 +128,7 @@ class TestOutbound:
         headers: bool,
         members: list[tuple[bytes, bytes]],
     ) -> None:
-        """A message goes to the peer once, as on the readable path."""
+        """The compiled lane sends the same frames to a peer as the readable path."""
         assert COMPILED is not None
         data = published(inRuns(messages, counts))
         fast = outbound(COMPILED, interest, data, headers, members)
@@ -139,7 +137,10 @@ class TestOutbound:
         assert sorted(fast[1].split(b"MSG")) == sorted(slow[1].split(b"MSG"))
 
     def test_takenByTheLane(self) -> None:
-        """The lane takes the message, also if several patterns of one peer match."""
+        """
+        The lane takes a message for a peer, and sends it once even if several patterns of the peer
+        match.
+        """
         assert COMPILED is not None
         interest = [b"RS+ A a.b\r\n", b"RS+ A a.*\r\n", b"LS+ LC A a.b\r\n"]
         data = published([(b"a.b", b"r", b"x", False), (b"a.b", b"", b"y", True)])
@@ -149,7 +150,7 @@ class TestOutbound:
         assert ear == b"MSG a.b 7 r 1\r\nx\r\nHMSG a.b 7 18 19\r\n" + HEADERS + b"y\r\n"
 
     def test_workOfARun(self) -> None:
-        """A message of a run costs a part of the work of a single one, to a peer too."""
+        """Messages of a run for a peer cost less work than single ones."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -165,9 +166,7 @@ class TestOutbound:
             assert ear.heard == b"MSG a.b 7 1\r\nx\r\n" * 2000
 
     def test_queues(self) -> None:
-        """
-        The lane takes messages for groups at other brokers: one frame has the names of all groups.
-        """
+        """The lane sends one frame for all queue groups of a peer, with their names."""
         assert COMPILED is not None
         interest = [b"RS+ A a.b q 1\r\n", b"RS+ A a.* q 2\r\n", b"RS+ A a.b r 1\r\n"]
         data = published([(b"a.b", b"", b"x", False), (b"a.b", b"_R", b"y", True)])
@@ -178,7 +177,9 @@ class TestOutbound:
         )
 
     def test_localMembersFirst(self) -> None:
-        """A group with a member here gets the message here. Other groups get it elsewhere."""
+        """
+        The lane delivers to a queue group's local member. Other groups get the message at the peer.
+        """
         assert COMPILED is not None
         interest = [b"RS+ A a.b\r\n", b"RS+ A a.b q 1\r\n", b"RS+ A a.b r 1\r\n"]
         data = published([(b"a.b", b"", b"x", False)])
@@ -189,7 +190,10 @@ class TestOutbound:
         )
 
     def test_weights(self) -> None:
-        """Of several peers each is chosen as often as its members are many; every message once."""
+        """
+        The lane chooses among peers by the weight of their queue groups, and sends each message
+        once.
+        """
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -206,8 +210,8 @@ class TestOutbound:
             assert bodies == [b"%03d" % n for n in range(1000)]
             assert 50 < counts["P1"] < 160 < counts["P2"] < 400 < counts["P3"] < 720
 
-    def test_memberThatIsGone(self) -> None:
-        """A group whose members have gone with their peer has no responders."""
+    def test_peerOfGroupIsGone(self) -> None:
+        """When a peer of a queue group is gone, the lane sends all messages to the other peer."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -244,7 +248,7 @@ def inbound(
     dedicated: bool,
 ) -> tuple[bytes, int]:
     """
-    The messages that a client here gets from a peer, and their number.
+    Send frames as a peer; return the frames for a local client, and their number.
 
     @param mine: patterns and queue groups of the client.
     """
@@ -283,7 +287,10 @@ class TestInbound:
         cuts: list[int],
         dedicated: bool,
     ) -> None:
-        """Clients get the bytes of the readable path, wherever the input is cut."""
+        """
+        The compiled lane sends the same frames to clients as the readable path, however the input
+        is cut.
+        """
         assert COMPILED is not None
         data = b""
         arriving = inRuns(messages, counts)
@@ -313,7 +320,10 @@ class TestInbound:
             assert ear.heard == b"MSG foo 1 1\r\na\r\n" + b"MSG foo 1 1\r\nb\r\n" * 2000
 
     def test_takenByTheLaneOnceKnown(self) -> None:
-        """The lane takes a message once it knows the account; other accounts get nothing."""
+        """
+        The lane takes a message after the first one of its account, and delivers it in that account
+        only.
+        """
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -346,9 +356,7 @@ class TestInbound:
         ],
     )
     def test_queues(self, line: bytes, heard: bytes) -> None:
-        """
-        The lane takes messages for queue groups, and gives them to members of these groups only.
-        """
+        """The lane delivers a message for queue groups to members of the named groups only."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -390,7 +398,7 @@ class TestInbound:
             assert decoder.pending == len(line) + 6
 
     def test_leafnodesElsewhere(self) -> None:
-        """Messages of a peer's leafnodes are taken unless leafnodes here want them."""
+        """The lane takes messages from a peer's leafnodes, unless a leafnode here has interest."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -412,8 +420,8 @@ class TestInbound:
 
     def test_streamSubject(self) -> None:
         """
-        The lane takes messages of a JetStream consumer on another member. Clients see the subject
-        in the stream, and a reply subject without it.
+        The lane takes messages of a consumer on another member. Clients see the subject in the
+        stream, which the reply subject carries.
         """
         assert COMPILED is not None
         with using(COMPILED):
@@ -439,7 +447,10 @@ class TestInbound:
             assert plain.heard.startswith(b"MSG s.a 8 $JS.ACK.S.C.1.2.3.4.5 1\r\n1\r\n")
 
     def test_importedStreamSubject(self) -> None:
-        """An account that imports the messages also sees the subject in the stream."""
+        """
+        Messages of a consumer on another member show the subject in the stream in an importing
+        account too.
+        """
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -460,7 +471,7 @@ class TestInbound:
             )
 
     def test_leafnodes(self) -> None:
-        """A message that a leafnode is to have too is left to the readable path."""
+        """The lane leaves messages for leafnodes to the readable path."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -485,13 +496,7 @@ class TestInbound:
         ids=["cancelled", "unreachable", "imported"],
     )
     def test_lastMemberGone(self, name: str, end: Callable[[Any], Any]) -> None:
-        """
-        A message for a queue group whose members here are gone takes the readable path to a member
-        elsewhere. The lane takes a message that a member here can take.
-
-        @param name: the account of the member: B imports the stream from A.
-        @param end: how the member goes.
-        """
+        """The lane leaves messages for a queue group without local members to the readable path."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -512,7 +517,7 @@ class TestInbound:
             assert two.lines()[-2:] == [b"RMSG A foo | q 1", b"c"]
 
     def test_accountReplaced(self) -> None:
-        """After a reload the lane delivers in the current accounts."""
+        """After an account is replaced, the lane delivers in the new one."""
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
@@ -527,7 +532,10 @@ class TestInbound:
             assert ear.heard == b"MSG foo 1 1\r\nb\r\n" * 2
 
     def test_lastMessage(self) -> None:
-        """A subscription that has had its last message is taken back in the middle of a run."""
+        """
+        A subscription that reaches its maximum within a run gets no more, and its end is sent to
+        the peer.
+        """
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()

@@ -48,14 +48,14 @@ def test_route() -> None:
 
 
 def test_permissions() -> None:
-    """The permissions of the page and of each route are shown where not everything passes."""
+    """The permissions of the cluster and of each route are shown if they are restricted."""
     page = showing(Node().joined(), **{"import": {"allow": ["a"]}}).page("/routez")
     assert page["import"] == page["routes"][0]["import"] == {"allow": ["a"]}
     assert "export" not in page
 
 
 def test_subscriptions() -> None:
-    """Interest is listed on request, if there is any."""
+    """The interest of a route is listed on request, or left out if there is none."""
     node = Node()
     wire, other = node.joined(server_id="P1"), node.joined(server_id="P2")
     wire.send(b"RS+ A foo\r\nRS+ A foo q 2\r\nLS+ LC A bar\r\n")
@@ -72,7 +72,9 @@ def test_subscriptions() -> None:
 
 
 def test_dedicated() -> None:
-    """A connection of one account names it. Its interest does not."""
+    """
+    The route of a single account shows the account's name, and the ids of its interest do not.
+    """
     node = Node(poolSize=3, dedicated=("A",))
     wire = node.joined(route_pool_size=3, route_account="A")
     wire.send(b"RS+ foo\r\n")
@@ -82,10 +84,7 @@ def test_dedicated() -> None:
 
 
 def test_configured() -> None:
-    """
-    The row of a dialled route shows whether the settings name its peer. A silent peer has no
-    interest.
-    """
+    """A dialled route shows whether its peer is configured."""
     node = Node()
     named, told = node.dialling(), node.dialling(isConfigured=False)
     told.send(info(server_id="P2"))
@@ -96,7 +95,7 @@ def test_configured() -> None:
 
 
 def test_boundedRow() -> None:
-    """A row has a bounded size, and reports that."""
+    """The list of a route's interest is cut at a limit, and marked as truncated."""
     node = Node()
     wire = node.joined()
     wire.send(b"".join(b"RS+ A %b%d\r\n" % (b"x" * 1000, number) for number in range(400)))
@@ -138,7 +137,7 @@ def test_settings() -> None:
 
 
 def test_counts() -> None:
-    """Routes and members are counted while they exist; messages are counted for ever."""
+    """Routes and members count while they are connected. Messages stay counted."""
     member = Member().start()
     peer = member.peer()
     peer.send(b"RMSG A foo 2\r\nhi\r\n")
@@ -152,7 +151,7 @@ def test_counts() -> None:
 
 
 def test_slow() -> None:
-    """Routes that were given up are listed with such clients."""
+    """Routes that were closed as stale are counted."""
     member = Member().start()
     member.peer()
     member.reactor.pump([1.0] * 200)
@@ -162,7 +161,7 @@ def test_slow() -> None:
 
 
 def test_contributed() -> None:
-    """The pages of any model show it."""
+    """The pages of a model show the cluster that was added to it."""
     membership: RouteService = Member("permissions { import: a }").start().membership
     stage = Stage()
     stage.model.links["route"].contribute(membership, stage.model)
@@ -172,7 +171,7 @@ def test_contributed() -> None:
 
 
 def test_acceptedRoute() -> None:
-    """The data of a route that a member dialled, as its row needs it."""
+    """A route has the values that its row on the page shows."""
     node = Node()
     node.clock.advance(5)
     wire = node.joined()

@@ -40,13 +40,13 @@ class TestListening:
         assert host.membership.port == 6222
 
     def test_nameMadeUp(self) -> None:
-        """A generated name is logged with a warning."""
+        """A generated cluster name causes a warning."""
         with logLines(False) as lines:
             Host('cluster { listen: "127.0.0.1:6222" }').start()
         assert "[WRN] Cluster name was dynamically generated, consider setting one" in lines
 
     def test_classicAccounts(self) -> None:
-        """Accounts that classic routes do not carry are logged with a warning."""
+        """Accounts that classic routes do not carry cause a warning."""
         warning = "[WRN] Only messages of the global account pass over classic routes"
         block = 'cluster { name: C, listen: "127.0.0.1:6222", dialect: %s }'
         for text, isTold in (
@@ -78,10 +78,7 @@ class TestClients:
     """The INFO of clients."""
 
     def test_info(self) -> None:
-        """
-        INFO names the cluster and the addresses of its present members. A member that never
-        connected to another one has no address.
-        """
+        """INFO names the cluster, and the addresses of members if there is more than one."""
         host = Member().start()
         client = host.dial()
         told = client.receive()
@@ -96,7 +93,9 @@ class TestClients:
         assert again.connected
 
     def test_beforePing(self) -> None:
-        """A client learns of it with its first PONG, not before."""
+        """
+        A client that has not yet sent PING gets no INFO about new members before its first PONG.
+        """
         host = Member().start()
         client = host.client(b'CONNECT {"protocol":1,"verbose":false}\r\n')
         host.peer(connect_urls=["127.0.0.1:4333"])
@@ -117,7 +116,7 @@ class TestClients:
         assert peer.take() == b"RMSG $G bar 2\r\nho\r\n"
 
     def test_noResponders(self) -> None:
-        """A request with a subscriber on another member has responders."""
+        """A request with a subscriber on another member does not get "no responders"."""
         host = Member().start()
         client = host.client(
             b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB r 1\r\n'
@@ -128,7 +127,10 @@ class TestClients:
         assert client.ask(b"PUB svc r 0\r\n\r\n") == b""
 
     def test_lameDuck(self) -> None:
-        """Members receive the address, and clients the other ones of the cluster."""
+        """
+        In lame duck mode, members get an INFO without addresses, and clients one with those of the
+        other members.
+        """
         host = Member().start()
         client = host.client(b'CONNECT {"protocol":1,"verbose":false}\r\nPING\r\n')
         peer = host.peer(connect_urls=["127.0.0.1:4333"])
@@ -147,7 +149,7 @@ class TestDialling:
     ROUTES = 'routes: ["nats-route://127.0.0.1:7001", "nats-route://127.0.0.1:7002"]'
 
     def test_dials(self) -> None:
-        """Members are dialled once the service listens, each by one attempt at a time."""
+        """Each configured member is dialled once the service listens, without parallel attempts."""
         host = Member(self.ROUTES).start()
         host.settle()
         assert sorted(host.dialled()) == [("127.0.0.1", 7001), ("127.0.0.1", 7002)]
@@ -169,7 +171,7 @@ class TestDialling:
         assert len(host.dialled()) == 2
 
     def test_lostRoute(self) -> None:
-        """A place that was reached and is lost is dialled again."""
+        """A configured member whose route is lost is dialled again."""
         host = Member('routes: ["nats-route://127.0.0.1:7001"]').start()
         host.settle()
         transport = host.answered()
@@ -180,7 +182,7 @@ class TestDialling:
         assert len(host.dialled()) == 2
 
     def test_discovered(self) -> None:
-        """A discovered member is dialled once, unless more attempts are configured."""
+        """A discovered member is dialled once, or as often as C{connect_retries} says."""
         for text, count in (("", 1), ("connect_retries: 2", 3)):
             host = Member(text).start()
             host.peer().send(info(server_id="P2", ip="nats-route://127.0.0.1:7009/"))
@@ -204,7 +206,7 @@ class TestDialling:
         assert names == ["seed.example"]
 
     def test_stop(self) -> None:
-        """When it stops, no member is dialled any more, and the routes are closed."""
+        """A service that stops closes its routes and dials no more."""
         host = Member(self.ROUTES).start()
         host.settle()
         peer = host.peer()
@@ -218,9 +220,7 @@ class TestDialling:
 
 
 class _Resolver:
-    """
-    Writes down what is looked up, and never finds it.
-    """
+    """A resolver that records the names, and finds none."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names
@@ -327,7 +327,7 @@ class TestReload:
 
 
 def test_doors() -> None:
-    """Every account has a bus for routes. Other names have none."""
+    """Every account has a bus for routes. An unknown account has none."""
     host = Member()
     buses = LinkBuses(host.broker.accounts, Kind.ROUTE)
     assert set(buses.names()) == {"$G", "$SYS", "A"}

@@ -13,7 +13,7 @@ class TestTold:
     """The knowledge of a peer about this member."""
 
     def test_sidOfAPattern(self) -> None:
-        """A pattern has one sid for any number of subscriptions. The sid is not used again."""
+        """A pattern has one sid for all its subscriptions. A sid is not used again."""
         told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"", 5)) == [b"SUB foo  RSID:1:1\r\n"]
         assert list(told.gained(b"bar", b"", 1)) == [b"SUB bar  RSID:2:1\r\n"]
@@ -22,7 +22,7 @@ class TestTold:
         assert len(told) == 0
 
     def test_group(self) -> None:
-        """A queue group has one sid for each member, also while members come and go."""
+        """A queue group has one sid for each of its members."""
         told = LocalSids(lambda: 0.0)
         assert list(told.gained(b"foo", b"q", 2)) == [
             b"SUB foo q QRSID:1:1\r\n",
@@ -42,10 +42,7 @@ class TestTold:
         assert list(told.gained(b"foo", b"q", 2)) + list(told.gained(b"bar", b"", 1)) == lines
 
     def test_mostMembers(self) -> None:
-        """
-        Members above the limit do not count, and no line is lost or sent twice because of the
-        limit.
-        """
+        """A queue group is announced with a limited number of members."""
         told = LocalSids(lambda: 0.0)
         lines = list(told.gained(b"foo", b"q", 1 << 30))
         assert len(lines) == len(set(lines)) == 128
@@ -55,7 +52,7 @@ class TestTold:
         assert len(list(told.lost(b"foo", b"q"))) == 128
 
     def test_memory(self) -> None:
-        """A group that is gone is remembered for half a minute."""
+        """The sids of a queue group that has ended are remembered for half a minute."""
         now = [0.0]
         told = LocalSids(lambda: now[0])
         list(told.gained(b"foo", b"q", 1))
@@ -90,7 +87,7 @@ class TestHeard:
         assert heard.add(b"RSID:1:1", b"bar", b"")
 
     def test_choose(self) -> None:
-        """Members of a group have their turns; of plain sids the oldest is as good as any."""
+        """Members of a queue group are chosen in turn. Of plain sids, the oldest is chosen."""
         heard = RemoteSids()
         for sid in (b"1", b"2", b"3"):
             heard.add(sid, b"foo", b"q")
@@ -101,7 +98,7 @@ class TestHeard:
             heard.choose(b"bar", b"")
 
     def test_maximum(self) -> None:
-        """A maximum includes the messages that are already sent."""
+        """A maximum includes messages that were sent before it was set."""
         heard = RemoteSids()
         heard.add(b"1", b"foo", b"")
         one = heard.choose(b"foo", b"")

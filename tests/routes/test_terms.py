@@ -32,7 +32,7 @@ IDENTITY = LinkIdentity("ID", "n1", "0.0.0.0", 6222, "nats-route://a:1/")
 
 
 def test_info() -> None:
-    """INFO has nats-server's members, in its order, and ours at the end."""
+    """INFO has nats-server's members, then those of natsbroker, and no password."""
     terms = ClusterTerms(
         "C1",
         login=LinkLogin("u", "canary"),
@@ -52,7 +52,7 @@ def test_info() -> None:
 
 
 def test_noPool() -> None:
-    """Without a pool INFO does not mention one, as with old servers."""
+    """Without a pool, INFO has no members about one."""
     line = infoLine(infoDocument(IDENTITY, ClusterTerms("C1", poolSize=-1), route_pool_idx=0))
     assert b"route_pool" not in line
 
@@ -73,7 +73,7 @@ def test_classic() -> None:
 
 
 def test_auto() -> None:
-    """A member with both dialects announces both. Other members announce the modern one only."""
+    """INFO has C{classic} only if both dialects are spoken."""
     auto, modern = (
         infoDocument(IDENTITY, ClusterTerms("C1", dialect=dialect))
         for dialect in (RouteDialect.AUTO, RouteDialect.MODERN)
@@ -90,14 +90,14 @@ def test_connect() -> None:
 
 
 def test_secrets() -> None:
-    """No text shows passwords."""
+    """The C{repr} of settings and targets shows no passwords."""
     assert "canary" not in repr(ClusterTerms("C1", user="u", password="canary"))
     assert "canary" not in repr(RouteTarget("h", 1, "u", "canary"))
     assert str(RouteTarget("h", 1)) == "h:1" and str(RouteTarget("::1", 1)) == "[::1]:1"
 
 
 def test_forAccount() -> None:
-    """The same place, for an account's own connection."""
+    """A target for the connection of an account differs only in the account."""
     goal = RouteTarget("h", 1, "u", "p")
     assert goal.forAccount("A").account == "A"
     assert goal.forAccount("A").forAccount("") == goal
@@ -125,7 +125,7 @@ class TestTerms:
     """The terms of the broker's part in a cluster."""
 
     def test_allSettings(self) -> None:
-        """Names, permissions, and the targets with their credentials."""
+        """The terms have the name, the permissions, and the targets with their logins."""
         settings = settingsOf(TEXT)
         terms = termsFrom(settings, blockOf(settings), "made-up")
         assert (terms.name, terms.isDynamic, terms.user, terms.password) == ("C1", False, "u", "p")
@@ -136,7 +136,7 @@ class TestTerms:
         assert terms.maxPayload == 5 and terms.advertises and terms.headers
 
     def test_hash(self) -> None:
-        """Of a password that is stored as a hash the URL of a route has the text, for all."""
+        """If the password is stored as a hash, all routes use the password from a route's URL."""
         hashed = "$2a$11$" + 53 * "x"
         settings = settingsOf(
             f"cluster {{ listen: '127.0.0.1:1', authorization {{ user: u, password: '{hashed}' }}, "
@@ -147,7 +147,10 @@ class TestTerms:
         assert terms.targets == (RouteTarget("h", 1, "u", "p"), RouteTarget("i", 2, "u", "p"))
 
     def test_defaultSettings(self) -> None:
-        """A name is made up, and without a pool no account has a connection of its own."""
+        """
+        Without a configured name one is generated, and without a pool no account has its own
+        connection.
+        """
         settings = settingsOf('cluster { listen: "127.0.0.1:1", pool_size: -1 }')
         terms = termsFrom(settings, blockOf(settings), "made-up")
         assert (terms.name, terms.isDynamic) == ("made-up", True)
@@ -158,7 +161,7 @@ class TestTerms:
         [("classic", -1, ()), ("auto", 3, ("$SYS",)), ("modern", 3, ("$SYS",))],
     )
     def test_dialects(self, dialect: str, size: int, dedicated: tuple[str, ...]) -> None:
-        """In the classic dialect there is one connection for everything."""
+        """In the classic dialect, there is one connection for all accounts."""
         settings = settingsOf(f'cluster {{ listen: "127.0.0.1:1", dialect: {dialect} }}')
         terms = termsFrom(settings, blockOf(settings), "")
         assert (terms.dialect.value, terms.poolSize, terms.dedicated) == (dialect, size, dedicated)
@@ -168,7 +171,7 @@ class TestTerms:
         [("", "accept"), ("compression: best", "s2_best"), ("dialect: classic", "not supported")],
     )
     def test_compression(self, more: str, mode: str) -> None:
-        """The compression is that of the block; the classic dialect has none."""
+        """The mode of compression is that of the block, or off in the classic dialect."""
         settings = settingsOf(f'cluster {{ listen: "127.0.0.1:1", {more} }}')
         assert termsFrom(settings, blockOf(settings), "").compression == Compression(mode)
 
@@ -191,7 +194,7 @@ def test_identity() -> None:
 
 
 def test_limits() -> None:
-    """A limit that is not set for routes is that of clients, within bounds."""
+    """A limit that is not set for routes is that of clients, up to a maximum."""
     settings = settingsOf(TEXT)
     limits = routeSettings(settings, blockOf(settings))
     assert (limits.ping_interval, limits.ping_max, limits.max_pending) == (10.0, 7, 1000)

@@ -11,7 +11,7 @@ from tests.conftest import FlushLoggedErrors
 
 
 class Watch:
-    """A reactor whose clock can be set, and a clock that nobody sets."""
+    """A reactor with a wall clock that the test can set, and a monotonic clock."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -20,7 +20,7 @@ class Watch:
         self.made: list[str] = []
 
     def after(self, seconds: float, name: str) -> object:
-        """Have a name written down."""
+        """Record a name after a number of seconds."""
         return self.deadlines.after(seconds, lambda: self.made.append(name))
 
     def advance(self, seconds: float) -> list[str]:
@@ -33,8 +33,8 @@ class Watch:
 
 def test_orderOfCalls() -> None:
     """
-    Calls are made in the order of their times. Calls of one time are made in the order of their
-    requests.
+    Calls are made in the order of their times, and equal ones in the order in which they were
+    scheduled.
     """
     watch = Watch()
     for seconds, name in ((2, "c"), (1, "a"), (1, "b"), (3, "d")):
@@ -67,7 +67,7 @@ def test_cancel() -> None:
 
 
 def test_cancelAmongTheDue() -> None:
-    """A call can cancel another that is due at the same time."""
+    """A call can cancel another one that is due at the same time."""
     watch = Watch()
     watch.deadlines.after(1, lambda: other.cancel())
     other = watch.deadlines.after(1, lambda: watch.made.append("other"))
@@ -75,7 +75,7 @@ def test_cancelAmongTheDue() -> None:
 
 
 def test_clockSetForward() -> None:
-    """A wall clock that is set forward makes no call early."""
+    """Setting the wall clock forward makes no call early."""
     watch = Watch()
     watch.after(10, "a")
     watch.clock.advance(3600)
@@ -97,7 +97,7 @@ def test_raises(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_callsThatAsk() -> None:
-    """A call can schedule another one, also one that is due at once."""
+    """A call can schedule another one, even for the same time."""
     watch = Watch()
     watch.deadlines.after(1, lambda: watch.after(0, "again"))
     assert watch.advance(0.5) == []
@@ -115,7 +115,7 @@ def test_manyCancelled() -> None:
 
 
 def test_stop() -> None:
-    """After a stop no call is made and no timer is left."""
+    """After a stop, no calls are made and no timer is left."""
     watch = Watch()
     watch.after(1, "a")
     watch.deadlines.stop()

@@ -19,10 +19,10 @@ TAKEN = OSError(98, "Address already in use")
 
 
 class TestFailure:
-    """A place that is taken."""
+    """The error about an address that cannot be listened on."""
 
     def test_text(self) -> None:
-        """A failed start is reported in nats-server's words."""
+        """The error about a port in use has nats-server's words."""
         error = CannotListenError("127.0.0.1", 4222, TAKEN)
         assert str(cannotListen(error)) == (
             "Error listening on port: 127.0.0.1:4222, "
@@ -33,18 +33,18 @@ class TestFailure:
         ("host", "where"), [("", "0.0.0.0:1"), ("::1", "[::1]:1"), ("h", "h:1")]
     )
     def test_writtenPlace(self, host: str, where: str) -> None:
-        """The place is written as it is listened on."""
+        """An IPv6 address is written in brackets."""
         error = CannotListenError(host, 1, TAKEN)
         assert listenDetail(error) == f"listen tcp {where}: bind: address already in use"
 
     def test_noNumber(self) -> None:
-        """An error without a text of the system is reported unchanged."""
+        """An error without a number has its own text."""
         error = CannotListenError("h", 1, OSError("odd"))
         assert listenDetail(error) == "listen tcp h:1: bind: odd"
 
 
 class TestFailureReason:
-    """The last line of a failed start."""
+    """The reason that is logged last when a start fails."""
 
     def reason(self, error: BaseException) -> str:
         try:
@@ -59,13 +59,13 @@ class TestFailureReason:
 
     @pytest.mark.parametrize("kind", [ConnectionRefusedError, BindError])
     def test_network(self, kind: type[Exception]) -> None:
-        """The text of Twisted about a connection or a port is logged."""
+        """Errors of Twisted about connections and ports are logged with their text."""
         assert self.reason(kind("no")).endswith(": no.")
 
     @pytest.mark.parametrize("kind", [KeyError, SystemExit])
     def test_unforeseen(self, kind: type[BaseException], flushLoggedErrors: Any) -> None:
         """
-        An unforeseen error is reported with its place. Its text is left out because it may be a
+        An unexpected error is logged with its type and place, and without its text, which may be a
         secret.
         """
         line = self.reason.__code__.co_firstlineno + 2

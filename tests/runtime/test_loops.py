@@ -21,7 +21,7 @@ from natsbroker.runtime.loops import LoopReactor, currentReactor, requireRunning
 
 class TestLoopReactor:
     def test_threads(self) -> None:
-        """The threads of the reactor work and answer, and are gone when it is closed."""
+        """The reactor's thread pool works, and ends when the reactor is closed."""
 
         async def ask() -> int:
             reactor: Any = LoopReactor(asyncio.get_running_loop())
@@ -36,7 +36,7 @@ class TestLoopReactor:
         assert threading.enumerate() == before
 
     def test_close(self) -> None:
-        """The loop runs on after it is closed, and no file is left open."""
+        """Closing the reactor leaves the asyncio loop running, and no file open."""
 
         async def close() -> tuple[int, int, bool]:
             before = openFiles()
@@ -52,13 +52,13 @@ class TestLoopReactor:
 
 class TestCurrentReactor:
     def test_global(self) -> None:
-        """Without a loop it is the global reactor."""
+        """Without an asyncio loop, the current reactor is Twisted's global one."""
         from twisted.internet import reactor
 
         assert currentReactor() is reactor
 
     def test_onLoop(self) -> None:
-        """A loop that runs gets a reactor of its own."""
+        """Under an asyncio loop, the current reactor is a new one on that loop."""
 
         async def current() -> bool:
             reactor = currentReactor()
@@ -67,7 +67,7 @@ class TestCurrentReactor:
         assert asyncio.run(current())
 
     def test_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A global reactor that is on the loop is taken."""
+        """A global reactor that already uses the asyncio loop is the current one."""
 
         async def current() -> bool:
             installed: Any = AsyncioSelectorReactor(asyncio.get_running_loop())
@@ -83,13 +83,13 @@ class TestCurrentReactor:
 
 class TestRequireRunning:
     def test_withoutLoop(self) -> None:
-        """Where no loop runs, a reactor may start later."""
+        """Without an asyncio loop, any reactor is accepted, because it may start later."""
         from twisted.internet import reactor
 
         requireRunning(reactor)
 
     def test_memory(self) -> None:
-        """A reactor without sockets is for tests of any kind."""
+        """A reactor without sockets is accepted anywhere."""
 
         async def require() -> None:
             requireRunning(MemoryReactorClock())
@@ -107,7 +107,7 @@ class TestRequireRunning:
             asyncio.run(require())
 
     def test_started(self) -> None:
-        """A reactor on the loop is refused until it has started."""
+        """A reactor on the asyncio loop is accepted once it has started."""
 
         async def require() -> None:
             reactor: Any = currentReactor()

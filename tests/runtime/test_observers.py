@@ -31,7 +31,7 @@ class Failing:
 
 
 def test_tellsEverybody() -> None:
-    """Every observer is notified, in order."""
+    """An advisory is given to every observer."""
     first, second = Seeing(), Seeing()
     observers = Observers([first])
     observers.add(second)

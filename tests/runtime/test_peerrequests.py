@@ -26,7 +26,7 @@ def _say(body: bytes, message: Message) -> bytes:
 
 class Asking:
     """
-    A server that asks others.
+    A server that sends requests to others.
 
     @ivar asked: the requests that reached others.
     @ivar taken: the answers that were taken.
@@ -44,7 +44,7 @@ class Asking:
         self.requests = PeerRequests(self.bus, responder, self.clock, lambda: count, 2.0)
 
     def ask(self) -> list[Any]:
-        """The end of a request; C{yes} is enough."""
+        """Send a request to which C{yes} is a sufficient answer; return how it ends."""
         endings: list[Any] = []
         self.asking().addBoth(endings.append)
         return endings
@@ -68,7 +68,7 @@ class Asking:
 
 @pytest.mark.parametrize(("others", "count"), [(2, 0), (2, 1), (1, 2)])
 def test_lastAnswer(others: int, count: int) -> None:
-    """A request ends with the last answer of the servers that it reached, or of the known ones."""
+    """A request ends when all servers that it reached, or all known ones, have answered."""
     asking = Asking(others, count)
     endings = asking.ask()
     asking.answer(b"a")
@@ -79,7 +79,7 @@ def test_lastAnswer(others: int, count: int) -> None:
 
 
 def test_sufficientAnswer() -> None:
-    """A sufficient answer ends its request, and no other one."""
+    """A sufficient answer ends its own request only."""
     asking = Asking(1, math.inf)
     first, second = asking.ask(), asking.ask()
     asking.answer(b"no", 1)
@@ -89,7 +89,10 @@ def test_sufficientAnswer() -> None:
 
 
 def test_timeout() -> None:
-    """Servers that are silent, or of which the number is not known, are waited for a while."""
+    """
+    A request whose answers are missing, or whose number of servers is unknown, ends after a
+    timeout.
+    """
     for count in (0, math.inf):
         asking = Asking(2, count)
         endings = asking.ask()
@@ -106,7 +109,7 @@ def test_noServers() -> None:
 
 
 def test_atOnce() -> None:
-    """Answers that come while the request is being sent count."""
+    """Answers that arrive while the request is being sent are taken."""
     for body, expected in ((b"yes", PeerEnding.ENOUGH), (b"no", PeerEnding.ANSWERED)):
         asking = Asking(0)
         RequestResponder(asking.bus).on(SUBJECT, partial(_say, body))
@@ -114,7 +117,7 @@ def test_atOnce() -> None:
 
 
 def test_ended() -> None:
-    """A request that is cancelled, or closed, leaves no timer and no subscription."""
+    """A request that is cancelled or closed leaves no timer and no subscription."""
     asking = Asking(1)
     cancelled = asking.asking()
     cancelled.addErrback(lambda why: None)

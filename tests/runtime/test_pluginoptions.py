@@ -30,7 +30,7 @@ Take = Callable[[PluginOptions], Any]
     ],
 )
 def test_taken(value: Any, take: Take, expected: Any) -> None:
-    """An option of each type is taken, and no option is left then."""
+    """An option that was taken with its type is not reported as unknown."""
     section = PluginOptions({"x": value})
     assert take(section) == expected
     section.end()

@@ -50,7 +50,7 @@ HOST: Any = object()
 
 @implementer(IAuthorizerPlugin)
 class AuthorizerPlugin:
-    """Makes what the test wants."""
+    """A plugin that makes the given authorizer."""
 
     def __init__(self, name: str = "mine", made: Any = None) -> None:
         self.name = name
@@ -64,7 +64,7 @@ class AuthorizerPlugin:
 
 @implementer(IRouterPlugin)
 class RouterPlugin:
-    """Makes ordinary routers, or refuses."""
+    """A plugin that makes ordinary routers, or refuses a bad section."""
 
     name = "mine"
 
@@ -76,7 +76,7 @@ class RouterPlugin:
 
 @implementer(IBrokerService)
 class Maker:
-    """Makes services that remember their section, or the one that is given."""
+    """A plugin that makes services, or gives the prepared one."""
 
     def __init__(self, name: str, service: Any = None) -> None:
         self.name = name
@@ -91,7 +91,7 @@ class Maker:
 
 
 def plugins(*those: Any, builtIn: Any = BUILT_IN) -> Plugins:
-    """A place where these plugins are found."""
+    """A collection of the given plugins."""
 
     def find(interface: Any) -> Iterable[Any]:
         return [plugin for plugin in those if interface.providedBy(plugin)]
@@ -100,10 +100,10 @@ def plugins(*those: Any, builtIn: Any = BUILT_IN) -> Plugins:
 
 
 class TestNaming:
-    """Plugins by name."""
+    """Looking up plugins by name."""
 
     def test_found(self) -> None:
-        """The one with the name is found."""
+        """A plugin is found by its name."""
         wanted = AuthorizerPlugin("b")
         plugin = plugins(AuthorizerPlugin("a"), wanted).named(IAuthorizerPlugin, "b")
         assert plugin is wanted
@@ -117,7 +117,7 @@ class TestNaming:
             plugins(builtIn={}).named(IAuthorizerPlugin, "x")
 
     def test_installed(self) -> None:
-        """Without another place, Twisted's plugins are searched."""
+        """By default, Twisted's installed plugins are searched."""
         with pytest.raises(PluginError):
             Plugins().named(IRouterPlugin, "surely not installed")
 
@@ -132,7 +132,7 @@ class TestNaming:
         ],
     )
     def test_missingPlugin(self, text: str, place: str) -> None:
-        """A missing plugin is reported with the key that names it, and its place."""
+        """The error about a missing plugin has the place of the key that names it."""
         settings = buildText(text, {}, "x.conf").settings
         with pytest.raises(PluginError, match=rf"^{place}: there is no I\w+ named \"x\""):
             Broker(settings, reactor=MemoryReactorClock())
@@ -172,14 +172,14 @@ class TestAuthorizer:
         assert plugins().authorizer(HOST, settings, given) is given
 
     def test_givenPlugin(self) -> None:
-        """A plugin can be given instead of being installed."""
+        """A plugin object that is passed in is used instead of the configured one."""
         given = AuthorizerPlugin()
         settings = settingsOf("authorization { colour: red, plugin: other }")
         assert plugins().authorizer(HOST, settings, given) is given.made
         assert given.given == [(HOST, {"colour": "red"})]
 
     def test_readyMade(self) -> None:
-        """Objects that are passed in need not be installed, and no plugin can take their names."""
+        """Built-in plugins precede installed ones of the same name."""
         own, installed = AuthorizerPlugin(), AuthorizerPlugin()
         settings = settingsOf("authorization { plugin: mine }")
         installedPlugins = plugins(installed, builtIn={IAuthorizerPlugin: lambda: [own]})
@@ -205,7 +205,7 @@ class TestRouter:
         assert make("A") is not make("A")
 
     def test_refuses(self) -> None:
-        """A section that makes no sense is refused with the plugin's name."""
+        """A router plugin's error about its section names the plugin."""
         settings = settingsOf("router { plugin: mine, bad: true }")
         make = plugins(RouterPlugin()).routerFactory(settings)
         assert make is not None
@@ -228,7 +228,7 @@ class TestServices:
         }
 
     def test_givenObject(self) -> None:
-        """A given object needs no section, and takes the section with its name."""
+        """A service plugin that is passed in gets the section of its name, or an empty one."""
         settings = settingsOf("services { a { x: 1 } }")
         services: dict[str, Any] = dict(
             plugins().services(HOST, settings, [Maker("a"), Maker("z")])
@@ -237,7 +237,7 @@ class TestServices:
         assert services["z"].section == {}
 
     def test_refuses(self) -> None:
-        """A section that makes no sense is refused with the service's name."""
+        """A service plugin's error about its section names the service."""
         settings = settingsOf("services { a { bad: 1 } }")
         with pytest.raises(PluginError, match='service "a": bad is not known'):
             plugins(Maker("a")).services(HOST, settings, [])
@@ -250,9 +250,7 @@ class TestServices:
 
 @implementer(IOptionsCheck)
 class CheckingMaker(Maker):
-    """
-    A service that can say what is wrong.
-    """
+    """A plugin that checks its section before it makes a service."""
 
     def checkOptions(self, section: Any, settings: Any) -> None:
         """Refuse everything that is bad."""
@@ -264,7 +262,7 @@ class CheckingMaker(Maker):
 
 @implementer(IWorkerPlugin)
 class SharedMaker(Maker):
-    """A service that says whether several workers may have it."""
+    """A plugin that states whether its service may run in several workers."""
 
     def __init__(self, name: str, runsInWorkers: bool = True) -> None:
         super().__init__(name)
@@ -272,7 +270,7 @@ class SharedMaker(Maker):
 
 
 class TestUnshared:
-    """Plugins that are in one process only."""
+    """Plugins that cannot run in several workers."""
 
     @pytest.mark.parametrize(
         ("made", "expected"),
@@ -284,7 +282,9 @@ class TestUnshared:
         ],
     )
     def test_services(self, made: Maker, expected: list[tuple[str, str]]) -> None:
-        """A plugin has to say that it can be in several; of a missing one nothing is known."""
+        """
+        A service without a statement about workers counts as unable. A missing one is not reported.
+        """
         assert list(plugins(made).unshared(settingsOf("services { a { good: 1 } }"))) == expected
 
     @pytest.mark.parametrize(
@@ -299,18 +299,18 @@ class TestUnshared:
         ],
     )
     def test_builtIn(self, text: str, key: str) -> None:
-        """Each of the broker's own that several can have says so."""
+        """The broker's own services state whether they can run in several workers."""
         unshared = Plugins(builtIn=BUILT_IN).unshared(settingsOf(text))
         assert [named for named, _ in unshared] == ([key] if key else [])
 
 
 def placed(text: str) -> Settings:
-    """Settings with the places of their keys."""
+    """Settings that know the places of their keys."""
     return buildText(text, {}, "x.conf").settings
 
 
 class TestProblems:
-    """Problems of plugins before they make anything."""
+    """Problems that plugins report without making anything."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -335,7 +335,7 @@ class TestProblems:
         assert problems == expected
 
     def test_pluginThatCannotCheck(self) -> None:
-        """A plugin that cannot check a section is only looked up."""
+        """For a plugin that cannot check its section, only its existence is checked."""
         known = plugins(Maker("a"))
         assert list(known.problems(settingsOf("services { a { bad: 1 } }"))) == []
 
@@ -344,7 +344,7 @@ class TestMistakes:
     """Mistakes of plugin authors."""
 
     def test_raises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """An exception of a plugin is in the error, and the log has the traceback."""
+        """If a plugin raises, the error names the exception, and the log has the traceback."""
 
         @implementer(IAuthorizerPlugin)
         class Broken:
@@ -361,7 +361,8 @@ class TestMistakes:
 
     def test_nameless(self) -> None:
         """
-        A service without a name is refused if it is given as an object, and skipped otherwise.
+        A service plugin without a name is refused if it is passed in, and skipped with a warning if
+        it is installed.
         """
 
         class Nameless:
@@ -384,7 +385,7 @@ class TestMistakes:
             plugins().services(HOST, settingsOf("port: 1"), [Maker("mine"), Maker("mine")])
 
     def test_kindsAreListed(self) -> None:
-        """A wrong key of C{services} is answered with the names of connection kinds as well."""
+        """The error about an unknown service also lists the names of connection kinds."""
         kind: Any = type("Kind", (), {"name": "lines"})()
         directlyProvides(kind, IConnectionKind)
         with pytest.raises(PluginError, match=r'named "liens" \(there is lines, mine\)'):
@@ -421,10 +422,10 @@ class Changing(Service):
 
 
 class TestSections:
-    """Sections of services beside ours."""
+    """Changes of services' sections by a reload."""
 
     def test_newSection(self) -> None:
-        """A service that supports it takes its new section."""
+        """A service that supports reloads gets its new section."""
         service = Changing()
         host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
         host.reload("services { a { x: 2 } }")
@@ -440,7 +441,7 @@ class TestSections:
 
     @pytest.mark.parametrize("text", ["services { a { x: 2 } }", "port: 1", "services { b {} }"])
     def test_cannot(self, text: str) -> None:
-        """A changed, new or removed section of another plugin needs a restart."""
+        """For a service that does not support reloads, a changed section is refused."""
         host = Host("port: 1\nservices { a { x: 1 } }", services=[Maker("a")]).start()
         with pytest.raises(ReloadError, match="not supported for service"):
             host.reload(text)
@@ -483,7 +484,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
 
 def test_found(make: Make) -> None:
-    """Plugins are found by their interface, at the second time in Twisted's cache."""
+    """Plugins are found by their interface, also from Twisted's cache."""
     for _ in range(2):
         load = make(one=PLUGIN)
         assert [plugin.name for plugin in load(IBrokerService)] == ["mine"]
@@ -506,8 +507,8 @@ def test_broken(make: Make, flushLoggedErrors: FlushLoggedErrors) -> None:
 
 def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
     """
-    The folders that a package adds to its path are searched before Twisted logs broken plugins in
-    them as fatal errors.
+    A broken module in an additional folder of the plugins' package causes a warning, and no fatal
+    error.
     """
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "broken.py").write_text("import nothing_of_that_name")
@@ -528,7 +529,10 @@ def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErr
 
 
 def test_mended(make: Make, tmp_path: Path) -> None:
-    """A class that was repaired where it is defined is found, in spite of Twisted's cache."""
+    """
+    A plugin whose definition in another module is repaired is found, although Twisted has cached
+    its absence.
+    """
     (tmp_path / "definesit.py").write_text(PLUGIN.replace("IPlugin, IBrokerService", "IPlugin"))
     text = "from definesit import plugin"
     assert list(make(one=text)(IBrokerService)) == []

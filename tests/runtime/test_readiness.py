@@ -21,7 +21,7 @@ def outcome(deferred: Deferred[Any]) -> list[Any]:
 
 
 def test_reached() -> None:
-    """Waiting ends when the broker has started. Later waiting ends at once."""
+    """Waiting ends when readiness is reached, and at once afterwards."""
     readiness = Readiness()
     early = outcome(readiness.wait())
     assert early == []
@@ -32,7 +32,7 @@ def test_reached() -> None:
 
 
 def test_failed() -> None:
-    """Waiting fails with the reason, which then goes nowhere else."""
+    """If a start fails, waiting fails with the reason, and the reason is not reported elsewhere."""
     unheard: list[Failure] = []
     readiness = Readiness(unheard.append)
     early = outcome(readiness.wait())
@@ -45,7 +45,7 @@ def test_failed() -> None:
 
 
 def test_nobodyWaits() -> None:
-    """A failure without a waiting caller goes to the owner."""
+    """If a start fails while nobody waits, the failure is reported to the owner."""
     unheard: list[Failure] = []
     failure = Failure(ValueError("the place is taken"))
     Readiness(unheard.append).failed(failure)

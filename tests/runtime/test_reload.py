@@ -18,7 +18,7 @@ from tests.server.support import logLines, settingsOf
 
 class Owner:
     """
-    Takes everything, or refuses.
+    An owner of settings that accepts all changes, or refuses them.
 
     @ivar told: what it was asked to plan.
     @ivar applied: how often its step was taken.
@@ -48,10 +48,9 @@ def planned(old: str, new: str, *owners: Planner) -> tuple[list[Change], Step]:
 class TestSettled:
     """Settings that stay as they are."""
 
-    def test_ownEndpoints(self) -> None:
+    def test_givenEndpoints(self) -> None:
         """
-        If clients connect at their own endpoints, the address in the settings has no effect. So it
-        is no reason to refuse a reload.
+        With endpoints that were passed in, a changed address has no effect and is not refused.
         """
         old = replace(Settings(), host="127.0.0.1", port=40001)
         for text in ("max_payload: 5", "listen: 'localhost:1'"):
@@ -64,9 +63,7 @@ class TestPlan:
     """All or nothing."""
 
     def test_applies(self) -> None:
-        """
-        No setting changes before the plan is carried out. Then every owner carries out its step.
-        """
+        """A plan changes nothing before it is applied, and then changes all owners."""
         owners = [Owner(), Owner()]
         changes, apply = planned("max_payload: 5", "max_payload: 6", *owners)
         assert [change.path for change in changes] == ["max_payload"]
@@ -76,7 +73,7 @@ class TestPlan:
         assert owners[0].told == [["max_payload"]]
 
     def test_refusal(self) -> None:
-        """If one owner refuses, none carries out its step, and all reasons are reported."""
+        """If one owner refuses, no owner is changed, and all reasons are reported."""
         owners = [Owner(), Owner("no"), Owner("never")]
         with pytest.raises(ReloadError) as error:
             planned("max_payload: 5", "max_payload: 6", *owners)
@@ -95,17 +92,17 @@ class TestPlan:
         )
 
     def test_sameSettings(self) -> None:
-        """Equal settings are accepted too."""
+        """A reload with equal settings is accepted."""
         changes, apply = planned("port: 1", "port: 1", Owner())
         assert changes == []
         apply()
 
 
 class TestPorts:
-    """Ports that the kernel chose."""
+    """Ports that were chosen by the kernel."""
 
     def test_randomPort(self) -> None:
-        """If any port may be used, the one in use stays."""
+        """If a reload asks for any port, the port in use stays."""
         old = settingsOf("port: 4001\nhttp_port: 4002")
         new = settled(old, settingsOf("port: -1\nhttp_port: -1"))
         assert (new.port, new.monitoring.http_port) == (4001, 4002)
@@ -123,7 +120,7 @@ class TestPorts:
         assert new.port == 5
 
     def test_newPages(self) -> None:
-        """Pages that were not there are no reason to keep a port."""
+        """If monitoring pages are new, their port is still to be chosen."""
         new = settled(settingsOf("port: 4001"), settingsOf("http_port: -1"))
         assert new.monitoring.http_port == -1
 
@@ -191,7 +188,7 @@ class TestLog:
 
 
 def test_pathsBelow() -> None:
-    """A path covers itself and the paths below it, and no others with the same beginning."""
+    """A path covers itself and paths below it, but not others that begin alike."""
     changes = [Change("a.b", 1, 2), Change("cd", 1, 2)]
     assert below(changes, "a") and below(changes, "a.b") and below(changes, "cd")
     assert not below(changes, "c") and not below(changes, "a.b.c", "x")

@@ -14,7 +14,7 @@ from tests.support import Recorder
 
 
 def test_answers() -> None:
-    """Bytes are sent unchanged, other values as JSON, and C{None} not at all."""
+    """An answer of bytes is sent as it is, another value as JSON, and C{None} not at all."""
     bus = busOf()
     answering = RequestResponder(bus)
     answering.on(b"bytes", lambda message: b"raw:" + message.payload)
@@ -40,7 +40,7 @@ def test_lateAnswer() -> None:
 
 
 def test_noPlaceForIt() -> None:
-    """A request without a reply subject gets no answer."""
+    """A request without a reply subject is handled, and gets no answer."""
     bus = busOf()
     done: list[Message] = []
 
@@ -54,7 +54,7 @@ def test_noPlaceForIt() -> None:
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """A service that fails is logged, and no other requester notices."""
+    """If handling a request fails, the error is logged, and no answer is sent."""
     bus = busOf()
     answering = RequestResponder(bus)
     answering.on(b"x", lambda message: 1 // 0)
@@ -66,7 +66,7 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
 
 
 def test_queue() -> None:
-    """Of a group one answers."""
+    """Of several responders in a queue group, one answers."""
     bus = busOf()
     for _ in range(2):
         RequestResponder(bus).on(b"x", lambda message: b"one", b"group")

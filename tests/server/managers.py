@@ -35,7 +35,7 @@ class Manager:
         self, text: str, patience: float, hasEnded: Callable[[], object] = lambda: None
     ) -> None:
         """
-        Wait for the next datagram, which is C{text}.
+        Wait until exactly one datagram has arrived, with a given text.
 
         @param hasEnded: gives something else than C{None} when none will come.
         """

@@ -25,7 +25,7 @@ class Reactor(MemoryReactorClock):
         self._fromThreads.append((call, arguments))
 
     def run(self) -> None:
-        """Run all steps, and after each what it caused."""
+        """Run all steps, and after each one the calls that it caused."""
         for call, arguments, more in self.whenRunningHooks:
             call(*arguments, **more)
         for step in self.steps:

@@ -80,13 +80,13 @@ class Client:
         return self.receive()
 
     def receive(self) -> bytes:
-        """The bytes since the last call."""
+        """Take the bytes since the last call."""
         self._host.settle()
         return self.transport.take()
 
     @property
     def closed(self) -> str:
-        """The end of the connection; empty while it is there."""
+        """The way in which the connection ended; empty while it is open."""
         self._host.settle()
         return self.transport.closed
 
@@ -108,7 +108,7 @@ class Host:
 
     @classmethod
     def around(cls, broker: Broker) -> Host:
-        """The host of a broker that somebody else made, on a reactor in memory."""
+        """The host of an existing broker on a reactor in memory."""
         host = cls.__new__(cls)
         host.broker, host.reactor = broker, broker.reactor
         return host
@@ -123,7 +123,7 @@ class Host:
         self.broker.reload(settingsOf(text))
 
     def dial(self, address: str = "127.0.0.1", listener: int = 0) -> Client:
-        """Connect; INFO is still to be received."""
+        """Connect, and leave INFO unread."""
         factory = list(self.broker.listeners)[listener].factory
         peer = IPv4Address("TCP", address, 50000)
         protocol: Any = factory.buildProtocol(peer)
@@ -132,14 +132,14 @@ class Host:
         return Client(self, transport, protocol)
 
     def client(self, hello: bytes = QUIET) -> Client:
-        """Connect, read INFO, say hello and throw the answer away."""
+        """Connect, read INFO, send CONNECT, and read the answer."""
         client = self.dial()
         client.receive()
         client.ask(hello)
         return client
 
     def settle(self) -> None:
-        """Let happen what happens at once."""
+        """Run the calls that are due now."""
         for _ in range(4):
             self.reactor.advance(0)
 

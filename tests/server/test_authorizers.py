@@ -34,16 +34,12 @@ DENIED = b"-ERR 'Authorization Violation'\r\n"
 
 
 def letIn(question: Question) -> bytes:
-    """
-    An answer that lets somebody into the account APP.
-    """
+    """An answer of the callout service that admits a client to the account APP."""
     return question.response(ISSUER, {"jwt": question.user(ISSUER, aud="APP", iat=1)}, iat=1)
 
 
 def login(broker: MemoryBroker, user: str, password: str = "pw") -> MemoryConnection:
-    """
-    Say who one is.
-    """
+    """Connect with a user and a password."""
     return broker.connect({"verbose": False, "headers": True, "user": user, "pass": password})
 
 
@@ -79,7 +75,9 @@ def test_withoutCallout() -> None:
 
 
 def test_letIn() -> None:
-    """A client waits for the answer, and is then in the account that it names."""
+    """
+    A client waits until the callout service answers, and gets the account and limits of the answer.
+    """
     with MemoryBroker(configText=CONFIG) as broker:
         service = Service(broker)
         client = login(broker, "bob", "secret")
@@ -104,7 +102,7 @@ def test_deniedByTheService() -> None:
 
 
 def test_timeout() -> None:
-    """A client gets the same error when the service does not answer in time."""
+    """If the callout service does not answer in time, the client is refused."""
     with MemoryBroker(configText=CONFIG) as broker:
         Service(broker)
         client = login(broker, "bob")
@@ -116,7 +114,8 @@ def test_timeout() -> None:
 
 def test_reload() -> None:
     """
-    At a reload the service is asked again about all clients except its own. A denied client is cut.
+    A reload asks the callout service again about all clients except itself. A client that it denies
+    is closed.
     """
     with MemoryBroker(configText=CONFIG) as broker:
         service = Service(broker)
@@ -138,14 +137,12 @@ def test_reload() -> None:
 
 
 def refuse(question: Question) -> bytes:
-    """
-    An answer that lets nobody in.
-    """
+    """An answer of the callout service that refuses a client."""
     return question.response(ISSUER, {"error": "no"}, iat=1)
 
 
 def test_info() -> None:
-    """INFO asks every client for a login, although an unknown one may connect."""
+    """With a callout service, INFO requires a login even if there is a default user."""
     with MemoryBroker(configText=CONFIG) as broker:
         info = json.loads(broker.connect().receive()[5:])
         assert info["auth_required"] is True
@@ -179,13 +176,13 @@ class Operators:
 
 
 def authority(operators: Any = None) -> AuthorizerSelection:
-    """A selection for operator mode, which needs neither secrets nor auth callout here."""
+    """A selection of authorizers for operator mode or settings."""
     unused: Any = None
     return AuthorizerSelection(unused, unused, operators)
 
 
 def test_settings() -> None:
-    """The users of the settings decide where no other authorizer does."""
+    """By default, the users of the settings decide."""
     made = authority()
     assert isinstance(made.choose(Settings(), None), SettingsAuthorizer)
     assert (made.chosen, made.nameOf("a")) == (None, "a")
@@ -193,7 +190,7 @@ def test_settings() -> None:
 
 
 def test_operator() -> None:
-    """The operator's JWTs take precedence over the settings, and define the accounts."""
+    """In operator mode, JWTs decide instead of the settings, and define the accounts."""
     operators: Any = Operators()
     made = authority(operators)
     assert made.choose(Settings(), None) is made.chosen is operators.authorizer
@@ -203,7 +200,7 @@ def test_operator() -> None:
 
 @pytest.mark.parametrize("operators", [None, Operators()], ids=["settings", "operator"])
 def test_givenAuthorizer(operators: Operators | None) -> None:
-    """A given authorizer precedes all others."""
+    """An authorizer that is passed in precedes the operator's and that of the settings."""
     given: Any = Doorkeeper()
     made = authority(operators)
     assert made.choose(Settings(), given) is made.chosen is given

@@ -10,7 +10,7 @@ from natsbroker.server.builtin import BUILT_IN, withBuiltIn
 
 
 def test_names() -> None:
-    """Each built-in plugin provides its interface. The first gateway policy is the default."""
+    """Built-in plugins provide their interfaces, and have these names."""
     assert all(map(IAuthorizerPlugin.providedBy, BUILT_IN[IAuthorizerPlugin]()))
     assert all(map(IGatewayPolicyPlugin.providedBy, BUILT_IN[IGatewayPolicyPlugin]()))
     assert all(map(IBrokerService.providedBy, BUILT_IN[IBrokerService]()))
@@ -24,9 +24,7 @@ def test_names() -> None:
 
 
 def test_ownFirst() -> None:
-    """
-    Plugins with their own objects of a kind keep these. For other kinds they get the built-in ones.
-    """
+    """A broker's own built-in plugins of one kind replace only those of that kind."""
     plugins = withBuiltIn(Plugins(builtIn={IAuthorizerPlugin: tuple}))
     assert plugins.builtIn[IAuthorizerPlugin]() == ()
     assert plugins.builtIn[IBrokerService] is BUILT_IN[IBrokerService]

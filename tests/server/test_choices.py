@@ -8,7 +8,10 @@ from tests.server.support import Advisories, Host
 
 
 def test_plugins() -> None:
-    """The parts of a broker are named by kind, also those that were not configured."""
+    """
+    The authorizer, router, policy, observers, services and stores in use are listed with their
+    names.
+    """
     host = Host(
         'gateway { name: g, listen: "127.0.0.1:-1" }, streaming { store: memory }, '
         "services { traffic {} }",

@@ -20,7 +20,7 @@ def test_context() -> None:
 
 
 def test_calloutsAskNow() -> None:
-    """The time for an answer of another program is the one in force then."""
+    """Auth callouts use the timeout that is in force when they start."""
     broker = Host().broker
     callouts = broker._parts.callouts()
     before = callouts.timeout()
@@ -30,7 +30,7 @@ def test_calloutsAskNow() -> None:
 
 
 def test_eventsAskNow() -> None:
-    """Events go to the system account, and name existing connections."""
+    """Events of connections go to the system account, and describe the client."""
     host = Host().start()
     events = Recorder()
     host.broker.bus("$SYS").subscribe(b"$SYS.ACCOUNT.*.CONNECT", events)
@@ -39,7 +39,7 @@ def test_eventsAskNow() -> None:
 
 
 def test_partsThatSettingsDoNotName() -> None:
-    """Without an operator, a monitoring port or streaming, their parts are not made."""
+    """Parts that the settings do not ask for are not made."""
     parts = Host().broker._parts
     assert (parts.pages, parts.streaming, parts.services) == (None, None, {})
     assert parts.authority.chosen is None
@@ -60,7 +60,7 @@ def test_observerCalls() -> None:
     ],
 )
 def test_stores(name: str, block: str) -> None:
-    """Monitoring finds the store of a service while it is open."""
+    """Monitoring finds the stream store of a service while it is open."""
     host = Host(block)
     find = host.broker.monitoring.stores[name]
     assert find() is None

@@ -26,8 +26,7 @@ class TestStreamingFolder:
     @pytest.mark.parametrize("name", ["", "new", "new/below"])
     def test_canBeMade(self, name: str, tmp_path: Path) -> None:
         """
-        An existing folder passes, and so does one that a start would create. The check does not
-        create it.
+        A store's folder that exists or can be created is no problem. The check creates nothing.
         """
         assert problems(f"streaming {{ store: file, dir: '{tmp_path / name}' }}") == []
         assert os.listdir(tmp_path) == []
@@ -39,12 +38,12 @@ class TestStreamingFolder:
         assert problems(text) == [("streaming.dir", f"{tmp_path} cannot be written to")]
 
     def test_memory(self) -> None:
-        """Stores in memory have none."""
+        """The folder of a store in memory is not checked."""
         assert problems("streaming { store: memory, dir: '/dev/null/x' }") == []
 
 
 def test_readyMade() -> None:
-    """The plugins that come with the broker are found."""
+    """The broker's own plugins are found."""
     assert problems("services { traffic { } }") == []
 
 
@@ -59,7 +58,9 @@ def test_everyProblem() -> None:
 
 
 def test_loadsNothing() -> None:
-    """A file without checked settings loads neither Twisted nor OpenSSL."""
+    """
+    Checking settings without references to files or plugins loads neither Twisted nor OpenSSL.
+    """
     text = (
         "import sys; from natsbroker.config.model import Settings;"
         "from natsbroker.server.configtest import referenceProblems;"

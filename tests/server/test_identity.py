@@ -25,14 +25,14 @@ class TestServerKeys:
         assert keys.id.startswith("N")
         assert len(decodeKey(keys.id, Role.SERVER)) == 32
 
-    def test_areOthersEachTime(self) -> None:
-        """Two brokers have different identities."""
+    def test_differForEachBroker(self) -> None:
+        """Each broker has its own id and key for encryption."""
         one, two = ServerKeys(), ServerKeys()
         assert one.id != two.id
         assert one.xkey != two.xkey
 
     def test_signs(self) -> None:
-        """A text signed in the broker's name can be verified with its id."""
+        """A signature of the broker is valid for its id."""
         keys = ServerKeys()
         key = decodeKey(keys.id, Role.SERVER)
         assert isSignature(keys.signer.sign(b"data"), b"data", key)
@@ -45,12 +45,12 @@ class TestServerKeys:
 
 
 def test_version() -> None:
-    """The release that is matched is new enough for clients not to switch anything off."""
+    """The reported version is recent enough that clients use all their features."""
     assert tuple(int(part) for part in NATS_VERSION.split(".")) >= (2, 14, 0)
 
 
 def test_sharedNumbers() -> None:
-    """Descriptions by several processes of one server are in order, also after a start."""
+    """Sequence numbers of several processes of one server increase with time, over restarts too."""
     now, info = 7.0, ServerInfo("N1", "one", "2.15.1", "0.1")
     one = serverDescriber(lambda: info, lambda: now, isShared=True)
     numbers = [one()["seq"], one()["seq"]]
@@ -61,7 +61,7 @@ def test_sharedNumbers() -> None:
 
 
 def test_serverDescriber() -> None:
-    """A description has the broker's identity, the time, and the number of earlier ones."""
+    """A description has the broker's names and id, the time, and a number that increases."""
     now = 0.0
     info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
     describe = serverDescriber(lambda: info, lambda: now)
@@ -83,7 +83,7 @@ def test_serverDescriber() -> None:
 
 
 def test_serverIdentity() -> None:
-    """Services receive the names of the broker, with its tags if it has any."""
+    """Services get the names and id of the broker, and its tags if there are any."""
     info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
     named = {"name": "one", "host": "127.0.0.1", "id": "N1", "version": "2.15.1"}
     assert serverIdentity(info, ()) == named

@@ -16,9 +16,7 @@ from tests.server.support import Host, settingsOf
 
 
 class Scene:
-    """
-    A broker's face with everything behind it made up, but for what clients share.
-    """
+    """The publisher of a broker's INFO, with prepared listeners, pages and links."""
 
     def __init__(self) -> None:
         self.host = Host("port: 4000, http_port: 8000").start()
@@ -33,7 +31,7 @@ class Scene:
         )
 
     def presence(self, pages: Any) -> ServerInfoPublisher:
-        """The face."""
+        """The publisher of INFO."""
         parts: Any = (self.listeners, pages, self.links)
         return ServerInfoPublisher(self.broker.keys, self.broker.clientContext, *parts)
 
@@ -45,7 +43,7 @@ def scene() -> Scene:
 
 
 def test_ports(scene: Scene) -> None:
-    """Ports are those of the settings until the real ones are known."""
+    """Ports are those of the settings, until listeners have other ones."""
     settings = scene.broker.settings
     presence = scene.presence(scene.pages)
     assert presence.inUse(settings) == settings
@@ -60,7 +58,7 @@ def test_ports(scene: Scene) -> None:
 
 
 def test_addresses(scene: Scene) -> None:
-    """Addresses are listed by listener."""
+    """Addresses are listed by the name of the listener."""
     nowhere = {"nats": ["nats://a:1"], "monitoring": [], "cluster": ["nats://b:2"]}
     assert scene.presence(None).addresses() == nowhere
     assert scene.presence(scene.pages).addresses() == nowhere
@@ -70,7 +68,10 @@ def test_addresses(scene: Scene) -> None:
 
 
 def test_info(scene: Scene) -> None:
-    """INFO names where clients connect, the cluster, and whether the broker is going."""
+    """
+    INFO has the address for clients, the name of the cluster, and whether the broker is in lame
+    duck mode.
+    """
     presence, context = scene.presence(None), scene.broker.clientContext
     scene.cluster = {"cluster": "east"}
     presence.refresh(Settings(host="0.0.0.0", port=4000), True)
@@ -102,7 +103,7 @@ class TestInfo:
         assert (info.version, info.natsbroker) == (NATS_VERSION, __version__)
 
     def test_serverName(self) -> None:
-        """The server is named after its id unless the settings name it."""
+        """C{server_name} is the id of the server, unless the settings have a name."""
         assert infoFrom(settingsOf("port: 1"), "ID", "h", 1, False).server_name == "ID"
         named = infoFrom(settingsOf("server_name: n"), "ID", "h", 1, False)
         assert (named.server_id, named.server_name) == ("ID", "n")
@@ -118,7 +119,7 @@ class TestInfo:
         ],
     )
     def test_address(self, advertise: str, host: str, port: int) -> None:
-        """INFO names the place that is listened on, or the advertised one."""
+        """INFO has the address of the listener, or C{client_advertise}."""
         settings = settingsOf(f'client_advertise: "{advertise}"')
         info = infoFrom(settings, "ID", "127.0.0.1", 4000, False)
         assert (info.host, info.port) == (host, port)
@@ -128,7 +129,7 @@ class TestInfo:
         assert infoFrom(settingsOf("port: 1"), "ID", "h", 1, True).auth_required
 
     def test_exports(self) -> None:
-        """Where something is stored that jobs can export, INFO says in which version of frames."""
+        """INFO has the version of export frames if there are streams or channels."""
         assert infoFrom(settingsOf("port: 1"), "NID", "h", 1, False).nb_export == 0
         for text in ("streaming {}", "jetstream {}"):
             assert infoFrom(settingsOf(text), "NID", "h", 1, False).nb_export == 1

@@ -108,7 +108,10 @@ class CountingKind:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_contract(kind: Any) -> None:
-    """Each kind of the table keeps the contract, and so does its service."""
+    """
+    Each connection kind and its service provide their interfaces, and are shown with their
+    addresses and pages.
+    """
     broker = Host(
         """
         server_name: n1, listen: "127.0.0.1:4222"
@@ -136,7 +139,7 @@ def test_uniqueNames() -> None:
 
 
 def test_lifeCycle() -> None:
-    """The broker opens, dials and announces a given kind of link, and closes it at its end."""
+    """A connection kind that is passed in takes part in start, changes, lame duck mode and stop."""
     kind = CountingKind()
     host = Host('listen: "127.0.0.1:4222"', connectionKinds=[kind]).start()
     assert kind.service.calls == ["open 4222", "connect", "announce"]
@@ -162,7 +165,10 @@ def test_contributions() -> None:
 
 
 def test_installed() -> None:
-    """An installed kind is used where the configuration has its section, which needs a restart."""
+    """
+    An installed connection kind is used if the configuration has its section. Changing the section
+    needs a restart.
+    """
     kind = CountingKind(isAlways=False)
     plugins = Plugins(lambda interface: [kind] if interface is IConnectionKind else [])
     text = 'listen: "127.0.0.1:4222", services { counting { step: 1 } }'
@@ -175,7 +181,7 @@ def test_installed() -> None:
 
 
 def test_startedByReload() -> None:
-    """A kind that cannot begin in a running broker refuses a reload that asks for it."""
+    """A connection kind that cannot start in a running broker refuses such a reload."""
     kind = CountingKind(isAlways=False)
     broker = Host('listen: "127.0.0.1:4222"', connectionKinds=[kind]).start().broker
     assert broker.links.find("counting") is None

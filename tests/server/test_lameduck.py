@@ -20,9 +20,7 @@ TIMES = 'lame_duck_grace_period: "10s"\nlame_duck_duration: "40s"'
 
 
 class Departure:
-    """
-    A broker that is left.
-    """
+    """A broker in lame duck mode, with some clients."""
 
     def __init__(self, *hellos: bytes, times: str = TIMES) -> None:
         self.host = Host(times)
@@ -39,7 +37,7 @@ class Departure:
 
     @property
     def left(self) -> list[Client]:
-        """The clients that are still there."""
+        """The clients that are still connected."""
         return [client for client in self.clients if not client.closed]
 
 
@@ -55,13 +53,13 @@ class TestTelling:
         assert json.loads(answer[5:])["ldm"] is True
 
     def test_clientWithoutLameDuckMode(self) -> None:
-        """A client that does not know lame duck mode receives nothing."""
+        """A client that does not support lame duck mode gets no INFO about it."""
         leaving = Departure(OLD)
         leaving.begin()
         assert leaving.clients[0].receive() == b""
 
     def test_served(self) -> None:
-        """Meanwhile clients are served as before."""
+        """In lame duck mode, clients are served as before."""
         leaving = Departure(OLD)
         leaving.begin()
         assert leaving.clients[0].ask(b"PING\r\n") == b"PONG\r\n"
@@ -96,7 +94,7 @@ class TestClosing:
         assert leaving.done == [None]
 
     def test_pauses(self) -> None:
-        """At most a second passes between two clients, for any small number."""
+        """Closing two clients takes no longer than a second each."""
         leaving = Departure(OLD, OLD)
         leaving.begin()
         leaving.host.advance(10.1)
@@ -113,7 +111,7 @@ class TestClosing:
         assert leaving.done == [None]
 
     def test_noTimeLeft(self) -> None:
-        """If the grace period takes the whole duration, the rest takes a second."""
+        """If the grace period is as long as the duration, clients are closed within a second."""
         leaving = Departure(*[OLD] * 5)
         settings = leaving.host.broker.settings
         leaving.duck._settings = replace(settings, lame_duck_duration=10.0)
@@ -123,7 +121,7 @@ class TestClosing:
 
 
 class TestEnding:
-    """When it is over."""
+    """The end of lame duck mode."""
 
     def test_noClients(self) -> None:
         """Without clients the mode ends at once."""
@@ -132,7 +130,7 @@ class TestEnding:
         assert leaving.done == [None]
 
     def test_everybodyLeft(self) -> None:
-        """When all clients have disconnected the mode ends, with any time left."""
+        """Lame duck mode ends early when all clients have disconnected."""
         leaving = Departure(NEW, NEW)
         leaving.begin()
         for client in leaving.clients:
@@ -143,7 +141,7 @@ class TestEnding:
 
     @pytest.mark.parametrize("after", [1.0, 10.2])
     def test_cancel(self, after: float) -> None:
-        """Lame duck mode can be ended at any time; the remaining clients stay."""
+        """Lame duck mode can be cancelled at any time. The remaining clients stay connected."""
         leaving = Departure(*[OLD] * 5)
         leaving.begin()
         leaving.host.advance(after)
@@ -153,8 +151,8 @@ class TestEnding:
         leaving.host.advance(60)
         assert len(leaving.left) == there
 
-    def test_cancelBefore(self) -> None:
-        """Cancelling before the beginning does nothing, also to a later beginning."""
+    def test_cancelBeforeBeginning(self) -> None:
+        """Cancelling before lame duck mode has no effect, even on a later one."""
         leaving = Departure(OLD)
         leaving.duck.cancel()
         leaving.begin()

@@ -116,7 +116,7 @@ class TestRisks:
     ],
 )
 def test_environment(text: str) -> None:
-    """A password of the environment is not plain in the file."""
+    """A password from the environment does not count as a plaintext password."""
     settings = buildText(f"listen: '127.0.0.1:1'\n{text}", {"P": "secret"}).settings
     assert list(risksIn(settings)) == []
 
@@ -130,7 +130,7 @@ def test_mapped(key: str, kind: Any) -> None:
 
 
 class TestSeparateStreams:
-    """JetStream of its own in a member of a cluster."""
+    """JetStream whose streams are not shared with the cluster."""
 
     @pytest.mark.parametrize(
         ("text", "isWarned"),
@@ -148,14 +148,14 @@ class TestSeparateStreams:
         ],
     )
     def test_warning(self, text: str, isWarned: bool) -> None:
-        """The log warns at the start that members may store messages twice."""
+        """The log warns if JetStream is not shared with the cluster."""
         with logLines() as lines:
             announceStart(settingsOf(text), "ID", {})
         assert any("not shared with its cluster" in line for line in lines) == isWarned
 
 
 class TestAll:
-    """Risks beside open listeners."""
+    """Risks of settings and of listeners together."""
 
     def test_clients(self) -> None:
         """Listeners where clients need no login are reported, unless all clients need one."""

@@ -140,7 +140,7 @@ PLANTED = (MARK, MARK.upper(), "99999999999999990000000")
 
 
 def secretsIn(text: str) -> list[str]:
-    """The places where a secret stands in a text."""
+    """The parts of a text around planted secrets."""
     return [
         text[max(text.index(secret) - 100, 0) : text.index(secret) + 60]
         for secret in PLANTED
@@ -150,9 +150,7 @@ def secretsIn(text: str) -> list[str]:
 
 @implementer(IObserver)
 class FailingObserver:
-    """
-    A plugin that fails with the whole configuration in its hands.
-    """
+    """An observer that raises an exception with the whole configuration as its argument."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -197,7 +195,7 @@ class Daemon:
                 self._received.append(data)
 
     def text(self) -> str:
-        """The received text, once the sender is done."""
+        """The text that the daemon has received, after the broker is done."""
         if self.url.startswith("udp"):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
                 last.sendto(self._END, self._place)
@@ -206,10 +204,7 @@ class Daemon:
 
 
 class Log:
-    """
-    The log of one broker in each format, in systemd's journal, in a file, and at each syslog
-    daemon.
-    """
+    """The log of a broker in each format and at each destination."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         journal = self._journal = (directory / "journal").open("w+")
@@ -236,7 +231,7 @@ class Log:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep what is logged meanwhile."""
+        """Record what is logged in the block."""
         with ExitStack() as stack:
             for log in self._logs:
                 log.open()
@@ -256,12 +251,12 @@ class Log:
 
 
 def settingsOf(text: str) -> Settings:
-    """The settings of a text that uses the environment."""
+    """The settings of a configuration that uses the environment."""
     return buildText(text, ENVIRONMENT, "quiet.conf").settings
 
 
 def connect(host: Host, **options: object) -> Any:
-    """A client that says who it is."""
+    """Connect and send CONNECT."""
     client = host.dial()
     client.receive()
     hello = json.dumps({"verbose": False, "headers": True, **options}).encode()
@@ -333,7 +328,7 @@ def refuse(host: Host) -> int:
 
 
 def pagesOf(host: Host) -> Iterator[tuple[str, str]]:
-    """Every page with all that can be asked for."""
+    """The text of every page, with all options."""
     shows = ("auth", "accs", "subs", "accounts", "streams", "consumers", "config", "unused")
     query = dict.fromkeys((*shows, "details", "leader-only"), "1")
     for path in list(host.broker.monitoring.pages):
@@ -345,7 +340,7 @@ def pagesOf(host: Host) -> Iterator[tuple[str, str]]:
 
 
 def values(root: object) -> Iterator[object]:
-    """Every object of the package that can be reached from one."""
+    """Find all objects of the package that are reachable from one object."""
     seen: dict[int, object] = {}
     waiting = [root]
     while waiting:
@@ -425,7 +420,7 @@ def test_runningBroker(
 def test_ownLogins(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any
 ) -> None:
-    """The broker's own logins stay secret while those services cannot be reached."""
+    """Logins that the broker uses for other services stay secret if those refuse the connection."""
     host = Host(settingsOf(f"listen: '127.0.0.1:4222', debug: true, trace: true\n{text}")).start()
     texts: dict[str, str] = {}
     log = Log(tmp_path, monkeypatch)
@@ -455,7 +450,7 @@ def test_brokenConfiguration(text: str) -> None:
 
 
 def test_peers() -> None:
-    """The password of a peer is not in the C{repr} of its CONNECT."""
+    """The C{repr} of a peer's CONNECT has no password."""
     connect = parseConnect(json.dumps({"pass": MARK, "auth_token": MARK}).encode())
     assert (connect.password, connect.auth_token) == (MARK, MARK)
     assert secretsIn(repr(connect)) == []

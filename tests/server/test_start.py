@@ -20,7 +20,7 @@ from tests.server.support import logLines
 
 
 def listening() -> Any:
-    """A listener that listens in memory, where every address is 0.0.0.0."""
+    """A listener in memory, whose address is 0.0.0.0."""
     endpoint = addressEndpoint(MemoryReactor(), "127.0.0.1", 4000)
     listener = PortListener(endpoint, None)  # type: ignore[arg-type]
     listener.open()
@@ -51,7 +51,7 @@ class TestStart:
         assert lines[-1] == "[INF] Using configuration file: x.conf (sha256:00)"
 
     def test_laneOff(self) -> None:
-        """A lane that is switched off is said to be."""
+        """The log says if the lane is switched off."""
         with logLines() as lines:
             announceStart(Settings(fast_lane=False), "ID", {})
         assert "lane=off (" in lines[-1]
@@ -61,7 +61,7 @@ class TestListener:
     """Where clients can connect."""
 
     def test_line(self) -> None:
-        """Programs wait for this line."""
+        """The line about the client listener is nats-server's, because programs wait for it."""
         with logLines() as lines:
             announceListener(listening(), Settings(), True)
         assert lines == ["[INF] Listening for client connections on 0.0.0.0:4000"]
@@ -79,7 +79,7 @@ class TestListener:
         "address", [IPv4Address("TCP", "127.0.0.1", 4000), UNIXAddress(b"/run/socket")]
     )
     def test_openToThisMachine(self, address: Any) -> None:
-        """Loopback and sockets of this machine get none."""
+        """A listener that only this machine reaches causes no warning."""
         listener: Any = SimpleNamespace(address=address)
         with logLines() as lines:
             announceListener(listener, Settings(), False)

@@ -34,7 +34,7 @@ class World:
         self.dog._watched = threading.get_ident()
 
     def pass_(self, seconds: float, isWatched: bool = True) -> None:
-        """Have the reactor do something for so long."""
+        """Let the reactor work without interruption for a number of seconds."""
         self.clock.rightNow += seconds
         if isWatched:
             self.dog.look()
@@ -43,7 +43,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    """A new one."""
+    """A watchdog."""
     return World()
 
 
@@ -51,14 +51,14 @@ class TestHeld:
     """The time for which the reactor was held."""
 
     def test_livelyReactor(self, world: World) -> None:
-        """A reactor that shows signs of life in time is not held."""
+        """A reactor that is never held for longer than the limit is not reported."""
         for _ in range(100):
             world.pass_(INTERVAL + LIMIT * 0.9)
         assert world.dog.varz() is None
         assert world.dog.trouble() == ""
 
     def test_longHold(self, world: World) -> None:
-        """A long hold of the reactor is reported, with the place of the code."""
+        """Holding the reactor for too long is reported, with the place in the code."""
         with logLines() as lines:
             world.pass_(INTERVAL + 2.0)
             world.pass_(INTERVAL + 1.0)
@@ -68,7 +68,10 @@ class TestHeld:
         assert f"The reactor was held for 2.0 seconds: {shown['place']}" in lines[0]
 
     def test_unseen(self, world: World) -> None:
-        """A period without a look, as when the machine was suspended, does not count."""
+        """
+        If the thread did not run either, as while the machine was suspended, the time does not
+        count.
+        """
         world.pass_(INTERVAL + 60, isWatched=False)
         assert world.dog.held == 0
 
@@ -82,7 +85,10 @@ class TestHeld:
         assert (world.dog.held, world.dog.longest) == (1, LIMIT * 2)
 
     def test_trouble(self, world: World) -> None:
-        """Being held for most of some seconds is a trouble, until it is over."""
+        """
+        A reactor that was held for most of the last ten seconds is unhealthy until that time has
+        passed.
+        """
         world.pass_(INTERVAL + WINDOW / 2 - 0.1)
         assert world.dog.trouble() == ""
         world.pass_(INTERVAL + 1.0)
@@ -91,7 +97,7 @@ class TestHeld:
         assert world.dog.trouble() == ""
 
     def test_series(self, world: World) -> None:
-        """Metrics count the same."""
+        """Metrics count how often and how long the reactor was held."""
         world.pass_(INTERVAL + 2.0)
         steps = world.dog.series()
         with pytest.raises(StopIteration) as end:
@@ -100,7 +106,7 @@ class TestHeld:
 
 
 def called(call: Callable[[], Any]) -> Any:
-    """Call somebody else's code, as the broker does."""
+    """Call a function from the broker's code."""
     return call()
 
 
@@ -108,7 +114,7 @@ class TestPlace:
     """Where a thread is."""
 
     def test_foreignCall(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The first call outside of the broker is reported, not the calls within it."""
+        """The reported place is the outermost one that is not the broker's own code."""
         namespace: dict[str, Any] = {"frame": lambda: sys._getframe(1)}
         text = "def plugin():\n    return library()\ndef library():\n    return frame()\n"
         exec(compile(text, "/plugin.py", "exec"), namespace)
@@ -118,7 +124,7 @@ class TestPlace:
         assert placeOf(called(ours["run"])) == "/plugin.py:2 in plugin"
 
     def test_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the broker made no other call, its last own call is reported."""
+        """Without code of others, the reported place is the broker's innermost one."""
         monkeypatch.setattr(module, "_OURS", ("/",))
         assert placeOf(sys._getframe()).endswith(" in test_own")
 

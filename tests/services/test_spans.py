@@ -25,9 +25,7 @@ HEADER = f"traceparent: 00-{TRACE}-{PARENT}-01\r\n"
 
 
 class Spans:
-    """
-    A tracer and the spans that it made.
-    """
+    """A tracer, with the spans that it made."""
 
     def __init__(self) -> None:
         from opentelemetry.sdk.trace import TracerProvider
@@ -53,7 +51,7 @@ def spans() -> Spans:
 
 @pytest.fixture
 def broker(spans: Spans) -> Iterator[MemoryBroker]:
-    """A broker whose global account is traced."""
+    """A broker that makes spans for its global account."""
     with MemoryBroker() as broker:
         broker.broker.addFilter("$G", PublishSpans("$G", "quiet", spans.tracer))
         yield broker
@@ -84,7 +82,9 @@ def test_interfaces(spans: Spans) -> None:
 
 
 def test_span(broker: MemoryBroker, spans: Spans) -> None:
-    """A publish with the header is a span below the publisher's; the message is unchanged."""
+    """
+    A message with C{traceparent} makes a span below the publisher's, and is delivered unchanged.
+    """
     got = publish(broker, "orders.1", HEADER)
     (span,) = spans.finished
     assert span.name == "publish orders.1"
@@ -105,7 +105,7 @@ def test_span(broker: MemoryBroker, spans: Spans) -> None:
 
 
 def test_inbox(broker: MemoryBroker, spans: Spans) -> None:
-    """Replies share a name: each has a subject of its own."""
+    """Spans of replies do not have the reply subject in their name."""
     publish(broker, "_INBOX.x.1", HEADER.replace("traceparent", "Traceparent"))
     (span,) = spans.finished
     assert span.name == "publish (temporary)"
@@ -113,14 +113,14 @@ def test_inbox(broker: MemoryBroker, spans: Spans) -> None:
 
 
 def test_untraced(broker: MemoryBroker, spans: Spans) -> None:
-    """Messages without the header, or that their publisher does not sample, have no span."""
+    """A message without C{traceparent}, or that is not sampled, makes no span."""
     publish(broker, "a", "other: x\r\n")
     publish(broker, "a", HEADER.replace("-01\r\n", "-00\r\n"))
     assert list(spans.finished) == []
 
 
 def test_ofOtherBrokers(spans: Spans) -> None:
-    """A message from another member of the cluster has its span there."""
+    """A message from another member of the cluster makes no span, one from a leafnode does."""
     filtering = PublishSpans("A", "s", spans.tracer)
     traced = message(f"NATS/1.0\r\n{HEADER}\r\n".encode())
     assert filtering.filterMessage(traced, Kind.ROUTE) is traced
@@ -131,14 +131,16 @@ def test_ofOtherBrokers(spans: Spans) -> None:
 
 @pytest.mark.parametrize("block", [b"nonsense", b"NATS/1.0\r\ntraceparent: x\r\n\r\n"])
 def test_unreadable(spans: Spans, block: bytes) -> None:
-    """Headers that cannot be read, and contexts, let a message pass."""
+    """A message with unreadable headers or C{traceparent} is delivered."""
     unread = message(block)
     assert PublishSpans("A", "s", spans.tracer).filterMessage(unread, Kind.CLIENT) is unread
     assert all(span.parent is None for span in spans.finished)
 
 
 def test_embedder(monkeypatch: pytest.MonkeyPatch, spans: Spans) -> None:
-    """Without an exporter the spans go to the provider of the process, while the service runs."""
+    """
+    Without a configured exporter, spans go to the process's own provider until the service stops.
+    """
     from opentelemetry import trace
 
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: spans.provider)
@@ -154,7 +156,7 @@ def test_embedder(monkeypatch: pytest.MonkeyPatch, spans: Spans) -> None:
 
 class RecordingExporter:
     """
-    An exporter of spans as other packages install them: made without arguments, and known by name.
+    An exporter of spans that is installed under a name.
 
     @cvar exported: the spans that any of them got.
     @cvar shutdowns: how many were shut down.
@@ -164,14 +166,14 @@ class RecordingExporter:
     shutdowns = 0
 
     def export(self, spans: Sequence[Any]) -> Any:
-        """Note spans."""
+        """Record spans."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         self.exported.extend(spans)
         return SpanExportResult.SUCCESS
 
     def force_flush(self, timeout_millis: int = 0) -> bool:
-        """Nothing waits here."""
+        """Nothing is left to flush."""
         return True
 
     def shutdown(self) -> None:
@@ -180,10 +182,7 @@ class RecordingExporter:
 
 
 def test_namedExporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    The exporter of an installed package gets the spans, at the latest when the broker stops, with
-    the settings of the SDK's environment variables.
-    """
+    """Spans go to the exporter that is configured by name, at the latest when the broker stops."""
     installed = tmp_path / "recording-1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: recording\nVersion: 1.0\n")

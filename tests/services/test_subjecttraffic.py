@@ -36,7 +36,7 @@ def test_prefix(subject: bytes, prefix: bytes) -> None:
 
 
 def matching(*gateways: str, plain: int = 1) -> Any:
-    """Matches with some clients and other clusters."""
+    """A match with a number of clients and some gateways."""
     links = tuple(
         SimpleNamespace(
             kind=Kind.GATEWAY,
@@ -56,12 +56,12 @@ def matching(*gateways: str, plain: int = 1) -> Any:
 def count(
     talkers: SubjectTraffic, account: str, subject: bytes, times: int = 1, size: int = 1
 ) -> None:
-    """Have something published."""
+    """Count publishes to a subject."""
     talkers.counterOf(account, subject, matching()).add(times, times * size, 1)
 
 
 def test_reportedOnce() -> None:
-    """Counts are reported once; idle subjects are not."""
+    """A count is reported once. A subject without new messages is not reported."""
     talkers = SubjectTraffic(2, 10)
     counter = talkers.counterOf("A", b"x.y.1", matching("b", "a"))
     assert talkers.counterOf("A", b"x.y.2", matching("a", "b")) is counter
@@ -76,7 +76,9 @@ def test_reportedOnce() -> None:
 
 
 def test_distinguished() -> None:
-    """Accounts, prefixes, clusters, and whether there was a receiver, are distinguished."""
+    """
+    Traffic is counted separately by account, prefix, clusters, and whether there was a receiver.
+    """
     talkers = SubjectTraffic(2, 10)
     for account, subject, matches in [
         ("A", b"x", matching()),
@@ -93,7 +95,7 @@ def test_distinguished() -> None:
 
 def test_newcomerTakesTheLightest() -> None:
     """
-    A newcomer that finds no place and is heavier than the lightest takes its place the next time.
+    A new subject with more messages than the least counted one replaces it after the next report.
     """
     talkers = SubjectTraffic(1, 4)
     old = [(b"a", 9), (b"b", 7), (b"c", 1), (b"d", 8)]
@@ -115,7 +117,7 @@ def test_newcomerTakesTheLightest() -> None:
 
 
 def test_lightNewcomers() -> None:
-    """A newcomer that is not heavier than the lightest entry takes no place."""
+    """A new subject without more messages than the least counted one does not replace it."""
     talkers = SubjectTraffic(1, 2)
     for _ in range(3):
         for subject in (b"a", b"b", b"c"):
@@ -126,7 +128,7 @@ def test_lightNewcomers() -> None:
 
 
 def test_restOfAnAccount() -> None:
-    """No more than half of the places change hands before they are reported."""
+    """At most half of the counted subjects are replaced in one report."""
     talkers = SubjectTraffic(1, 4)
     for _ in range(2):
         for number in range(4):
@@ -143,7 +145,7 @@ def test_restOfAnAccount() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_sumsAreExact(seed: int) -> None:
-    """After any messages, each account's sums are right, and rows are few."""
+    """The sums of each account are exact, with a limited number of rows."""
     random = Random(seed)
     talkers = SubjectTraffic(1, 8)
     published: Counter[str] = Counter()
@@ -171,7 +173,9 @@ def test_sumsAreExact(seed: int) -> None:
 
 
 def test_manyAccounts() -> None:
-    """The rests are bounded too. Beyond the bound, all other accounts share one rest."""
+    """
+    The rest is counted separately for a limited number of accounts, and together for all others.
+    """
     talkers = SubjectTraffic(1, 2)
     for number in range(2000):
         count(talkers, f"A{number}", b"x")

@@ -61,9 +61,7 @@ ONE_ACCOUNT = "accounts { A { users: [{user: a, password: a}] } }"
 
 
 class Counted:
-    """
-    A broker whose global account is counted.
-    """
+    """A broker whose traffic is counted."""
 
     def __init__(self, broker: MemoryBroker, **options: Any) -> None:
         self.model = TrafficModel(
@@ -72,7 +70,7 @@ class Counted:
         broker.broker.watchAccounts(self.model.watch)
 
     def rows(self) -> dict[tuple[str, str, str, str], dict[str, int]]:
-        """The rows, by what they are about."""
+        """Take the rows of the report, by account, kind, peer and prefix."""
         results = {}
         for row in self.model.take():
             names = ("account", "peer_kind", "peer", "subject_prefix")
@@ -82,7 +80,7 @@ class Counted:
 
 
 def test_clients() -> None:
-    """A report counts the clients' messages, the copies and the unwanted ones, each once."""
+    """A report counts messages in and out, and those without a receiver. Each is reported once."""
     with MemoryBroker(configText=ONE_ACCOUNT) as broker:
         counted = Counted(broker)
         client = broker.connect({"verbose": False, "user": "a", "pass": "a"})
@@ -100,7 +98,7 @@ def test_clients() -> None:
 
 
 def test_sumsWithFewPlaces() -> None:
-    """The sums are complete with more subjects than places, and the places go to the heaviest."""
+    """With more subjects than rows, the sums are exact, and the busiest subjects have rows."""
     with MemoryBroker() as broker:
         counted = Counted(broker, most=4, depth=1)
         client = broker.connect({"verbose": False})
@@ -118,7 +116,7 @@ def test_sumsWithFewPlaces() -> None:
 
 
 def test_advisories() -> None:
-    """A report counts the messages that other clusters sent in vain, and slow clients."""
+    """A report counts unwanted messages from gateways, and clients that were closed as slow."""
     with MemoryBroker() as broker:
         counted = Counted(broker, most=2)
         for subject, size, isTold in [(b"a.b.c", 5, True), (b"a.b.d", 7, False), (b"x", 1, True)]:
@@ -155,12 +153,12 @@ def login(broker: MemoryBroker, name: str) -> MemoryConnection:
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
-    """The payloads that a client got, each of which is a line."""
+    """The JSON payloads among the lines for a client."""
     return [json.loads(line) for line in data.split(b"\r\n") if line.startswith(b"{")]
 
 
 def test_events() -> None:
-    """Every interval the system account receives the traffic and the interest."""
+    """At each interval, the system account gets events with the traffic and the interest."""
     text = ACCOUNTS + SERVICE % "interval: 5s"
     with MemoryBroker(configText=text) as broker:
         watcher, client = login(broker, "s"), login(broker, "a")
@@ -203,7 +201,7 @@ def test_events() -> None:
 
 
 def test_nobodyListens() -> None:
-    """Traffic without a listener is not reported later."""
+    """Traffic is dropped from the reports if nobody subscribes to them."""
     with MemoryBroker(configText=ACCOUNTS + SERVICE % "interval: 1s") as broker:
         watcher, client = login(broker, "s"), login(broker, "a")
         client.request(b"PUB a 1\r\nx\r\n")
@@ -214,7 +212,7 @@ def test_nobodyListens() -> None:
 
 
 def test_anotherAccount() -> None:
-    """Events may go to another account. The system account gets none then."""
+    """Events may be sent to another account instead of the system account."""
     with MemoryBroker(configText=ACCOUNTS + SERVICE % "interval: 1s, account: A") as broker:
         watcher, client = login(broker, "s"), login(broker, "a")
         watcher.request(b"SUB $NB.EVENT.> 1\r\n")
@@ -256,7 +254,7 @@ def test_newAccounts() -> None:
 
 
 def test_stops() -> None:
-    """A stopped service counts nothing any more, and causes no work."""
+    """A stopped service counts nothing and sends no events."""
     with MemoryBroker(configText=SERVICE % "interval: 1s, account: '$G'") as broker:
         matcher = broker.bus().matcher
         assert matcher.counterFor is not None
@@ -283,10 +281,7 @@ def test_stored() -> None:
 
 
 def test_gateways() -> None:
-    """
-    A report has the state of other clusters, the messages sent there, and the number of unwanted
-    ones.
-    """
+    """A report shows gateways with their state, messages that were sent, and unwanted ones."""
     more = 'services { traffic { interval: "1s", account: A } }'
     host = Edge("interest { plugin: switching }", more).start()
     watcher = host.client(b'CONNECT {"verbose":false,"user":"w","pass":"w"}\r\n')
@@ -320,7 +315,7 @@ def test_gateways() -> None:
 
 
 def test_sentToGateways() -> None:
-    """A message to another cluster counts for it, on any path, while the cluster is connected."""
+    """A message to another cluster is counted as long as the cluster wants it."""
     more = """
         accounts { A { users: [{user: a, password: a}] } }
         services { traffic { interval: "1s", account: A } }
@@ -352,7 +347,7 @@ def test_sentToGateways() -> None:
 
 
 def test_interestByPrefix() -> None:
-    """Different patterns with one prefix are counted together until they end."""
+    """Interest is counted by prefix of its pattern."""
     with MemoryBroker() as broker:
         client = broker.connect({"verbose": False})
         client.request(b"SUB a.b.c 1\r\nSUB x 2\r\n")

@@ -32,7 +32,7 @@ __all__ = ["violations", "violationsOfInterest", "violationsOfLinks", "violation
 
 def violations(world: World, onTheWay: Callable[[Any], Iterator[str]]) -> Iterator[str]:
     """
-    Everything in a finished history that must not be.
+    Find everything in a finished history that must not be there.
 
     @param onTheWay: tells what went wrong with messages between brokers (I5).
     """
@@ -110,9 +110,7 @@ def violationsOfLinks(world: World) -> Iterator[str]:
 
 
 def _groupsOf(world: World, broker: str, told: Publication) -> set[bytes]:
-    """
-    The queue groups for a message that ever had members at a broker.
-    """
+    """The queue groups that ever had a member at a broker and match a message."""
     return {
         wish.queue
         for person, wish in _wishes(world)
@@ -121,10 +119,7 @@ def _groupsOf(world: World, broker: str, told: Publication) -> set[bytes]:
 
 
 def _deserted(world: World, broker: str, told: Publication) -> set[bytes]:
-    """
-    The queue groups for a message that lost a member at a broker at a time when the publisher's
-    broker may not have known of it.
-    """
+    """The queue groups that lost a member at a broker before the publisher's broker could know."""
     home = world.people[told.person].broker
     return {
         wish.queue
@@ -138,9 +133,7 @@ def _deserted(world: World, broker: str, told: Publication) -> set[bytes]:
 
 
 def _isNews(world: World, ended: float | None, there: int, home: int, when: float) -> bool:
-    """
-    Whether the end of a subscription at one broker may be unknown at another at some time.
-    """
+    """Whether the end of a subscription may have been unknown at another broker at some time."""
     return ended is not None and (
         ended >= when - world.settle or world.wasTroubled(there, home, ended, when)
     )
@@ -173,9 +166,7 @@ def _missing(world: World, published: dict[tuple[int, int], Publication]) -> Ite
 def _isSure(
     world: World, person: Person, wish: WantedPattern, told: Publication, settle: float
 ) -> bool:
-    """
-    Whether nothing stood in the way of a message.
-    """
+    """Whether a message must have been delivered, because no fault and no change was near."""
     publisher = world.people[told.person]
     before, after = told.when - settle, told.when + settle
     if wish.began > before or (wish.ended is not None and wish.ended < after):
@@ -191,7 +182,9 @@ def _mayBeTaken(
     key: tuple[int, int],
     published: dict[tuple[int, int], Publication],
 ) -> bool:
-    """Whether a member with a maximum may have been chosen. Its number of messages is uncertain."""
+    """
+    Whether a message may have gone to a member with a maximum, whose deliveries are not all known.
+    """
     told = published[key]
     return any(
         wish.queue == queue and wish.maximum and matches(wish.pattern, told.subject)
@@ -203,7 +196,7 @@ def violationsOfWishes(
     world: World, wished: dict[int, Counter[tuple[bytes, bytes]]]
 ) -> Iterator[str]:
     """
-    The mistakes of brokers about their own clients, in a world in which all is well.
+    Compare the subscriptions that brokers know with those of their clients.
 
     @param wished: what each has, to be filled in.
     """

@@ -12,7 +12,7 @@ __all__ = ["double", "lose"]
 
 
 def double(patch: pytest.MonkeyPatch, way: Any) -> None:
-    """Have each message forwarded twice."""
+    """Forward each message twice."""
     forward = way.forward
 
     def doubled(self: Any, message: Any, queues: Any) -> None:
@@ -23,7 +23,7 @@ def double(patch: pytest.MonkeyPatch, way: Any) -> None:
 
 
 def lose(patch: pytest.MonkeyPatch, way: Any) -> None:
-    """Have every tenth message lost."""
+    """Lose every tenth message."""
     forward, count = way.forward, [0]
 
     def lossy(self: Any, message: Any, queues: Any) -> None:

@@ -198,7 +198,7 @@ def stepsOf(seed: int, count: int = 80, kind: str = CLUSTER) -> list[Step]:
 
 def play(world: World, steps: Sequence[Step], after: Callable[[], Any] = lambda: None) -> None:
     """
-    Let steps happen in a world.
+    Carry out the steps of a history.
 
     @param after: called after each.
     """

@@ -23,7 +23,7 @@ _TOKEN = re.compile(rb"<(\d+):(\d+)>")
 @dataclass
 class Publication:
     """
-    One message.
+    A published message.
 
     @ivar person: who published it.
     @ivar number: which of the person's it is.
@@ -37,14 +37,14 @@ class Publication:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Its name."""
+        """The publisher and number of the message."""
         return self.person, self.number
 
 
 @dataclass
 class WantedPattern:
     """
-    A subscription of a person.
+    A subscription of a client.
 
     @ivar maximum: after how many messages it ends; 0 for never.
     @ivar limited: when that was said.
@@ -98,7 +98,7 @@ class Person(Protocol):
         self.left = self.host.seconds()
 
     def connectionMade(self) -> None:
-        """Introduce oneself."""
+        """Send CONNECT."""
         self.isConnected = True
         self._write(self.hello())
 
@@ -107,7 +107,7 @@ class Person(Protocol):
         return _HELLO % self.number
 
     def connectionLost(self, reason: Any = None) -> None:
-        """All wishes end."""
+        """Note the end of all subscriptions."""
         self.isConnected = False
         self.left = self.host.seconds()
         for wish in self.wishes.values():
@@ -115,7 +115,7 @@ class Person(Protocol):
 
     @property
     def isHere(self) -> bool:
-        """Whether it can do anything."""
+        """Whether the client is connected."""
         return self.isConnected and self.left is None
 
     def _write(self, data: bytes) -> None:
@@ -125,14 +125,14 @@ class Person(Protocol):
     # What it does.
 
     def subscribe(self, pattern: bytes, queue: bytes = b"") -> None:
-        """WantedPattern for messages."""
+        """Subscribe to a pattern."""
         sid = len(self.wishes) + 1
         self.wishes[sid] = WantedPattern(self.number, sid, pattern, queue, self.host.seconds())
         group = queue + b" " if queue else b""
         self._write(b"SUB %b %b%d\r\n" % (pattern, group, sid))
 
     def unsubscribe(self, wish: WantedPattern, maximum: int = 0) -> None:
-        """End a wish, at once or after some messages."""
+        """Unsubscribe, at once or after a number of messages."""
         if maximum:
             wish.maximum = maximum
             wish.limited = self.host.seconds()
@@ -142,7 +142,7 @@ class Person(Protocol):
             self._write(b"UNSUB %d\r\n" % wish.sid)
 
     def publish(self, subject: bytes, size: int, headers: bool = False) -> None:
-        """Publish a message that names itself."""
+        """Publish a message whose payload has the number of the client and its own."""
         told = Publication(self.number, len(self.published), subject, self.host.seconds())
         self.published.append(told)
         body = b"<%d:%d>" % told.key + b"." * size
@@ -154,7 +154,7 @@ class Person(Protocol):
             self._write(b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body))
 
     def leave(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         assert self.transport is not None
         self.transport.loseConnection()
 

@@ -24,9 +24,7 @@ _OURS = (b"$LDS.", b"$SYS.", b"_GR_.", b"$GR.")
 
 
 def violationsOfWays(world: SuperWorld) -> Iterator[str]:
-    """
-    Messages that took a wrong way.
-    """
+    """Find messages that reached a broker or crossed between clusters more than once."""
     arrived: Counter[tuple[tuple[int, int], int]] = Counter()
     crossed: Counter[tuple[tuple[int, int], str]] = Counter()
     for (key, source, target), count in world.sent.items():

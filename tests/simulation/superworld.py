@@ -172,7 +172,7 @@ class SuperWorld(World):
                 self.clock.callLater(delay, self.network.reset, *hosts)
 
     def slit(self) -> None:
-        """Cut the connection that announces the next switch of a mode, in its middle."""
+        """Cut the connection in the middle of the next switch to interest-only mode."""
         self.slits += 1
 
     def isApart(self, one: int, other: int, since: float, until: float) -> bool:

@@ -44,7 +44,7 @@ def test_histories(first: int) -> None:
 
 
 def test_repeatable() -> None:
-    """The same seed makes the same run, byte by byte, also with other hashes."""
+    """A seed always gives the same run, whatever the hash seed of Python."""
     traces = str([run(seed).trace for seed in (3, 4)])
     for hashes in ("0", "1"):
         done = subprocess.run(
@@ -69,27 +69,27 @@ def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def twice(patch: pytest.MonkeyPatch) -> None:
-    """A route is given each message twice."""
+    """Send each message over a route twice."""
     double(patch, RouteAccount)
 
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:
-    """Others are not told that interest ended."""
+    """Do not send the end of interest to other members."""
     patch.setattr(InterestAdvertiser, "interestLost", lambda *change: None)
 
 
 def silentWeight(patch: pytest.MonkeyPatch) -> None:
-    """Others are not told that a queue group has grown."""
+    """Do not send the growth of a queue group to other members."""
     patch.setattr(InterestAdvertiser, "interestWeightChanged", lambda *change: None)
 
 
 def staleRoute(patch: pytest.MonkeyPatch) -> None:
-    """Keep the interest of a peer that has gone."""
+    """Keep the interest of a peer after its route is gone."""
     patch.setattr(RemoteInterest, "clear", lambda self: None)
 
 
 def onceTold(patch: pytest.MonkeyPatch) -> None:
-    """A peer that comes back receives no interest."""
+    """Send no interest to a peer that connects again."""
     tell, told = ModernTraffic.tell, set()
 
     def first(self: Any, accounts: Any) -> None:
@@ -101,13 +101,13 @@ def onceTold(patch: pytest.MonkeyPatch) -> None:
 
 
 def passedOn(patch: pytest.MonkeyPatch) -> None:
-    """Pass a message from a route on to other members."""
+    """Pass messages from a route on to other members."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.ROUTE}}
     patch.setattr("natsbroker.accounts.delivery.REACH", further)
 
 
 def bothSides(patch: pytest.MonkeyPatch) -> None:
-    """A queue group that has a member here is served elsewhere as well."""
+    """Send a message to a queue group's members elsewhere, although one is local."""
     deliver = Delivery._deliverToGroup
 
     def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, path: Any) -> int:
@@ -119,33 +119,33 @@ def bothSides(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgetful(patch: pytest.MonkeyPatch) -> None:
-    """Every tenth message to a route is lost."""
+    """Lose every tenth message over routes."""
     lose(patch, RouteAccount)
 
 
 def twiceClassic(patch: pytest.MonkeyPatch) -> None:
-    """A classic member is given each message twice."""
+    """Send each message over a classic route twice."""
     double(patch, ClassicMember)
 
 
 def forgetfulClassic(patch: pytest.MonkeyPatch) -> None:
-    """Every tenth message to a classic member is lost."""
+    """Lose every tenth message over classic routes."""
     lose(patch, ClassicMember)
 
 
 def toEverybody(patch: pytest.MonkeyPatch) -> None:
-    """Deliver a queue group's message to plain subscribers again."""
+    """Deliver a message for a queue group to plain subscribers too."""
     patch.setattr("natsbroker.routes.classic.GroupMessage", Message)
 
 
 def toGroupsToo(patch: pytest.MonkeyPatch) -> None:
-    """Deliver a message for plain subscribers to queue groups as well."""
+    """Deliver a message for plain subscribers to queue groups too."""
     patch.setattr("natsbroker.routes.classic.cluster.isDirected", lambda sid: True)
     patch.setattr(LocalSids, "group", lambda self, sid: b"q")
 
 
 def anyGroup(patch: pytest.MonkeyPatch) -> None:
-    """A message for one queue group is given to another."""
+    """Deliver a message for one queue group to another."""
     group = LocalSids.group
 
     def other(self: Any, sid: bytes) -> bytes:
@@ -155,7 +155,7 @@ def anyGroup(patch: pytest.MonkeyPatch) -> None:
 
 
 def sameSid(patch: pytest.MonkeyPatch) -> None:
-    """The members of a queue group share a sid."""
+    """Give all members of a queue group the same sid."""
     sidFor = cluster.sidFor
     one = lambda number, member, queue: sidFor(number, 1, queue)  # noqa: E731
     patch.setattr("natsbroker.routes.sids.cluster.sidFor", one)
@@ -167,7 +167,7 @@ def deafToEnds(patch: pytest.MonkeyPatch) -> None:
 
 
 def staleSids(patch: pytest.MonkeyPatch) -> None:
-    """A classic peer that comes back receives no interest."""
+    """Send no interest to a classic peer that connects again."""
     tell, told = ClassicTraffic.tell, set()
 
     def first(self: Any, accounts: Any) -> None:

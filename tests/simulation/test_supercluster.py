@@ -47,8 +47,11 @@ def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
     assert stepsOf(5, kind=SUPER) != stepsOf(5)
 
 
-def test_everythingHappens() -> None:
-    """Messages pass between all parts, modes switch, and switches are cut through."""
+def test_allPartsAreUsed() -> None:
+    """
+    The histories include messages between all clusters and leafnodes, and interrupted switches of
+    modes.
+    """
     passed: set[tuple[int, int]] = set()
     switches = slits = 0
     for seed in range(12):
@@ -78,27 +81,27 @@ def test_everythingHappens() -> None:
 
 
 def twice(patch: pytest.MonkeyPatch) -> None:
-    """Another cluster is given each message twice."""
+    """Send each message over a gateway twice."""
     double(patch, GatewayAccount)
 
 
 def forgetful(patch: pytest.MonkeyPatch) -> None:
-    """Every tenth message to another cluster is lost."""
+    """Lose every tenth message over gateways."""
     lose(patch, GatewayAccount)
 
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:
-    """Other clusters are not told that interest ended."""
+    """Do not send the end of interest to other clusters."""
     patch.setattr(GatewayAdvertiser, "interestLost", lambda *change: None)
 
 
 def stubborn(patch: pytest.MonkeyPatch) -> None:
-    """Keep a refusal that was taken back."""
+    """Keep refusing a subject to another cluster after new interest in it."""
     patch.setattr(GatewayAdvertiser, "_readmit", lambda self, pattern: False)
 
 
 def shortList(patch: pytest.MonkeyPatch) -> None:
-    """The first pattern of a complete list is left out."""
+    """Leave out the first pattern when all interest is sent."""
     sendAll = GatewayAdvertiser.sendAll
 
     def short(self: Any, now: float) -> None:
@@ -111,7 +114,7 @@ def shortList(patch: pytest.MonkeyPatch) -> None:
 
 
 def oldTable(patch: pytest.MonkeyPatch) -> None:
-    """Keep the table of an old connection although there is a new one."""
+    """Keep the interest table of a gateway's former connection."""
     connected, tables = ListeningPolicy.connected, {}
 
     def remembered(self: Any, gateway: str, account: str, tellsAll: bool) -> Any:
@@ -124,7 +127,7 @@ def oldTable(patch: pytest.MonkeyPatch) -> None:
 
 
 def deafList(patch: pytest.MonkeyPatch) -> None:
-    """A change during the complete list is lost."""
+    """Lose changes of interest while all interest is sent."""
     gained = SwitchingPolicy.gained
 
     def deaf(self: Any, table: Any, pattern: bytes, queue: bytes) -> Any:
@@ -134,19 +137,19 @@ def deafList(patch: pytest.MonkeyPatch) -> None:
 
 
 def notSpread(patch: pytest.MonkeyPatch) -> None:
-    """Keep a message of another cluster at the member that got it."""
+    """Do not pass messages from a gateway on to other members."""
     fewer = {**reach.REACH, Kind.GATEWAY: reach.REACH[Kind.GATEWAY] - {Kind.ROUTE}}
     patch.setattr("natsbroker.accounts.delivery.REACH", fewer)
 
 
 def crossedByMember(patch: pytest.MonkeyPatch) -> None:
-    """Send a message of a member to other clusters, which had it from that member."""
+    """Send messages from a route to gateways as well."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.GATEWAY}}
     patch.setattr("natsbroker.accounts.delivery.REACH", further)
 
 
 def bothSides(patch: pytest.MonkeyPatch) -> None:
-    """A queue group that has a member here is served elsewhere as well."""
+    """Send a message to a queue group's members elsewhere, although one is local."""
     deliver = Delivery._deliverToGroup
 
     def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, path: Any) -> int:
@@ -158,7 +161,7 @@ def bothSides(patch: pytest.MonkeyPatch) -> None:
 
 
 def staleAnswers(patch: pytest.MonkeyPatch) -> None:
-    """Answers about a subject are remembered although tables have changed."""
+    """Keep remembered targets of a subject after interest has changed."""
     changed = GatewayTargets.changed
 
     def only(self: Any, pattern: bytes) -> None:
@@ -169,7 +172,7 @@ def staleAnswers(patch: pytest.MonkeyPatch) -> None:
 
 
 def untoldLeafs(patch: pytest.MonkeyPatch) -> None:
-    """Do not tell leafnodes the interest of other clusters."""
+    """Do not send the interest of other clusters to leafnodes."""
     patch.setattr(GatewayOutput, "known", lambda self: iter(()))
 
 

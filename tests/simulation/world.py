@@ -83,7 +83,7 @@ _TOKEN = re.compile(rb"<(\d+):(\d+)>")
 
 
 def address(number: int) -> str:
-    """Where a broker is."""
+    """The address of a broker."""
     return f"10.0.0.{number}"
 
 
@@ -133,13 +133,13 @@ class World:
             self.start(number)
 
     def _choose(self) -> None:
-        """Choose how it is set up."""
+        """Choose the settings of the cluster."""
         self.choice = self.random.choice(CHOICES)
         self.isMeshed = self.random.random() < 0.5
 
     @property
     def account(self) -> str:
-        """Which account everybody is in."""
+        """The account of all clients."""
         return self.choice.account
 
     @property
@@ -148,7 +148,7 @@ class World:
         return self.choice.copies
 
     def neighbours(self, number: int) -> tuple[int, ...]:
-        """The other members of a broker's cluster."""
+        """The numbers of the other members of a broker's cluster."""
         return tuple(peer for peer in self.numbers if peer != number)
 
     def settingsOf(self, number: int) -> Settings:
@@ -157,7 +157,7 @@ class World:
 
     @property
     def settle(self) -> float:
-        """The longest time that news takes to be everywhere."""
+        """The longest time until all brokers know of a change."""
         return 0.2 + 40 * self.network.latency
 
     def _watch(self, wire: Wire, data: bytes) -> None:
@@ -207,7 +207,7 @@ class World:
         broker.startService()
 
     def kill(self, number: int) -> None:
-        """Let a broker die at once."""
+        """Stop a broker without an orderly end."""
         if self.brokers.pop(number, None) is not None:
             self._hosts[number].die()
             self._troubled(number)
@@ -231,11 +231,11 @@ class World:
     # Trouble.
 
     def begin(self, one: int, other: int) -> None:
-        """Note that two brokers cannot hear each other from now on."""
+        """Note that two brokers cannot reach each other from now on."""
         self.troubles.append((self.clock.seconds(), None, frozenset((one, other))))
 
     def hold(self, one: int, other: int, bothWays: bool) -> None:
-        """Hold all data from one broker to another."""
+        """Hold all data from one broker to another, or both ways."""
         self.begin(one, other)
         self.network.hold(address(one), address(other))
         if bothWays:
@@ -247,7 +247,7 @@ class World:
         self.network.reset(address(one), address(other))
 
     def slit(self) -> None:
-        """Cut a switch of a mode through. There is none here."""
+        """Do nothing: only super-clusters have modes to switch."""
 
     def hang(self, number: int) -> None:
         """Have a broker do nothing for a while. None here does."""
@@ -259,7 +259,7 @@ class World:
         """Start one worker after another again. There is none here."""
 
     def heal(self) -> None:
-        """End all faults. It takes a while until everything works."""
+        """End all faults, and wait until everything works again."""
         self.network.heal()
         for number in self.numbers:
             self.start(number)
@@ -268,22 +268,20 @@ class World:
         self.troubles = [(since, until or now, pair) for since, until, pair in self.troubles]
 
     def isApart(self, one: int, other: int, since: float, until: float) -> bool:
-        """
-        Whether something may have stood between clients of two brokers at some time.
-        """
+        """Whether a fault may have separated clients of two brokers at some time."""
         return one != other and self.wasTroubled(one, other, since, until)
 
     def mayOvertake(self, one: int, other: int, since: float, until: float) -> bool:
         """
-        Whether messages between clients of two brokers may have taken different ways meanwhile.
-        There is one here.
+        Whether messages between two brokers may have taken different paths: never in a single
+        cluster.
         """
         return False
 
     def handOvers(self, key: tuple[int, int], broker: int) -> int:
         """
-        The number of times that a message was sent to a broker by others than its publisher's, as
-        happens when the last member of a queue group there is gone.
+        The number of times that brokers other than the publisher's sent a message to a broker, as
+        when a queue group has lost its last member.
         """
         home = address(self.people[key[0]].broker)
         return sum(
@@ -293,7 +291,7 @@ class World:
         )
 
     def wasTroubled(self, one: int, other: int, since: float, until: float) -> bool:
-        """Whether two brokers could not hear each other at some time."""
+        """Whether two brokers could not reach each other at some time."""
         pair = frozenset((one, other))
         return any(
             pair == trouble and begin <= until and (end is None or end >= since)
@@ -303,12 +301,12 @@ class World:
     # People.
 
     def welcome(self, broker: int) -> None:
-        """Have one more client."""
+        """Add a client."""
         number = len(self.people) + 1
         host = self.network.host(f"10.1.{number >> 8}.{number & 255}")
         person = self.people[number] = Person(number, broker, host)
         person.dial(address(broker), CLIENTS)
 
     def here(self) -> list[Person]:
-        """Those who are there."""
+        """The connected clients."""
         return [person for person in self.people.values() if person.isHere]

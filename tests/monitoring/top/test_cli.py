@@ -61,7 +61,7 @@ def test_notInstalled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noTerminal() -> None:
-    """Into a file or a pipe nothing is drawn."""
+    """If standard output is no terminal, the command ends with an error."""
     pytest.importorskip("textual")
     code, printed, error = top()
     assert (code, printed) == (1, "")
@@ -69,7 +69,7 @@ def test_noTerminal() -> None:
 
 
 def test_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The screen has the server and the time between readings."""
+    """The screen gets the URL of the server and the interval between readings."""
     pytest.importorskip("textual")
     from natsbroker.monitoring.top import screen
 
@@ -82,7 +82,7 @@ def test_run(monkeypatch: pytest.MonkeyPatch) -> None:
             made.append(arguments)
 
         def run(self) -> None:
-            """Nothing is drawn."""
+            """Draw nothing."""
 
     monkeypatch.setattr(screen, "TopApp", Screen)
     code, _, _ = top("--server", "10.1.1.1:8222", "--every", "2.5s", stdout=Terminal())

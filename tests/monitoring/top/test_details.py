@@ -59,17 +59,17 @@ def opened(title: str, page: bytes) -> tuple[View, Table]:
     ],
 )
 def test_question(title: str, shown: str, query: dict[str, object]) -> None:
-    """
-    A row is identified by its distinguishing value. If possible, the page is requested for this row
-    alone.
-    """
+    """The view of a single row requests only this row's item, if the page supports that."""
     view, table = opened(title, PAGES[title])
     assert (view.title, view.query) == (shown, query)
     assert table.rows
 
 
 def test_members() -> None:
-    """Every member is a row; what is nested has a dotted path, and elements of lists a number."""
+    """
+    Each member of an item is a row. Nested members have dotted paths, and elements of lists have
+    numbers.
+    """
     item = {
         "name": "ORDERS",
         INTERNAL: True,
@@ -94,14 +94,14 @@ def test_members() -> None:
 
 
 def test_longList() -> None:
-    """Numbers of elements have as many digits, so that they sort."""
+    """The numbers of a list's elements have equal length, so that they sort correctly."""
     names = [member["member"] for member in membersOf({"list": list(range(12))})]
     assert names == sorted(names)
     assert (names[0], names[-1]) == ("list[00]", "list[11]")
 
 
 def test_rates() -> None:
-    """Numbers change per second; texts and truth values do not."""
+    """Members that are numbers have rates; texts and booleans have none."""
 
     def page(messages: int) -> Any:
         item = {"name": "A", "stream_detail": [{"name": "S", "x": True, "state": {"n": messages}}]}

@@ -34,11 +34,11 @@ class Host(App[None]):
         yield Grid(id="grid")
 
     def on_grid_title_clicked(self, event: Grid.TitleClicked) -> None:
-        """Remember it."""
+        """Record the clicked column."""
         self.clicked.append(event.column)
 
     def on_grid_row_opened(self, event: Grid.RowOpened) -> None:
-        """Remember it."""
+        """Record the opened row."""
         self.opened.append(self.query_one(Grid).markedName)
 
 
@@ -73,7 +73,7 @@ def seen(grid: Grid) -> list[str]:
 
 
 def test_lines() -> None:
-    """Texts are aligned; keys scroll the rows below their titles."""
+    """Texts and numbers are aligned. Keys scroll the rows below the titles."""
 
     async def scene(host: Host, grid: Grid, pilot: Any) -> None:
         assert seen(grid)[:2] == [" Name   Count", " row 0      0"]
@@ -136,7 +136,7 @@ def test_mark() -> None:
 
 
 def test_firstIsMarked() -> None:
-    """Until a row is chosen, the first one is marked, whichever it is."""
+    """Before a row is chosen, the mark stays on the first row, even if the rows change."""
 
     async def scene(host: Host, grid: Grid, pilot: Any) -> None:
         fill(grid, reversed(ROWS))
@@ -150,8 +150,8 @@ def test_firstIsMarked() -> None:
 
 def test_click() -> None:
     """
-    A click on a title names its column; one on a row marks it, and a second one opens it. Behind
-    the last title and below the last row nothing happens.
+    A click on a title chooses its column. A click on a row marks the row, and a second click opens
+    it.
     """
 
     async def scene(host: Host, grid: Grid, pilot: Any) -> None:

@@ -24,7 +24,7 @@ ANSWERS = {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as the table says."""
+    """Answers requests from a table."""
 
     def do_GET(self) -> None:
         status, body = ANSWERS[self.path]
@@ -60,7 +60,7 @@ def test_document(server: str) -> None:
 
 
 def test_missing(server: str) -> None:
-    """A page that the server does not have differs from other errors."""
+    """A missing page raises an error of its own."""
     with pytest.raises(MissingPage, match="no page /none"):
         readPage(server, "/none", {})
 
@@ -77,7 +77,9 @@ def test_missing(server: str) -> None:
     ],
 )
 def test_otherAnswers(path: str, text: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refusals, other programs and endless answers are errors with that text."""
+    """
+    A refusal, an answer of another program, and an endless answer raise errors with the reason.
+    """
     if path == "/long":
         monkeypatch.setattr(pages, "MOST_BYTES", 100)
     with pytest.raises(PageError, match=text):
@@ -101,7 +103,7 @@ def test_unreachable() -> None:
     ],
 )
 def test_serverURL(text: str, url: str) -> None:
-    """A host and a port will do for a URL."""
+    """The server may be given as a URL, or as host and port."""
     assert serverURL(text) == url
 
 

@@ -24,7 +24,7 @@ from natsbroker.testing.memory import MemoryBroker
 
 class Server:
     """
-    A server whose counters grow with each reading, one second after the other.
+    A server whose counters grow with each reading, which takes place a second after the last.
 
     @ivar isEmpty: whether a connection that is asked for alone is gone.
     @ivar trouble: what readings of all pages end with, if it is there.
@@ -74,9 +74,7 @@ class Server:
 
 
 class Scene:
-    """
-    A screen that reads only when it has to.
-    """
+    """A screen that reads pages only at the test's command."""
 
     def __init__(self, server: Server, app: TopApp, pilot: Any) -> None:
         self.server = server
@@ -90,7 +88,7 @@ class Scene:
         await self._readSince(before)
 
     async def show(self, *keys: str) -> None:
-        """Choose another view, which is read at once."""
+        """Press the key of another view, and wait for its reading."""
         for key in keys:
             before = self._app.readings
             await self.press(key)
@@ -102,7 +100,7 @@ class Scene:
         await self._pilot.pause()
 
     async def press(self, *keys: str) -> None:
-        """Press keys that have nothing read."""
+        """Press keys that cause no reading."""
         await self._pilot.press(*keys)
         await self._pilot.pause()
 
@@ -122,7 +120,7 @@ class Scene:
 
 
 def play(scene: Callable[[Scene], Awaitable[None]]) -> Server:
-    """Run a scene; the time between two readings is longer than it."""
+    """Run a scene on a screen that does not read by itself."""
     server = Server()
 
     async def run() -> None:
@@ -151,7 +149,7 @@ def test_rates() -> None:
 
 
 def test_sort() -> None:
-    """Keys choose the column and the direction. The server is asked for the same order."""
+    """Keys choose the sorted column and the direction. The page is requested in the same order."""
 
     async def scene(screen: Scene) -> None:
         await screen.read()
@@ -185,7 +183,7 @@ def test_filter() -> None:
 
 
 def test_views() -> None:
-    """Keys choose views. A view that the server lacks is named, with the reason."""
+    """Keys choose the view. If the server lacks a view's page, the status line says why."""
 
     async def scene(screen: Scene) -> None:
         await screen.show("2")
@@ -266,7 +264,7 @@ def test_openedTabs() -> None:
 
 
 def test_nothingToOpen() -> None:
-    """Without rows, enter does nothing."""
+    """Enter does nothing if there are no rows."""
 
     async def scene(screen: Scene) -> None:
         await screen.show("4")
@@ -277,7 +275,10 @@ def test_nothingToOpen() -> None:
 
 
 def test_goneServer() -> None:
-    """The last figures stay while the server is away. Another server begins without rates."""
+    """
+    While the server is unreachable, the last figures stay. After a restart of the server, rates
+    begin again.
+    """
 
     async def scene(screen: Scene) -> None:
         await screen.read()
@@ -339,7 +340,7 @@ gateway { name: c, listen: "127.0.0.1:7222" }
 
 
 def test_runningBroker() -> None:
-    """A broker in this process has every view; its client, stream and consumer are opened."""
+    """Every view works with a real broker, down to a single client, stream and consumer."""
     with MemoryBroker(configText=CONFIG) as memory:
 
         def read(path: str, query: Mapping[str, object]) -> Any:

@@ -63,7 +63,10 @@ class TestRates:
     """Changes per second between two readings."""
 
     def test_rates(self) -> None:
-        """The change is divided by the time between; the first reading has no rates."""
+        """
+        A rate is the change since the last reading, divided by the time. The first reading has
+        none.
+        """
         first = table(page({"name": "a", "msgs": 100}), 10.0)
         second = table(page({"name": "a", "msgs": 150}), 12.5, first)
         assert [drawn.rows[0].values[2] for drawn in (first, second)] == [None, 20.0]
@@ -80,7 +83,7 @@ class TestRates:
         ids=["less than before", "new", "another server", "no time", "no number"],
     )
     def test_unknown(self, body: bytes, time: float) -> None:
-        """An unknown rate is not shown."""
+        """A rate is missing if the earlier value or the time is unusable."""
         first = table(page({"name": "a", "msgs": 100}), 1.0)
         assert table(body, time, first).rows[0].values[2] is None
 
@@ -103,7 +106,7 @@ class TestRows:
         ],
     )
     def test_otherTypes(self, item: dict[str, Any]) -> None:
-        """Values of other types, and numbers that no server has, are empty cells."""
+        """Values of unexpected types, and impossible numbers, give empty cells."""
         assert table(page(item)).rows[0].values == (None, None, None, None)
 
     @pytest.mark.parametrize("body", [b"{}", b'{"things": 1}', b'{"things": [1, null, []]}'])
@@ -117,7 +120,7 @@ class TestRows:
         assert len(drawn.rows) == 1
 
     def test_omittedItems(self) -> None:
-        """The items that a page leaves out are counted."""
+        """The number of items that the page left out is known."""
         assert table(page(total=5)).unread == 2
         assert table(page(total=3)).unread == table(page(total="x")).unread == 0
 
@@ -128,7 +131,7 @@ class TestRows:
 
 
 class TestOrder:
-    """The rows that are chosen, and their order."""
+    """The selection and order of rows."""
 
     BODY = page(
         {"name": "b", "sizes": {"now": 9}},
@@ -151,7 +154,7 @@ class TestOrder:
         assert names(drawn, 0, False, "10b") == ["A"]
 
     def test_internal(self) -> None:
-        """The server's own rows can be left out."""
+        """Rows of the server's own subjects can be left out."""
         rows = chosenRows(table(self.BODY), VIEW, 0, False, internal=False)
         assert [row.values[0] for row in rows] == ["A", "b", "c"]
 
@@ -194,21 +197,23 @@ class TestShown:
         ],
     )
     def test_durations(self, text: str, seconds: float | None) -> None:
-        """Durations and uptimes are read."""
+        """Durations and uptimes in text are converted to seconds."""
         assert secondsIn(text) == (None if seconds is None else pytest.approx(seconds))
 
     def test_spans(self) -> None:
-        """Short durations keep their unit, long ones have whole seconds."""
+        """Durations below a second have their unit; longer ones are in whole seconds."""
         assert [spanText(seconds) for seconds in (0.0015, 3725.5)] == ["1.5ms", "1h2m5s"]
 
     def test_control(self) -> None:
-        """A name that a client chose cannot send commands to the terminal."""
+        """
+        Control characters in a client's name are escaped, so that they do not reach the terminal.
+        """
         assert Column("Name", "name").textOf("a\x1b[2J\ud800") == "a\\x1b[2J\\ud800"
         assert Column("Name", "name").textOf(None) == ""
 
 
 def test_question() -> None:
-    """A page is asked for as many items as are shown."""
+    """A page is requested with the number of items that the view shows."""
     assert VIEW.question == {"a": "b", "limit": 3}
     assert VIEW.firstSort == 1
     assert memberAt({"a": {"b": 1}}, "a.c") is None

@@ -93,24 +93,24 @@ def texts(view: View, body: bytes) -> list[str]:
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.title)
 def test_rows(view: View) -> None:
-    """A view has the rows of its page."""
+    """Each view shows the rows of its page."""
     assert texts(view, PAGES[view.title]) == ROWS[view.title]
 
 
 def test_internal() -> None:
-    """Subjects of the server's own are marked."""
+    """Subjects of the server are marked as internal."""
     rows = tableFrom(VIEWS[1], json.loads(PAGES["Subjects"]), 0.0).rows
     assert [row.isInternal for row in rows] == [False, False, True]
 
 
 def test_server() -> None:
-    """The line about the server is a row of its own."""
+    """The server has a row with name, version and uptime."""
     body = b'{"server_id": "N1", "server_name": "one", "version": "2.15.1", "uptime": "1m1s"}'
     assert texts(SERVER, body) == ["one 2.15.1 1m1s"]
 
 
 def test_keys() -> None:
-    """Views have keys of their own, and columns titles of their own."""
+    """Each view has a key of its own, and each column of a view a title of its own."""
     assert [view.key for view in VIEWS] == list("1234567890")
     for view in VIEWS:
         titles = [column.title for column in view.columns]

@@ -41,7 +41,7 @@ def test_healthyStore(tmp_path: Path) -> None:
 
 
 def test_warnings(tmp_path: Path) -> None:
-    """Warnings alone are nothing wrong, unless they are to be."""
+    """The exit code is 0 if there are only warnings, and 1 with C{--strict}."""
     path = tmp_path / "x.conf"
     path.write_text("listen: '0.0.0.0:4222'")
     code, printed, _ = check("-c", str(path))
@@ -61,7 +61,8 @@ def test_nearOption() -> None:
 
 def test_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    The configuration of the manual's deployment has no warning: its password is in another place.
+    The configuration of the example for deployment has no warning, because its password is in the
+    environment.
     """
     monkeypatch.setattr(configuration, "folderProblem", lambda path: "")
     path = Path(__file__).parents[3] / "examples" / "deploy" / "server.conf"
@@ -70,7 +71,7 @@ def test_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_encrypted(tmp_path: Path) -> None:
-    """The key of an encrypted store is in the configuration that is given with it."""
+    """The key of an encrypted store is read from the configuration that is named."""
     store, path = tmp_path / "store", tmp_path / "x.conf"
     fill(store, ["stan/c/foo"], encryption=Encryption("one"))
     path.write_text("jetstream { key: $KEY }")

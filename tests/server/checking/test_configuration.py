@@ -38,7 +38,7 @@ def problemsIn(text: str) -> list[str]:
 
 
 def test_noProblem(folder: Path) -> None:
-    """A configuration without a problem is reported as such, and no object is made."""
+    """A configuration without problems is reported as such, and no file or folder is made."""
     text = f"{CLOSED}, jetstream {{ store_dir: 'new' }}, logfile: 'broker.log'"
     assert problemsIn(text) == []
     assert [*configurationReport("x.conf", {}).lines()] == ["x.conf: nothing is wrong"]
@@ -71,8 +71,8 @@ authorization { plugin: nope }
     ]
 
 
-def test_wrongKeysCountAsLeftOut(folder: Path) -> None:
-    """A mistake that would only follow from another is not reported."""
+def test_noConsequentialProblems(folder: Path) -> None:
+    """A problem that only follows from another one is not reported."""
     wrong = [
         "accounts { A { usrs: [ { user: a, password: b } ] } }",
         "operator: 'missing.jwt'",
@@ -99,7 +99,7 @@ def test_syntax(text: str, problem: str, folder: Path) -> None:
 
 
 def test_refusedFiles(folder: Path) -> None:
-    """Each file that a start refuses has an error here, and no file ends the check."""
+    """Every file that a start refuses has an error in the report."""
     for case in cases()[::6]:
         Path("s.conf").write_text(case.text, errors="surrogateescape")
         levels = {problem.level for problem in configurationReport("s.conf", ENVIRONMENT).problems}
@@ -123,7 +123,9 @@ class TestNetwork:
         ],
     )
     def test_closed(self, text: str, folder: Path) -> None:
-        """Nothing is reported where clients need a login, or only this machine is reached."""
+        """
+        Nothing is reported for listeners that require a login, or that only this machine reaches.
+        """
         assert [problem for problem in problemsIn(text) if "need no login" in problem] == []
 
     @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ class TestNetwork:
         ],
     )
     def test_openAddress(self, text: str, where: str, folder: Path) -> None:
-        """An address that others reach and that needs no login is reported."""
+        """A listener that other machines reach without a login is reported at its place."""
         [line] = problemsIn(text)
         assert line.startswith(where)
 
@@ -175,13 +177,13 @@ class TestWarnings:
     """Warnings at a start."""
 
     def test_separateStreams(self, folder: Path) -> None:
-        """JetStream in a cluster that does not share its streams."""
+        """JetStream whose streams are not shared with the cluster causes a warning."""
         jetstream = "jetstream { store_dir: '.' }"
         [line] = problemsIn(f"{CLOSED}, {jetstream}, cluster {{ listen: '127.0.0.1:-1' }}")
         assert "warning: jetstream: JetStream of this broker is not shared" in line
 
     def test_passwords(self, folder: Path) -> None:
-        """Passwords in the clear, at the block that has them."""
+        """Plaintext passwords cause a warning at the block with the passwords."""
         [line] = problemsIn("accounts { A { users: [ { user: a, password: b } ] } }")
         assert line.startswith("1:1: warning: accounts: Plaintext passwords")
 
@@ -190,7 +192,7 @@ class TestFiles:
     """Files that are named."""
 
     def test_certificates(self, folder: Path) -> None:
-        """A key of another certificate is reported with the block."""
+        """A key that does not belong to its certificate is reported at the C{tls} block."""
         writeCertificates(folder)
         [line] = problemsIn(
             f"{CLOSED}, tls {{ cert_file: 'server.pem', key_file: 'client-key.pem' }}"
@@ -198,14 +200,14 @@ class TestFiles:
         assert line.startswith("1:27: tls: key_file client-key.pem")
 
     def test_credentials(self, folder: Path) -> None:
-        """Credentials are read, and their content is not shown."""
+        """Malformed credentials are reported without their content."""
         Path("a.creds").write_text("nothing of that kind")
         text = "leafnodes { remotes: [ { url: 'nats://a:1', credentials: 'a.creds' } ] }"
         [line] = problemsIn(f"{CLOSED}, {text}")
         assert line.endswith("leafnodes.remotes[0].credentials: Credentials file a.creds malformed")
 
     def test_operator(self, folder: Path) -> None:
-        """An operator that cannot be served is reported at its key."""
+        """An unusable operator is reported at its key."""
         [line] = problemsIn(f"operator: {Operator().jwt()}")
         assert line == "1:1: operator: operators require an account resolver to be configured"
 
@@ -230,7 +232,7 @@ class TestFiles:
         assert line.partition(": ")[2].startswith(problem.format(folder=folder))
 
     def test_noAccess(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The check uses the permissions of its own user."""
+        """A file counts as unwritable if the user of the check may not write it."""
         Path("there.log").touch()
         assert fileProblem("there.log") == fileProblem("new.log") == ""
         monkeypatch.setattr(os, "access", lambda path, mode: False)
@@ -239,7 +241,7 @@ class TestFiles:
 
 
 class TestOptions:
-    """Options of plugins and stores, which nothing is made of."""
+    """Options of plugins and stores, which are checked without making anything."""
 
     @pytest.mark.parametrize(
         ("text", "problem"),

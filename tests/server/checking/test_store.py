@@ -45,7 +45,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def test_records(tmp_path: Path) -> None:
-    """Channels are listed with their records, and nothing in the directory changes."""
+    """Channels are reported with their records. The check changes no file."""
     fill(tmp_path, ["stan/test-cluster/foo"])
     before = contents(tmp_path)
     report = storeReport(tmp_path)
@@ -63,7 +63,10 @@ def test_records(tmp_path: Path) -> None:
     ids=["record", "structure"],
 )
 def test_damaged(tmp_path: Path, needle: bytes, offset: int, expected: list[Any]) -> None:
-    """A damaged record is named; damage of the structure is tried out on a copy."""
+    """
+    A damaged record is reported by its sequence, and other damage as a problem of the store. The
+    check changes no file.
+    """
     fill(tmp_path, ["stan/test-cluster/foo"])
     path = tmp_path / "data.mdb"
     data = bytearray(path.read_bytes())
@@ -83,7 +86,7 @@ def test_damaged(tmp_path: Path, needle: bytes, offset: int, expected: list[Any]
 
 
 def test_journal(tmp_path: Path) -> None:
-    """Records that only the journal has, as after a power cut, are counted and are whole."""
+    """Records that are only in the journal, as after a power cut, are counted as intact."""
     fill(tmp_path / "store", ["stan/test-cluster/foo"], tmp_path / "copy")
     assert b"payload-2" not in (tmp_path / "copy" / "data.mdb").read_bytes()
     report = storeReport(tmp_path / "copy")
@@ -93,7 +96,7 @@ def test_journal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hasJournal", [True, False])
 def test_stale(hasJournal: bool, tmp_path: Path) -> None:
-    """A database of an older backup, between files of today, is a finding."""
+    """A database that was replaced by an older backup is reported."""
     store = tmp_path / "store"
     fill(store, ["stan/test-cluster/foo"])
     shutil.copy(store / "data.mdb", tmp_path / "backup")
@@ -107,7 +110,7 @@ def test_stale(hasJournal: bool, tmp_path: Path) -> None:
 
 
 def test_quarantine(tmp_path: Path) -> None:
-    """Records of a log whose name was lost are in quarantine, before a start and after."""
+    """Records of a log whose name was lost are reported as in quarantine."""
     fill(tmp_path, ["stan/test-cluster/foo"])
     path = tmp_path / "data.mdb"
     path.write_bytes(path.read_bytes().replace(b"test-cluster/foo", b"test-cluster/fop"))
@@ -136,7 +139,7 @@ def test_lostConfiguration(tmp_path: Path) -> None:
 
 
 def test_inUse(tmp_path: Path) -> None:
-    """A store that a broker has is refused."""
+    """A store that a broker has open is not checked."""
     fill(tmp_path, [])
     lock = Lock(tmp_path / LOCK)
     try:

@@ -32,7 +32,7 @@ def test_emptyFile() -> None:
 
 
 def test_allErrorsInOrder() -> None:
-    """Every mistake is reported, in the order of the file, whichever pass finds it."""
+    """All mistakes are reported, in the order of the file."""
     assert complaintsOf("no_auth_user: x\nport: a\nbogus: 1\nmax_payload: 3GB\nmqtt {}") == [
         's.conf:1:1: no_auth_user: "x" present, but users/nkeys are not defined',
         "s.conf:2:1: port: expected an integer, got a string",
@@ -76,7 +76,7 @@ def test_errorsOfIncludedFiles() -> None:
 
 
 def test_override() -> None:
-    """An override wins over the file, and settings that depend on it follow."""
+    """An override replaces a value of the file, and the checks see the new value."""
 
     def override(settings: Settings) -> Settings:
         return replace(settings, port=7, no_auth_user="nobody")
@@ -89,7 +89,7 @@ def test_override() -> None:
 
 
 def test_thirdParties() -> None:
-    """Sections of plugins and services are passed on as they are."""
+    """Sections of plugins and services are kept unchanged."""
     settings = settingsOf(
         "plugins { a { x: 1, y: [z] } }\nservices { b { c: { d: e } } }\n"
         "router { plugin: r, size: 5 }"
@@ -100,12 +100,12 @@ def test_thirdParties() -> None:
 
 
 def test_deferred() -> None:
-    """Keys of missing features with harmless values are kept, so that a change is noticed."""
+    """Harmless keys of features that do not exist are kept, so that changes are noticed."""
     assert settingsOf("write_timeout: default").deferred == {"write_timeout": "default"}
 
 
-def test_ownFlags() -> None:
-    """Our own flags are read."""
+def test_ownKeys() -> None:
+    """Keys that only natsbroker has are read."""
     settings = settingsOf("fast_lane: false\nmax_subject_shapes: 10\ninsecure_monitor: true")
     assert (settings.fast_lane, settings.max_subject_shapes) == (False, 10)
     assert settings.monitoring.insecure_monitor
@@ -121,12 +121,13 @@ def test_workers(text: str, count: int) -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "65", "some"])
 def test_wrongWorkers(text: str) -> None:
+    """A number of workers that is not positive is refused."""
     with pytest.raises(ConfigErrors, match="workers: must be "):
         settingsOf(f"workers: {text}")
 
 
 def test_places() -> None:
-    """Settings know where each key stands, for errors that are found later."""
+    """Settings know the places of their keys, for errors that are found later."""
     text = """port: 4222
 authorization {
   users [ { user: a } ]
@@ -187,7 +188,10 @@ def test_times() -> None:
 
 
 def test_operation() -> None:
-    """The operators' keys of the server arrive; tags are trimmed, in lower case, and stand once."""
+    """
+    Names, files and tags of the server are read. Tags become lower case, without blanks and
+    duplicates.
+    """
     settings = settingsOf(
         "server_name: n, server_tags: [a, ' B ', A, ''], server_metadata { k: v }\n"
         "pid_file: p, ports_file_dir: d, client_advertise: c, no_header_support: true"
@@ -200,7 +204,7 @@ def test_operation() -> None:
 
 
 def test_logging() -> None:
-    """The log lines, and their destinations."""
+    """The settings of the log are read."""
     assert settingsOf(
         "debug: true, logtime: false, logtime_utc: true, log_file: f, log_size_limit: 1k, "
         "log_max_num: 2, max_traced_msg_len: 9"
@@ -217,7 +221,7 @@ def test_logging() -> None:
 
 @pytest.mark.parametrize("key", ["trace", "trace_verbose", "trace_headers"])
 def test_everyTraceTraces(key: str) -> None:
-    """The special kinds of trace switch tracing on."""
+    """Each special kind of trace switches tracing on."""
     assert settingsOf(f"{key}: true").logging.trace
 
 
@@ -258,7 +262,7 @@ PAGES = [
 
 @pytest.mark.parametrize(("text", "monitoring"), PAGES)
 def test_monitoring(text: str, monitoring: Monitoring) -> None:
-    """The pages are where clients connect, as in nats-server, unless the file names an address."""
+    """The monitoring pages have the host of the client listener, unless the file names another."""
     assert settingsOf(text).monitoring == monitoring
 
 

@@ -43,7 +43,7 @@ FINE = [
 
 @pytest.mark.parametrize("text", FINE)
 def test_consistentSettings(text: str) -> None:
-    """Settings that fit together are no error."""
+    """Consistent settings cause no error."""
     settingsOf(text)
 
 
@@ -96,7 +96,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "complaint"), MISTAKES)
 def test_mistakes(text: str, complaint: str) -> None:
-    """A setting that names a missing value, or excludes another, is reported."""
+    """A setting that needs or excludes another one is reported."""
     assert [problem.partition(" ")[2] for problem in complaintsOf(text)] == [complaint]
 
 
@@ -115,7 +115,7 @@ HOSTS = [
 
 @pytest.mark.parametrize(("host", "loopback"), HOSTS)
 def test_isLoopback(host: str, loopback: bool) -> None:
-    """Loopback addresses are those that other machines cannot reach. An unknown name is none."""
+    """A loopback address is recognized. An unknown host name does not count as one."""
     assert isLoopback(host) is loopback
 
 
@@ -158,6 +158,6 @@ def test_account(text: str, isOn: bool) -> None:
     ],
 )
 def test_complaints(text: str, complaint: str) -> None:
-    """Domains that are no valid subject, and accounts that do not use a domain, are reported."""
+    """An invalid domain, and a default domain of an unsuitable account, are reported."""
     (problem,) = complaintsOf(text)
     assert problem.endswith(complaint)

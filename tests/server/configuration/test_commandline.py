@@ -95,29 +95,29 @@ class TestRun:
         assert settingsOf("") == Settings()
 
     def test_file(self) -> None:
-        """A file is read with the environment."""
+        """The settings of a file are read."""
         settings = settingsOf("--config=s.conf")
         assert (settings.port, settings.server_name) == (5, "n")
         assert settings.config_file == "s.conf"
 
     def test_flagsWin(self) -> None:
-        """A flag replaces a key of the file, at any position."""
+        """Flags override the file, wherever they stand on the command line."""
         settings = settingsOf("-p -1 -D=false -c s.conf -n me")
         assert (settings.port, settings.server_name) == (-1, "me")
         assert not settings.logging.debug
 
     def test_lastSpellingWins(self) -> None:
-        """A flag that is given twice has its last value, in any spelling."""
+        """Of a flag that is repeated, the last value counts, in any spelling."""
         assert settingsOf("--addr a -net b -a c").host == "c"
 
     def test_overrideForReload(self) -> None:
-        """The flags can be applied again to the settings of a changed file."""
+        """For a reload, flags can be applied to other settings."""
         invocation = invoke("-p 7 -c s.conf")
         assert invocation.override is not None
         assert invocation.override(Settings(host="h")) == Settings(host="h", port=7)
 
     def test_derivedDefaults(self) -> None:
-        """A default that depends on a flag follows it."""
+        """A default that depends on another setting follows the flags."""
         settings = settingsOf("--tls --tlscert cert.pem --tlskey key.pem")
         assert settings.authorization.timeout == 3.0
 
@@ -132,7 +132,7 @@ class TestRun:
         ],
     )
     def test_monitoringHost(self, line: str, host: str) -> None:
-        """The monitoring pages are where clients connect."""
+        """The monitoring pages have the host of the client listener."""
         monitoring = settingsOf(line).monitoring
         assert (monitoring.http_host, monitoring.http_port) == (host, 8222)
 
@@ -147,12 +147,12 @@ class TestRun:
         assert tls.min_version == "1.3"
 
     def test_warnings(self) -> None:
-        """Warnings do not keep from running, but fail a test."""
+        """Warnings do not prevent a start, but make a test of the configuration fail."""
         assert len(invoke("-c empty.conf").warnings) == 1
         assert str(problemOf("-t -c empty.conf")) == "empty.conf: config has no values or is empty"
 
     def test_report(self) -> None:
-        """A file that is fine is reported with its digest."""
+        """The report about a valid file has its digest."""
         report = validReport("natsbroker", settingsOf("-t -c s.conf"))
         assert report.startswith("natsbroker: configuration file s.conf is valid (sha256:")
 
@@ -211,7 +211,7 @@ MISSING = [
 
 @pytest.mark.parametrize(("line", "message"), MISSING)
 def test_missingFeatures(line: str, message: str) -> None:
-    """A flag whose feature is not there is refused and not ignored."""
+    """A flag for a missing feature is refused with the feature's name."""
     problem = problemOf(line)
     assert isinstance(problem, NotSupportedYet)
     assert str(problem) == message
@@ -224,8 +224,8 @@ def test_jetStream(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["-js=false", "-s=false", "--profile 0"])
-def test_askingForNothing(line: str) -> None:
-    """A flag that switches its feature off is fine."""
+def test_switchingOff(line: str) -> None:
+    """A flag that switches a missing feature off is accepted."""
     assert settingsOf(line) == Settings()
 
 
@@ -250,7 +250,7 @@ _WORDS = [f"-{name}" for name in FLAG_TYPES] + ["s.conf", "bad.conf", "5", "-1",
 
 @given(st.lists(st.sampled_from(_WORDS), max_size=6))
 def test_nothingButConfigErrors(arguments: list[str]) -> None:
-    """Any arguments are an invocation or a L{ConfigError}."""
+    """Any arguments give either an invocation or a L{ConfigError}."""
     try:
         invocation = invocationFrom(arguments, {}, FILES)
     except ConfigError as error:
@@ -269,5 +269,5 @@ def test_nothingButConfigErrors(arguments: list[str]) -> None:
     ],
 )
 def test_wrongLogs(line: str, message: str) -> None:
-    """A log that cannot be is refused."""
+    """Contradictory settings of the log are refused."""
     assert str(problemOf(line)) == message

@@ -98,7 +98,7 @@ class TestTLS:
         )
 
     def test_policyStays(self) -> None:
-        """A flag does not weaken the ciphers and versions of a file."""
+        """TLS flags keep the ciphers, the version and the timeout of the file."""
         old = TLSSettings(min_version="1.3", cipher_suites=("TLS_AES_128_GCM_SHA256",), timeout=9.0)
         tls = apply({"tls": True, **PAIR}, replace(Settings(), tls=old)).tls
         assert tls is not None
@@ -208,7 +208,7 @@ def test_clusterAlone() -> None:
 
 
 def test_clusterOverFile() -> None:
-    """Flags win over the file; the login of the file alone is not accepted then."""
+    """Cluster flags override the file. A cluster URL without a login removes that of the file."""
     cluster = settingsOf("-c", "s.conf", "--cluster_listen", "nats://localhost:-1").cluster
     assert cluster is not None
     assert (cluster.name, cluster.pool_size) == ("file", 2)
@@ -241,7 +241,7 @@ def test_clusterURL(url: str, message: str) -> None:
 
 
 def test_clusterChecked() -> None:
-    """The checks of the file hold for flags."""
+    """Values from cluster flags are checked as those of a file are."""
     with pytest.raises(ConfigError, match="cluster name cannot contain spaces"):
         settingsOf("--cluster", "nats://0.0.0.0:6222", "--cluster_name", "a b")
     with pytest.raises(ConfigError, match="solicited routes require cluster"):
@@ -249,7 +249,9 @@ def test_clusterChecked() -> None:
 
 
 def test_streamingByName() -> None:
-    """A program of that name serves NATS Streaming without any flag, as configured in the file."""
+    """
+    A program with the name of nats-streaming-server serves NATS Streaming without further flags.
+    """
     files = {"s.conf": "streaming { cluster_id: c }", "n.conf": "port: 4222"}.__getitem__
     for line, cluster in (([], "test-cluster"), (["-c", "s.conf"], "c"), (["-cid", "d"], "d")):
         settings = invocationFrom(line, {}, files, isStreaming=True).settings

@@ -68,7 +68,7 @@ class TestPassed:
     """Which sockets are passed."""
 
     def test_namedSockets(self, passing: Pass) -> None:
-        """Each socket is found by its name, and other programs do not inherit it."""
+        """Each passed socket is found by its name, and is not inherited by other programs."""
         one, other = listening(), listening()
         addresses = [one.getsockname(), other.getsockname()]
         taken = passing(one, other, LISTEN_FDNAMES="websocket:client")
@@ -87,7 +87,7 @@ class TestPassed:
 
     @pytest.mark.parametrize("variables", [{}, {"LISTEN_PID": "41", "LISTEN_FDS": "1"}])
     def test_anotherProcess(self, variables: dict[str, str]) -> None:
-        """Variables for another process, which this one inherited, are ignored."""
+        """Variables that are meant for another process are ignored."""
         assert passedSockets(variables, PID) == {}
 
     @pytest.mark.parametrize(
@@ -170,7 +170,9 @@ class TestAddresses:
             assert override(Settings()).port == passed.getsockname()[1]
 
     def test_bothFamilies(self) -> None:
-        """A socket for all addresses of both families has the address of the configuration."""
+        """
+        A passed socket that listens on all addresses of both families keeps the configured host.
+        """
         if not socket.has_dualstack_ipv6():
             pytest.skip("no IPv6")
         passed = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -178,14 +180,14 @@ class TestAddresses:
         assert at("", client=listening("::")).host == "::"
 
     def test_secureMonitoring(self) -> None:
-        """Pages over TLS stay so."""
+        """A passed socket for monitoring over TLS replaces the port of HTTPS."""
         secure = changed(Settings(), "monitoring.https_port", 1)
         with listening() as passed:
             monitoring = listeningAt({"monitoring": passed}, lambda _: secure)(secure).monitoring
             assert (monitoring.http_port, monitoring.https_port) == (0, passed.getsockname()[1])
 
     def test_checks(self) -> None:
-        """The checks of a configuration are made of the address that the socket has."""
+        """The checks of the configuration see the address of the passed socket."""
         with pytest.raises(ConfigErrors, match=r"pages on 0\.0\.0\.0"):
             at("http: 127.0.0.1:1, insecure_monitor: false", monitoring=listening("0.0.0.0"))
 
@@ -196,7 +198,7 @@ class TestAddresses:
             at("", **{name: listening()})
 
     def test_otherServer(self) -> None:
-        """Where NATS Streaming uses another server, no client connects here."""
+        """A passed socket for clients is refused if clients use another NATS server."""
         text = 'streaming { cluster_id: c, nats_server_url: "nats://127.0.0.1:4222" }'
         with pytest.raises(ConfigError, match="client: clients use the server of"):
             at(text, client=listening())
